@@ -15,7 +15,7 @@ from lakebed.governance.rbac.privileges import GrantKind, Privilege
 from lakebed.objects.model import Caller
 from lakebed.server.memory import settle_memory
 from lakebed.tables.model import EntryKind
-from lakebed.wire.iceberg.answers import identifiers, ok
+from lakebed.wire.json.responses import identifiers, ok
 
 GOAL_RATIO: Final = 1.5
 NAMESPACE: Final = "ns0"

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from lakebed.client.failures import failure_of
 from lakebed.core import errors as e
-from lakebed.wire.iceberg.errors import error_document, refusal_of
-from lakebed.wire.s3.errors import S3Fault
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.json.errors import error_document, error_model
 
 
 def told(error: e.LakebedError) -> e.LakebedError:
     """An error, as the other side of the wire sees it."""
-    refusal = refusal_of(error)
+    refusal = error_model(error)
     return failure_of(refusal.status, error_document(refusal, str(error)), "GET /x")
 
 
@@ -47,7 +47,7 @@ def test_an_error_comes_back_as_what_it_was(kind: type[e.LakebedError]) -> None:
 
 def test_an_expired_key_is_not_a_mistake_in_the_request() -> None:
     """So that the hint is to use another key, and not to read --help."""
-    seen = told(S3Fault(400, "ExpiredToken", "The provided access key has expired."))
+    seen = told(AwsFault(400, "ExpiredToken", "The provided access key has expired."))
     assert type(seen) is e.CredentialsExpired
     assert "The provided access key has expired" in str(seen)
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from lakebed.core.errors import InvalidName
-from lakebed.server.api_paths import Api, server_api_paths
-from lakebed.server.dispatch import CatalogDispatch, Dispatch, SharedDispatch, decide
-from lakebed.server.reserved_names import ReservedNames
+from lakebed.server.api_paths import Api, ReservedNames, server_api_paths
+from lakebed.server.dispatch import CatalogListenerChoice, ChooseApi, SharedListenerChoice, choose_api
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
 
@@ -20,12 +19,12 @@ FOR_TABLES = {
 }
 BOTO = {**SIGNED, "x-amz-sdk-checksum-algorithm": "CRC32", "x-amz-checksum-crc32": "AAAAAA=="}
 
-SHARED = SharedDispatch(server_api_paths(), ("s3.example",))
-APART = CatalogDispatch(server_api_paths())
+SHARED = SharedListenerChoice(server_api_paths(), ("s3.example",))
+APART = CatalogListenerChoice(server_api_paths())
 
 
 def api_of(
-    dispatch: Dispatch, line: str, headers: Mapping[str, str] | None = None, *, host: str = "lake.example:9000"
+    dispatch: ChooseApi, line: str, headers: Mapping[str, str] | None = None, *, host: str = "lake.example:9000"
 ) -> Api:
     method, _, target = line.partition(" ")
     path, _, query = target.partition("?")
@@ -115,8 +114,10 @@ def test_paths_without_a_route_are_s3_s(line: str) -> None:
 )
 def test_the_api_refuses_what_is_for_s3_if_there_is_no_such_bucket(line: str, api: Api | None) -> None:
     method, _, path = line.partition(" ")
-    assert decide(server_api_paths(), method, path, "", SIGNED) == (Api.S3, api)
-    assert decide(server_api_paths(), method, path, "", BOTO) == (Api.S3, None), "S3 says that there is no such bucket"
+    assert choose_api(server_api_paths(), method, path, "", SIGNED) == (Api.S3, api)
+    assert choose_api(server_api_paths(), method, path, "", BOTO) == (Api.S3, None), (
+        "S3 says that there is no such bucket"
+    )
 
 
 @pytest.mark.parametrize(

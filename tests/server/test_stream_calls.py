@@ -14,7 +14,7 @@ from lakebed.objects.model import Caller
 from lakebed.server.stream_calls import CallCount, CallCounts
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.wire.fluss import messages_pb2 as pb
-from lakebed.wire.fluss.calls import Answer, AnyCall, Call, Raw, Room
+from lakebed.wire.fluss.calls import Answer, AnyCall, Backpressure, Call, Raw
 
 CALLER = Caller(root_of("000000000000"), request_id="r")
 
@@ -32,7 +32,7 @@ class Rig:
         async def wait() -> None:
             self.clock.advance(0.5)
 
-        self._room: Any = SimpleNamespace(turn=wait, ready=wait)
+        self._room: Any = SimpleNamespace(acquire_large=wait, wait_until_read=wait)
         calls: tuple[AnyCall, ...] = (
             Raw(1, "RAW", self._raw, max_version=3),
             Call(2, "CALL", pb.DatabaseExistsRequest, self._call),
@@ -40,10 +40,10 @@ class Rig:
         )
         self.raw, self.call, _ = self.counts.counted(calls)
 
-    async def _raw(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def _raw(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
         assert (caller, version) == (CALLER, 3)
-        await room.turn()
-        await room.ready()
+        await backpressure.acquire_large()
+        await backpressure.wait_until_read()
         await self.release.wait()
         self.clock.advance(2)
         if bytes(body) == b"none":

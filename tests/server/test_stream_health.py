@@ -41,7 +41,7 @@ class Client:
         async def at_once() -> None:
             """There is room."""
 
-        self._room: Any = SimpleNamespace(turn=at_once, ready=at_once)
+        self._room: Any = SimpleNamespace(acquire_large=at_once, wait_until_read=at_once)
 
     async def ask(self, key: int, request: Any) -> Any:
         """Any: each call has a message of its own."""

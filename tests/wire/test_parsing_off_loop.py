@@ -21,7 +21,7 @@ from lakebed.core.parsing import INLINE_BYTES, parse_body
 from tests.clients.boto import Keys
 from tests.wire.iceberg.lake import HOST, SCHEMA, Lake, allow, opened_lake
 from tests.wire.iceberg.two_lakes import CATALOG, two_lakes
-from tests.wire.test_deep_json import ROUTES
+from tests.wire.json.test_deep_json import ROUTES
 
 GUARD_SECONDS = 30.0
 BUCKET = "plain"

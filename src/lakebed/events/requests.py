@@ -1,7 +1,7 @@
 """Requests as audit logs tell of them: one entry for each, whichever protocol it came by. Pure.
 
 The document is MinIO's, so that what reads audit logs of MinIO or RustFS reads these. What is not known is left out,
-and no secret was ever put in (`wire/disclosure.py`).
+and no secret was ever put in (`wire/audit/redaction.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The paths of the server's own APIs: every route of the health probes, tokens, catalog, administration and management.
 
 They share a listener with S3 unless `server.catalog_listen` is set, where a path-style request names a bucket by the
-first segment of its path. `dispatch` decides between them, `reserved_names` keeps buckets and keys out of their way.
+first segment of its path. `dispatch` decides between them; `ReservedNames` refuses buckets and keys that path-style
+requests could not reach.
 """
 
 from __future__ import annotations
@@ -9,17 +10,19 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
+from lakebed.core.errors import InvalidName
 from lakebed.wire.admin.app import HEALTH_PATHS, METRICS_PATH
 from lakebed.wire.admin.operations import admin_mount
-from lakebed.wire.iceberg.routes import Mount
-from lakebed.wire.management.operations import BASE as MANAGEMENT_BASE
-from lakebed.wire.management.operations import MANAGEMENT_ROUTES
+from lakebed.wire.json.path_tree import PathTree
+from lakebed.wire.json.routing import Mount
+from lakebed.wire.management.operations import management_mount
 from lakebed.wire.oauth.app import KEYS_PATH, TOKEN_PATHS
-from lakebed.wire.path_tree import PathTree
 
-from .catalog import all_catalog_mounts
+from .catalog import catalog_mounts
+
+_WAYS_OUT: Final = "use another name, or serve the APIs on a listener of their own (server.catalog_listen)"
 
 CONSOLE_PREFIX: Final = "/console"
 """Every path below it is reserved for a web console, which has no routes yet."""
@@ -35,7 +38,7 @@ class Api(StrEnum):
     ADMIN = "admin"
     MANAGEMENT = "management"
     S3 = "s3"
-    """S3 and STS: whatever is no path of another API."""
+    """S3 and STS: every path of no other API."""
 
 
 class ApiPaths:
@@ -65,15 +68,47 @@ class ApiPaths:
         return next((api for prefix, api in self._prefixes if path.startswith(prefix)), None)
 
 
+class ReservedNames:
+    """Refuses what an API's path would hide. Implements `Reservations`.
+
+    The rule is the same for virtual-host-style requests, whose own paths collide with nothing: what one client has
+    written, another must be able to read path-style, and a path-style `DELETE` of a key must never drop a table.
+    """
+
+    def __init__(self, paths: ApiPaths) -> None:
+        self._paths = paths
+
+    def check_bucket(self, name: str) -> None:
+        """Raise InvalidName for a bucket whose own path is a route: listing it would be another request."""
+        path = f"/{name}"
+        if path == CONSOLE_PREFIX or self._paths.find(path):
+            raise InvalidName(
+                f"the name is reserved: {path} is a path of the server's own APIs; {_WAYS_OUT}. bucket={name}",
+                value=name,
+            )
+
+    def check_key(self, bucket: str, key: str) -> None:
+        """Raise InvalidName for a key whose path is a route."""
+        if self._paths.has_root(bucket) and self._paths.find(f"/{bucket}/{key}"):
+            raise InvalidName(
+                f"the key is reserved in this bucket: /{bucket}/{key} is a path of the server's own APIs; {_WAYS_OUT}",
+                argument="key",
+                value=key,
+            )
+
+
 @functools.cache
 def server_api_paths() -> ApiPaths:
     """The paths of this server's APIs."""
-    mounts: list[tuple[Mount, Api]] = [(mount, Api.CATALOG) for mount in all_catalog_mounts()]
-    mounts.append((admin_mount(), Api.ADMIN))
+    catalog = catalog_mounts()
+    mounts: list[tuple[Mount[Any], Api]] = [
+        *((mount, Api.CATALOG) for mount in catalog.iceberg),
+        *((mount, Api.CATALOG) for mount in catalog.polaris),
+        (admin_mount(), Api.ADMIN),
+        (management_mount(), Api.MANAGEMENT),
+    ]
     routes = [(route.method, mount.base + route.path, api) for mount, api in mounts for route in mount.routes.routes]
-    routes += [(route.method, MANAGEMENT_BASE + route.path, Api.MANAGEMENT) for route in MANAGEMENT_ROUTES]
     routes += [(method, path, Api.HEALTH) for path in (*HEALTH_PATHS, METRICS_PATH) for method in ("GET", "HEAD")]
     routes += [("POST", path, Api.TOKENS) for path in TOKEN_PATHS]
     routes += [(method, KEYS_PATH, Api.TOKENS) for method in ("GET", "HEAD")]
-    prefixes = {mount.prefix: api for mount, api in mounts} | {f"{MANAGEMENT_BASE}/v1/": Api.MANAGEMENT}
-    return ApiPaths(routes, prefixes)
+    return ApiPaths(routes, {mount.prefix: api for mount, api in mounts})

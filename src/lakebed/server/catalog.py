@@ -1,12 +1,13 @@
-"""Wires the catalog of one worker: its services on the object store's, and its edge."""
+"""Wires the catalog and administration APIs of one worker."""
 
 from __future__ import annotations
 
 import functools
 import os
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakebed.core.access import DEFAULT_ACCOUNT, CredentialSource
 from lakebed.core.delegation import AccessDelegation
@@ -37,7 +38,7 @@ from lakebed.tables.creating import Creation
 from lakebed.tables.data_access import DataAccess
 from lakebed.tables.dropping import Dropping
 from lakebed.tables.entries import Entries
-from lakebed.tables.federation.service import wire_federation
+from lakebed.tables.federation.service import Federation, wire_federation
 from lakebed.tables.files import TableFiles
 from lakebed.tables.gate import Gate
 from lakebed.tables.generic_tables import GenericTables
@@ -68,16 +69,17 @@ from lakebed.tables.views import Views
 from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.admin.operations import admin_mount
 from lakebed.wire.admin.services import AdminServices
-from lakebed.wire.iceberg.app import CatalogApplication, Observe
-from lakebed.wire.iceberg.federated import passing_on
-from lakebed.wire.iceberg.operations import catalog_mounts, catalog_routes
-from lakebed.wire.iceberg.request import MAX_BODY_BYTES
-from lakebed.wire.iceberg.routes import Mount
-from lakebed.wire.iceberg.services import CatalogServices
-from lakebed.wire.iceberg.store_address import StoreAddress
-from lakebed.wire.oauth.bearer import BearerAuthenticator
+from lakebed.wire.aws.authentication import SignatureAuthenticator
+from lakebed.wire.aws.store_address import StoreAddress
+from lakebed.wire.iceberg.operations import catalog_routes, iceberg_mounts
+from lakebed.wire.iceberg.services import IcebergServices
+from lakebed.wire.json.app import JsonApplication, JsonServices, Observe
+from lakebed.wire.json.authentication import BearerAuthenticator
+from lakebed.wire.json.request import MAX_BODY_BYTES
+from lakebed.wire.json.routing import Mount
 from lakebed.wire.polaris.operations import polaris_endpoints, polaris_mounts, polaris_routes
-from lakebed.wire.s3.authenticate import Authenticator
+from lakebed.wire.polaris.services import PolarisServices
+from lakebed.wire.s3.documents.deletion import deleted_keys
 
 from .catalog_extensions import wire_extensions
 from .governance_events import GovernanceEvents, wire_governance_events
@@ -94,12 +96,13 @@ SCHEDULE_DEBOUNCE_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The catalog's edge, and what runs beside it."""
+    """The applications of the catalog and of the administration, and what runs beside them."""
 
-    application: CatalogApplication
-    admin: CatalogApplication
-    """The administration's API: its own routes in the catalog's frame."""
-    services: CatalogServices
+    application: JsonApplication
+    admin: JsonApplication
+    shared: JsonServices
+    """What the management API shares with both."""
+    federation: Federation
     upkeep: UpkeepParts
     chores: TableChores
     polling: Polling
@@ -123,20 +126,20 @@ def wire_catalog(
     schedule_debounce_seconds: float = SCHEDULE_DEBOUNCE_SECONDS,
     account: str = DEFAULT_ACCOUNT,
     trace_retention_seconds: float = KEPT_SECONDS,
-    telling: GovernanceEvents | None = None,
+    governance: GovernanceEvents | None = None,
     federation: FederationSettings = FederationSettings(),  # noqa: B008  # it never changes
     feed: Feed | None = None,
     access_delegation: AccessDelegation = AccessDelegation.VENDED,
     client_locations: bool = True,
 ) -> Catalog:
-    """The catalog on an object store, and the administration's API. Without `bearers`, signatures alone are taken.
+    """The catalog on an object store, and the administration API. Without `bearers`, only signatures are accepted.
 
-    `account` is root's; `http` is how other catalogs are spoken to.
+    `account` is root's; `http` sends requests to external catalogs.
     """
-    telling = telling or wire_governance_events(facilities, master)
+    governance = governance or wire_governance_events(facilities, master)
     meta, clock = facilities.meta, facilities.clock
     reader, writer, deleter = ObjectReader(facilities), ObjectWriter(facilities), ObjectDeleter(facilities)
-    tasks = telling.tasks
+    tasks = governance.tasks
     gate = Gate(facilities)
     cache = MetadataCache()
     files = TableFiles(facilities, writer, reader)
@@ -184,15 +187,26 @@ def wire_catalog(
     policies = Policies(facilities, gate, warehouses, namespaces, keys, policy_types)
     targets = Targets(gate, warehouses, entries)
     attaching = Attaching(facilities, warehouses, keys, policy_types, policies, targets)
-    signatures = Authenticator(credentials, clock, plain=True, max_body_bytes=MAX_BODY_BYTES)
-    services = CatalogServices(
+    signatures = SignatureAuthenticator(credentials, clock, plain=True, max_body_bytes=MAX_BODY_BYTES)
+    shared = JsonServices(
+        clock=clock,
         authenticator=signatures if bearers is None else BearerAuthenticator(bearers, signatures),
+        keys=keys,
+        precheck=warehouses.precheck,
+        around=governance.hooks.around,
+    )
+    creation = Creation(facilities, gate, entries, files, publisher, cache, claims)
+    data_access = DataAccess(meta, gate, claims)
+    external = wire_federation(
+        facilities, gate, warehouses, keys, master, http, hosts, timeout_seconds=federation.timeout
+    )
+    services = IcebergServices(
         meta=meta,
         clock=clock,
         warehouses=warehouses,
         namespaces=namespaces,
         entries=entries,
-        creation=Creation(facilities, gate, entries, files, publisher, cache, claims),
+        creation=creation,
         commits=commits,
         registration=registration,
         views=Views(facilities, gate, entries, files, publisher, cache, claims),
@@ -202,63 +216,75 @@ def wire_catalog(
         reports=reports,
         scans=scans,
         keys=keys,
-        data_access=DataAccess(meta, gate, claims),
+        data_access=data_access,
+        vending=vending,
+        access_delegation=access_delegation,
+        store=store,
+        deleted_keys=deleted_keys,
+        extensions=extensions.tables,
+        maintenance=maintenance,
+        federation=external,
+    )
+    polaris = PolarisServices(
+        meta=meta,
+        clock=clock,
+        entries=entries,
+        dropping=dropping,
+        keys=keys,
+        data_access=data_access,
         vending=vending,
         access_delegation=access_delegation,
         store=store,
         region=facilities.region,
-        extensions=extensions.tables,
-        maintenance=maintenance,
         policies=policies,
         policy_types=policy_types,
         attaching=attaching,
         policy_versions=PolicyVersions(meta, policies),
-        coverage=Coverage(facilities, gate, warehouses, policy_types, policies, targets, attaching),
         generic_tables=GenericTables(facilities, gate, entries, keys, claims),
-        labelling=Labelling(facilities, warehouses, Places(facilities, gate, warehouses, entries, policies, account)),
-        federation=wire_federation(
-            facilities, gate, warehouses, keys, master, http, hosts, timeout_seconds=federation.timeout
-        ),
-        admin=AdminServices(
-            upkeep.upkeep,
-            upkeep.tasks,
-            tasks,
-            EventLog(facilities),
-            audit_trail(facilities),
-            AccessTrail(facilities),
-            telling.targets,
-            telling.arrivals,
-            feed or wire_live_events(meta, facilities.outbox, clock).feed,
-            EventIds(deployment),
-            Failover(
-                meta,
-                facilities.outbox,
-                clock,
-                StreamGate(facilities.authorizer, account),
-                Leases(meta, clock),
-                ServerRegistry(meta, clock),
-            ),
-        ),
+        federation=external,
     )
-    around = telling.announcer.around
+    admin = AdminServices(
+        region=facilities.region,
+        keys=keys,
+        upkeep=upkeep.upkeep,
+        tasks=upkeep.tasks,
+        queue=tasks,
+        events=EventLog(facilities),
+        audit=audit_trail(facilities),
+        trail=AccessTrail(facilities),
+        targets=governance.targets,
+        arrivals=governance.arrivals,
+        feed=feed or wire_live_events(meta, facilities.outbox, clock).feed,
+        event_ids=EventIds(deployment),
+        failover=Failover(
+            meta,
+            facilities.outbox,
+            clock,
+            StreamGate(facilities.authorizer, account),
+            Leases(meta, clock),
+            ServerRegistry(meta, clock),
+        ),
+        attaching=attaching,
+        coverage=Coverage(facilities, gate, warehouses, policy_types, policies, targets, attaching),
+        labelling=Labelling(facilities, warehouses, Places(facilities, gate, warehouses, entries, policies, account)),
+        federation=external,
+    )
+    catalog_edge = catalog_mounts()
     return Catalog(
-        CatalogApplication(
-            services,
-            all_catalog_mounts(),
-            clock=clock,
+        JsonApplication(
+            shared,
+            [
+                *(mount.on(services) for mount in catalog_edge.iceberg),
+                *(mount.on(polaris) for mount in catalog_edge.polaris),
+            ],
             observe=observe,
-            around=around,
-            refused=telling.refused_at("catalog"),
+            refused=governance.refused_at("catalog"),
         ),
-        CatalogApplication(
-            services,
-            [passing_on(admin_mount())],
-            clock=clock,
-            observe=observe_admin,
-            around=around,
-            refused=telling.refused_at("admin"),
+        JsonApplication(
+            shared, [admin_mount().on(admin)], observe=observe_admin, refused=governance.refused_at("admin")
         ),
-        services,
+        shared,
+        external,
         upkeep,
         TableChores(
             dropping=dropping,
@@ -279,9 +305,15 @@ def wire_catalog(
     )
 
 
+class CatalogMounts(NamedTuple):
+    """The routes of the catalog's listener, and where they are served."""
+
+    iceberg: Sequence[Mount[IcebergServices]]
+    polaris: Sequence[Mount[PolarisServices]]
+
+
 @functools.cache
-def all_catalog_mounts() -> tuple[Mount, ...]:
-    """All routes of the catalog's edge, and where they are: the same ones, whatever they are wired to."""
-    of_polaris = polaris_routes()
-    mounts = [*catalog_mounts(catalog_routes(polaris_endpoints(of_polaris))), *polaris_mounts(of_polaris)]
-    return tuple(passing_on(mount) for mount in mounts)
+def catalog_mounts() -> CatalogMounts:
+    """All routes of the catalog: the same ones for all services."""
+    polaris = polaris_routes()
+    return CatalogMounts(iceberg_mounts(catalog_routes(polaris_endpoints(polaris))), polaris_mounts(polaris))

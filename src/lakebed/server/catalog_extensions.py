@@ -27,7 +27,7 @@ from lakebed.tables.registering import Registration
 from lakebed.tables.remote.hosts import AllowedHosts
 from lakebed.tables.rollback import Rollback
 from lakebed.tables.warehouses import Warehouses
-from lakebed.wire.iceberg.extensions import TableExtensions
+from lakebed.wire.iceberg.services import TableExtensions
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lakebed.core.clock import Clock, SystemClock
-from lakebed.core.errors import LakebedError
 from lakebed.core.ids import DeploymentId
 from lakebed.core.settings import Settings, StorageKind
 from lakebed.governance.access_keys import AccessKeys
@@ -33,7 +32,6 @@ from lakebed.objects.ingest import Ingester, OpenWriter
 from lakebed.objects.lifecycle import LifecycleRunner
 from lakebed.objects.missing_blobs import MissingBlobs
 from lakebed.objects.reaper import BlobReaper
-from lakebed.objects.rows import BUCKET_BY_NAME
 from lakebed.objects.sealing import KeyRing
 from lakebed.objects.sweeping import Sweeper
 from lakebed.storage.ownership import Ownership, StoreOwnership
@@ -44,21 +42,20 @@ from lakebed.tables.gate import Gate
 from lakebed.tables.guard import TableGuard
 from lakebed.tables.validation import Level
 from lakebed.wire.admin.app import AdminApplication, ReadinessCheck
-from lakebed.wire.http.message import Request
-from lakebed.wire.iceberg.app import CatalogApplication
-from lakebed.wire.iceberg.store_address import StoreAddress, StoreListener
+from lakebed.wire.aws.authentication import SignatureAuthenticator
+from lakebed.wire.aws.store_address import StoreAddress, StoreListener
+from lakebed.wire.json.app import JsonApplication
 from lakebed.wire.management.operations import management_mount
 from lakebed.wire.management.services import ManagementServices
 from lakebed.wire.s3.app import S3Application
-from lakebed.wire.s3.authenticate import Authenticator
 from lakebed.wire.s3.services import S3Services
-from lakebed.wire.s3.sts import TokenService
+from lakebed.wire.s3.sts import SecurityTokenService
 
-from .api_paths import Api, server_api_paths
+from .api_paths import Api, ReservedNames, server_api_paths
 from .catalog import wire_catalog
 from .connections import Edge
 from .decisions import Decisions, wire_decisions
-from .edges import wire_edges
+from .dispatch import BucketLookup, wire_edges
 from .embedded_worker import WorkerStarter
 from .governance_events import GovernanceEvents, wire_governance_events
 from .identity import Identity, root_credential
@@ -68,8 +65,7 @@ from .logs import AccessLog
 from .metadata import open_metadata
 from .metrics import Metrics
 from .object_store import confirm_object_store, open_storage
-from .request_log import Requests, wire_requests
-from .reserved_names import ReservedNames
+from .request_log import RequestAudit, wire_request_audit
 from .selects import wire_selects
 from .table_chores import TableChores
 from .tokens import wire_tokens
@@ -99,12 +95,12 @@ class Parts:
     token_keys: SigningKeys
     worker_starter: WorkerStarter
     trace: TraceWriter
-    telling: GovernanceEvents
+    governance: GovernanceEvents
     decisions: Decisions
     outbound: PooledHttp
     """Connections to other catalogs."""
     live: LiveEvents
-    requests: Requests
+    requests: RequestAudit
 
 
 @asynccontextmanager
@@ -244,8 +240,8 @@ def _wire(
     access_keys = AccessKeys(meta, facilities.outbox, master, clock, root)
     sessions = Sessions(master, LastingIdentities(meta, access_keys), clock, max_policy_bytes=20 * 1024)
     credentials = Credentials(access_keys, sessions)
-    authenticator = Authenticator(credentials, clock)
-    telling = wire_governance_events(facilities, master, settings.listeners, settings.targets, ground.live.interests)
+    authenticator = SignatureAuthenticator(credentials, clock)
+    governance = wire_governance_events(facilities, master, settings.listeners, settings.targets, ground.live.interests)
     services = S3Services.on(
         facilities,
         authenticator,
@@ -254,10 +250,10 @@ def _wire(
         selects=wire_selects(settings, facilities),
         select_ended=instruments.selects.ended,
         feed=ground.live.feed,
-        targets=telling.records,
+        targets=governance.records,
         rules_per_bucket=settings.targets.rules_per_bucket,
     )
-    session_tokens = TokenService(
+    session_tokens = SecurityTokenService(
         sessions,
         facilities,
         default_seconds=int(settings.sts.default_duration),
@@ -272,8 +268,8 @@ def _wire(
         host_id=f"lakebed-{random.SystemRandom().getrandbits(32):08x}",
         observe=instruments.s3.observe,
         trace=access_trace(accesses),
-        around_deletion=telling.announcer.around_catalog_deletion,
-        refused=telling.refused_at("s3"),
+        around_deletion=governance.hooks.around_catalog_deletion,
+        refused=governance.refused_at("s3"),
     )
 
     tokens = wire_tokens(
@@ -285,7 +281,7 @@ def _wire(
         access_keys,
         root,
         instruments.oauth.observe,
-        refused=telling.refused_at("oauth"),
+        refused=governance.refused_at("oauth"),
     )
     bundle = settings.federation.ca_bundle
     outbound = PooledHttp(ca_bundle=None if bundle is None else str(bundle))
@@ -305,7 +301,7 @@ def _wire(
         schedule_debounce_seconds=settings.pipeline.debounce,
         account=root.principal.account,
         trace_retention_seconds=settings.tables.trace_retention,
-        telling=telling,
+        governance=governance,
         federation=settings.federation,
         feed=ground.live.feed,
         deployment=deployment,
@@ -313,18 +309,15 @@ def _wire(
         client_locations=settings.tables.client_locations,
     )
 
-    federation = catalog.services.federation
-    management = CatalogApplication(
-        catalog.services,
+    management = JsonApplication(
+        catalog.shared,
         [
-            management_mount(
-                ManagementServices.on(facilities, root, tokens.clients, catalog.chores.copies.leave, federation)
+            management_mount().on(
+                ManagementServices.on(facilities, root, tokens.clients, catalog.chores.copies.leave, catalog.federation)
             )
         ],
-        clock=clock,
         observe=instruments.management.observe,
-        around=telling.announcer.around,
-        refused=telling.refused_at("management"),
+        refused=governance.refused_at("management"),
     )
 
     async def metadata_answers() -> None:
@@ -337,26 +330,15 @@ def _wire(
     stores: dict[str, ReadinessCheck] = {"metadata store": metadata_answers, "object store": object_store_is_ours}
     admin = AdminApplication({**stores, **checks}, metrics.render)
     interests = ground.live.interests
-    requests = wire_requests(
+    requests = wire_request_audit(
         meta,
-        telling.requests,
+        governance.requests,
         clock,
         master,
         interests,
-        telling.records.sent_requests,
+        governance.records.sent_requests,
         instruments.unrecorded.add,
     )
-
-    def attend(request: Request) -> None:
-        if interests.wants_requests:
-            requests.witness.attend(request)
-
-    async def has_bucket(name: str) -> bool:
-        try:
-            return await meta.row(BUCKET_BY_NAME, name) is not None
-        except LakebedError:
-            # S3 meets the same error, and answers with it.
-            return True
 
     access_log = AccessLog(sys.stderr.fileno(), settings.log.format, clock) if settings.log.access else None
     edges = wire_edges(
@@ -369,8 +351,8 @@ def _wire(
             Api.S3: s3,
         },
         s3.reject,
-        attend,
-        has_bucket,
+        requests.record,
+        BucketLookup(meta),
         lambda application: application if access_log is None else with_access_log(application, access_log, clock),
         domains=settings.server.domains,
         has_catalog_listener=settings.server.catalog_listen is not None,
@@ -395,7 +377,7 @@ def _wire(
         token_keys=tokens.keys,
         worker_starter=WorkerStarter(settings, identity, catalog.chores.tasks, leases),
         trace=TraceWriter(delegations, accesses),
-        telling=telling,
+        governance=governance,
         decisions=ground.decisions,
         outbound=outbound,
         live=ground.live,

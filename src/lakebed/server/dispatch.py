@@ -1,4 +1,4 @@
-"""Which API answers a request, where S3 shares a listener with the others. Pure.
+"""Dispatches each request of a listener to the API that serves it.
 
 A path-style S3 request and a request of another API can have the same path: the bucket `iceberg` with the key
 `v1/config`, and the catalog's configuration. Signatures do not tell them apart, since clients of the catalog sign for
@@ -8,7 +8,7 @@ the service `s3` too. The rules, in order:
 2. A request that only S3 clients send is for S3: it names an upload, a checksum or another detail of an object.
 3. A path and method that an API has a route for is for that API.
 4. A path that an API has a route for, with another method, is for S3 if the method is `PUT`, `DELETE` or `HEAD`. S3
-   refuses to make such objects and says why (`reserved_names`). Other methods get the API's 405.
+   refuses to make such objects and says why (`ReservedNames`). Other methods get the API's 405.
 5. A path below an API's prefix that has no route is for S3.
 6. Everything else is for S3.
 
@@ -21,10 +21,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from lakebed.wire.http.message import Request
-from lakebed.wire.s3.request import bucket_of_host
+from lakebed.core.errors import LakebedError
+from lakebed.meta.seam import MetaStore
+from lakebed.objects.rows import BUCKET_BY_NAME
+from lakebed.wire.aws.request_target import bucket_of_host
+from lakebed.wire.http.message import Rejecter, Request, Response
+from lakebed.wire.http.protocol import Application
+from lakebed.wire.json.app import reject_head
 
-from .api_paths import Api, ApiPaths
+from .api_paths import Api, ApiPaths, server_api_paths
+from .child import CATALOG_CONNECTION, CONNECTION
+from .connections import Edge
 
 _OF_OBJECTS: Final = ("PUT", "DELETE", "HEAD")
 
@@ -44,66 +51,129 @@ _S3_HEADERS: Final = frozenset(
 _S3_HEADER_PREFIXES: Final = ("x-amz-checksum-", "x-amz-meta-", "x-amz-object-lock-", "x-amz-server-side-encryption")
 
 
-class Decision(NamedTuple):
-    """Which API answers a request."""
+class ApiChoice(NamedTuple):
+    """The API that serves a request."""
 
     api: Api
     without_bucket: Api | None = None
-    """The API that answers instead if no bucket has the name of the path's first segment."""
+    """The API that serves it instead if no bucket has the name of the path's first segment."""
 
 
-Dispatch = Callable[[Request], Decision]
-"""Decides which API answers a request."""
+ChooseApi = Callable[[Request], ApiChoice]
 
-OF_S3: Final = Decision(Api.S3)
+OF_S3: Final = ApiChoice(Api.S3)
 
 
-class SharedDispatch:
-    """Decides for the listener that S3 shares with the other APIs."""
+class Dispatcher:
+    """The application of a listener: hands each request to the application of its API."""
+
+    def __init__(
+        self,
+        choose: ChooseApi,
+        applications: Mapping[Api, Application],
+        buckets: BucketLookup,
+        record: Callable[[Request], None],
+    ) -> None:
+        """`record` is called with every request but those of health probes and metrics."""
+        self._choose = choose
+        self._applications = applications
+        self._buckets = buckets
+        self._record = record
+
+    async def __call__(self, request: Request) -> Response:
+        """The response of the API."""
+        api, without_bucket = self._choose(request)
+        if without_bucket is not None and not await self._buckets.may_exist(root_of_path(request.raw_path)):
+            api = without_bucket
+        if api is not Api.HEALTH:
+            self._record(request)
+        return await self._applications[api](request)
+
+
+class BucketLookup:
+    """Looks up whether a bucket has a name."""
+
+    def __init__(self, meta: MetaStore) -> None:
+        self._meta = meta
+
+    async def may_exist(self, name: str) -> bool:
+        """Whether there is such a bucket; true if the metadata store fails, because S3 then responds with the error."""
+        try:
+            return await self._meta.row(BUCKET_BY_NAME, name) is not None
+        except LakebedError:
+            return True
+
+
+class SharedListenerChoice:
+    """Chooses the API on the listener that S3 shares with the others."""
 
     def __init__(self, paths: ApiPaths, domains: tuple[str, ...] = ()) -> None:
         """`domains` are host names under which `BUCKET.DOMAIN` addresses a bucket."""
         self._paths = paths
         self._domains = domains
 
-    def __call__(self, request: Request) -> Decision:
-        """The API that answers the request."""
+    def __call__(self, request: Request) -> ApiChoice:
+        """The API that serves the request."""
         path = request.raw_path
         if not self._paths.has_root(root_of_path(path)):
             return OF_S3
         if bucket_of_host(request.headers.get("host", ""), self._domains) is not None:
             return OF_S3
-        return decide(self._paths, request.method, path, request.raw_query, request.headers)
+        return choose_api(self._paths, request.method, path, request.raw_query, request.headers)
 
 
-class CatalogDispatch:
-    """Decides for the listener of every API but S3. The catalog refuses paths that belong to none."""
+class CatalogListenerChoice:
+    """Chooses the API on the listener of every API but S3. The catalog refuses paths of no API."""
 
     def __init__(self, paths: ApiPaths) -> None:
         self._paths = paths
 
-    def __call__(self, request: Request) -> Decision:
-        """The API that answers the request."""
+    def __call__(self, request: Request) -> ApiChoice:
+        """The API that serves the request."""
         methods = self._paths.find(request.raw_path)
         if request.method in methods:
-            return Decision(methods[request.method])
-        return Decision(next(iter(methods.values()), None) or self._paths.below(request.raw_path) or Api.CATALOG)
+            return ApiChoice(methods[request.method])
+        return ApiChoice(next(iter(methods.values()), None) or self._paths.below(request.raw_path) or Api.CATALOG)
 
 
-def decide(paths: ApiPaths, method: str, path: str, raw_query: str, headers: Mapping[str, str]) -> Decision:
+def wire_edges(
+    applications: Mapping[Api, Application],
+    reject: Rejecter,
+    record: Callable[[Request], None],
+    buckets: BucketLookup,
+    log_access: Callable[[Application], Application],
+    *,
+    domains: tuple[str, ...],
+    has_catalog_listener: bool,
+) -> Mapping[bytes, Edge]:
+    """The edge of each listener by the mark of its connections; `reject` is S3's response to unreadable heads."""
+
+    def edge(choose: ChooseApi, rejecter: Rejecter) -> Edge:
+        return Edge(log_access(Dispatcher(choose, applications, buckets, record)), rejecter)
+
+    paths = server_api_paths()
+    if not has_catalog_listener:
+        return {CONNECTION: edge(SharedListenerChoice(paths, domains), reject)}
+    return {
+        CONNECTION: edge(lambda _: OF_S3, reject),
+        CATALOG_CONNECTION: edge(CatalogListenerChoice(paths), reject_head),
+    }
+
+
+def choose_api(paths: ApiPaths, method: str, path: str, raw_query: str, headers: Mapping[str, str]) -> ApiChoice:
     """The API of a request that is not virtual-host-style. Header names are in lower case."""
     if is_of_s3(raw_query, headers):
         return OF_S3
     methods = paths.find(path)
     if method in methods:
-        return Decision(methods[method])
+        return ApiChoice(methods[method])
     api = next(iter(methods.values()), None) or paths.below(path)
     if api is not None and (is_of_api(headers) or (methods and method not in _OF_OBJECTS)):
-        return Decision(api)
+        return ApiChoice(api)
     if "/" not in path.strip("/"):
         # A request about the bucket itself, such as one that creates it: S3 says that the name is reserved.
         return OF_S3
-    return Decision(Api.S3, without_bucket=api)
+    return ApiChoice(Api.S3, without_bucket=api)
 
 
 def root_of_path(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Wires who is asked before operations, what is noted of refusals, and who says where events are sent."""
+"""Wires operation hooks, the audit of refused requests, and the administration of event targets."""
 
 from __future__ import annotations
 
@@ -19,11 +19,21 @@ from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.facilities import Facilities
 from lakebed.storage.credentials.http import blocking_http
 from lakebed.tables.upkeep.arrivals import Arrivals
-from lakebed.wire.announcing import Announcer
-from lakebed.wire.governed_routes import OPERATION_OF
-from lakebed.wire.refusals import Refused, refusal_notes
+from lakebed.wire.audit.refusals import OnRefusal, refusal_recorder
+from lakebed.wire.iceberg import intents as iceberg_intents
+from lakebed.wire.json.intents import IntentReaders
+from lakebed.wire.json.operation_hooks import OperationHooks
+from lakebed.wire.json.route_operations import OPERATION_OF
+from lakebed.wire.management import intents as management_intents
+from lakebed.wire.polaris import intents as polaris_intents
 
 from .targets import request_log, wire_targets
+
+INTENT_READERS: Final[IntentReaders] = {
+    **iceberg_intents.INTENT_READERS,
+    **polaris_intents.INTENT_READERS,
+    **management_intents.INTENT_READERS,
+}
 
 HOOKS_AT_ONCE: Final = 16
 """Requests to hooks under way at once in one process: operations wait for them."""
@@ -33,7 +43,7 @@ HOOKS_AT_ONCE: Final = 16
 class GovernanceEvents:
     """What the edges and the worker need of it."""
 
-    announcer: Announcer
+    hooks: OperationHooks
     recorder: AttemptRecorder
     targets: Targets
     records: TargetRecords
@@ -41,9 +51,9 @@ class GovernanceEvents:
     tasks: TaskQueue
     arrivals: Arrivals
 
-    def refused_at(self, edge: str) -> Refused:
+    def refused_at(self, edge: str) -> OnRefusal:
         """Notes the refusals of an edge."""
-        return refusal_notes(self.recorder, edge, OPERATION_OF, failed_changes=edge != "s3")
+        return refusal_recorder(self.recorder, edge, OPERATION_OF, failed_changes=edge != "s3")
 
 
 def wire_governance_events(
@@ -59,18 +69,19 @@ def wire_governance_events(
     """
     listeners, targets = listeners or ListenersSettings(), targets or TargetsSettings()
     f, clock = facilities, facilities.clock
-    announcer = Announcer(
+    hooks = OperationHooks(
         Listeners(read_listeners(listeners, clock)),
         f.meta,
         f.outbox,
         clock,
-        told_reads=parse_operations(listeners.after_reads),
+        INTENT_READERS,
+        reported_reads=parse_operations(listeners.after_reads),
     )
     tasks = TaskQueue(f.meta, clock, random.SystemRandom())
     requests = request_log(f.meta, targets)
     administered, records = wire_targets(f, master, targets, tasks, requests, interests or Interests(f.meta, clock, ""))
     return GovernanceEvents(
-        announcer, AttemptRecorder(f.meta, f.outbox, clock), administered, records, requests, tasks, Arrivals(f)
+        hooks, AttemptRecorder(f.meta, f.outbox, clock), administered, records, requests, tasks, Arrivals(f)
     )
 
 

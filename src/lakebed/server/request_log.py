@@ -1,4 +1,4 @@
-"""Wires the log of requests: who attends them, what is told of them, and how that comes to be written."""
+"""Wires the request log: records of requests, redacted and written to the targets that subscribe to them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from lakebed.events.requests import event_of_request
 from lakebed.events.write_behind import WriteBehind
 from lakebed.governance.vault import MasterKeys
 from lakebed.meta.seam import MetaStore
-from lakebed.wire.disclosure import entry_of
+from lakebed.wire.audit.redaction import request_entry
 from lakebed.wire.http.message import Request, Response
-from lakebed.wire.http.witness import Hear, Testimony, Witness
+from lakebed.wire.http.request_audit import RecordSink, RequestRecord, RequestRecorder
 
 FLUSH_SECONDS: Final = 0.2
 
@@ -27,28 +27,33 @@ _HEADER: Final = HEADER.lower()
 
 
 def own_messages(master: MasterKeys) -> OwnMessages:
-    """How servers with these master keys know messages of theirs."""
+    """How servers with these master keys recognize their own messages."""
     return OwnMessages(master.derive(_PURPOSE))
 
 
 @dataclass(frozen=True, slots=True)
-class Requests:
-    """What the edges and the worker need of it."""
+class RequestAudit:
+    """The request log of a process."""
 
-    witness: Witness
+    recorder: RequestRecorder
     behind: WriteBehind
     interests: Interests
     log: RequestLog
     stated: Sequence[str]
-    """The targets of the settings that are sent requests."""
+    """The targets in the settings that subscribe to requests."""
+
+    def record(self, request: Request) -> None:
+        """Record a request if a target subscribes to requests."""
+        if self.interests.wants_requests:
+            self.recorder.attend(request)
 
     async def begin(self) -> None:
-        """See to it that no request is missed: to be done before the first comes."""
+        """Find out whether any target subscribes to requests, before the first request arrives."""
         await self.log.begin(self.stated)
         await self.interests.look_for_requests()
 
 
-def wire_requests(
+def wire_request_audit(
     meta: MetaStore,
     log: RequestLog,
     clock: Clock,
@@ -56,31 +61,31 @@ def wire_requests(
     interests: Interests,
     stated: Sequence[str],
     dropped: Callable[[int], None],
-) -> Requests:
-    """All of it, for this process."""
+) -> RequestAudit:
+    """The request log of this process."""
     behind = WriteBehind(meta, log.log, "requests", flush_seconds=FLUSH_SECONDS, dropped=dropped)
-    hear = noted_in(behind, own_messages(master), socket.gethostname())
-    return Requests(Witness(hear, clock), behind, interests, log, stated)
+    sink = record_sink(behind, own_messages(master), socket.gethostname())
+    return RequestAudit(RequestRecorder(sink, clock), behind, interests, log, stated)
 
 
-def noted_in(behind: WriteBehind, own: OwnMessages, node: str) -> Hear:
-    """Has requests written down, but for messages about requests that this server sent to itself in vain."""
+def record_sink(behind: WriteBehind, own: OwnMessages, node: str) -> RecordSink:
+    """Writes records of requests, except for the server's own messages about requests that it refused itself."""
 
-    def hear(testimony: Testimony, request: Request, response: Response | None) -> None:
+    def write(record: RequestRecord, request: Request, response: Response | None) -> None:
         if _is_own(own, request, response):
             return
         if not behind.has_room:
             behind.miss()
             return
-        behind.add(event_of_request(entry_of(testimony, request, response, node), testimony.occurred_ms))
+        behind.add(event_of_request(request_entry(record, request, response, node), record.occurred_ms))
 
-    return hear
+    return write
 
 
 def _is_own(own: OwnMessages, request: Request, response: Response | None) -> bool:
-    """Whether it is a message of ours that came to us, and was refused.
+    """Whether the request is a message of this deployment, and was refused.
 
-    Only then: receivers have seen proofs, and must not hide with one what they do here.
+    Only refused ones: receivers have seen proofs, and must not hide their own requests with one.
     """
     proof = request.headers.get(_HEADER)
     if proof is None or response is None or response.status < HTTPStatus.BAD_REQUEST:

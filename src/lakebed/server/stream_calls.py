@@ -8,7 +8,7 @@ from dataclasses import replace
 from google.protobuf.message import Message
 
 from lakebed.objects.model import Caller
-from lakebed.wire.fluss.calls import Answer, AnyCall, Call, Raw, Room
+from lakebed.wire.fluss.calls import Answer, AnyCall, Backpressure, Call, Raw
 
 
 class CallCount:
@@ -49,13 +49,13 @@ class CallCounts:
     def _raw(self, call: Raw) -> Raw:
         count, now, handle = self._counts.setdefault(call.name, CallCount()), self._now, call.answer
 
-        async def answer(caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+        async def answer(caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
             count.is_used = True
             count.received_bytes += len(body)
             count.under_way += 1
             began = now()
             try:
-                made = await handle(caller, body, version, _TimedRoom(room, count, now))
+                made = await handle(caller, body, version, _TimedBackpressure(backpressure, count, now))
             finally:
                 count.under_way -= 1
                 count.handled_seconds += now() - began
@@ -83,22 +83,22 @@ class CallCounts:
         return replace(call, answer=answer)
 
 
-class _TimedRoom:
-    """Room for answers, with the time that was waited for it. Implements `calls.Room`."""
+class _TimedBackpressure:
+    """Backpressure that counts the time waited for it. Implements `calls.Backpressure`."""
 
-    __slots__ = ("_count", "_now", "_room")
+    __slots__ = ("_count", "_now", "_timed")
 
-    def __init__(self, room: Room, count: CallCount, now: Callable[[], float]) -> None:
-        self._room = room
+    def __init__(self, timed: Backpressure, count: CallCount, now: Callable[[], float]) -> None:
+        self._timed = timed
         self._count = count
         self._now = now
 
-    def ready(self) -> Coroutine[object, object, None]:
-        """Wait until answers are taken. Not timed: it is asked for by small calls, of which there are many."""
-        return self._room.ready()
+    def wait_until_read(self) -> Coroutine[object, object, None]:
+        """Wait until the client reads its responses. Not timed, because small and frequent calls use it."""
+        return self._timed.wait_until_read()
 
-    async def turn(self) -> None:
-        """Wait for the turn."""
+    async def acquire_large(self) -> None:
+        """Wait until no other large response is being sent."""
         began = self._now()
-        await self._room.turn()
+        await self._timed.acquire_large()
         self._count.waited_seconds += self._now() - began

@@ -10,7 +10,7 @@ from lakebed.core.clock import SystemClock
 from lakebed.core.errors import LakebedError
 from lakebed.core.memory import give_back
 from lakebed.streams.admin.census import Census
-from lakebed.wire.fluss.listening import Listening
+from lakebed.wire.fluss.listening import FlussListener
 
 from .child import Child, Station, end_chores, live
 from .stream_calls import CallCounts
@@ -38,7 +38,7 @@ async def _serve(child: Child) -> None:
     counts = CallCounts(SystemClock.monotonic)
     async with compose(station.settings, station.identity, port=listener.getsockname()[1]) as streams:
         await streams.home.begin()
-        listening = Listening(
+        listening = FlussListener(
             counts.counted(streams.calls),
             streams.callers,
             max_connections=settings.max_connections,

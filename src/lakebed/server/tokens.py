@@ -35,8 +35,8 @@ from lakebed.governance.vault import MasterKeys
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.storage.credentials.http import Http, blocking_http
+from lakebed.wire.audit.refusals import OnRefusal
 from lakebed.wire.oauth.app import Observe, TokenApplication
-from lakebed.wire.refusals import Refused
 
 PROVIDERS_AT_ONCE: Final = 4
 """Requests to providers under way at once in one process."""
@@ -62,7 +62,7 @@ def wire_tokens(
     root: Credential,
     observe: Observe | None = None,
     http: Http | None = None,
-    refused: Refused | None = None,
+    refused: OnRefusal | None = None,
 ) -> Tokens:
     """Tokens as the settings have them. Raises InvalidSetting. `http` is how providers are spoken to."""
     own = settings.tokens

@@ -62,7 +62,7 @@ async def _serve(child: Child) -> None:
             asyncio.create_task(_repeat("token keys", _TOKEN_KEYS_SECONDS, parts, _rotate_keys(parts, settings))),
             asyncio.create_task(_purge_tables(parts)),
             asyncio.create_task(_schedule_upkeep(parts)),
-            asyncio.create_task(parts.telling.recorder.run()),
+            asyncio.create_task(parts.governance.recorder.run()),
             asyncio.create_task(parts.live.interests.run()),
             asyncio.create_task(parts.live.accesses.run()),
             asyncio.create_task(parts.requests.behind.run()),

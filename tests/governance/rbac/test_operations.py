@@ -19,7 +19,7 @@ from lakebed.governance.rbac.operations import (
 from lakebed.governance.rbac.privileges import INCLUDES, TABLE_UPDATES, GrantKind, Privilege
 from lakebed.tables.gate import Action
 from lakebed.wire.iceberg.operations import catalog_routes
-from lakebed.wire.management.operations import MANAGEMENT_ROUTES
+from lakebed.wire.management.operations import management_mount
 from lakebed.wire.polaris.operations import polaris_routes
 
 P = Privilege
@@ -34,7 +34,7 @@ def test_every_operation_of_the_contracts_is_decided_on() -> None:
     served = {
         route.name for routes in (catalog_routes(), polaris_routes()) for route in routes.routes if route.is_standard
     }
-    served |= {route.name for route in MANAGEMENT_ROUTES}
+    served |= {route.name for route in management_mount().routes.routes}
     # What it tells is of nobody's, or of the warehouse that is named, which has an action of its own.
     assert served - words == {"getConfig"}
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from lakebed.core import errors as e
 from lakebed.storage.credentials.http import HttpAnswer
 from lakebed.tables.remote.failures import BY_TYPE, MAX_WORDS, Meant, refusal_by_kind, refusal_of
-from lakebed.wire.iceberg.errors import CATALOG_ERRORS
-from lakebed.wire.iceberg.errors import refusal_of as on_the_wire
+from lakebed.wire.json.errors import ERROR_MODELS
+from lakebed.wire.json.errors import error_model as on_the_wire
 
 HOST = "far.example"
 
@@ -82,4 +82,4 @@ def test_whatever_comes_becomes_an_error_of_ours(status: int, body: bytes, chang
         # Never a 4xx, which would say that nothing was changed.
         assert on_the_wire(error).type == "CommitStateUnknownException"
     assert isinstance(refusal_by_kind(HttpAnswer(status, body), HOST), e.LakebedError)
-    assert type(error) is e.RemoteFault or any(kind in CATALOG_ERRORS for kind in type(error).__mro__)
+    assert type(error) is e.RemoteFault or any(kind in ERROR_MODELS for kind in type(error).__mro__)

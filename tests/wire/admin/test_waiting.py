@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lakebed.wire.admin.waiting import look_until
+from lakebed.wire.admin.waiting import poll_until
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
 
@@ -33,7 +33,7 @@ async def test_what_is_there_is_not_waited_for() -> None:
         looks.append(1)
         return True
 
-    await look_until(request([]), 30, look, silence)
+    await poll_until(request([]), 30, look, silence)
     assert len(looks) == 1
 
 
@@ -44,7 +44,7 @@ async def test_without_time_it_looks_once() -> None:
         looks.append(1)
         return False
 
-    await look_until(request(), 0, look, news)
+    await poll_until(request(), 0, look, news)
     assert len(looks) == 1
 
 
@@ -58,7 +58,7 @@ async def test_it_looks_again_only_when_there_is_news() -> None:
     async def wait_for_news(left: float) -> bool:
         return heard.pop(0)
 
-    await look_until(request(), 30, look, wait_for_news)
+    await poll_until(request(), 30, look, wait_for_news)
     assert (answers, heard) == ([], [])
 
 
@@ -70,9 +70,9 @@ async def test_nothing_is_looked_for_once_the_client_has_hung_up() -> None:
         looks.append(1)
         return False
 
-    await look_until(request([True, False]), 30, look, news)
+    await poll_until(request([True, False]), 30, look, news)
     assert len(looks) == 1
-    await look_until(request([True, True, False]), 30, look, news)
+    await poll_until(request([True, True, False]), 30, look, news)
     assert len(looks) == 3
 
 
@@ -83,5 +83,5 @@ async def test_it_ends_when_the_time_is_over() -> None:
         looks.append(1)
         return False
 
-    await look_until(request(), 0.02, look, silence)
+    await poll_until(request(), 0.02, look, silence)
     assert looks

@@ -18,9 +18,9 @@ from lakebed.core.secrets import Secret
 from lakebed.objects.model import Caller
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.wire.fluss import messages_pb2 as pb
-from lakebed.wire.fluss.calls import Answer, Call, Raw, Room
-from lakebed.wire.fluss.listening import IDLE_SECONDS, STALLED_SECONDS, Listening
-from lakebed.wire.fluss.room import MAX_PLACES
+from lakebed.wire.fluss.calls import Answer, Backpressure, Call, Raw
+from lakebed.wire.fluss.listening import IDLE_SECONDS, STALLED_SECONDS, FlussListener
+from lakebed.wire.fluss.response_backpressure import MAX_SLOTS
 
 LIST, EXISTS, ECHO, HELD, SMALL, LARGE = 1003, 1004, 1014, 1015, 1017, 1061
 MAX_FRAME = 1024 * 1024
@@ -65,7 +65,7 @@ class Server:
         self.seen: list[tuple[str, str]] = []
         self.begun = self.made = 0
         self.is_holding = False
-        self.listening = Listening(
+        self.listening = FlussListener(
             [
                 Call(LIST, "LIST", pb.ListDatabasesRequest, self.list_all),
                 Call(EXISTS, "EXISTS", pb.DatabaseExistsRequest, self.exists),
@@ -95,21 +95,21 @@ class Server:
             raise StreamFailure(Reason.NO_DATABASE, "no such database")
         return pb.DatabaseExistsResponse(exists=True)
 
-    async def echo(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def echo(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
         return [body[:10], bytes(body[10:])]
 
-    async def held(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def held(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
         self.begun += 1
         await self.release.wait()
         return [b"released"]
 
-    async def small(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
-        await room.ready()
+    async def small(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
+        await room.wait_until_read()
         self.made += 1
         return [b"x" * SMALL_BYTES]
 
-    async def large(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
-        await room.turn()
+    async def large(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
+        await room.acquire_large()
         self.made += 1
         return [b"x" * LARGE_BYTES]
 
@@ -465,10 +465,10 @@ async def test_few_ordinary_answers_are_made_at_once(server: Server, client: Cli
     client.writer.write(b"".join(frame(LIST, number=number) for number in range(100)))
     # Records do not wait for them.
     assert await client.ask(ECHO, b"record", number=100) == (0, 100, b"record")
-    while server.begun < MAX_PLACES:
+    while server.begun < MAX_SLOTS:
         await asyncio.sleep(0)
     assert await client.ask(ECHO, b"record", number=101) == (0, 101, b"record")
-    assert server.begun == MAX_PLACES
+    assert server.begun == MAX_SLOTS
     server.release.set()
     assert sorted([(await client.answer())[1] for _ in range(100)]) == list(range(100))
 
@@ -477,7 +477,7 @@ async def test_nothing_is_made_for_who_has_left(server: Server, client: Client) 
     await client.log_in()
     server.is_holding = True
     client.writer.write(b"".join(frame(LIST, number=number) for number in range(100)))
-    while server.begun < MAX_PLACES:
+    while server.begun < MAX_SLOTS:
         await asyncio.sleep(0)
     for each in list(server.listening._open):
         each.abort()
@@ -486,7 +486,7 @@ async def test_nothing_is_made_for_who_has_left(server: Server, client: Client) 
     server.release.set()
     while server.listening.budget.held_bytes:
         await asyncio.sleep(0)
-    assert server.begun == MAX_PLACES
+    assert server.begun == MAX_SLOTS
 
 
 async def test_an_end_of_sending_still_gets_the_answers(server: Server, client: Client) -> None:

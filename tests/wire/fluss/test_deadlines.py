@@ -22,8 +22,8 @@ from lakebed.streams.log.batches import Buffer
 from lakebed.streams.log.folder import FolderLog
 from lakebed.streams.schema import Schema
 from lakebed.wire.fluss import messages_pb2 as pb
-from lakebed.wire.fluss.calls import Room
-from lakebed.wire.fluss.deadlines import Within
+from lakebed.wire.fluss.calls import Backpressure
+from lakebed.wire.fluss.deadlines import CallTimeout
 from lakebed.wire.fluss.handlers.keys import KeyCalls
 from lakebed.wire.fluss.handlers.logs import LogCalls
 from tests.contracts.bucket_keys import PLAIN, key_of
@@ -57,13 +57,13 @@ class Place:
     async def produce(self, batch: bytes, timeout_ms: int, acks: int = -1) -> pb.ProducedBucket:
         request = pb.ProduceLogRequest(acks=acks, table_id=1, timeout_ms=timeout_ms)
         request.buckets.add(bucket_id=0, records=batch)
-        answer = await self._logs.produce(CALLER, memoryview(request.SerializeToString()), 0, cast(Room, None))
+        answer = await self._logs.produce(CALLER, memoryview(request.SerializeToString()), 0, cast(Backpressure, None))
         return cast(pb.ProducedBucket, answer.buckets[0])
 
     async def put(self, batch: bytes, timeout_ms: int) -> pb.PutBucket:
         request = pb.PutKvRequest(acks=-1, table_id=1, timeout_ms=timeout_ms)
         request.buckets.add(bucket_id=0, records=batch)
-        answer = await self._keys.put(CALLER, memoryview(request.SerializeToString()), 0, cast(Room, None))
+        answer = await self._keys.put(CALLER, memoryview(request.SerializeToString()), 0, cast(Backpressure, None))
         return cast(pb.PutBucket, answer.buckets[0])
 
 
@@ -159,9 +159,9 @@ async def test_a_put_that_takes_too_long_is_told_and_is_there_once_when_it_is_se
 
 async def test_what_fails_within_its_time_fails_as_it_does() -> None:
     with pytest.raises(StreamFailure) as failed:
-        async with Within(NEVER_MIND):
+        async with CallTimeout(NEVER_MIND):
             raise StreamFailure(Reason.STORAGE, "away")
     assert failed.value.reason is Reason.STORAGE
     with pytest.raises(asyncio.CancelledError):
-        async with Within(NEVER_MIND):
+        async with CallTimeout(NEVER_MIND):
             raise asyncio.CancelledError

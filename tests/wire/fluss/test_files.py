@@ -19,7 +19,7 @@ from lakebed.streams.file_access import FileAccess, FileGrant, FilePlace
 from lakebed.streams.log.memory import MemoryLog
 from lakebed.streams.seam import Acks, Fetched, RemoteSegment, TableBucket
 from lakebed.wire.fluss import messages_pb2 as pb
-from lakebed.wire.fluss.clients import StreamClient
+from lakebed.wire.fluss.clients import ConnectionClient
 from lakebed.wire.fluss.handlers.files import file_calls
 from lakebed.wire.fluss.handlers.logs import LogCalls
 from tests.contracts.stream_log import plain_batch
@@ -55,7 +55,7 @@ class Rig:
 
     def __init__(self, world: StreamWorld, maker: Maker | None, place: FilePlace | None = PLACE) -> None:
         self.log = FarLog()
-        self.client = StreamClient()
+        self.client = ConnectionClient()
         self.clock = world.clock
         self._caller = world.root._replace(connection=self.client)
         access = FileAccess(world.clock, world.gate, world.tables, place, maker)
@@ -69,7 +69,7 @@ class Rig:
             return OpenBucket(TableBucket(TABLE, None, 0), self.log)
 
         unused: Any = None
-        self._room: Any = SimpleNamespace(turn=pass_, ready=pass_)
+        self._room: Any = SimpleNamespace(acquire_large=pass_, wait_until_read=pass_)
         self._logs = LogCalls(
             SimpleNamespace(known=lambda _: table),  # type: ignore[arg-type]  # all that a fetch asks of these
             unused,
@@ -199,7 +199,7 @@ async def test_keys_that_cannot_be_had_leave_records_readable(rig: Rig, monkeypa
 
 
 async def test_of_several_grants_all_count() -> None:
-    client = StreamClient()
+    client = ConnectionClient()
     client.take(FileGrant(frozenset({1, 2}), 900_000), 0)
     client.take(FileGrant(frozenset({1, 3}), 1_200_000), 0)
     assert await client.reads_files(1, 0)

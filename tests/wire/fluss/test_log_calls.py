@@ -62,7 +62,7 @@ class Rig:
         self.store = LogsInMemory()
         self.buckets = Buckets(self.store, world.tables, world.partitions)
         self._world = world
-        self._room: Any = SimpleNamespace(turn=pass_, ready=pass_)
+        self._room: Any = SimpleNamespace(acquire_large=pass_, wait_until_read=pass_)
         unused: Any = None
         self._calls = LogCalls(world.tables, world.partitions, self.buckets, world.gate, unused, world.clock)
 

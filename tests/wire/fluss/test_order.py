@@ -16,7 +16,7 @@ from lakebed.objects.model import Caller
 from lakebed.streams.seam import Acks, Appended
 from lakebed.wire.fluss import connection
 from lakebed.wire.fluss import messages_pb2 as pb
-from lakebed.wire.fluss.calls import Answer, Room
+from lakebed.wire.fluss.calls import Answer, Backpressure
 from lakebed.wire.fluss.handlers.logs import LogCalls
 from tests.wire.fluss.test_connection import ECHO, Client, Server, client, served, server
 
@@ -58,7 +58,7 @@ async def test_no_append_overtakes_an_earlier_one(sizes: tuple[int, ...]) -> Non
         request = pb.ProduceLogRequest(acks=-1, table_id=1, timeout_ms=1000)
         for bucket in range(buckets):
             request.buckets.add(bucket_id=bucket, records=b"%d" % number)
-        await calls.produce(CALLER, memoryview(request.SerializeToString()), 0, cast(Room, None))
+        await calls.produce(CALLER, memoryview(request.SerializeToString()), 0, cast(Backpressure, None))
 
     await asyncio.gather(*(send(number, buckets) for number, buckets in enumerate(sizes)))
     of_first = [records for bucket, records in begun.order if bucket == 0]
@@ -78,7 +78,7 @@ async def test_who_waits_for_who_it_is_goes_on_in_turn(
         await asked[-1].wait()
         return root_of("000000000000")
 
-    async def echo(caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def echo(caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:
         order.append(bytes(body))
         return [bytes(body)]
 

@@ -27,27 +27,26 @@ from lakebed.governance.listeners import Listener, Listeners
 from lakebed.governance.tokens import ClientCredentials, SecretHashes
 from lakebed.governance.trace_writing import TraceWriter
 from lakebed.governance.vending import Vending
-from lakebed.objects.rows import BUCKET_BY_NAME
 from lakebed.select.seam import Selecting
 from lakebed.server.api_paths import Api, server_api_paths
 from lakebed.server.catalog import wire_catalog
-from lakebed.server.dispatch import SharedDispatch, root_of_path
-from lakebed.server.governance_events import GovernanceEvents, wire_governance_events
+from lakebed.server.dispatch import BucketLookup, Dispatcher, SharedListenerChoice
+from lakebed.server.governance_events import INTENT_READERS, GovernanceEvents, wire_governance_events
 from lakebed.server.instruments import access_trace
 from lakebed.storage.credentials.http import Http
 from lakebed.tables.validation import Level
-from lakebed.wire.announcing import Announcer
+from lakebed.wire.aws.authentication import SignatureAuthenticator
+from lakebed.wire.aws.store_address import StoreAddress
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response, close_stream
 from lakebed.wire.http.protocol import Application
-from lakebed.wire.iceberg.app import CatalogApplication
-from lakebed.wire.iceberg.store_address import StoreAddress
+from lakebed.wire.json.app import JsonApplication
+from lakebed.wire.json.operation_hooks import OperationHooks
 from lakebed.wire.management.operations import management_mount
 from lakebed.wire.management.services import ManagementServices
 from lakebed.wire.s3.app import S3Application
-from lakebed.wire.s3.authenticate import Authenticator
 from lakebed.wire.s3.services import S3Services
-from lakebed.wire.s3.sts import TokenService
+from lakebed.wire.s3.sts import SecurityTokenService
 from tests.clients.boto import REGION, Keys
 from tests.clients.signing import Signer
 from tests.objects.stores import DAY_MS, ObjectStore, opened_store
@@ -93,13 +92,13 @@ class Lake:
     clock: ManualClock
     principals: Principals
     access_keys: AccessKeys
-    catalog: CatalogApplication
-    admin: CatalogApplication
-    management: CatalogApplication
+    catalog: JsonApplication
+    admin: JsonApplication
+    management: JsonApplication
     s3: S3Application
     trace: TraceWriter
     """Writes only when it is told to."""
-    telling: GovernanceEvents
+    governance: GovernanceEvents
 
     async def send(
         self,
@@ -148,10 +147,8 @@ class Lake:
             Api.MANAGEMENT: self.management,
             Api.S3: self.s3,
         }
-        api, without_bucket = _dispatch(request)
-        if without_bucket is not None and await self.store.meta.row(BUCKET_BY_NAME, root_of_path(parts.path)) is None:
-            api = without_bucket
-        return await apis[api](request)
+        dispatcher = Dispatcher(_choose, apis, BucketLookup(self.store.meta), lambda _: None)
+        return await dispatcher(request)
 
     async def call(
         self,
@@ -191,7 +188,7 @@ class Lake:
         return await self.call("POST", "/lake/namespaces/ns/tables", document, keys=keys, access=access)
 
 
-_dispatch = SharedDispatch(server_api_paths(), (DOMAIN,))
+_choose = SharedListenerChoice(server_api_paths(), (DOMAIN,))
 
 
 def allow(*actions: str, resource: str = "*") -> dict[str, object]:
@@ -226,7 +223,7 @@ def wire_lake(
     domains: tuple[str, ...] = (DOMAIN,),
     validation: Level = Level.STANDARD,
     listeners: Sequence[Listener] = (),
-    told_reads: Sequence[Operation] = (),
+    reported_reads: Sequence[Operation] = (),
     http: Http = no_network,
     hosts: tuple[str, ...] = (),
     selects: Selecting | None = None,
@@ -244,8 +241,8 @@ def wire_lake(
     credentials = Credentials(access_keys, sessions)
     authorizer = PolicyAuthorizer(clock)
     delegations, accesses = Delegations(f.meta), AccessTally(f.meta, clock)
-    announcer = Announcer(Listeners(listeners), f.meta, f.outbox, clock, told_reads=told_reads)
-    telling = replace(wire_governance_events(f, master), announcer=announcer)
+    hooks = OperationHooks(Listeners(listeners), f.meta, f.outbox, clock, INTENT_READERS, reported_reads=reported_reads)
+    governance = replace(wire_governance_events(f, master), hooks=hooks)
     catalog = wire_catalog(
         f,
         credentials,
@@ -256,21 +253,21 @@ def wire_lake(
         http,
         deployment=DEPLOYMENT,
         validation=validation,
-        telling=telling,
+        governance=governance,
         federation=FederationSettings(hosts=hosts),
         access_delegation=access_delegation,
         client_locations=client_locations,
     )
     s3 = S3Application(
         S3Services.on(
-            f, Authenticator(credentials, clock), policies=authorizer, lifecycle_day_ms=DAY_MS, selects=selects
+            f, SignatureAuthenticator(credentials, clock), policies=authorizer, lifecycle_day_ms=DAY_MS, selects=selects
         ),
-        TokenService(sessions, f, default_seconds=3600, max_seconds=43_200),
+        SecurityTokenService(sessions, f, default_seconds=3600, max_seconds=43_200),
         clock=clock,
         domains=domains,
         trace=access_trace(accesses),
-        around_deletion=announcer.around_catalog_deletion,
-        refused=telling.refused_at("s3"),
+        around_deletion=hooks.around_catalog_deletion,
+        refused=governance.refused_at("s3"),
     )
     principals = Principals(f.meta, f.outbox, clock, root.principal)
     clients = ClientCredentials(
@@ -281,20 +278,18 @@ def wire_lake(
         root.principal,
         root.access_key_id,
     )
-    management = CatalogApplication(
-        catalog.services,
+    management = JsonApplication(
+        catalog.shared,
         [
-            management_mount(
-                ManagementServices.on(f, root, clients, catalog.chores.copies.leave, catalog.services.federation)
+            management_mount().on(
+                ManagementServices.on(f, root, clients, catalog.chores.copies.leave, catalog.federation)
             )
         ],
-        clock=clock,
-        around=announcer.around,
-        refused=telling.refused_at("management"),
+        refused=governance.refused_at("management"),
     )
     trace = TraceWriter(delegations, accesses)
     return Lake(
-        store, clock, principals, access_keys, catalog.application, catalog.admin, management, s3, trace, telling
+        store, clock, principals, access_keys, catalog.application, catalog.admin, management, s3, trace, governance
     )
 
 
@@ -306,7 +301,7 @@ async def opened_lake(
     endpoint: str | None = None,
     domains: tuple[str, ...] = (DOMAIN,),
     listeners: Sequence[Listener] = (),
-    told_reads: Sequence[Operation] = (),
+    reported_reads: Sequence[Operation] = (),
     hosts: tuple[str, ...] = (),
     access_delegation: AccessDelegation = AccessDelegation.VENDED,
     client_locations: bool = True,
@@ -319,7 +314,7 @@ async def opened_lake(
             endpoint=endpoint,
             domains=domains,
             listeners=listeners,
-            told_reads=told_reads,
+            reported_reads=reported_reads,
             hosts=hosts,
             access_delegation=access_delegation,
             client_locations=client_locations,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.wire.iceberg.delegation import Mode, asked_mode
+from lakebed.wire.iceberg.delegation import AccessMode, requested_mode
 from tests.clients.boto import Keys
 
 from .lake import HOST, ROOT_KEYS, Answer, Lake, allow, keys_in, opened_lake
@@ -51,26 +51,26 @@ def home(answer: Answer) -> str:
     [
         (None, None),
         ("", None),
-        ("vended-credentials", Mode.VENDED),
-        ("Vended-Credentials", Mode.VENDED),
-        ("remote-signing", Mode.SIGNING),
-        ("remote-signing,vended-credentials", Mode.VENDED),
-        ("vended-credentials , remote-signing", Mode.VENDED),
-        ("true", Mode.VENDED),
-        (" TRUE ", Mode.VENDED),
-        ("true,remote-signing", Mode.SIGNING),
+        ("vended-credentials", AccessMode.VENDED),
+        ("Vended-Credentials", AccessMode.VENDED),
+        ("remote-signing", AccessMode.SIGNING),
+        ("remote-signing,vended-credentials", AccessMode.VENDED),
+        ("vended-credentials , remote-signing", AccessMode.VENDED),
+        ("true", AccessMode.VENDED),
+        (" TRUE ", AccessMode.VENDED),
+        ("true,remote-signing", AccessMode.SIGNING),
         ("client-managed", None),
-        ("client-managed,remote-signing", Mode.SIGNING),
+        ("client-managed,remote-signing", AccessMode.SIGNING),
         ("vended credentials", None),
     ],
 )
-def test_mode_is_the_best_of_those_that_the_client_knows(header: str | None, mode: Mode | None) -> None:
-    assert asked_mode(header) is mode
+def test_mode_is_the_best_of_those_that_the_client_knows(header: str | None, mode: AccessMode | None) -> None:
+    assert requested_mode(header) is mode
 
 
 @given(st.text())
 def test_any_header_is_read(header: str) -> None:
-    assert asked_mode(header) in (None, *Mode)
+    assert requested_mode(header) in (None, *AccessMode)
 
 
 async def test_client_that_asks_for_nothing_is_told_where_the_store_is(lake: Lake) -> None:

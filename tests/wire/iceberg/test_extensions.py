@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
-from lakebed.wire.iceberg.extensions import ExtensionDocument, NoDocument, Word, parse_extension
 from lakebed.wire.iceberg.operations import catalog_routes
+from lakebed.wire.json.documents import EmptyDocument, StrictDocument, Word, parse_strict_document
 
 
-class Document(ExtensionDocument):
+class Document(StrictDocument):
     """A document of two fields."""
 
     metadata_location: str
@@ -20,7 +20,7 @@ class Document(ExtensionDocument):
 
 
 def read(document: object) -> Document:
-    return parse_extension(json.dumps(document).encode(), Document)
+    return parse_strict_document(json.dumps(document).encode(), Document)
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_what_is_not_known_or_not_right_is_refused(document: object) -> None:
 @given(st.binary(max_size=200))
 def test_bodies_of_any_kind_are_read_or_refused(body: bytes) -> None:
     with suppress(InvalidInput):
-        assert isinstance(parse_extension(body, Document), Document)
+        assert isinstance(parse_strict_document(body, Document), Document)
 
 
 def test_no_body_is_an_empty_document() -> None:
-    assert parse_extension(b"", NoDocument) == NoDocument()
-    assert parse_extension(b"{}", NoDocument) == NoDocument()
+    assert parse_strict_document(b"", EmptyDocument) == EmptyDocument()
+    assert parse_strict_document(b"{}", EmptyDocument) == EmptyDocument()
     with pytest.raises(InvalidInput):
-        parse_extension(b'{"a": 1}', NoDocument)
+        parse_strict_document(b'{"a": 1}', EmptyDocument)
 
 
 def test_extensions_are_served_and_not_declared_as_the_contract_s() -> None:

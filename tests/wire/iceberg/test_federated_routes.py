@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakebed.tables.federation import rows as connections
-from lakebed.wire.iceberg.federated import EMPTY, PASSED
-from lakebed.wire.iceberg.routes import Route
+from lakebed.wire.iceberg.federated import FORWARDS
+from lakebed.wire.json.routing import Route
+from lakebed.wire.polaris.operations import FORWARDS as EMPTY
 
 from .lake import Lake, allow, opened_lake
 from .two_lakes import CATALOG, TwoLakes, two_lakes
@@ -32,11 +34,11 @@ async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
         yield opened
 
 
-def routes_of(lake: Lake) -> list[tuple[str, Route]]:
+def routes_of(lake: Lake) -> list[tuple[str, Route[Any]]]:
     """All routes that name a catalog, each with where it is mounted."""
-    found: dict[tuple[str, str], tuple[str, Route]] = {}
+    found: dict[tuple[str, str], tuple[str, Route[Any]]] = {}
     for edge in (lake.catalog, lake.admin):
-        for mount in edge._mounts:
+        for mount, _ in edge.mounts:
             for route in mount.routes.routes:
                 if "{warehouse}" in route.path and route.name not in HERE:
                     found.setdefault((route.method, route.path), (mount.base, route))
@@ -47,14 +49,14 @@ async def test_no_route_answers_from_here(lakes: TwoLakes) -> None:
     """Whatever is asked for: it is passed on, or said not to be."""
     await lakes.table()
     routes = routes_of(lakes.near)
-    assert len(routes) > len(PASSED)
+    assert len(routes) > len(FORWARDS)
     before = {table: await rows_of(lakes, table) for table in ("namespaces", "entries", "policies", "tasks")}
     for base, route in routes:
         path = re.sub(r"\{(\w+)[^}]*\}", lambda name: NAMES.get(name[1], "1"), route.path)
         for body in (b"", b"{}", b"[]"):
             lakes.wire.take()
             answer = await lakes.near.send(route.method, base + path, body if route.method != "GET" else b"")
-            if route.name in PASSED or route.name in EMPTY:
+            if route.name in FORWARDS or route.name in EMPTY:
                 # Either the other side was asked, or what was sent makes no sense wherever it is sent to.
                 assert lakes.wire.take() or answer.status in (400, 406), (route.name, answer)
             else:

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from lakebed.wire.iceberg.whereabouts import Whereabouts
+from lakebed.wire.iceberg.unregistered_table_hint import UnregisteredTableHint
 from tests.clients.boto import Keys
 from tests.wire.management.office import Office
 
@@ -145,7 +145,7 @@ async def create_generic_table(lake: Lake, keys: Keys, location: str) -> Answer:
 
 
 def forged(location: str, **paths: str) -> str:
-    return Whereabouts(uuid4().hex, location, paths).query
+    return UnregisteredTableHint(uuid4().hex, location, paths).query
 
 
 async def credentials_by_whereabouts(lake: Lake, keys: Keys, location: str) -> Answer:
@@ -321,7 +321,7 @@ async def test_renaming_moves_no_directory(lake: Lake, engine: Keys) -> None:
     old = made.document["metadata"]["table-uuid"].replace("-", "")
     names = {"source": {"namespace": ["ns"], "name": "t"}, "destination": {"namespace": ["ns"], "name": "u"}}
     assert (await lake.call("POST", "/lake/tables/rename", names, keys=engine)).status == 204
-    query = Whereabouts(old, "s3://lake/mine", {}).query
+    query = UnregisteredTableHint(old, "s3://lake/mine", {}).query
     assert (await lake.call("GET", f"{TABLES}/t/credentials{query}", keys=engine)).status == 403
     assert (await create(lake, engine, "s3://lake/mine")).status == 400
 
@@ -370,7 +370,7 @@ async def test_who_dropped_a_table_deletes_its_files_with_fresh_keys(lake: Lake,
     """Engines drop a table, and then delete its files: with keys to what it was, which are nobody else's to have."""
     made = await lake.table("t", keys=engine, location="s3://lake/mine")
     identity = made.document["metadata"]["table-uuid"].replace("-", "")
-    query = Whereabouts(identity, "s3://lake/mine", {}).query
+    query = UnregisteredTableHint(identity, "s3://lake/mine", {}).query
     assert (await lake.call("DELETE", f"{TABLES}/t", keys=engine)).status == 204
     other = await lake.user("other", allow("s3tables:*"))
     path = f"{TABLES}/t/credentials{query}"
@@ -379,7 +379,7 @@ async def test_who_dropped_a_table_deletes_its_files_with_fresh_keys(lake: Lake,
     assert fresh.status == 200, fresh.body
     key = made.document["metadata-location"].removeprefix("s3:/")
     assert (await lake.send("DELETE", key, keys=vended(fresh)[0])).status == 204
-    wider = Whereabouts(identity, "s3://lake/mine", {"write.data.path": OTHER}).query
+    wider = UnregisteredTableHint(identity, "s3://lake/mine", {"write.data.path": OTHER}).query
     assert (await lake.call("GET", f"{TABLES}/t/credentials{wider}", keys=engine)).status == 403
 
 
@@ -387,7 +387,9 @@ async def test_objects_that_arrive_where_a_table_was_are_not_for_who_dropped_it(
     """Not with credentials from before the drop, nor with those that are issued to delete the files."""
     made = await lake.table("t", keys=engine, access=VENDED, location="s3://lake/incoming")
     (before, *_) = vended(made)
-    query = Whereabouts(made.document["metadata"]["table-uuid"].replace("-", ""), "s3://lake/incoming", {}).query
+    query = UnregisteredTableHint(
+        made.document["metadata"]["table-uuid"].replace("-", ""), "s3://lake/incoming", {}
+    ).query
     assert (await lake.call("DELETE", f"{TABLES}/t", keys=engine)).status == 204
     (after, *_) = vended(await lake.call("GET", f"{TABLES}/t/credentials{query}", keys=engine))
     plain = await lake.user("plain", allow("s3:*"))
@@ -569,7 +571,7 @@ async def test_uuid_of_another_table_opens_none_of_its_directories(lake: Lake, e
         answer = await lake.call("POST", f"{TABLES}/claim", document, keys=engine)
         assert answer.status == 409, answer.body
         assert "uuid" in answer.document["error"]["message"]
-    query = Whereabouts(victim.replace("-", ""), "s3://lake/home/t", {}).query
+    query = UnregisteredTableHint(victim.replace("-", ""), "s3://lake/home/t", {}).query
     assert (await lake.call("GET", f"{TABLES}/claim/credentials{query}", keys=engine)).status == 403
 
 

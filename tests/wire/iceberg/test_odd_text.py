@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import InvalidInput
 from lakebed.core.paging import PageTokens
-from lakebed.wire.iceberg.paging import Position
-from lakebed.wire.iceberg.request import check_text
+from lakebed.wire.json.paging import ListPosition
+from lakebed.wire.json.request import check_text
 from tests.objects.conftest import objects_dsn
 from tests.objects.stores import opened_store
 
@@ -125,7 +125,7 @@ async def test_letters_that_only_spell_the_escape_are_text(lake: Lake) -> None:
 
 
 async def test_nul_in_a_forged_token_is_no_crash(lake: Lake) -> None:
-    token = PageTokens("catalog", Position).encode(Position("tables lake ns", "a\0"))
+    token = PageTokens("catalog", ListPosition).encode(ListPosition("tables lake ns", "a\0"))
     answer = await lake.call("GET", f"/lake/namespaces/ns/tables?pageToken={token}")
     assert answer.status in (200, 400)
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from lakebed.wire.iceberg.operations import catalog_routes
-from lakebed.wire.iceberg.routes import Route
+from lakebed.wire.iceberg.services import IcebergServices
+from lakebed.wire.json.routing import Route
 
 from .lake import SCHEMA, Lake, opened_lake
 
@@ -53,7 +54,7 @@ async def lake(tmp_path: Path) -> AsyncIterator[Lake]:
         yield opened
 
 
-def path_of(route: Route, **names: str) -> str:
+def path_of(route: Route[IcebergServices], **names: str) -> str:
     named = NAMED | names
     return re.sub(r"{([^}]+)}", lambda found: named.get(found[1], "x"), route.path).removeprefix("/v1")
 
@@ -64,7 +65,7 @@ def words(body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
-async def test_refusal_is_the_same_whether_anything_has_the_name(lake: Lake, route: Route) -> None:
+async def test_refusal_is_the_same_whether_anything_has_the_name(lake: Lake, route: Route[IcebergServices]) -> None:
     keys = await lake.user("nobody")
     answers = [
         await lake.call(route.method, path_of(route, **names), DOCUMENTS.get(route.name), keys=keys)
@@ -79,7 +80,9 @@ async def test_refusal_is_the_same_whether_anything_has_the_name(lake: Lake, rou
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.name in DOCUMENTS], ids=lambda route: route.name)
-async def test_who_may_not_ask_is_told_so_and_who_may_what_is_missing(lake: Lake, route: Route) -> None:
+async def test_who_may_not_ask_is_told_so_and_who_may_what_is_missing(
+    lake: Lake, route: Route[IcebergServices]
+) -> None:
     keys = await lake.user("nobody")
     document, path = DOCUMENTS[route.name], path_of(route, namespace="none")
     assert (await lake.call(route.method, path, document, keys=keys)).error == (403, "ForbiddenException")

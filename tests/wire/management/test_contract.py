@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from lakebed.wire.management.operations import MANAGEMENT_ROUTES
+from lakebed.wire.management.operations import management_mount
 from tests.fixtures.server import running_server
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ FOLDER: Final = Path(
 """Apache Polaris's description of its protocol, which this repository has no copy of."""
 
 DOCUMENT: Final = FOLDER / "polaris-management-service.yml"
-OPERATIONS: Final = [route.name for route in MANAGEMENT_ROUTES]
+OPERATIONS: Final = [route.name for route in management_mount().routes.routes]
 WITHOUT_PARAMETERS: Final = ("listPrincipals", "listPrincipalRoles", "listCatalogs")
 """There is nothing in them that could be wrong."""
 

@@ -22,12 +22,12 @@ from lakebed.governance.vending import Vending
 from lakebed.meta.seam import Transaction
 from lakebed.server.api_paths import Api, server_api_paths
 from lakebed.server.catalog import Catalog, wire_catalog
-from lakebed.server.dispatch import CatalogDispatch
+from lakebed.server.dispatch import CatalogListenerChoice
 from lakebed.server.tokens import Tokens, wire_tokens
+from lakebed.wire.aws.store_address import StoreAddress
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.http.protocol import Application
-from lakebed.wire.iceberg.store_address import StoreAddress
 from tests.clients.boto import REGION
 from tests.objects.stores import ObjectStore, opened_store
 from tests.tables.extended import no_network
@@ -92,7 +92,7 @@ class Site:
             Api.CATALOG: self.catalog.application,
             Api.ADMIN: self.catalog.admin,
         }
-        return _answer(await apis[CatalogDispatch(server_api_paths())(request).api](request))
+        return _answer(await apis[CatalogListenerChoice(server_api_paths())(request).api](request))
 
     async def ask(
         self,

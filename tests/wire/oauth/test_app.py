@@ -14,7 +14,7 @@ from lakebed.core import errors as e
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import OidcProvider, OidcSettings, Settings, TokenMode, TokensSettings
 from lakebed.wire.oauth.app import KEYS_PATH, TOKEN_PATHS
-from lakebed.wire.oauth.errors import refuse
+from lakebed.wire.oauth.errors import oauth_error_response
 from lakebed.wire.oauth.form import parse_form
 
 from .site import ACCESS_TOKEN, EXCHANGE, FORM, ROOT_ID, ROOT_SECRET, TOKENS, Site, opened_site
@@ -212,11 +212,11 @@ async def test_noise_is_refused_and_never_an_error_of_ours(site: Site, body: byt
 
 @given(st.text(max_size=50))
 def test_descriptions_have_the_characters_that_they_may_have(text: str) -> None:
-    told = json.loads(refuse(e.InvalidInput(text)).body)["error_description"]
+    told = json.loads(oauth_error_response(e.InvalidInput(text)).body)["error_description"]
     assert all(" " <= character <= "~" and character not in '"\\' for character in told)
 
 
 def test_of_failures_of_ours_nothing_is_told() -> None:
     for error, status in ((e.Corrupted("row 7 of table x"), 500), (e.Unavailable("host db-3"), 503)):
-        answer = refuse(error)
+        answer = oauth_error_response(error)
         assert (answer.status, b"row" in answer.body or b"db-3" in answer.body) == (status, False)

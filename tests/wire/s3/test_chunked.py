@@ -14,15 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import Incomplete, InvalidInput, LakebedError, Unauthenticated
+from lakebed.wire.aws.chunk_signing import ChunkSigner, StreamingKind
 from lakebed.wire.s3 import chunked
 from lakebed.wire.s3.chunked import (
     AwsChunkedDecoder,
     ChunkSignatureMismatch,
-    ChunkSigner,
     ChunkTooSmall,
     MalformedChunk,
     MalformedTrailer,
-    StreamingKind,
 )
 
 TIMESTAMP = "20130524T000000Z"

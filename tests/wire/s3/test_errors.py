@@ -10,15 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core import errors as e
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.s3.chunked import ChunkSignatureMismatch, MalformedChunk, MalformedTrailer, TruncatedBody
-from lakebed.wire.s3.errors import (
-    CONFIGURATION_CODES,
-    S3_ERRORS,
-    Rendered,
-    S3Fault,
-    error_response,
-    render,
-)
+from lakebed.wire.s3.errors import CONFIGURATION_CODES, S3_ERRORS, Rendered, error_response, render_error
 from lakebed.wire.s3.xml import MalformedDocument
 
 
@@ -83,7 +77,7 @@ def test_every_error_of_the_core_has_a_row_of_its_own(kind: type[e.LakebedError]
 
 @pytest.mark.parametrize("kind", [kind for kind in _tree() if kind is not e.NoSuchConfiguration])
 def test_every_error_of_the_core_is_rendered(kind: type[e.LakebedError]) -> None:
-    rendered = render(kind("what happened. key=value"))
+    rendered = render_error(kind("what happened. key=value"))
     assert 300 <= rendered.status <= 599
     assert rendered.code.isidentifier()
     assert rendered.message
@@ -92,13 +86,13 @@ def test_every_error_of_the_core_is_rendered(kind: type[e.LakebedError]) -> None
 @pytest.mark.parametrize("kind", [kind for kind in _tree() if kind.retryable], ids=lambda kind: kind.__name__)
 def test_error_that_a_retry_can_help_is_one_that_clients_retry(kind: type[e.LakebedError]) -> None:
     """SDKs retry 5xx and these codes; a 409 of a conditional write is the caller's to try again."""
-    rendered = render(kind())
+    rendered = render_error(kind())
     assert rendered.status in (503, 507) or rendered.code == "ConditionalRequestConflict"
 
 
 @pytest.mark.parametrize("kind", [*_tree(e.InvalidInput), e.NotFound, e.AlreadyExists], ids=lambda kind: kind.__name__)
 def test_error_of_the_callers_making_is_no_5xx(kind: type[e.LakebedError]) -> None:
-    assert 400 <= render(kind()).status < 500
+    assert 400 <= render_error(kind()).status < 500
 
 
 @pytest.mark.parametrize(
@@ -149,18 +143,18 @@ def test_error_of_the_callers_making_is_no_5xx(kind: type[e.LakebedError]) -> No
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
 def test_answer_is_the_one_s3_gives(error: e.LakebedError, status: int, code: str) -> None:
-    rendered = render(error)
+    rendered = render_error(error)
     assert (rendered.status, rendered.code) == (status, code)
 
 
 @pytest.mark.parametrize("kind", CONFIGURATION_CODES)
 def test_each_absent_setting_has_a_code_of_its_own(kind: str) -> None:
-    rendered = render(e.NoSuchConfiguration(kind))
+    rendered = render_error(e.NoSuchConfiguration(kind))
     assert (rendered.status, rendered.code) == (404, CONFIGURATION_CODES[kind][0])
 
 
 def test_setting_without_a_code_says_what_it_is() -> None:
-    rendered = render(e.NoSuchConfiguration("something"))
+    rendered = render_error(e.NoSuchConfiguration("something"))
     assert (rendered.status, rendered.code) == (404, "NoSuchConfiguration")
     assert "something" in rendered.message
 
@@ -169,7 +163,7 @@ def test_wires_own_errors_are_found_by_their_ancestry() -> None:
     class NewChild(e.NoSuchUpload):
         pass
 
-    assert render(NewChild()).code == "NoSuchUpload"
+    assert render_error(NewChild()).code == "NoSuchUpload"
 
 
 # -- what comes with an answer --------------------------------------------------------------------------------------
@@ -184,11 +178,11 @@ def test_wires_own_errors_are_found_by_their_ancestry() -> None:
         (e.NotModified(etag="abc"), {"ETag": '"abc"'}),
         (e.InvalidRange(size=10), {"Content-Range": "bytes */10"}),
         (e.Unavailable(), {"Retry-After": "1"}),
-        (S3Fault(400, "X", "x", [("A", "b")]), {"A": "b"}),
+        (AwsFault(400, "X", "x", [("A", "b")]), {"A": "b"}),
     ],
 )
 def test_headers_tell_what_clients_act_on(error: e.LakebedError, headers: dict[str, str]) -> None:
-    assert dict(render(error).headers) == headers
+    assert dict(render_error(error).headers) == headers
 
 
 @pytest.mark.parametrize(
@@ -198,22 +192,22 @@ def test_headers_tell_what_clients_act_on(error: e.LakebedError, headers: dict[s
         (e.InvalidRange(size=10), {"ActualObjectSize": "10"}),
         (e.InvalidInput("x", argument="a", value="b"), {"ArgumentName": "a", "ArgumentValue": "b"}),
         (e.InvalidPart(part=3, count=2), {"ActualPartCount": "2", "PartNumberRequested": "3"}),
-        (S3Fault(400, "X", "x", BucketName="b"), {"BucketName": "b"}),
+        (AwsFault(400, "X", "x", BucketName="b"), {"BucketName": "b"}),
     ],
 )
 def test_details_name_what_is_wrong(error: e.LakebedError, details: dict[str, str]) -> None:
-    assert dict(render(error).details) == details
+    assert dict(render_error(error).details) == details
 
 
 def test_who_did_not_sign_is_not_told_why_access_is_denied() -> None:
     denied = e.AccessDenied("explicitly denied by the resource policy. principal=anonymous")
-    assert "policy" in render(denied).message
-    assert "policy" not in render(denied, is_anonymous=True).message
+    assert "policy" in render_error(denied).message
+    assert "policy" not in render_error(denied, is_anonymous=True).message
 
 
 @pytest.mark.parametrize("kind", [e.LakebedError, e.Corrupted, e.Unavailable, e.StorageFull, e.Throttled])
 def test_faults_of_ours_are_not_explained_to_clients(kind: type[e.LakebedError]) -> None:
-    assert "/var/lib/secret" not in render(kind("cannot open. path=/var/lib/secret")).message
+    assert "/var/lib/secret" not in render_error(kind("cannot open. path=/var/lib/secret")).message
 
 
 # -- the document ---------------------------------------------------------------------------------------------------

@@ -5,10 +5,10 @@ import pytest
 from lakebed.core.access import ANONYMOUS, root_of
 from lakebed.governance.condition_keys import carriers
 from lakebed.governance.wildcards import fold_key
+from lakebed.wire.aws.authentication import Authenticated, PayloadClaim
+from lakebed.wire.aws.chunk_signing import StreamingKind
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
-from lakebed.wire.s3.authenticate import Authenticated, PayloadClaim
-from lakebed.wire.s3.chunked import StreamingKind
 from lakebed.wire.s3.facts import _HEADERS, OBJECT_HEADERS, form_facts, request_facts
 
 ROOT = root_of("000000000000")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from urllib3 import encode_multipart_formdata
 
 from lakebed.core.errors import Incomplete
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.body import RequestBody
-from lakebed.wire.s3.errors import S3Fault
-from lakebed.wire.s3.form import MAX_FIELDS, MAX_FORM_BYTES, Form, FormReader
+from lakebed.wire.s3.form import MAX_FIELDS, MAX_FORM_BYTES, FormReader, PostForm
 
 BOUNDARY = "b--x"
 CONTENT_TYPE = f"multipart/form-data; boundary={BOUNDARY}"
@@ -42,7 +42,9 @@ def body_of(data: bytes, cuts: Iterable[int] = ()) -> RequestBody:
     return body
 
 
-async def read(data: bytes, cuts: Iterable[int] = (), content_type: str = CONTENT_TYPE) -> tuple[Form, bytes | None]:
+async def read(
+    data: bytes, cuts: Iterable[int] = (), content_type: str = CONTENT_TYPE
+) -> tuple[PostForm, bytes | None]:
     form = await FormReader(content_type, body_of(data, cuts)).read()
     if form.file is None:
         return form, None
@@ -54,8 +56,8 @@ async def read(data: bytes, cuts: Iterable[int] = (), content_type: str = CONTEN
     return form, b"".join(pieces)
 
 
-async def refusal(data: bytes, content_type: str = CONTENT_TYPE) -> S3Fault:
-    with pytest.raises(S3Fault) as caught:
+async def refusal(data: bytes, content_type: str = CONTENT_TYPE) -> AwsFault:
+    with pytest.raises(AwsFault) as caught:
         await read(data, content_type=content_type)
     return caught.value
 
@@ -95,7 +97,7 @@ async def test_noise_is_refused_with_our_errors_only(
     data = whole(field("key", "k"), part(FILE, content), field("submit", "x"))
     at %= len(data) + 1
     broken = data[:at] + noise + data[at + removed :]
-    with suppress(S3Fault):
+    with suppress(AwsFault):
         await read(broken, cuts)
 
 
@@ -260,7 +262,7 @@ def form_of_size(size: int) -> bytes:
 async def test_the_limit_of_the_fields_is_the_same_for_every_split(cuts: Sequence[int]) -> None:
     _, got = await read(form_of_size(MAX_FORM_BYTES), [cut * 5 for cut in cuts])
     assert got == b"content"
-    with pytest.raises(S3Fault) as caught:
+    with pytest.raises(AwsFault) as caught:
         await read(form_of_size(MAX_FORM_BYTES + 1), [cut * 5 for cut in cuts])
     assert caught.value.code == "MaxPostPreDataLengthExceededError"
 
@@ -268,7 +270,7 @@ async def test_the_limit_of_the_fields_is_the_same_for_every_split(cuts: Sequenc
 async def test_an_endless_field_is_refused_before_it_is_received() -> None:
     body = RequestBody(None, chunked=True)
     body.push(f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="a"\r\n\r\n'.encode() + b"v" * 2 * MAX_FORM_BYTES)
-    with pytest.raises(S3Fault) as caught:
+    with pytest.raises(AwsFault) as caught:
         await FormReader(CONTENT_TYPE, body).read()
     assert caught.value.code == "MaxPostPreDataLengthExceededError"
 

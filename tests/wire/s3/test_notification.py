@@ -21,10 +21,10 @@ from lakebed.events.feed import Feed
 from lakebed.events.interests import Interests
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.meta.seam import Reader
+from lakebed.wire.aws.authentication import Authenticated, SignatureAuthenticator
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.s3.app import S3Application
-from lakebed.wire.s3.authenticate import Authenticated, Authenticator
 from lakebed.wire.s3.services import S3Services
 
 ARN = "arn:lakebed:sqs:us-east-1:1:webhook"
@@ -40,7 +40,7 @@ class NobodysKeys:
         raise Unauthenticated("no such key")
 
 
-class TakenFor(Authenticator):
+class TakenFor(SignatureAuthenticator):
     """Takes everybody for whoever it was told."""
 
     who: Principal = ROOT.principal

@@ -10,8 +10,15 @@ from botocore.config import Config
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.wire.s3.errors import S3Fault
-from lakebed.wire.s3.post_policy import ANY_SIZE, FieldCondition, Match, PostPolicy, SizeRange, parse_post_policy
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.s3.post_policy import (
+    ANY_SIZE,
+    ConditionOperator,
+    FieldCondition,
+    PostPolicy,
+    SizeRange,
+    parse_post_policy,
+)
 
 EXPIRES = "2030-01-02T03:04:05.678Z"
 EXPIRES_MS = 1_893_553_445_678
@@ -28,7 +35,7 @@ def parse(conditions: object, expiration: object = EXPIRES) -> PostPolicy:
 
 
 def refusal(policy: PostPolicy, fields: dict[str, str], now_ms: int = 0) -> str:
-    with pytest.raises(S3Fault) as caught:
+    with pytest.raises(AwsFault) as caught:
         policy.check(fields, now_ms)
     assert (caught.value.status, caught.value.code) == (403, "AccessDenied")
     return str(caught.value).removeprefix("Invalid according to Policy: ")
@@ -140,7 +147,7 @@ def test_size_ranges_are_checked_on_the_way_and_at_the_end() -> None:
         (allowed.check_whole, 4, "EntityTooLarge"),
         (allowed.check_whole, 1, "EntityTooSmall"),
     ]:
-        with pytest.raises(S3Fault) as caught:
+        with pytest.raises(AwsFault) as caught:
             check(size)
         assert (caught.value.status, caught.value.code) == (400, code)
         assert caught.value.details["ProposedSize"] == str(size)
@@ -159,7 +166,7 @@ def test_without_a_range_any_size_is_allowed() -> None:
 )
 def test_escapes_of_policies_are_those_of_json_and_two_more(text: str, value: str) -> None:
     policy = parse_post_policy(encoded(f'{{"expiration":"{EXPIRES}","conditions":[["eq","$key","{text}"]]}}'))
-    assert policy.conditions == (FieldCondition(Match.EQUAL, "key", value),)
+    assert policy.conditions == (FieldCondition(ConditionOperator.EQUAL, "key", value),)
 
 
 @given(st.text(max_size=60))
@@ -198,7 +205,7 @@ def test_other_ways_to_write_the_time(expiration: str, expires_ms: int) -> None:
     ],
 )
 def test_a_policy_without_a_readable_end_is_invalid(expiration: object) -> None:
-    with pytest.raises(S3Fault) as caught:
+    with pytest.raises(AwsFault) as caught:
         parse([], expiration)
     assert (caught.value.status, caught.value.code) == (400, "InvalidPolicyDocument")
 
@@ -228,7 +235,7 @@ def test_a_policy_without_a_readable_end_is_invalid(expiration: object) -> None:
     ],
 )
 def test_conditions_that_mean_nothing_are_invalid(conditions: object) -> None:
-    with pytest.raises(S3Fault) as caught:
+    with pytest.raises(AwsFault) as caught:
         parse(conditions)
     assert (caught.value.status, caught.value.code) == (400, "InvalidPolicyDocument")
 
@@ -249,13 +256,13 @@ def test_conditions_that_mean_nothing_are_invalid(conditions: object) -> None:
     ],
 )
 def test_elements_have_their_case_and_no_others_beside_them(text: str) -> None:
-    with pytest.raises(S3Fault) as caught:
+    with pytest.raises(AwsFault) as caught:
         parse_post_policy(encoded(text))
     assert caught.value.code == "InvalidPolicyDocument"
 
 
 @given(st.text(max_size=40) | st.binary(max_size=60).map(lambda data: base64.b64encode(data).decode()))
 def test_noise_is_an_invalid_policy(text: str) -> None:
-    with pytest.raises(S3Fault) as caught:
+    with pytest.raises(AwsFault) as caught:
         parse_post_policy(text)
     assert caught.value.code == "InvalidPolicyDocument"

@@ -25,10 +25,10 @@ from lakebed.objects.model import Caller
 from lakebed.objects.reaper import BlobReaper
 from lakebed.objects.sealing import KeyRing
 from lakebed.storage.memory import MemoryStorage
+from lakebed.wire.aws.authentication import SignatureAuthenticator
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
-from lakebed.wire.s3.authenticate import Authenticator
-from lakebed.wire.s3.errors import S3Fault
 from lakebed.wire.s3.handlers.preflight import answer_preflight, cors_headers
 from lakebed.wire.s3.services import S3Services
 
@@ -74,7 +74,7 @@ async def services(tmp_path: Path) -> AsyncIterator[S3Services]:
         reaper=BlobReaper(meta, storage, ClaimedAtFirstUse(storage), clock, grace_ms=0),
     )
     made = S3Services.on(
-        facilities, Authenticator(NoCredentials(), clock), policies=authorizer, lifecycle_day_ms=86_400_000
+        facilities, SignatureAuthenticator(NoCredentials(), clock), policies=authorizer, lifecycle_day_ms=86_400_000
     )
     root = Caller(root_of("000000000000"))
     await made.buckets.create(root, "open")
@@ -89,8 +89,8 @@ def request(method: str = "OPTIONS", /, **headers: str) -> Request:
     return Request(method, "/open/key", "", named, RequestBody(0), "http", "127.0.0.1", "id")
 
 
-async def refusal(services: S3Services, asked: Request, bucket: str = "open") -> S3Fault:
-    with pytest.raises(S3Fault) as caught:
+async def refusal(services: S3Services, asked: Request, bucket: str = "open") -> AwsFault:
+    with pytest.raises(AwsFault) as caught:
         await answer_preflight(services, asked, bucket)
     return caught.value
 

@@ -12,18 +12,19 @@ from hypothesis import strategies as st
 from lakebed.core.access import ANONYMOUS
 from lakebed.core.errors import InvalidInput
 from lakebed.objects.model import Caller
+from lakebed.wire.aws.authentication import Authenticated
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.request_target import S3Target, decode_path, parse_target
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
-from lakebed.wire.s3.authenticate import Authenticated
-from lakebed.wire.s3.errors import S3Fault
-from lakebed.wire.s3.request import S3Request, Target, decode_path, parse_target
+from lakebed.wire.s3.request import S3Request
 
 DOMAINS = ("s3.local", "objects.example.com")
 
 
 def _request(query: str = "", headers: dict[str, str] | None = None) -> S3Request:
     http = Request("GET", "/", query, headers or {}, RequestBody(0), "http", "", "R1")
-    return S3Request(http, Target("bucket", "key"), Authenticated(ANONYMOUS), Caller(ANONYMOUS))
+    return S3Request(http, S3Target("bucket", "key"), Authenticated(ANONYMOUS), Caller(ANONYMOUS))
 
 
 # -- bucket and key -------------------------------------------------------------------------------------------------
@@ -69,14 +70,14 @@ def test_host_means_nothing_without_a_domain_of_ours() -> None:
 
 
 def test_path_that_goes_on_where_the_bucket_should_be_is_refused() -> None:
-    with pytest.raises(S3Fault) as refused:
+    with pytest.raises(AwsFault) as refused:
         parse_target("//key", "localhost", ())
     assert refused.value.code == "InvalidBucketName"
 
 
 @pytest.mark.parametrize("path", ["/bucket/%ff", "/bucket/%C3", "/%ff/key", "/bucket/%00", "/bucket/%zz", "/bucket/%"])
 def test_path_that_is_no_text_is_refused(path: str) -> None:
-    with pytest.raises(S3Fault) as refused:
+    with pytest.raises(AwsFault) as refused:
         parse_target(path, "localhost", ())
     assert (refused.value.status, refused.value.code) == (400, "InvalidURI")
 
@@ -91,7 +92,7 @@ def test_any_key_comes_back_from_its_url(key: str) -> None:
 @given(st.binary(max_size=12))
 def test_path_is_decoded_or_refused(raw: bytes) -> None:
     text = raw.decode("utf-8", "surrogateescape")
-    with contextlib.suppress(S3Fault):
+    with contextlib.suppress(AwsFault):
         assert "\0" not in decode_path(text).encode().decode()
 
 
@@ -137,7 +138,7 @@ def test_version_is_read(query: str, version: str | None) -> None:
 
 @pytest.mark.parametrize("query", ["versionId", "versionId=", "versionId=a%20b", "versionId=%C3%A9", "versionId=a/b"])
 def test_version_that_cannot_be_is_refused(query: str) -> None:
-    with pytest.raises(S3Fault) as refused:
+    with pytest.raises(AwsFault) as refused:
         _ = _request(query).version
     assert refused.value.code == "InvalidArgument"
 

@@ -20,13 +20,15 @@ from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.objects.model import Caller
 from lakebed.tables.gate import Gate
 from lakebed.tables.warehouses import Warehouses
+from lakebed.wire.aws.authentication import Authenticated, SignatureAuthenticator
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.request_target import S3Target
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
 from lakebed.wire.s3 import routes
 from lakebed.wire.s3.app import S3Application
-from lakebed.wire.s3.authenticate import Authenticated, Authenticator
-from lakebed.wire.s3.errors import CONFIGURATION_CODES, S3Fault
-from lakebed.wire.s3.request import S3Request, Target
+from lakebed.wire.s3.errors import CONFIGURATION_CODES
+from lakebed.wire.s3.request import S3Request
 from lakebed.wire.s3.routes import find_operation
 from lakebed.wire.s3.services import S3Services
 from lakebed.wire.s3.unsupported import UNSUPPORTED_BUCKET, UNSUPPORTED_OBJECT, Unsupported, inventory
@@ -49,14 +51,14 @@ class Shape:
         raw_query = "&".join(f"{name}={value}" if value else name for name, value in self.query.items())
         http = Request(self.method, "/", raw_query, dict(self.headers), RequestBody(0), "http", "", "R1")
         who = self.principal
-        return S3Request(http, Target(self.bucket, self.key), Authenticated(who), Caller(who))
+        return S3Request(http, S3Target(self.bucket, self.key), Authenticated(who), Caller(who))
 
 
 def answer(shape: Shape) -> str:
     """The operation's name, or the status and code of the fault."""
     try:
         return find_operation(shape.request()).name
-    except S3Fault as fault:
+    except AwsFault as fault:
         return f"{fault.status} {fault.code}"
 
 
@@ -285,7 +287,7 @@ def test_inventory_names_every_feature_once() -> None:
 # -- what is left out of operations that are served -----------------------------------------------------------------
 
 
-class _EverybodyIsRoot(Authenticator):
+class _EverybodyIsRoot(SignatureAuthenticator):
     """Checks what is signed with something we have not; takes everybody else for root."""
 
     async def authenticate(self, request: Request) -> Authenticated:

@@ -9,18 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakebed.wire.aws.timestamps import http_time, iso_time
 from lakebed.wire.s3 import xml
-from lakebed.wire.s3.xml import (
-    Element,
-    MalformedDocument,
-    document,
-    escape,
-    http_time,
-    iso_time,
-    parse_document,
-    parse_time,
-    url_encode,
-)
+from lakebed.wire.s3.xml import MalformedDocument, XmlElement, document, escape, parse_document, parse_time, url_encode
 
 xml_characters = st.characters(codec="utf-8", exclude_characters="\ufffe\uffff", exclude_categories=["Cc"])
 texts = st.text(xml_characters | st.sampled_from("&<>\"'\t\n\r%+ ="))
@@ -100,7 +91,7 @@ class Colour(StrEnum):
     RED = "Red"
 
 
-def root(content: str) -> Element:
+def root(content: str) -> XmlElement:
     return parse_document(f"<Root>{content}</Root>".encode(), "Root")
 
 
@@ -196,12 +187,12 @@ def test_public_names_are_all_there() -> None:
 def test_parsing_stops_at_the_first_element_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
-    class Counted(Element):
+    class Counted(XmlElement):
         def __init__(self, name: str) -> None:
             made.append(name)
             super().__init__(name)
 
-    monkeypatch.setattr(xml, "Element", Counted)
+    monkeypatch.setattr(xml, "XmlElement", Counted)
     body = b"<Delete>" + b"<a/>" * 2_000_000 + b"</Delete>"
     with pytest.raises(MalformedDocument, match=r"too many elements. limit=100"):
         parse_document(body, "Delete", max_elements=100)

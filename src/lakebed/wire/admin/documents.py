@@ -1,4 +1,4 @@
-"""Tasks as the API shows them."""
+"""Maintenance tasks as JSON documents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lakebed.tables.upkeep.tasks import SeenTask
 
 
 def task_document(seen: SeenTask) -> dict[str, Any]:
-    """A task: what is known of it, and nothing that is not."""
+    """A task, with the fields that it has."""
     task = seen.task
     document: dict[str, Any] = {
         "id": task.id,
@@ -37,5 +37,5 @@ def task_document(seen: SeenTask) -> dict[str, Any]:
 
 
 def claim_document(seen: SeenTask) -> dict[str, Any]:
-    """The same for the worker that has it, with the token that shows so."""
+    """The same for the worker that holds it, with the token of its lease."""
     return task_document(seen) | {"token": seen.task.token}

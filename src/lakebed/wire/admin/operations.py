@@ -1,8 +1,9 @@
-"""All operations of the administration's API, in one table, and where it is."""
+"""All operations of the administration API, in one table, and where they are served."""
 
 from __future__ import annotations
 
-from lakebed.wire.iceberg.routes import Mount, RouteTable
+from lakebed.wire.json.forwarding import forwarding_mount
+from lakebed.wire.json.routing import Mount, Route, RouteTable
 
 from .handlers import (
     arrivals,
@@ -18,13 +19,14 @@ from .handlers import (
     targets,
     tasks,
 )
+from .services import AdminServices
 
 BASE = "/lakebed"
 
 
-def admin_mount() -> Mount:
+def admin_mount() -> Mount[AdminServices]:
     """The routes behind `/lakebed/v1/`."""
-    routes = [
+    routes: list[Route[AdminServices]] = [
         *tasks.ROUTES,
         *claims.ROUTES,
         *events.ROUTES,
@@ -38,4 +40,5 @@ def admin_mount() -> Mount:
         *delegations.ROUTES,
         *connections.ROUTES,
     ]
-    return Mount(BASE, "/v1/", RouteTable(routes), "admin")
+    # Nothing is forwarded: the administration of federated catalogs is refused.
+    return forwarding_mount(Mount(BASE, "/v1/", RouteTable(routes), "admin"), {})

@@ -1,4 +1,4 @@
-"""Pages of the API's lists."""
+"""Paging of the administration API's lists."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from lakebed.core.errors import InvalidInput
 from lakebed.core.paging import PageTokens
 from lakebed.wire.http.message import Request
 
-from .queries import DEFAULT_PAGE, MAX_PAGE, whole_number
+from .queries import DEFAULT_PAGE, MAX_PAGE, number_parameter
 
 P = TypeVar("P")
 
 PARAMETERS = ("page-token", "page-size")
-"""What a query asks for pages with."""
+"""The paging parameters."""
 
 
-class Page(NamedTuple, Generic[P]):
-    """Which part of a list is asked for."""
+class CursorPage(NamedTuple, Generic[P]):
+    """The part of a list that a request asks for."""
 
     after: P | None
     """None for the first page."""
     limit: int
 
 
-class Pages(Generic[P]):
-    """Pages of one list. A token says which list it is of, and what of it was asked for."""
+class CursorPages(Generic[P]):
+    """Paging of one list. A token holds the list and the other parameters of the request."""
 
     def __init__(self, name: str, position: type[P]) -> None:
         self._tokens: PageTokens[tuple[str, P]] = PageTokens(name, tuple[str, position])  # type: ignore[valid-type]  # a type made of another
 
-    def read(self, request: Request, asked: str) -> Page[P]:
-        """The page that a query asks for; `asked` is what else it says. Raises InvalidInput."""
-        limit = whole_number(request, "page-size", DEFAULT_PAGE, least=1, most=MAX_PAGE)
+    def read(self, request: Request, asked: str) -> CursorPage[P]:
+        """The page that a query asks for; `asked` are its other parameters. Raises InvalidInput."""
+        limit = number_parameter(request, "page-size", DEFAULT_PAGE, least=1, most=MAX_PAGE)
         token = request.query.get("page-token", "")
         if not token:
-            return Page(None, limit)
+            return CursorPage(None, limit)
         of, after = self._tokens.decode(token)
         if of != asked:
             raise InvalidInput("the page token is of another list; begin again without one", argument="page-token")
-        return Page(after, limit)
+        return CursorPage(after, limit)
 
     def token(self, asked: str, last: P) -> str:
         """The token of the page behind `last`."""

@@ -1,4 +1,4 @@
-"""Query parameters of the administration's API: each is known, given once, and means something."""
+"""Query parameters of the administration API: unknown and repeated ones are refused."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lakebed.wire.http.message import Request, decode_component
 E = TypeVar("E", bound=StrEnum)
 
 MAX_WAIT_SECONDS: Final = 30.0
-"""The longest that a request may wait for news: well below what proxies cut off."""
+"""Longest wait of a request for new events or tasks: well below the timeouts of proxies."""
 
 MAX_PAGE: Final = 1000
 DEFAULT_PAGE: Final = 100
@@ -21,11 +21,8 @@ _INT64: Final = (1 << 63) - 1
 _MAX_DIGITS: Final = 19
 
 
-def check_names(request: Request, known: Sequence[str], *, repeatable: Sequence[str] = ()) -> None:
-    """Raise InvalidInput for a parameter that is not known, or given twice: whoever sends it means something by it.
-
-    Those that are `repeatable` may be given more than once.
-    """
+def check_parameters(request: Request, known: Sequence[str], *, repeatable: Sequence[str] = ()) -> None:
+    """Raise InvalidInput for a parameter that is unknown, or given twice and not `repeatable`."""
     seen: set[str] = set()
     for pair in request.raw_query.split("&"):
         name = decode_component(pair.partition("=")[0])
@@ -45,7 +42,7 @@ def all_values(request: Request, name: str) -> list[str]:
     return [decode_component(value) for key, _, value in pairs if decode_component(key) == name]
 
 
-def whole_number(request: Request, name: str, default: int, *, least: int = 0, most: int = _INT64) -> int:
+def number_parameter(request: Request, name: str, default: int, *, least: int = 0, most: int = _INT64) -> int:
     """A parameter that is a whole number within bounds. Raises InvalidInput."""
     text = request.query.get(name)
     if text is None:
@@ -56,7 +53,7 @@ def whole_number(request: Request, name: str, default: int, *, least: int = 0, m
 
 
 def wait_seconds(request: Request) -> float:
-    """How long the answer may wait for news; not at all if nothing is said. Raises InvalidInput."""
+    """How long the response may wait for new events or tasks; 0 by default. Raises InvalidInput."""
     text = request.query.get("wait-seconds")
     if text is None:
         return 0.0
@@ -68,8 +65,8 @@ def wait_seconds(request: Request) -> float:
     return float(text)
 
 
-def choice(request: Request, name: str, kind: type[E]) -> E | None:
-    """A parameter that is one of a few words; None if it is not given. Raises InvalidInput."""
+def choice_parameter(request: Request, name: str, kind: type[E]) -> E | None:
+    """A parameter with one of a few values; None if absent. Raises InvalidInput."""
     text = request.query.get(name)
     if text is None:
         return None

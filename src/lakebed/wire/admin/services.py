@@ -1,4 +1,4 @@
-"""What the handlers of the administration's API call besides the catalog's services."""
+"""What the handlers of the administration API call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from lakebed.events.ids import EventIds
 from lakebed.events.log import EventLog
 from lakebed.meta.tasks import TaskQueue
 from lakebed.streams.admin.failover import Failover
+from lakebed.tables.federation.service import Federation
+from lakebed.tables.idempotency import IdempotencyKeys
+from lakebed.tables.labels.service import Labelling
 from lakebed.tables.upkeep.arrivals import Arrivals
+from lakebed.tables.upkeep.attaching import Attaching
+from lakebed.tables.upkeep.coverage import Coverage
 from lakebed.tables.upkeep.service import Upkeep
 from lakebed.tables.upkeep.tasks import Tasks
 
@@ -20,6 +25,8 @@ from lakebed.tables.upkeep.tasks import Tasks
 class AdminServices:
     """Use cases of operators and workers."""
 
+    region: str
+    keys: IdempotencyKeys
     upkeep: Upkeep
     tasks: Tasks
     queue: TaskQueue
@@ -32,3 +39,7 @@ class AdminServices:
     feed: Feed
     event_ids: EventIds
     failover: Failover
+    attaching: Attaching
+    coverage: Coverage
+    labelling: Labelling
+    federation: Federation

@@ -1,4 +1,4 @@
-"""Requests that wait for news: no longer than they said, and no longer than somebody is there for the answer."""
+"""Long polling: requests that wait for new events or tasks."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Final
 from lakebed.wire.http.message import Request
 
 _SLICE_SECONDS: Final = 0.5
-"""How long a server that ends, or a client that has gone, is not noticed."""
+"""How long it takes at most to notice that the server ends, or that the client closed the connection."""
 
 
-async def look_until(
+async def poll_until(
     request: Request,
     seconds: float,
     look: Callable[[], Awaitable[bool]],
     wait_for_news: Callable[[float], Awaitable[bool]],
 ) -> None:
-    """Look at once, and again whenever there may be news, until something was found or the time is over.
+    """Look at once, and again whenever there may be news, until something is found or the time is over.
 
-    Also ends when the server does, and when the client has hung up: it would never hear of what is found for it then.
+    Also ends when the server stops, and when the client disconnects: it would never get what is found for it.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds

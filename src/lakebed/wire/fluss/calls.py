@@ -26,15 +26,15 @@ Answer: TypeAlias = Message | Chunks
 RequestT = TypeVar("RequestT", bound=Message)
 
 
-class Room(Protocol):
-    """What a handler of large answers asks of the connection: not to make the next before the last was taken."""
+class Backpressure(Protocol):
+    """What a handler of large responses needs of its connection: to wait until the client has read the last one."""
 
-    async def ready(self) -> None:
-        """Wait until the client takes what was written to it. For answers that are many rather than large."""
+    async def wait_until_read(self) -> None:
+        """Wait until the client reads what was written to it. For responses that are many rather than large."""
         ...
 
-    async def turn(self) -> None:
-        """Wait until no other large answer is on its way. The turn ends when the answer was handed to the socket."""
+    async def acquire_large(self) -> None:
+        """Wait until no other large response is being sent. Released when the response was given to the socket."""
         ...
 
 
@@ -55,8 +55,8 @@ class Raw:
 
     key: int
     name: str
-    answer: Callable[[Caller, memoryview, int, Room], Awaitable[Answer]]
-    """Given the body, the version of the call, and the room for answers."""
+    answer: Callable[[Caller, memoryview, int, Backpressure], Awaitable[Answer]]
+    """Called with the body, the version of the call, and the backpressure on its responses."""
 
     max_version: int = 0
 

@@ -10,7 +10,7 @@ from typing import Final
 from lakebed.objects.model import Caller
 from lakebed.streams.file_access import FileGrant
 
-__all__ = ["StreamClient", "client_of"]
+__all__ = ["ConnectionClient", "client_of"]
 
 _LOSES_TOKENS: Final = "fluss-rust/"
 """The Rust client, and pyfluss, which is made of it: the session token of keys to S3 is not among what it signs with.
@@ -20,7 +20,7 @@ _PATIENCE_SECONDS: Final = 5.0
 _MAX_SOFTWARE_CHARS: Final = 100
 
 
-class StreamClient:
+class ConnectionClient:
     """One connection's client. It asks for keys on the connection by which it fetches, as it knows one server."""
 
     __slots__ = ("_asking", "_grants", "_settled", "software")
@@ -79,6 +79,6 @@ class StreamClient:
         return [each for each in self._grants if not each.is_over(now_ms)]
 
 
-def client_of(caller: Caller) -> StreamClient:
+def client_of(caller: Caller) -> ConnectionClient:
     """Who is on the caller's connection; for who has none, somebody of whom nothing is known."""
-    return caller.connection if isinstance(caller.connection, StreamClient) else StreamClient()
+    return caller.connection if isinstance(caller.connection, ConnectionClient) else ConnectionClient()

@@ -27,18 +27,18 @@ from lakebed.wire.http.eager import start_eagerly
 from . import messages_pb2 as pb
 from .budget import SMALL_BYTES, FrameBudget
 from .calls import API_VERSIONS, AUTHENTICATE, Answer, AnyCall, Call
-from .clients import StreamClient
+from .clients import ConnectionClient
 from .encoding import read_message
 from .errors import UNKNOWN, error_code, failure_message
+from .frame_reader import FrameReader
 from .frames import HEAD_BYTES, answer_head, failure_head, read_head
-from .intake import Intake
 from .oversized import Oversized
-from .room import AnswerRoom, Answers
-from .sasl import Authenticator, Proof, read_plain
+from .response_backpressure import PendingResponses, ResponseSlot
+from .sasl import Proof, SaslAuthenticator, read_plain
 
 log = logging.getLogger("lakebed.streams")
 
-__all__ = ["Connection", "ConnectionSet", "Observe"]
+__all__ = ["FlussConnection", "FlussConnectionSet", "Observe"]
 
 MAX_CALLS: Final = 1024
 """Calls of one connection under way at once."""
@@ -47,10 +47,10 @@ MAX_CALL_BYTES: Final = 64 * 1024 * 1024
 """Bytes of their frames, besides one more frame."""
 
 MAX_STRANGE_FRAME_BYTES: Final = 64 * 1024
-"""Longest frame of who has not said who it is."""
+"""Longest frame of a client that has not authenticated."""
 
 RECHECK_SECONDS: Final = 2.0
-"""How long an identity is taken to be what it was: a key that was taken away is of no use after that."""
+"""How long an identity is cached: a revoked key stops working within this time."""
 
 _SMALLER: Final = (
     "have the client make smaller batches or requests (client.writer.batch-size, client.writer.request-max-size)"
@@ -60,40 +60,39 @@ _WRITE_HIGH_BYTES: Final = 1024 * 1024
 _OWN_CALLS: Final = {API_VERSIONS: "API_VERSIONS", AUTHENTICATE: "AUTHENTICATE"}
 
 Observe = Callable[[str, str, float], None]
-"""Told of each call: its name, how it ended, how long it took."""
+"""Called with each call's name, its outcome and its seconds."""
 
 
-class ConnectionSet(Protocol):
-    """Who watches the connections, and what they have in common."""
+class FlussConnectionSet(Protocol):
+    """The listener of the connections, and what they share."""
 
     calls: Mapping[int, AnyCall]
     versions: bytes
     """The list of calls, encoded."""
 
-    authenticator: Authenticator
+    authenticator: SaslAuthenticator
     request_ids: RequestIds
     max_frame_bytes: int
     budget: FrameBudget
     observe: Observe
 
-    def opened(self, connection: Connection) -> bool:
-        """A connection began; whether there is room for it."""
+    def opened(self, connection: FlussConnection) -> bool:
+        """A connection began; returns whether it is accepted."""
         ...
 
-    def known(self, connection: Connection) -> None:
-        """It has said who it is."""
+    def known(self, connection: FlussConnection) -> None:
+        """The client has authenticated."""
         ...
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: FlussConnection) -> None:
         """A connection ended."""
         ...
 
 
-class Connection(Intake):
+class FlussConnection(FrameReader):
     """The server's side of one connection."""
 
     __slots__ = (
-        "_answers",
         "_bytes_under_way",
         "_calls_under_way",
         "_checked_at",
@@ -105,24 +104,25 @@ class Connection(Intake):
         "_is_last",
         "_line",
         "_oversized",
+        "_pending",
         "_principal",
         "_proof",
         "_writable",
         "opened_at",
     )
 
-    def __init__(self, connections: ConnectionSet) -> None:
+    def __init__(self, connections: FlussConnectionSet) -> None:
         super().__init__(connections.budget, MAX_STRANGE_FRAME_BYTES)
         self._connections = connections
         self._host = ""
-        self._client = StreamClient()
+        self._client = ConnectionClient()
         self._calls_under_way = 0
         self._bytes_under_way = 0
         self._eof = False
         self._is_last = False
         self._oversized: Oversized | None = None
-        self._answers = Answers()
-        self._writable = self._answers.writable
+        self._pending = PendingResponses()
+        self._writable = self._pending.writable
         self._proof: Proof | None = None
         self._principal: Principal = ANONYMOUS
         self._checked_at = 0.0
@@ -208,16 +208,16 @@ class Connection(Intake):
     # -- answering ------------------------------------------------------------------------------------------------
 
     async def _answer(self, frame: memoryview) -> None:
-        """Answer one frame. Never raises but for cancellation: nobody is there to take it."""
+        """Respond to one frame. Never raises but for cancellation."""
         key, version, number = read_head(frame)
         began = time.monotonic()  # finer than the loop's own clock, which stands still between its turns
-        room = AnswerRoom(self._answers)
+        slot = ResponseSlot(self._pending)
         name, outcome = _OWN_CALLS.get(key, "UNKNOWN"), "ok"
         try:
             call = self._connections.calls.get(key)
             if call is not None:
                 name = call.name
-            self._send(number, await self._asked(key, version, frame[HEAD_BYTES:], call, room))
+            self._send(number, await self._asked(key, version, frame[HEAD_BYTES:], call, slot))
         except LakebedError as error:
             outcome = "failed"
             self._refuse(number, error)
@@ -232,7 +232,7 @@ class Connection(Intake):
             self.abort()
             raise
         finally:
-            room.leave()
+            slot.release()
             self._calls_under_way -= 1
             self._bytes_under_way -= len(frame)
             self._budget.let_go(len(frame))
@@ -242,7 +242,9 @@ class Connection(Intake):
         else:
             self._heed_limits()
 
-    async def _asked(self, key: int, version: int, body: memoryview, call: AnyCall | None, room: AnswerRoom) -> Answer:
+    async def _asked(
+        self, key: int, version: int, body: memoryview, call: AnyCall | None, slot: ResponseSlot
+    ) -> Answer:
         if key == API_VERSIONS:
             asked = read_message(pb.ApiVersionsRequest, body)
             self._client.is_called(asked.client_software_name, asked.client_software_version)
@@ -255,10 +257,10 @@ class Connection(Intake):
         if proof is None:
             raise StreamFailure(Reason.AUTHENTICATION_FAILED, "say first who you are (SASL PLAIN)")
         if isinstance(call, Call):
-            await room.place()
+            await slot.acquire()
             if self._is_closing:
                 raise Unavailable("the client left before its turn came")
-        # Records are many a second and go by what was so a moment ago; everything else by what is so now.
+        # Calls with records are frequent and use the cached identity; all others check it again.
         if self._in_line or isinstance(call, Call) or self._is_check_due:
             await self._check_again(proof, is_due=isinstance(call, Call))
         caller = Caller(
@@ -271,13 +273,12 @@ class Connection(Intake):
         )
         if isinstance(call, Call):
             return await call.answer(caller, read_message(call.request, body))
-        return await call.answer(caller, body, version, room)
+        return await call.answer(caller, body, version, slot)
 
     async def _check_again(self, proof: Proof, *, is_due: bool) -> None:
-        """Know who that is by now, if it is due; and go on in the order of asking.
+        """Check the identity again if that is due, and keep the order in which calls arrived.
 
-        Writers number what they send. Whoever comes while others are in line is the last of them, also when what they
-        wait for is there already and they have not gone on yet.
+        Writers number their batches. A call that arrives while others wait goes last, even if they could go on already.
         """
         self._in_line += 1
         try:
@@ -293,7 +294,7 @@ class Connection(Intake):
         return self._now() - self._checked_at > RECHECK_SECONDS
 
     async def _authenticate(self, request: pb.AuthenticateRequest) -> Message:
-        """Take the client's word for who it is, if the secret is right. A wrong one ends nothing: it may try again."""
+        """Authenticate the client. After a wrong secret the connection stays open: the client may try again."""
         if request.protocol.upper() != "PLAIN":
             raise StreamFailure(
                 Reason.AUTHENTICATION_FAILED, f"SASL PLAIN is spoken here. protocol={request.protocol[:40]}"

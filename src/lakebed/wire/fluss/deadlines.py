@@ -12,10 +12,10 @@ from types import TracebackType
 
 from lakebed.streams.failures import Reason, StreamFailure
 
-__all__ = ["Within"]
+__all__ = ["CallTimeout"]
 
 
-class Within:
+class CallTimeout:
     """A context that ends with TIMED_OUT when its time is over. Without a time it lasts as long as it takes."""
 
     __slots__ = ("_timeout", "_timeout_ms")

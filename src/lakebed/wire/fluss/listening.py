@@ -13,10 +13,10 @@ from lakebed.core.ids import RequestIds
 from . import messages_pb2 as pb
 from .budget import FrameBudget
 from .calls import API_VERSIONS, AUTHENTICATE, AnyCall, call_table
-from .connection import Connection, Observe
-from .sasl import Authenticator
+from .connection import FlussConnection, Observe
+from .sasl import SaslAuthenticator
 
-__all__ = ["Listening"]
+__all__ = ["FlussListener"]
 
 log = logging.getLogger("lakebed.streams")
 
@@ -35,13 +35,13 @@ MAX_HELD_BYTES: Final = 512 * 1024 * 1024
 _WATCH_SECONDS: Final = 5.0
 
 
-class Listening:
+class FlussListener:
     """All connections of this process. Implements `connection.ConnectionSet`."""
 
     def __init__(
         self,
         calls: Iterable[AnyCall],
-        authenticator: Authenticator,
+        authenticator: SaslAuthenticator,
         *,
         max_connections: int,
         max_frame_bytes: int,
@@ -59,17 +59,17 @@ class Listening:
         self.observe = observe
         self._max_connections = max_connections
         self._report = report
-        self._open: set[Connection] = set()
+        self._open: set[FlussConnection] = set()
         self._max_strangers = max(1, max_connections // 2)
-        self._strangers: dict[Connection, None] = {}  # in the order in which they came
+        self._strangers: dict[FlussConnection, None] = {}  # in the order in which they came
         self._server: asyncio.Server | None = None
 
     async def start(self, listener: socket.socket) -> None:
         """Take connections from now on."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Connection(self), sock=listener)
+        self._server = await loop.create_server(lambda: FlussConnection(self), sock=listener)
 
-    def opened(self, connection: Connection) -> bool:
+    def opened(self, connection: FlussConnection) -> bool:
         """A connection began; whether there is room for it."""
         is_full = len(self._open) >= self._max_connections or len(self._strangers) >= self._max_strangers
         if is_full and not self._make_way():
@@ -94,11 +94,11 @@ class Listening:
                 return True
         return False
 
-    def known(self, connection: Connection) -> None:
+    def known(self, connection: FlussConnection) -> None:
         """It has said who it is."""
         self._strangers.pop(connection, None)
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: FlussConnection) -> None:
         """A connection ended."""
         self._open.discard(connection)
         self._strangers.pop(connection, None)

@@ -8,7 +8,7 @@ from lakebed.core.access import Principal
 from lakebed.core.secrets import Secret
 from lakebed.streams.failures import Reason, StreamFailure
 
-__all__ = ["Authenticator", "Proof", "read_plain"]
+__all__ = ["Proof", "SaslAuthenticator", "read_plain"]
 
 _PARTS: Final = 3  # who to act for, which we leave aside; who it is; the secret
 
@@ -21,7 +21,7 @@ class Proof(Protocol):
         ...
 
 
-class Authenticator(Protocol):
+class SaslAuthenticator(Protocol):
     """Who establishes callers by a name and a secret."""
 
     async def authenticate(self, name: str, secret: Secret, address: str) -> Proof:

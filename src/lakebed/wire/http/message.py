@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lakebed.core.access import Session
 
     from .body import RequestBody
-    from .witness import Testimony
+    from .request_audit import RequestRecord
 
 Headers = list[tuple[str, str]]
 """Response headers, in order."""
@@ -44,9 +44,9 @@ class Request:
         "principal",
         "raw_path",
         "raw_query",
+        "record",
         "request_id",
         "scheme",
-        "testimony",
         "tls_version",
     )
 
@@ -81,7 +81,7 @@ class Request:
         """Who asks, once an edge has found out; for logs."""
         self.delegated: Session | None = None
         """What came with keys that the catalog handed out, if it was sent with such; for logs and the trace."""
-        self.testimony: Testimony | None = None
+        self.record: RequestRecord | None = None
         """What is noted of it, while somebody is sent requests."""
         self._query: dict[str, str] | None = None
 

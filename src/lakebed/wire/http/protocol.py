@@ -308,11 +308,11 @@ class HttpProtocol(asyncio.BufferedProtocol):
         except BaseException:
             # The server ends, or the handler waited for something that was given up: nobody will answer.
             self._give_up()
-            if request.testimony is not None:
-                request.testimony.end(request, None)
+            if request.record is not None:
+                request.record.end(request, None)
             raise
-        if request.testimony is not None:
-            request.testimony.answer()
+        if request.record is not None:
+            request.record.answer()
         if not request.body.finished and not self._can_skip(request.body):
             self._responder.keep_alive = False
         is_head = request.method == "HEAD"
@@ -332,8 +332,8 @@ class HttpProtocol(asyncio.BufferedProtocol):
             self._give_up()
             raise
         finally:
-            if request.testimony is not None:
-                request.testimony.end(request, response, self._responder.sent_bytes)
+            if request.record is not None:
+                request.record.end(request, response, self._responder.sent_bytes)
         self._finish(request)
 
     def _crash_answer(self, request: Request) -> Response:

@@ -1,6 +1,6 @@
-"""How a client gets at a table's files: with keys that the catalog hands out, by having requests signed, or on its own.
+"""Access delegation for a table's files: vended credentials, remote signing, or the client's own credentials.
 
-The client says what it can do in `X-Iceberg-Access-Delegation`; the catalog may give any of it, or none.
+The client lists what it supports in `X-Iceberg-Access-Delegation`; the catalog may grant any of it, or none.
 """
 
 from __future__ import annotations
@@ -13,81 +13,76 @@ from urllib.parse import quote
 
 from lakebed.core.delegation import AccessDelegation
 from lakebed.core.errors import AccessDenied
-from lakebed.governance.delegations import DelegationKind, Purpose
+from lakebed.governance.delegations import DelegationKind
 from lakebed.tables.data_access import TableData
-from lakebed.tables.identifiers import SEPARATOR, Identifier, path_of
+from lakebed.tables.identifiers import SEPARATOR, Identifier
 from lakebed.tables.model import Entry, Warehouse
-from lakebed.tables.warehouses import access_delegation
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.table_access import access_purpose, allowed_delegation, credential_settings
 
-from .request import CatalogRequest
-from .services import CatalogServices
-from .whereabouts import Whereabouts
+from .services import IcebergServices
+from .unregistered_table_hint import UnregisteredTableHint
 
 HEADER: Final = "x-iceberg-access-delegation"
 
 ANY_TABLE_SIGNING: Final = "v1/aws/s3/sign"
-"""Where requests are signed for the files of whichever table they are of, relative to the catalog's URI.
+"""The path that signs requests for the files of any table, relative to the catalog's URI.
 
-The contract's first place for it: clients go there that know of no other.
+It is the specification's first endpoint for signing: older clients know no other.
 """
 
 
 _SCOPE_PREFIX: Final = "lakebed.credential-scope-prefix"
 
 
-class Mode(StrEnum):
-    """What a client can do, the better first."""
+class AccessMode(StrEnum):
+    """Kinds of access delegation, the preferred first."""
 
     VENDED = "vended-credentials"
     SIGNING = "remote-signing"
 
 
 @dataclass(frozen=True, slots=True)
-class Delegation:
-    """What goes into the answer that shows a table."""
+class TableAccess:
+    """The access part of a response with a table."""
 
     config: dict[str, str] = field(repr=False)
     credentials: list[dict[str, Any]] = field(default_factory=list, repr=False)
     revalidate_after_ms: int | None = None
-    """From when on a client's copy of the answer is too old to be called good: its keys are about to expire."""
+    """When a client's cached response is no longer valid, because its credentials expire soon."""
     has_secrets: bool = True
-    """Whether the entries of `credentials` open anything; otherwise they say where the files are."""
+    """Whether `credentials` holds credentials; otherwise it only says where the files are."""
 
 
 @dataclass(frozen=True, slots=True)
 class VendedCredentials:
-    """Keys to a table's files, as clients read them."""
+    """Vended credentials for a table's files, as clients read them."""
 
     facts: dict[str, str]
-    """What they are, without the keys."""
+    """Their description, without secrets."""
     settings: dict[str, str] = field(repr=False)
-    """The same with the keys, and how to use and renew them."""
+    """The same with the credentials, and how to use and renew them."""
     storage_credential: dict[str, Any] = field(repr=False)
     """The one entry of `storage-credentials`."""
     issued_ms: int
     expires_ms: int
 
 
-def asked_mode(header: str | None, allowed: AccessDelegation = AccessDelegation.VENDED) -> Mode | None:
-    """The best mode that the client requests and that is allowed; None without one.
+def requested_mode(header: str | None, allowed: AccessDelegation = AccessDelegation.VENDED) -> AccessMode | None:
+    """The preferred mode that the client requests and that is allowed; None without one.
 
     A lone `true` is how early clients requested credentials.
     """
     asked = {word.strip().lower() for word in (header or "").split(",")}
     if asked == {"true"}:
-        asked = {str(Mode.VENDED)}
-    is_allowed = {Mode.VENDED: allowed.vends, Mode.SIGNING: allowed.signs}
-    return next((mode for mode in Mode if mode in asked and is_allowed[mode]), None)
+        asked = {str(AccessMode.VENDED)}
+    is_allowed = {AccessMode.VENDED: allowed.vends, AccessMode.SIGNING: allowed.signs}
+    return next((mode for mode in AccessMode if mode in asked and is_allowed[mode]), None)
 
 
-def allowed_delegation(services: CatalogServices, warehouse: Warehouse) -> AccessDelegation:
-    """How far clients are given access to the files of a catalog's tables: by the server and by the catalog."""
-    return services.access_delegation.narrowed(access_delegation(warehouse))
-
-
-async def delegate(
-    services: CatalogServices,
-    request: CatalogRequest,
+async def delegate_access(
+    services: IcebergServices,
+    request: JsonRequest,
     warehouse: Warehouse,
     identifier: Identifier,
     location: str,
@@ -95,22 +90,22 @@ async def delegate(
     *,
     entry: Entry | None = None,
     entry_id: str = "",
-) -> Delegation:
-    """What a client is told and given to reach the files of a table, or of one that is staged under `entry_id`.
+) -> TableAccess:
+    """A client's access to the files of a table, or of one that is staged under `entry_id`.
 
-    `properties` are asked for only where they decide: to know them, a table's metadata has to be parsed.
+    `properties` is called only if needed, because it may parse the table's metadata.
     Raises AccessDenied when the client asks for access and the caller may not even read; LocationTaken when a staged
     table's directories are not free. Where credentials are not vended, every client is told where the files are.
     """
     config = services.store.client_settings(request.http)
-    header, allowed = request.http.headers.get(HEADER), allowed_delegation(services, warehouse)
+    header, allowed = request.http.headers.get(HEADER), allowed_delegation(services.access_delegation, warehouse)
     if not allowed.vends:
         config |= scope_facts(f"{location.rstrip('/')}/", vends=False)
-    mode = asked_mode(header, allowed)
+    mode = requested_mode(header, allowed)
     if mode is None:
-        if asked_mode(header) is None:
-            return Delegation(config, has_secrets=allowed.vends)
-        return Delegation(config, [{"prefix": config[_SCOPE_PREFIX], "config": config}], has_secrets=False)
+        if requested_mode(header) is None:
+            return TableAccess(config, has_secrets=allowed.vends)
+        return TableAccess(config, [{"prefix": config[_SCOPE_PREFIX], "config": config}], has_secrets=False)
     try:
         if entry is not None:
             data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
@@ -120,38 +115,38 @@ async def delegate(
             )
     except AccessDenied:
         if entry is not None and request.http.method == "POST":
-            # This very request has made the table: to refuse it now would be to say that it has not.
-            return Delegation(config)
+            # This request has created the table: an error would say that it did not.
+            return TableAccess(config)
         raise
-    # Not every client signs for a staged table, of which nothing is on record: where keys are vended, it needs those.
-    if mode is Mode.SIGNING and (entry is not None or not allowed.vends):
-        where = Whereabouts(data.table, location, properties())
-        return Delegation(config | _signing_settings(request, warehouse, identifier, where))
-    unrecorded = None if entry is not None else Whereabouts(data.table, location, properties())
-    vended = vend(services, request, warehouse, identifier, data, unrecorded)
-    return Delegation(
+    # Not every client uses remote signing for a staged table, so it gets vended credentials where they are allowed.
+    if mode is AccessMode.SIGNING and (entry is not None or not allowed.vends):
+        where = UnregisteredTableHint(data.table, location, properties())
+        return TableAccess(config | _signing_settings(request, warehouse, identifier, where))
+    unrecorded = None if entry is not None else UnregisteredTableHint(data.table, location, properties())
+    vended = vend_credentials(services, request, warehouse, identifier, data, unrecorded)
+    return TableAccess(
         config | vended.settings,
         [vended.storage_credential],
         vended.issued_ms + (vended.expires_ms - vended.issued_ms) // 2,
     )
 
 
-def vend(
-    services: CatalogServices,
-    request: CatalogRequest,
+def vend_credentials(
+    services: IcebergServices,
+    request: JsonRequest,
     warehouse: Warehouse,
     identifier: Identifier,
     data: TableData,
-    unrecorded: Whereabouts | None = None,
+    unrecorded: UnregisteredTableHint | None = None,
 ) -> VendedCredentials:
-    """Keys to a table's files; to renew those of a table that is not on record, the client says where they are.
+    """Vended credentials for a table's files; `unrecorded` lets the client renew those of a table without an entry.
 
-    One entry, for the table's location, whatever further directories the keys open: clients that renew their keys
-    insist on exactly one. The others are reached with the same keys from the table's own settings.
+    There is one entry, for the table's location, even if the credentials cover further directories: clients that renew
+    credentials insist on exactly one. The other directories use the same credentials from the table's settings.
     """
     key = services.vending.vend(
         request.caller.principal,
-        purpose(request, DelegationKind.VENDED, warehouse, identifier),
+        access_purpose(request, DelegationKind.VENDED, warehouse, identifier),
         table=data.table,
         bucket=data.bucket,
         directories=data.directories,
@@ -164,11 +159,7 @@ def vend(
         "lakebed.credential-expiration-unix-seconds": str(expires_ms // 1000),
     }
     settings = {
-        "s3.access-key-id": key.access_key_id,
-        "s3.secret-access-key": key.secret.reveal(),
-        "s3.session-token": key.session_token.reveal(),
-        "s3.session-token-expires-at-ms": str(expires_ms),
-        **services.store.client_settings(request.http),
+        **credential_settings(key, services.store, request.http),
         "client.refresh-credentials-endpoint": table_path(warehouse, identifier, "credentials")
         + ("" if unrecorded is None else unrecorded.query),
         "client.refresh-credentials-enabled": "true",
@@ -186,40 +177,17 @@ def scope_facts(prefix: str, *, vends: bool) -> dict[str, str]:
     }
 
 
-def purpose(
-    request: CatalogRequest,
-    kind: DelegationKind,
-    warehouse: Warehouse,
-    identifier: Identifier,
-    *,
-    method: str = "",
-    target: str = "",
-) -> Purpose:
-    """What a request has keys or a signature handed out for, as it is kept."""
-    caller = request.caller
-    return Purpose(
-        kind,
-        caller.request_id,
-        caller.source_ip,
-        warehouse.name,
-        path_of(identifier.namespace),
-        identifier.name,
-        method,
-        target,
-    )
-
-
-def vend_copy(
-    services: CatalogServices, request: CatalogRequest, warehouse: Warehouse, copy: Entry
+def vend_copy_credentials(
+    services: IcebergServices, request: JsonRequest, warehouse: Warehouse, copy: Entry
 ) -> dict[str, Any]:  # Any: JSON
-    """Keys to a copy that a plan is of, as an entry of `storage-credentials`; whatever the client can do besides.
+    """Vended credentials for the restricted copy of a plan, as an entry of `storage-credentials`.
 
-    They are not renewed: a plan that takes longer than they are good is made again.
+    They are not renewed: a plan that outlives them has to be requested again.
     """
     data = services.data_access.of_copy(copy)
     key = services.vending.vend(
         request.caller.principal,
-        purpose(request, DelegationKind.VENDED, warehouse, request.table),
+        access_purpose(request, DelegationKind.VENDED, warehouse, request.table),
         table=data.table,
         bucket=data.bucket,
         directories=data.directories,
@@ -227,13 +195,7 @@ def vend_copy(
     )
     return {
         "prefix": f"s3://{data.bucket}/{data.home.directory}",
-        "config": {
-            "s3.access-key-id": key.access_key_id,
-            "s3.secret-access-key": key.secret.reveal(),
-            "s3.session-token": key.session_token.reveal(),
-            "s3.session-token-expires-at-ms": str(key.session.expires_ms),
-            **services.store.client_settings(request.http),
-        },
+        "config": credential_settings(key, services.store, request.http),
     }
 
 
@@ -245,20 +207,20 @@ def table_path(warehouse: Warehouse, identifier: Identifier, operation: str) -> 
 
 
 def _signing_settings(
-    request: CatalogRequest, warehouse: Warehouse, identifier: Identifier, where: Whereabouts
+    request: JsonRequest, warehouse: Warehouse, identifier: Identifier, where: UnregisteredTableHint
 ) -> dict[str, str]:
-    """Where requests are signed, under the names that clients of each age look for."""
+    """The signing endpoint, under the setting names of all client versions."""
     host = request.http.headers.get("host", "")
     uri, endpoint = f"{request.http.scheme}://{host}{request.mount}", table_path(warehouse, identifier, "sign")
     return {
         "s3.remote-signing-enabled": "true",
         "signer.uri": uri,
-        # Engines that purge a table drop it first, and have the deletion of its files signed then.
+        # Engines that purge a table drop it first, and have the deletion of its files signed afterwards.
         "signer.endpoint": endpoint + where.query,
-        # No `s3.signer.endpoint`, which Java clients would heed in place of the other. PyIceberg knows only that name,
-        # and has one signer at a time for all tables that it has open: it is left to go where any table is signed for.
+        # No `s3.signer.endpoint`: Java clients would prefer it. PyIceberg knows only that name, and has one signer for
+        # all open tables, so it uses the endpoint that signs for any table.
         "s3.signer.uri": uri,
-        # PyIceberg signs so with one of its two file systems, and has to be told which signer.
+        # PyIceberg supports remote signing with one of its two file systems, and needs the name of the signer.
         "s3.signer": "S3V4RestSigner",
         "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",
     }

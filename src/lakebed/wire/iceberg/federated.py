@@ -1,119 +1,82 @@
-"""Catalogs that are backed by another: their requests are passed on, and those that cannot be are refused.
+"""Iceberg operations on federated catalogs: each is forwarded to the external catalog.
 
-No route looks for a connection first: its handler resolves the catalog's name, and what resolves names refuses one that
-another catalog is behind (`tables.backing`). So no route forgets it, and requests to other catalogs pay nothing but in
-their configuration, which is asked for once.
+`wire.json.forwarding` decides which requests are forwarded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
-from lakebed.core.errors import InvalidInput, NotSupported, Unavailable
+from lakebed.core.errors import InvalidInput
 from lakebed.tables.federation.connections import Backed
 from lakebed.tables.federation.documents import Registration, Rename
 from lakebed.tables.federation.entries import shown_again
 from lakebed.tables.federation.namespaces import Paging
 from lakebed.tables.federation.tables import ShownTable, Wanted
-from lakebed.tables.idempotency import Answer, RequestKey
 from lakebed.tables.model import EntryKind
 from lakebed.wire.http.message import Headers, Response
+from lakebed.wire.json.errors import JSON
+from lakebed.wire.json.forwarding import Forward, forwarding_route
+from lakebed.wire.json.paging import page_parameters
+from lakebed.wire.json.request import JsonRequest, split_namespace
+from lakebed.wire.json.responses import identifiers, no_content, ok
+from lakebed.wire.json.routing import Handler, Mount, Replay, Route, RouteTable
+from lakebed.wire.json.table_access import allowed_delegation
 
-from .answers import identifiers, no_content, ok
-from .delegation import HEADER, Mode, allowed_delegation, asked_mode
-from .errors import JSON, error_document, refusal_of
+from .delegation import HEADER, AccessMode, requested_mode
 from .handlers.configuration import warehouse_name
 from .handlers.namespaces import NewNamespace, PropertyChanges
 from .handlers.reports import KINDS, ReportHead
-from .loading import replayed
-from .paging import stated_page
-from .request import CatalogRequest, split_namespace
-from .routes import Handler, Mount, Replay, Route, RouteTable
-from .services import CatalogServices
+from .loading import replay_entry
+from .services import IcebergServices
 
-Passed = Callable[[CatalogServices, CatalogRequest, Backed], Awaitable[Response]]
+_LOCAL: Final = frozenset({"listTableBuckets", "enableTableBucket", "getTableBucket", "updateTableBucket"})
+"""Operations on a catalog itself, federated or not."""
 
-_HERE: Final = frozenset({"listTableBuckets", "enableTableBucket", "getTableBucket", "updateTableBucket"})
-"""What is asked of a catalog itself, whatever is behind it."""
-
-_ANSWERED_WITH_VIEWS: Final = frozenset({"createView", "replaceView", "registerView"})
-_NEVER_KEPT: Final = ("Cache-Control", "no-store, private")
+_RESPONDS_WITH_VIEW: Final = frozenset({"createView", "replaceView", "registerView"})
+_NO_STORE: Final = ("Cache-Control", "no-store, private")
 
 
-def passing_on(mount: Mount) -> Mount:
-    """The same routes, which pass requests on where their catalog is backed by another."""
+def forward_federated(mount: Mount[IcebergServices]) -> Mount[IcebergServices]:
+    """The same routes, with requests for federated catalogs forwarded."""
     routes = mount.routes.routes
-    served = frozenset(route.endpoint for route in routes if route.name in PASSED)
-    return mount._replace(routes=RouteTable([_passing_on(route, served) for route in routes]))
+    served = frozenset(route.endpoint for route in routes if route.name in FORWARDS)
+    return mount._replace(routes=RouteTable([_forwarding(route, served) for route in routes]))
 
 
-def _passing_on(route: Route, served: frozenset[str]) -> Route:
+def _forwarding(route: Route[IcebergServices], served: frozenset[str]) -> Route[IcebergServices]:
     if route.name == "getConfig":
         return route._replace(handle=_configuration(route.handle, served))
-    if "{warehouse}" not in route.path or route.name in _HERE:
+    if "{warehouse}" not in route.path or route.name in _LOCAL:
         return route
-    passed = PASSED.get(route.name) or EMPTY.get(route.name)
-
-    async def handle(services: CatalogServices, request: CatalogRequest) -> Response:
-        try:
-            return await route.handle(services, request)
-        except (InvalidInput, NotSupported):
-            # Refused by the look-up of the name, or before it: what is wrong here may be right on the other side.
-            backed = await services.federation.connections.backed(request.warehouse)
-            if backed is None:
-                raise
-        if passed is None:
-            raise NotSupported(
-                f"the catalog is backed by another, to which this is not passed on. operation={route.name}"
-            )
-        if not route.changes:
-            return await passed(services, request, backed)
-        return await _change(services, request, backed, passed)
-
-    return route._replace(handle=handle, replay=_replaying(route))
+    return forwarding_route(route, FORWARDS.get(route.name))._replace(replay=_replaying(route))
 
 
-async def _change(services: CatalogServices, request: CatalogRequest, backed: Backed, passed: Passed) -> Response:
-    """Pass a change on. What nobody knows the outcome of stays so for its key, unless the other side keeps keys too."""
-    try:
-        return await passed(services, request, backed)
-    except Unavailable as error:
-        key = request.mutation.key
-        if key is not None and error.undecided and not backed.remote.keeps_keys:
-            await _keep_unknown(services, key, error)
-        raise
-
-
-async def _keep_unknown(services: CatalogServices, key: RequestKey, error: Unavailable) -> None:
-    refusal = refusal_of(error)
-    await services.keys.keep_refusal(key, Answer(refusal.status, body=error_document(refusal, str(error))))
-
-
-def _replaying(route: Route) -> Replay:
-    async def show(services: CatalogServices, request: CatalogRequest, entry: str) -> Response:
+def _replaying(route: Route[IcebergServices]) -> Replay[IcebergServices]:
+    async def replay(services: IcebergServices, request: JsonRequest, entry: str) -> Response:
         identifier = shown_again(entry)
         if identifier is None:
-            return await (route.replay or replayed)(services, request, entry)
+            return await (route.replay or replay_entry)(services, request, entry)
         backed = await services.federation.connections.backed(request.warehouse)
         if backed is None:
             raise InvalidInput("the catalog is not backed by another any more: make a new idempotency key")
-        if route.name in _ANSWERED_WITH_VIEWS:
+        if route.name in _RESPONDS_WITH_VIEW:
             return ok(await services.federation.views.load_again(backed, identifier))
         return _table(await services.federation.tables.load_again(backed, identifier))
 
-    return show
+    return replay
 
 
 # -- configuration ------------------------------------------------------------------------------------------------
 
 
-def _configuration(get_config: Handler, served: frozenset[str]) -> Handler:
-    """The configuration of a catalog that is backed by another lists what of `served` is served there."""
+def _configuration(get_config: Handler[IcebergServices], served: frozenset[str]) -> Handler[IcebergServices]:
+    """The configuration of a federated catalog lists those of the `served` endpoints that the external catalog has."""
 
-    async def handle(services: CatalogServices, request: CatalogRequest) -> Response:
+    async def handle(services: IcebergServices, request: JsonRequest) -> Response:
         response = await get_config(services, request)
         stated = request.http.query.get("warehouse")
         backed = None if stated is None else await services.federation.connections.backed(warehouse_name(stated))
@@ -126,10 +89,10 @@ def _configuration(get_config: Handler, served: frozenset[str]) -> Handler:
             for endpoint in document["endpoints"]
             if endpoint in served and (endpoint in manners.endpoints or endpoint in _MADE_OF_OTHERS)
         ]
-        # Where the files are the tables say.
+        # The tables' own metadata says where their files are.
         document["defaults"].pop("warehouse-location", None)
         if not manners.keeps_keys:
-            # Clients would send again what nobody knows the outcome of.
+            # Clients would repeat requests whose outcome is unknown.
             document.pop("idempotency-key-lifetime", None)
         return ok(document)
 
@@ -139,39 +102,39 @@ def _configuration(get_config: Handler, served: frozenset[str]) -> Handler:
 # -- namespaces ---------------------------------------------------------------------------------------------------
 
 
-def _paging(request: CatalogRequest) -> Paging:
-    return Paging(*stated_page(request.http))
+def _paging(request: JsonRequest) -> Paging:
+    return Paging(*page_parameters(request.http))
 
 
-async def _list_namespaces(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _list_namespaces(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     parent = request.http.query.get("parent", "")
     levels = split_namespace(parent) if parent else ()
     found = await services.federation.namespaces.list(request.caller, backed, levels, _paging(request))
     return ok({"namespaces": found.namespaces, "next-page-token": found.next_token})
 
 
-async def _create_namespace(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _create_namespace(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     asked = await request.document(NewNamespace)
     made = await services.federation.namespaces.create(request.mutation, backed, asked.namespace, asked.properties)
     return Response(200, [JSON], made.body)
 
 
-async def _load_namespace(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _load_namespace(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     found = await services.federation.namespaces.get(request.caller, backed, request.namespace)
     return Response(200, [JSON], found.body)
 
 
-async def _namespace_exists(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _namespace_exists(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     await services.federation.namespaces.check_exists(request.caller, backed, request.namespace)
     return no_content()
 
 
-async def _drop_namespace(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _drop_namespace(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     await services.federation.namespaces.drop(request.mutation, backed, request.namespace)
     return no_content()
 
 
-async def _update_properties(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _update_properties(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     asked = await request.document(PropertyChanges)
     changed = await services.federation.namespaces.set_properties(
         request.mutation, backed, request.namespace, updates=asked.updates, removals=asked.removals
@@ -182,14 +145,15 @@ async def _update_properties(services: CatalogServices, request: CatalogRequest,
 # -- tables -------------------------------------------------------------------------------------------------------
 
 
-def _wanted(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Wanted:
+def _wanted(services: IcebergServices, request: JsonRequest, backed: Backed) -> Wanted:
     query = request.http.query
-    mode = asked_mode(request.http.headers.get(HEADER), allowed_delegation(services, backed.warehouse))
+    allowed = allowed_delegation(services.access_delegation, backed.warehouse)
+    mode = requested_mode(request.http.headers.get(HEADER), allowed)
     return Wanted(
         {name: query[name] for name in ("snapshots", "referenced-by") if name in query},
         request.http.headers.get("if-none-match") if request.http.method == "GET" else None,
         wants_access=mode is not None,
-        wants_keys=mode is Mode.VENDED,
+        wants_keys=mode is AccessMode.VENDED,
     )
 
 
@@ -197,19 +161,19 @@ def _table(shown: ShownTable) -> Response:
     headers: Headers = [] if shown.tag is None else [("ETag", shown.tag)]
     if shown.status == 304:
         return Response(304, headers)
-    return ok(shown.document, [*headers, _NEVER_KEPT] if shown.with_keys else headers)
+    return ok(shown.document, [*headers, _NO_STORE] if shown.with_keys else headers)
 
 
-async def _list_tables(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _list_tables(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     return await _list(services, request, backed, EntryKind.TABLE)
 
 
-async def _list(services: CatalogServices, request: CatalogRequest, backed: Backed, kind: EntryKind) -> Response:
+async def _list(services: IcebergServices, request: JsonRequest, backed: Backed, kind: EntryKind) -> Response:
     found = await services.federation.entries.list(request.caller, backed, request.namespace, kind, _paging(request))
     return ok({"identifiers": identifiers(found.namespace, found.names), "next-page-token": found.next_token})
 
 
-async def _create_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _create_table(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     return _table(
         await services.federation.tables.create(
             request.mutation, backed, request.namespace, request.body, _wanted(services, request, backed)
@@ -217,52 +181,52 @@ async def _create_table(services: CatalogServices, request: CatalogRequest, back
     )
 
 
-async def _load_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _load_table(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     return _table(
         await services.federation.tables.load(request.caller, backed, request.table, _wanted(services, request, backed))
     )
 
 
-async def _table_exists(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _table_exists(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     await services.federation.entries.check_exists(request.caller, backed, request.table, EntryKind.TABLE)
     return no_content()
 
 
-async def _update_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _update_table(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     return _table(await services.federation.tables.commit(request.mutation, backed, request.table, request.body))
 
 
-async def _drop_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _drop_table(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     purge = request.flag("purgeRequested")
     await services.federation.entries.drop(request.mutation, backed, request.table, EntryKind.TABLE, purge=purge)
     return no_content()
 
 
-async def _rename_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _rename_table(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     await services.federation.entries.rename(request.mutation, backed, await request.document(Rename), EntryKind.TABLE)
     return no_content()
 
 
-async def _register_table(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _register_table(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     asked = await request.document(Registration)
     return _table(await services.federation.tables.register(request.mutation, backed, request.namespace, asked))
 
 
-async def _commit_transaction(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _commit_transaction(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     await services.federation.tables.commit_all(request.mutation, backed, request.body)
     return no_content()
 
 
-async def _load_credentials(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
-    # What the other side has the client repeat, and nothing of who asks: a signature may be in the query.
+async def _load_credentials(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
+    # The parameters that the external catalog requires, without the caller's: a signature may be in the query.
     query = {name: value for name, value in request.http.query.items() if not name.lower().startswith("x-amz-")}
-    if not allowed_delegation(services, backed.warehouse).vends:
-        return ok({"storage-credentials": []}, [_NEVER_KEPT])
+    if not allowed_delegation(services.access_delegation, backed.warehouse).vends:
+        return ok({"storage-credentials": []}, [_NO_STORE])
     found = await services.federation.tables.credentials(request.caller, backed, request.table, query)
-    return ok({"storage-credentials": found}, [_NEVER_KEPT])
+    return ok({"storage-credentials": found}, [_NO_STORE])
 
 
-async def _report_metrics(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _report_metrics(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     head = await request.document(ReportHead)
     if head.report_type not in KINDS:
         raise InvalidInput(f"report-type is one of {', '.join(KINDS)}", argument="report-type", value=head.report_type)
@@ -273,52 +237,43 @@ async def _report_metrics(services: CatalogServices, request: CatalogRequest, ba
 # -- views --------------------------------------------------------------------------------------------------------
 
 
-async def _list_views(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _list_views(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     return await _list(services, request, backed, EntryKind.VIEW)
 
 
-async def _create_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _create_view(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     return ok(await services.federation.views.create(request.mutation, backed, request.namespace, request.body))
 
 
-async def _load_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _load_view(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     return ok(await services.federation.views.load(request.caller, backed, request.view))
 
 
-async def _view_exists(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _view_exists(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     await services.federation.entries.check_exists(request.caller, backed, request.view, EntryKind.VIEW)
     return no_content()
 
 
-async def _replace_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _replace_view(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     return ok(await services.federation.views.replace(request.mutation, backed, request.view, request.body))
 
 
-async def _drop_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _drop_view(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     await services.federation.entries.drop(request.mutation, backed, request.view, EntryKind.VIEW)
     return no_content()
 
 
-async def _rename_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _rename_view(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     await services.federation.entries.rename(request.mutation, backed, await request.document(Rename), EntryKind.VIEW)
     return no_content()
 
 
-async def _register_view(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
+async def _register_view(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     asked = await request.document(Registration)
     return ok(await services.federation.views.register(request.mutation, backed, request.namespace, asked))
 
 
-# -- what is of this server alone ---------------------------------------------------------------------------------
-
-
-async def _list_none(services: CatalogServices, request: CatalogRequest, backed: Backed) -> Response:
-    """An empty list, if the namespace is there for the caller: for those who go through all that there is."""
-    await services.federation.namespaces.check_exists(request.caller, backed, request.namespace)
-    return ok({"identifiers": [], "next-page-token": None})
-
-
-PASSED: Final[Mapping[str, Passed]] = {
+FORWARDS: Final[Mapping[str, Forward[IcebergServices]]] = {
     "listNamespaces": _list_namespaces,
     "createNamespace": _create_namespace,
     "loadNamespaceMetadata": _load_namespace,
@@ -345,11 +300,8 @@ PASSED: Final[Mapping[str, Passed]] = {
     "renameView": _rename_view,
     "registerView": _register_view,
 }
-"""What is passed on, by the operation's id in the contract."""
-
-EMPTY: Final[Mapping[str, Passed]] = {"listPolicies": _list_none, "listGenericTables": _list_none}
-"""Lists of what cannot be made where another catalog is behind."""
+"""Forwarded operations, by their id in the specification."""
 
 _NAMESPACE: Final = "/v1/{prefix}/namespaces/{namespace}"
 _MADE_OF_OTHERS: Final = frozenset({f"HEAD {_NAMESPACE}", f"HEAD {_NAMESPACE}/tables/{{table}}"})
-"""Served also where the other side does not: a GET tells the same."""
+"""Served even if the external catalog lacks them: a GET gives the same result."""

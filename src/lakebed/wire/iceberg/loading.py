@@ -1,4 +1,4 @@
-"""How a table or view is shown: its metadata, where that is, and how to reach its files."""
+"""Responses with a table or view: its metadata, the metadata location, and access to its files."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from lakebed.tables.metadata import serialize_table
 from lakebed.tables.model import Entry, EntryKind, Warehouse
 from lakebed.tables.restrictions.shown import shown_metadata
 from lakebed.wire.http.message import Headers, Response
+from lakebed.wire.json.errors import JSON
+from lakebed.wire.json.request import JsonRequest
 
-from .delegation import HEADER, Delegation, asked_mode, delegate
-from .errors import JSON
-from .request import CatalogRequest
-from .services import CatalogServices
+from .delegation import HEADER, TableAccess, delegate_access, requested_mode
+from .services import IcebergServices
 
 _encode = msgspec.json.Encoder().encode
 
 SCAN_PLANNING_MODE: Final = "scan-planning-mode"
-"""By which clients are told who plans scans of a table."""
+"""The table setting that says whether the client or the server plans scans."""
 
 ALL: Final = "all"
 REFS: Final = "refs"
 
 _LONG_BYTES: Final = 256 * 1024
-"""Longer answers go out in the pieces that metadata is kept in: to join them would cost as much as to send them."""
+"""Longer responses are sent in the pieces of the cached metadata: joining them would cost as much as sending them."""
 
 
-def snapshots_mode(request: CatalogRequest) -> str:
-    """Which snapshots the client wants to see: `all`, or those that a branch or tag names. Raises InvalidInput."""
+def snapshots_mode(request: JsonRequest) -> str:
+    """The requested snapshots: `all`, or `refs` for those of branches and tags. Raises InvalidInput."""
     mode = request.http.query.get("snapshots", ALL).lower()
     if mode not in (ALL, REFS):
         raise InvalidInput("snapshots is all or refs", argument="snapshots", value=mode)
@@ -43,7 +43,7 @@ def snapshots_mode(request: CatalogRequest) -> str:
 
 
 def shown_pieces(metadata: CachedMetadata, mode: str) -> Sequence[bytes]:
-    """The metadata as the client wants to see it."""
+    """The metadata with the requested snapshots."""
     if mode == ALL:
         return metadata.pieces
     if metadata.referenced is None:
@@ -52,7 +52,7 @@ def shown_pieces(metadata: CachedMetadata, mode: str) -> Sequence[bytes]:
 
 
 def _answer(headers: Headers, metadata_at: str, metadata: Sequence[bytes], rest: Mapping[str, object]) -> Response:
-    """A table with its metadata, and with what else is to be said of it."""
+    """A response of a table's metadata and further fields."""
     before = b'{"metadata-location":%b,"metadata":' % _encode(metadata_at)
     pieces = [before, *metadata, b"," + _encode(rest)[1:]]
     length = sum(map(len, pieces))
@@ -62,20 +62,20 @@ def _answer(headers: Headers, metadata_at: str, metadata: Sequence[bytes], rest:
 
 
 async def table_response(
-    services: CatalogServices,
-    request: CatalogRequest,
+    services: IcebergServices,
+    request: JsonRequest,
     warehouse: Warehouse,
     identifier: Identifier,
     entry: Entry,
     metadata: CachedMetadata,
 ) -> Response:
-    """A table as createTable, loadTable and registerTable show it; 304 if the client has it already."""
+    """The response of createTable, loadTable and registerTable; 304 if the client's copy is current."""
     mode = snapshots_mode(request)
     restrictions = services.entries.restrictions
     restriction = await restrictions.of(request.caller.principal, warehouse, identifier.namespace, entry)
     if restriction is not None:
         return _restricted_response(services, request, entry, metadata, mode, restriction)
-    granted = await delegate(
+    granted = await delegate_access(
         services, request, warehouse, identifier, entry.location, lambda: metadata.table.properties, entry=entry
     )
     tag = _tag(request, entry.version_token, mode, granted)
@@ -90,14 +90,14 @@ async def table_response(
 
 
 def _restricted_response(
-    services: CatalogServices,
-    request: CatalogRequest,
+    services: IcebergServices,
+    request: JsonRequest,
     entry: Entry,
     metadata: CachedMetadata,
     mode: str,
     restriction: Restriction,
 ) -> Response:
-    """A table as it is shown to whom policies restrict: no way to its files, and the advice to ask for plans."""
+    """A table for a restricted principal: without access to its files, and with scan planning by the server."""
     seen = f"{entry.version_token} {mode} {restriction.key}"
     tag = f'"{hashlib.sha256(seen.encode()).hexdigest()[:32]}"'
     if _is_known(request, tag, services.clock.now_ms()):
@@ -108,7 +108,7 @@ def _restricted_response(
 
 
 def commit_document(entry: Entry, metadata: CachedMetadata, commit_id: str = "") -> dict[str, Any]:
-    """A table after a commit, as the contract shows it, and its version for who moves pointers himself."""
+    """A table after a commit, with its version for clients that move metadata pointers."""
     return {
         "metadata-location": entry.metadata_at,
         "metadata": msgspec.Raw(metadata.document),
@@ -125,7 +125,7 @@ def _version(entry: Entry, commit_id: str) -> dict[str, object]:
 
 
 def commit_response(entry: Entry, metadata: CachedMetadata, commit_id: str = "") -> Response:
-    """The answer to a commit."""
+    """The response to a commit."""
     tag = f'"{hashlib.sha256(f"{entry.version_token} {ALL}".encode()).hexdigest()[:32]}"'
     return _answer([JSON, ("ETag", tag)], entry.metadata_at, metadata.pieces, _version(entry, commit_id))
 
@@ -140,22 +140,22 @@ def view_response(entry: Entry, metadata: CachedMetadata) -> Response:
     return Response(200, [JSON], _encode(answer))
 
 
-def _tag(request: CatalogRequest, version: str, mode: str, granted: Delegation) -> str:
-    """An entity tag: of the metadata, how it is shown, and to whom what was granted until when."""
+def _tag(request: JsonRequest, version: str, mode: str, granted: TableAccess) -> str:
+    """The entity tag: of the metadata, the requested snapshots, and the access with its expiry."""
     seen = f"{version} {mode}"
-    asked = asked_mode(request.http.headers.get(HEADER))
+    asked = requested_mode(request.http.headers.get(HEADER))
     if not granted.has_secrets:
         seen = f"{seen} withheld {bool(granted.credentials)}"
     elif asked is not None:
         seen = f"{seen} {request.caller.principal.arn} {asked}"
     if granted.revalidate_after_ms is None:
         return f'"{hashlib.sha256(seen.encode()).hexdigest()[:32]}"'
-    # The credentials in a client's copy must be good for a while: their time is in the tag.
+    # The credentials in a client's copy must stay valid for a while: their time is in the tag.
     return f'"{hashlib.sha256(seen.encode()).hexdigest()[:32]}.{granted.revalidate_after_ms}"'
 
 
-def _is_known(request: CatalogRequest, tag: str, now_ms: int) -> bool:
-    """Whether the client has the answer already, with credentials that are still good."""
+def _is_known(request: JsonRequest, tag: str, now_ms: int) -> bool:
+    """Whether the client's copy is current, with credentials that stay valid."""
     given = request.http.headers.get("if-none-match")
     if given is None or request.http.method != "GET":
         return False
@@ -167,21 +167,21 @@ def _is_known(request: CatalogRequest, tag: str, now_ms: int) -> bool:
     return False
 
 
-async def commit_shown_again(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
-    """The answer to a commit that was answered before: the table as it is now. Raises NotFound."""
+async def replay_commit(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
+    """The response to a repeated commit: the table as it is now. Raises NotFound."""
     entry = (await services.entries.by_id(entry_id)).entry
     return commit_response(entry, await services.entries.metadata(entry))
 
 
-async def table_shown_again(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
-    """The answer to a request for a table that was answered before: the table as it is now. Raises NotFound."""
+async def replay_table(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
+    """The response to a repeated request for a table: the table as it is now. Raises NotFound."""
     found = await services.entries.by_id(entry_id)
     metadata = await services.entries.metadata(found.entry)
     return await table_response(services, request, found.warehouse, found.identifier, found.entry, metadata)
 
 
-async def replayed(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
-    """The answer to a request that was answered before: the table or view as it is now. Raises NotFound."""
+async def replay_entry(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
+    """The response to a repeated request: the table or view as it is now. Raises NotFound."""
     found = await services.entries.by_id(entry_id)
     metadata = await services.entries.metadata(found.entry)
     if found.entry.kind is EntryKind.VIEW:

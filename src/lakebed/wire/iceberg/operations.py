@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lakebed.wire.json.routing import CATALOG_BASES, Mount, Route, RouteTable
+
 from . import unsupported
+from .federated import forward_federated
 from .handlers import (
     bridges,
     configuration,
@@ -24,12 +27,12 @@ from .handlers import (
     transactions,
     views,
 )
-from .routes import MOUNTS, Mount, RouteTable
+from .services import IcebergServices
 
 
-def catalog_routes(further_endpoints: Sequence[str] = ()) -> RouteTable:
+def catalog_routes(further_endpoints: Sequence[str] = ()) -> RouteTable[IcebergServices]:
     """The routes, with the configuration that lists them, and endpoints that are served beside them."""
-    routes = [
+    routes: list[Route[IcebergServices]] = [
         *table_buckets.ROUTES,
         *namespaces.ROUTES,
         *tables.ROUTES,
@@ -52,6 +55,6 @@ def catalog_routes(further_endpoints: Sequence[str] = ()) -> RouteTable:
     return RouteTable([configuration.configuration_route(endpoints), *routes])
 
 
-def catalog_mounts(routes: RouteTable) -> list[Mount]:
+def iceberg_mounts(routes: RouteTable[IcebergServices]) -> list[Mount[IcebergServices]]:
     """The routes behind every base path of the catalog."""
-    return [Mount(base, "/v1/", routes) for base in MOUNTS]
+    return [forward_federated(Mount(base, "/v1/", routes)) for base in CATALOG_BASES]

@@ -2,47 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lakebed.core.clock import Clock
 from lakebed.core.delegation import AccessDelegation
 from lakebed.governance.vending import Vending
 from lakebed.meta.seam import MetaStore
+from lakebed.tables.bridges.service import Bridges
+from lakebed.tables.bridges.syncing import Syncing
 from lakebed.tables.committing import Commits
 from lakebed.tables.creating import Creation
 from lakebed.tables.data_access import DataAccess
+from lakebed.tables.diagnostics.examination import Examination
+from lakebed.tables.diagnostics.recovery import Recovery
+from lakebed.tables.diagnostics.survey import Surveys
 from lakebed.tables.dropping import Dropping
 from lakebed.tables.entries import Entries
 from lakebed.tables.federation.service import Federation
-from lakebed.tables.generic_tables import GenericTables
 from lakebed.tables.idempotency import IdempotencyKeys
-from lakebed.tables.labels.service import Labelling
+from lakebed.tables.importing import Imports
 from lakebed.tables.maintenance.service import Maintenance
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.notifications import Notifications
+from lakebed.tables.pointers import PointerMoves
+from lakebed.tables.refs import References
 from lakebed.tables.registering import Registration
 from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
+from lakebed.tables.rollback import Rollback
 from lakebed.tables.scanning import Scans
-from lakebed.tables.upkeep.attaching import Attaching
-from lakebed.tables.upkeep.coverage import Coverage
-from lakebed.tables.upkeep.policies import Policies
-from lakebed.tables.upkeep.policy_types import PolicyTypes
-from lakebed.tables.upkeep.policy_versions import PolicyVersions
 from lakebed.tables.views import Views
 from lakebed.tables.warehouses import Warehouses
-from lakebed.wire.admin.services import AdminServices
-from lakebed.wire.oauth.bearer import RequestAuthenticator
+from lakebed.wire.aws.store_address import StoreAddress
 
-from .extensions import TableExtensions
-from .store_address import StoreAddress
+DeletedKeys = Callable[[bytes], Sequence[str]]
+"""Reads the keys in the body of an S3 DeleteObjects request. Raises InvalidInput."""
 
 
 @dataclass(frozen=True, slots=True)
-class CatalogServices:
-    """The catalog's use cases, and who establishes who asks."""
+class TableExtensions:
+    """The use cases behind the routes that table buckets add to the Iceberg specification."""
 
-    authenticator: RequestAuthenticator
+    refs: References
+    pointers: PointerMoves
+    rollback: Rollback
+    imports: Imports
+    examination: Examination
+    recovery: Recovery
+    surveys: Surveys
+    bridges: Bridges
+    syncing: Syncing
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergServices:
+    """The use cases behind the Iceberg routes."""
+
     meta: MetaStore
     clock: Clock
     warehouses: Warehouses
@@ -62,15 +78,7 @@ class CatalogServices:
     vending: Vending
     access_delegation: AccessDelegation
     store: StoreAddress
-    region: str
+    deleted_keys: DeletedKeys
     extensions: TableExtensions
     maintenance: Maintenance
-    policies: Policies
-    policy_types: PolicyTypes
-    attaching: Attaching
-    policy_versions: PolicyVersions
-    coverage: Coverage
-    generic_tables: GenericTables
-    labelling: Labelling
     federation: Federation
-    admin: AdminServices

@@ -1,4 +1,4 @@
-"""What of the contract this build leaves out, and the answer to who asks for it. Printed by `lakebed conform`."""
+"""Operations of the Iceberg specification that are not supported. Printed by `lakebed conform`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Final, NamedTuple
 
 from lakebed.core.errors import NotSupported
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.errors import ERROR_MODELS
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.routing import Handler, Route
 
-from .errors import CATALOG_ERRORS
-from .request import CatalogRequest
-from .routes import Handler, Route
-from .services import CatalogServices
+from .services import IcebergServices
 
 
 class Unsupported(NamedTuple):
-    """An operation of the contract that is answered with an error."""
+    """An operation that is refused."""
 
     operation: str
     """Its id in the contract."""
@@ -39,12 +39,12 @@ OF_FEDERATION: Final = (
     ("Remote signing in a catalog that another is behind", "keys are passed on to who may have them"),
     ("Policies, maintenance and extensions in a catalog that another is behind", "the other catalog has its own"),
 )
-"""What is left out of catalogs that are backed by another, and what there is instead."""
+"""Features that federated catalogs lack, with the alternative."""
 
 
 def inventory() -> list[tuple[str, str, str]]:
-    """Every operation left out: what it is, how it is answered, and what there is instead."""
-    refusal = CATALOG_ERRORS[NotSupported]
+    """Every unsupported operation, with its error and the alternative."""
+    refusal = ERROR_MODELS[NotSupported]
     answer = f"{refusal.status} {refusal.type}"
     return [
         *((f"{one.feature} ({one.operation})", answer, one.note) for one in UNSUPPORTED),
@@ -52,12 +52,12 @@ def inventory() -> list[tuple[str, str, str]]:
     ]
 
 
-def _refuse(one: Unsupported) -> Handler:
-    async def refuse(services: CatalogServices, request: CatalogRequest) -> Response:
+def _refuse(one: Unsupported) -> Handler[IcebergServices]:
+    async def refuse(services: IcebergServices, request: JsonRequest) -> Response:
         raise NotSupported(f"{one.feature} are not supported. operation={one.operation}")
 
     return refuse
 
 
-# Not among the endpoints that the configuration lists: clients that look there do not ask.
+# Not listed as endpoints in the configuration.
 ROUTES = tuple(Route(one.operation, one.method, one.path, _refuse(one), is_standard=False) for one in UNSUPPORTED)

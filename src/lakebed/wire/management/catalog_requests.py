@@ -1,4 +1,4 @@
-"""What clients ask of catalogs: documents in camel case, and what of them this server can do."""
+"""Requests about catalogs: documents in camel case, and checks for unsupported values."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import msgspec
 
 from lakebed.core.errors import InvalidInput
 from lakebed.tables.model import WarehouseKind
+from lakebed.wire.json.connection_documents import ConnectionDocument
 
-from .connection_documents import ConnectionDocument
 from .unsupported import STORAGE_FIELDS, STORES
 
 
 class StorageDocument(msgspec.Struct, rename="camel"):
-    """Where a catalog's files are. What clients say of other kinds of stores is refused with the kind."""
+    """The storage of a catalog's files. Other kinds of stores are refused."""
 
     storage_type: str
     allowed_locations: list[str] | None = None
@@ -29,11 +29,10 @@ class StorageDocument(msgspec.Struct, rename="camel"):
     storage_name: str | None = None
 
     def locations(self, region: str) -> list[str] | None:
-        """The allowed locations, if it says any and asks for nothing that is not so. Raises InvalidInput, NotSupported.
+        """The allowed locations, if given. Raises InvalidInput, NotSupported for values that this server cannot have.
 
-        `pathStyleAccess` and `kmsUnavailable` are not looked at: clients are told what reaches this server, and no keys
-        of a KMS are in the policies of theirs.
-        A text without characters says nothing: some clients send one for each option that they were not given.
+        `pathStyleAccess` and `kmsUnavailable` are ignored: the catalog tells clients how to reach this server, and
+        vended credentials use no KMS keys. Empty strings count as absent: some clients send one for each unset option.
         """
         if self.storage_type in STORES:
             raise STORES[self.storage_type].error
@@ -51,7 +50,7 @@ class StorageDocument(msgspec.Struct, rename="camel"):
 
 
 class CatalogDocument(msgspec.Struct, rename="camel"):
-    """A catalog to be made. What else it says of itself is the server's to say."""
+    """A catalog to be created. Other fields are the server's."""
 
     name: str
     properties: dict[str, str]
@@ -66,7 +65,7 @@ class NewCatalog(msgspec.Struct):
     catalog: CatalogDocument
 
     def checked(self) -> CatalogDocument:
-        """The catalog, if it is one of those that are made here. Raises InvalidInput."""
+        """The catalog, checked. Raises InvalidInput."""
         if self.catalog.connection_config_info is not None and self.catalog.type is not WarehouseKind.EXTERNAL:
             raise InvalidInput("a catalog that another is behind is of type EXTERNAL", argument="type")
         return self.catalog

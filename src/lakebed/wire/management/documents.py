@@ -1,4 +1,4 @@
-"""What the management API says and is told: documents in camel case, as the contract has them."""
+"""Documents of the management API, in camel case as Polaris specifies them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from lakebed.governance.rbac.privileges import GrantKind, Privilege, privilege_n
 from lakebed.tables.base_locations import BASE_LOCATION
 from lakebed.tables.federation.model import Connection
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.errors import JSON
-
-from .connection_documents import connection_document
+from lakebed.wire.json.connection_documents import connection_document
+from lakebed.wire.json.errors import JSON
 
 _encode = msgspec.json.Encoder().encode
 
 
 class NamedDocument(msgspec.Struct):
-    """Something to be made, or to be found by its name. What else it says of itself is the server's to say."""
+    """An entity to be created, or referred to by its name. Other fields are the server's."""
 
     name: str
     properties: dict[str, str] | None = None
@@ -36,14 +35,14 @@ class NamedDocument(msgspec.Struct):
 
 
 class UpdateDocument(msgspec.Struct, rename="camel"):
-    """Properties in place of others."""
+    """New properties, which replace the present ones."""
 
     current_entity_version: int
     properties: dict[str, str]
 
 
 class GrantDocument(msgspec.Struct, rename="camel"):
-    """A privilege on something."""
+    """A privilege on a securable."""
 
     type: GrantKind
     privilege: str
@@ -54,7 +53,7 @@ class GrantDocument(msgspec.Struct, rename="camel"):
 
     @property
     def target(self) -> GrantTarget:
-        """What the privilege is on. Raises InvalidInput for a name that is not of its kind, or missing."""
+        """The securable. Raises InvalidInput for a name that does not fit its type, or is missing."""
         given = {
             GrantKind.TABLE: self.table_name,
             GrantKind.VIEW: self.view_name,
@@ -98,7 +97,7 @@ def grant_document(grant: HeldGrant) -> dict[str, Any]:
 
 
 def principal_document(principal: ManagedPrincipal) -> dict[str, Any]:
-    """A user."""
+    """A principal."""
     document: dict[str, Any] = {"name": principal.name}
     if principal.client_id is not None:
         document["clientId"] = principal.client_id
@@ -121,7 +120,7 @@ def catalog_role_document(role: CatalogRole) -> dict[str, Any]:
 
 
 def catalog_document(catalog: Catalog, connection: Connection | None = None) -> dict[str, Any]:
-    """A catalog, with what is behind it."""
+    """A catalog, with its connection if it is federated."""
     behind = {} if connection is None else {"connectionConfigInfo": connection_document(connection)}
     return behind | {
         "type": catalog.kind,
@@ -139,7 +138,7 @@ def catalog_document(catalog: Catalog, connection: Connection | None = None) -> 
 
 
 def created(document: object = None) -> Response:
-    """Something was made; what, if there is something to say of it."""
+    """201 Created, with the created entity if there is a document."""
     return Response(201, []) if document is None else Response(201, [JSON], _encode(document))
 
 

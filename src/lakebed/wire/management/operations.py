@@ -1,35 +1,24 @@
-"""All operations of the management API, in one table, and where it is."""
+"""All operations of the management API, in one table, and where they are served."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Mount, Route, RouteTable
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.json.routing import Mount, RouteTable
 
 from .handlers import catalog_roles, catalogs, grants, principal_roles, principals
-from .services import ManagementRoute, ManagementServices
+from .services import ManagementServices
 
 BASE: Final = "/api/management"
 
-MANAGEMENT_ROUTES: Final = (
-    *principals.ROUTES,
-    *principal_roles.ROUTES,
-    *catalogs.ROUTES,
-    *catalog_roles.ROUTES,
-    *grants.ROUTES,
-)
 
-
-def management_mount(services: ManagementServices) -> Mount:
-    """The routes behind `/api/management/v1/`, on these services."""
-    return Mount(BASE, "/v1/", RouteTable([_bound(route, services) for route in MANAGEMENT_ROUTES]), "management")
-
-
-def _bound(route: ManagementRoute, services: ManagementServices) -> Route:
-    async def handle(_: CatalogServices, request: CatalogRequest) -> Response:
-        return await route.handle(services, request)
-
-    return Route(route.name, route.method, route.path, handle, is_standard=False)
+def management_mount() -> Mount[ManagementServices]:
+    """The routes behind `/api/management/v1/`."""
+    routes = [
+        *principals.ROUTES,
+        *principal_roles.ROUTES,
+        *catalogs.ROUTES,
+        *catalog_roles.ROUTES,
+        *grants.ROUTES,
+    ]
+    return Mount(BASE, "/v1/", RouteTable(routes), "management")

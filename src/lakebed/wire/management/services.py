@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from lakebed.core.access import Credential, ResourceRules, Securable
 from lakebed.governance.rbac.administering import Administrator
@@ -19,13 +17,11 @@ from lakebed.tables.catalogs import CatalogManagement, Leave
 from lakebed.tables.federation.connections import Connections
 from lakebed.tables.federation.service import Federation
 from lakebed.tables.gate import Gate
-from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.request import CatalogRequest
 
 
 @dataclass(frozen=True, slots=True)
 class ManagementServices:
-    """The use cases of who manages access."""
+    """The use cases of access management."""
 
     facilities: Facilities
     rules: ResourceRules
@@ -37,7 +33,7 @@ class ManagementServices:
     catalogs: Catalogs
     catalog_management: CatalogManagement
     connections: Connections | None = None
-    """None where no catalog can be backed by another."""
+    """None without federated catalogs."""
 
     @staticmethod
     def on(
@@ -47,10 +43,7 @@ class ManagementServices:
         leave: Leave,
         federation: Federation | None = None,
     ) -> ManagementServices:
-        """The use cases on an object store's facilities; `federation` knows of catalogs behind this one.
-
-        `leave` clears catalogs that are to be deleted.
-        """
+        """The use cases on an object store's facilities. `leave` clears catalogs that are to be deleted."""
         meta, outbox, clock = facilities.meta, facilities.outbox, facilities.clock
         return ManagementServices(
             facilities,
@@ -65,19 +58,9 @@ class ManagementServices:
         )
 
     def administrator(self, caller: Caller) -> Administrator:
-        """Who asks, to be asked about by the use cases."""
+        """The caller, with the authorization that the use cases require."""
 
         async def ask(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
             await self.facilities.ask(caller, self.rules, action, resource, securable=securable, privileges=privileges)
 
         return Administrator(caller.principal, ask)
-
-
-class ManagementRoute(NamedTuple):
-    """One operation on the wire."""
-
-    name: str
-    """The operation's id in the contract."""
-    method: str
-    path: str
-    handle: Callable[[ManagementServices, CatalogRequest], Awaitable[Response]]

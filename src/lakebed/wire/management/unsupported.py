@@ -1,7 +1,4 @@
-"""What of the management API's contract this build leaves out, and the answer to who asks for it.
-
-Printed by `lakebed conform`.
-"""
+"""Fields of the management API that are not supported. Printed by `lakebed conform`."""
 
 from __future__ import annotations
 
@@ -9,31 +6,33 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from lakebed.core.errors import NotSupported
-from lakebed.wire.iceberg.errors import CATALOG_ERRORS
+from lakebed.wire.json.errors import ERROR_MODELS
 
 
-class Refused(NamedTuple):
-    """Something that a request may ask for and does not get."""
+class UnsupportedField(NamedTuple):
+    """An unsupported field or value of a request."""
 
     feature: str
     note: str
 
     @property
     def error(self) -> NotSupported:
-        """The answer."""
+        """The error."""
         return NotSupported(f"{self.feature}: not supported; {self.note}")
 
 
-STORES: Final[Mapping[str, Refused]] = {
-    kind: Refused(f"Catalogs on other stores (storageType {kind})", "S3, in a bucket of this server, is supported")
+STORES: Final[Mapping[str, UnsupportedField]] = {
+    kind: UnsupportedField(
+        f"Catalogs on other stores (storageType {kind})", "S3, in a bucket of this server, is supported"
+    )
     for kind in ("AZURE", "FILE", "GCS")
 }
 
 _KEYS: Final = "the store is this server's, which needs no role, user or key of another"
 _ADDRESS: Final = "clients are told the address of this server"
 
-STORAGE_FIELDS: Final[Mapping[str, Refused]] = {
-    field: Refused(f"Catalogs on other stores (storageConfigInfo.{field})", note)
+STORAGE_FIELDS: Final[Mapping[str, UnsupportedField]] = {
+    field: UnsupportedField(f"Catalogs on other stores (storageConfigInfo.{field})", note)
     for field, note in {
         "roleArn": _KEYS,
         "externalId": _KEYS,
@@ -47,11 +46,11 @@ STORAGE_FIELDS: Final[Mapping[str, Refused]] = {
         "storageName": "the one store is the settings'",
     }.items()
 }
-"""By the name of a field that would change nothing if it were kept."""
+"""By the name of the field. Accepting one would have no effect."""
 
 
 def inventory() -> list[tuple[str, str, str]]:
-    """All of it: what it is, how it is answered, and what there is instead."""
-    refusal = CATALOG_ERRORS[NotSupported]
+    """Every unsupported field, with its error and the alternative."""
+    refusal = ERROR_MODELS[NotSupported]
     answer = f"{refusal.status} {refusal.type}"
     return [(one.feature, answer, one.note) for one in (*STORES.values(), *STORAGE_FIELDS.values())]

@@ -1,1 +1,1 @@
-"""OAuth 2: the token endpoint, the server's public keys, and bearer tokens on requests."""
+"""OAuth 2: the token endpoint and the server's public keys."""

@@ -12,19 +12,19 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError, Unauthenticated
 from lakebed.core.secrets import Secret
 from lakebed.governance.tokens import Client, Clients, IssuedToken, SigningKeys, TokenIssuer
+from lakebed.wire.audit.refusals import OnRefusal
 from lakebed.wire.http.message import Request, Response
-from lakebed.wire.iceberg.routes import MOUNTS
-from lakebed.wire.refusals import Refused
+from lakebed.wire.json.routing import CATALOG_BASES
 
-from .errors import NO_STORE, OAuthFault, refusal_of, refuse
+from .errors import NO_STORE, OAuthFault, oauth_error_model, oauth_error_response
 from .form import TokenForm, read_form
 
 log = logging.getLogger("lakebed.oauth")
 
 Observe = Callable[[str, Request, Response, float], None]
-"""Told of every answer: the operation's name, the request, the answer, the seconds it took to make."""
+"""Called with every response: the operation's name, the request, the response, the seconds it took."""
 
-TOKEN_PATHS: Final = frozenset(f"{mount}/v1/oauth/tokens" for mount in MOUNTS)
+TOKEN_PATHS: Final = frozenset(f"{mount}/v1/oauth/tokens" for mount in CATALOG_BASES)
 KEYS_PATH: Final = "/.well-known/jwks.json"
 
 CLIENT_CREDENTIALS: Final = "client_credentials"
@@ -33,11 +33,11 @@ ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S
 _JWT: Final = "urn:ietf:params:oauth:token-type:jwt"
 
 _KEYS_SECONDS: Final = 300
-"""How long others may keep the keys without a look; whoever meets a key that is new looks at once."""
+"""How long clients may cache the keys; a client that meets an unknown key requests them at once."""
 
 
 class TokenApplication:
-    """Answers requests for tokens and for the keys that they are signed with."""
+    """Serves tokens and the public keys that verify them."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class TokenApplication:
         clock: Clock,
         issues: bool = True,
         observe: Observe | None = None,
-        refused: Refused | None = None,
+        refused: OnRefusal | None = None,
     ) -> None:
-        """`issues` is false where tokens come from a provider of identities alone."""
+        """`issues` is false if an identity provider issues all tokens."""
         self._clients = clients
         self._issuer = issuer
         self._keys = keys
@@ -67,18 +67,18 @@ class TokenApplication:
         try:
             response = await (self._public_keys(request) if is_keys else self._token(request))
         except LakebedError as error:
-            response = refuse(error)
+            response = oauth_error_response(error)
             if self._refused is not None:
                 client = error.client if isinstance(error, OAuthFault) else ""
                 self._refused(request, operation, client or request.raw_path, response.status, error)
-            if refusal_of(error).status >= 500:
+            if oauth_error_model(error).status >= 500:
                 log.warning("request failed", extra=_facts(request, operation), exc_info=error)
         except Exception:
             log.exception("request crashed", extra=_facts(request, operation))
-            response = refuse(LakebedError())
+            response = oauth_error_response(LakebedError())
         response.headers.append(("x-request-id", request.request_id))
-        if request.testimony is not None:
-            request.testimony.name("oauth", operation)
+        if request.record is not None:
+            request.record.name("oauth", operation)
         if self._observe is not None:
             self._observe(operation, request, response, self._clock.monotonic() - started)
         return response

@@ -1,4 +1,4 @@
-"""Refusals of the token endpoint: OAuth's words for the domain's errors (RFC 6749 §5.2, RFC 8693 §2.2.2)."""
+"""Errors of the token endpoint: OAuth's codes for domain errors (RFC 6749 §5.2, RFC 8693 §2.2.2)."""
 
 from __future__ import annotations
 
@@ -18,57 +18,57 @@ _PLAIN: Final = str.maketrans({'"': "'", "\\": "'"})
 """Descriptions have neither quotes nor backslashes."""
 
 
-class Refusal(NamedTuple):
-    """A status and a code."""
+class OAuthErrorModel(NamedTuple):
+    """The status and code of an error."""
 
     status: int
     code: str
 
 
 class OAuthFault(e.LakebedError):
-    """An error that only exists on this wire."""
+    """An error of OAuth that no service raises."""
 
     def __init__(self, code: str, message: str, *, status: int = 400, client: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.status = status
         self.client = client
-        """Whose secret was not the one, for the audit trail."""
+        """The client whose secret was wrong, for the audit log."""
 
 
-OAUTH_ERRORS: Final[Mapping[type[e.LakebedError], Refusal]] = {
-    e.LakebedError: Refusal(500, "server_error"),
-    e.InvalidInput: Refusal(400, "invalid_request"),
-    e.InvalidScope: Refusal(400, "invalid_scope"),
-    # Of the token that is to be exchanged. What is wrong with a client is told by the edge itself.
-    e.Unauthenticated: Refusal(400, "invalid_grant"),
-    e.Incomplete: Refusal(400, "invalid_request"),
-    e.Throttled: Refusal(429, "temporarily_unavailable"),
-    e.WriteConflict: Refusal(503, "temporarily_unavailable"),
-    e.Unavailable: Refusal(503, "temporarily_unavailable"),
+OAUTH_ERRORS: Final[Mapping[type[e.LakebedError], OAuthErrorModel]] = {
+    e.LakebedError: OAuthErrorModel(500, "server_error"),
+    e.InvalidInput: OAuthErrorModel(400, "invalid_request"),
+    e.InvalidScope: OAuthErrorModel(400, "invalid_scope"),
+    # An invalid subject token. Errors of clients are raised as OAuthFault.
+    e.Unauthenticated: OAuthErrorModel(400, "invalid_grant"),
+    e.Incomplete: OAuthErrorModel(400, "invalid_request"),
+    e.Throttled: OAuthErrorModel(429, "temporarily_unavailable"),
+    e.WriteConflict: OAuthErrorModel(503, "temporarily_unavailable"),
+    e.Unavailable: OAuthErrorModel(503, "temporarily_unavailable"),
 }
 
 
-def refusal_of(error: e.LakebedError) -> Refusal:
+def oauth_error_model(error: e.LakebedError) -> OAuthErrorModel:
     """The status and code of an error."""
     if isinstance(error, OAuthFault):
-        return Refusal(error.status, error.code)
+        return OAuthErrorModel(error.status, error.code)
     for ancestor in type(error).__mro__:
         if issubclass(ancestor, e.LakebedError) and ancestor in OAUTH_ERRORS:
             return OAUTH_ERRORS[ancestor]
     return OAUTH_ERRORS[e.LakebedError]
 
 
-def refuse(error: e.LakebedError) -> Response:
-    """The answer to a request that failed."""
-    refusal = refusal_of(error)
+def oauth_error_response(error: e.LakebedError) -> Response:
+    """The response to a request that failed."""
+    refusal = oauth_error_model(error)
     headers: Headers = [*NO_STORE]
     if refusal.status == 401:
         headers.append(("WWW-Authenticate", 'Basic realm="lakebed"'))
     if refusal.status in (429, 503):
         seconds = error.retry_after_seconds if isinstance(error, e.Throttled) else None
         headers.append(("Retry-After", str(seconds or 1)))
-    # Of failures of ours no more than that they happened.
+    # Internal errors are not described.
     told = str(error) if refusal.status < 500 or refusal.status == 501 else _CRASHED
     document = {"error": refusal.code, "error_description": _plain(told or refusal.code)}
     return Response(refusal.status, headers, msgspec.json.encode(document))

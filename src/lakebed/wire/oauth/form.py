@@ -22,7 +22,7 @@ _BASIC: Final = "basic "
 
 @dataclass(frozen=True, slots=True)
 class TokenForm:
-    """What is asked for, and by whom as far as it says. Holds secrets."""
+    """A token request and its client. Holds secrets."""
 
     fields: Mapping[str, str]
     client: tuple[str, Secret] | None
@@ -31,7 +31,7 @@ class TokenForm:
         return "TokenForm(***)"
 
     def required(self, name: str) -> str:
-        """A field that has to be there. Raises OAuthFault."""
+        """A required field. Raises OAuthFault."""
         value = self.fields.get(name)
         if not value:
             raise OAuthFault("invalid_request", f"{name} is missing")
@@ -39,9 +39,9 @@ class TokenForm:
 
 
 async def read_form(request: Request) -> TokenForm:
-    """Read a request. Raises OAuthFault, TooLarge."""
+    """Read a token request. Raises OAuthFault, TooLarge."""
     if request.raw_query:
-        # Secrets do not belong into addresses, which proxies write down.
+        # Proxies log URLs, so secrets must not be in them.
         raise OAuthFault("invalid_request", "parameters belong into the body, and none into the address")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != _FORM:
@@ -51,7 +51,7 @@ async def read_form(request: Request) -> TokenForm:
 
 
 def parse_form(body: bytes) -> dict[str, str]:
-    """The fields of a form. Raises OAuthFault for one that is there twice, or whose text cannot be read."""
+    """The fields of a form. Raises OAuthFault for a repeated field, or text that is not UTF-8."""
     fields: dict[str, str] = {}
     try:
         pairs = body.decode("utf-8").split("&")
@@ -74,7 +74,7 @@ def _client(fields: Mapping[str, str], header: str) -> tuple[str, Secret] | None
     by_header = _basic(header) if header[: len(_BASIC)].lower() == _BASIC else None
     client_id, secret = fields.get("client_id"), fields.get("client_secret")
     if by_header is not None:
-        # Some clients repeat their id in the form, which says nothing new.
+        # Some clients repeat their id in the form.
         if secret is not None or (client_id is not None and client_id != by_header[0]):
             raise OAuthFault("invalid_request", "the client is named twice, in the header and in the form")
         return by_header
@@ -86,7 +86,7 @@ def _client(fields: Mapping[str, str], header: str) -> tuple[str, Secret] | None
 
 
 def _basic(header: str) -> tuple[str, Secret]:
-    """The client of an Authorization header, its two halves as they are: Iceberg's clients do not escape them."""
+    """The client of an Authorization header, not unescaped: Iceberg's clients do not escape id and secret."""
     try:
         text = base64.b64decode(header[len(_BASIC) :].strip(), validate=True).decode("utf-8")
     except (binascii.Error, ValueError):

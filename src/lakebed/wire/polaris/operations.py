@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-from lakebed.wire.iceberg.routes import MOUNTS, Mount, RouteTable
+from lakebed.wire.json.forwarding import Forward, forwarding_mount, list_nothing
+from lakebed.wire.json.routing import CATALOG_BASES, Mount, RouteTable
 
 from .handlers import generic_tables, mappings, policies, policy_types, policy_versions
+from .services import PolarisServices
 
 ROOT: Final = "/polaris/v1/"
 
+FORWARDS: Final[Mapping[str, Forward[PolarisServices]]] = {
+    "listPolicies": list_nothing,
+    "listGenericTables": list_nothing,
+}
+"""Federated catalogs have no policies and generic tables: their lists are empty, all other operations are refused."""
 
-def polaris_routes() -> RouteTable:
+
+def polaris_routes() -> RouteTable[PolarisServices]:
     """The routes."""
     return RouteTable(
         [
@@ -24,11 +33,11 @@ def polaris_routes() -> RouteTable:
     )
 
 
-def polaris_mounts(routes: RouteTable) -> list[Mount]:
+def polaris_mounts(routes: RouteTable[PolarisServices]) -> list[Mount[PolarisServices]]:
     """The routes behind every base path of the catalog."""
-    return [Mount(base, ROOT, routes, "polaris") for base in MOUNTS]
+    return [forwarding_mount(Mount(base, ROOT, routes, "polaris"), FORWARDS) for base in CATALOG_BASES]
 
 
-def polaris_endpoints(routes: RouteTable) -> list[str]:
-    """The endpoints that clients of Polaris look for in the catalog's configuration."""
+def polaris_endpoints(routes: RouteTable[PolarisServices]) -> list[str]:
+    """The endpoints that Polaris clients look for in the catalog's configuration."""
     return [route.endpoint for route in routes.routes if route.is_standard]

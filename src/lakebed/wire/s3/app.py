@@ -10,16 +10,18 @@ from urllib.parse import unquote
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 from lakebed.objects.model import Caller
+from lakebed.wire.audit.refusals import OnRefusal
+from lakebed.wire.aws.authentication import Authenticated
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.request_target import parse_target
 from lakebed.wire.http.message import Headers, HeadFault, Request, Response
-from lakebed.wire.refusals import Refused
 
 from . import sts
-from .authenticate import Authenticated
-from .errors import Rendered, S3Fault, error_response, render
+from .errors import Rendered, error_response, render_error
 from .facts import request_facts
-from .gatekeeping import EXPECTED_OWNER, NEVER_ANONYMOUS, require_owner
 from .handlers.preflight import answer_preflight, cors_headers
-from .request import S3Request, identify, parse_target
+from .request import S3Request, log_principal
+from .request_checks import EXPECTED_OWNER, NEVER_ANONYMOUS, require_owner
 from .routes import find_operation
 from .services import S3Services
 
@@ -75,7 +77,7 @@ class S3Application:
     def __init__(
         self,
         services: S3Services,
-        tokens: sts.TokenService,
+        tokens: sts.SecurityTokenService,
         *,
         clock: Clock,
         domains: tuple[str, ...] = (),
@@ -83,7 +85,7 @@ class S3Application:
         observe: Observe | None = None,
         trace: Trace | None = None,
         around_deletion: AroundDeletion | None = None,
-        refused: Refused | None = None,
+        refused: OnRefusal | None = None,
     ) -> None:
         self._services = services
         self._around_deletion = around_deletion
@@ -102,7 +104,7 @@ class S3Application:
         try:
             response = await self._answer(request, exchange)
         except LakebedError as error:
-            response = self._answer_error(request, render(error, is_anonymous=exchange.is_anonymous))
+            response = self._answer_error(request, render_error(error, is_anonymous=exchange.is_anonymous))
             if self._refused is not None:
                 subject = unquote(request.raw_path, errors="replace").strip("/")
                 self._refused(request, exchange.operation, subject, response.status, error)
@@ -110,15 +112,15 @@ class S3Application:
                 log.warning("request failed", extra=exchange.facts(request), exc_info=error)
         except Exception:
             log.exception("request crashed", extra=exchange.facts(request))
-            response = self._answer_error(request, render(LakebedError()))
+            response = self._answer_error(request, render_error(LakebedError()))
         if "origin" in request.headers and exchange.bucket and request.method != "OPTIONS":
             # On errors too: without these a browser hides the error from the page that asked.
             response.headers += await self._cors(request, exchange)
         response.headers.append(("x-amz-request-id", request.request_id))
         response.headers.append(("x-amz-id-2", self._host_id))
-        if request.testimony is not None:
+        if request.record is not None:
             key = "" if exchange.asked is None else exchange.asked.key
-            request.testimony.name("s3", exchange.operation, exchange.bucket, key)
+            request.record.name("s3", exchange.operation, exchange.bucket, key)
         if self._observe is not None:
             self._observe(exchange.operation, request, response, self._clock.monotonic() - started)
         if request.delegated is not None and self._trace is not None:
@@ -136,11 +138,11 @@ class S3Application:
             exchange.operation = "SecurityToken"
         try:
             who = await self._services.authenticator.authenticate(request)
-        except S3Fault as fault:
+        except AwsFault as fault:
             if is_for_tokens:
                 return sts.refuse_unknown(fault, request.request_id)
             raise
-        identify(request, who.principal)
+        log_principal(request, who.principal)
         if is_for_tokens:
             return await self._tokens.answer(request, who, _caller(request, who, self._clock))
         exchange.is_anonymous = who.principal.is_anonymous
@@ -148,7 +150,7 @@ class S3Application:
         found = find_operation(s3_request)
         exchange.operation = found.name
         if exchange.is_anonymous and found.name in NEVER_ANONYMOUS:
-            raise S3Fault(403, "AccessDenied", NEVER_ANONYMOUS[found.name])
+            raise AwsFault(403, "AccessDenied", NEVER_ANONYMOUS[found.name])
         if target.bucket and EXPECTED_OWNER in request.headers:
             await require_owner(self._services, target.bucket, request.headers[EXPECTED_OWNER])
         if (

@@ -15,11 +15,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Iterable, Mapping
-from enum import Enum, StrEnum, auto
+from collections.abc import Iterable, Mapping
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from lakebed.core.errors import Incomplete, InvalidInput, LakebedError, Unauthenticated
+from lakebed.wire.aws.chunk_signing import ChunkSigner, StreamingKind
 
 if TYPE_CHECKING:
     from hashlib import _Hash  # the type of hashlib's objects has no public name
@@ -28,11 +29,9 @@ __all__ = [
     "MIN_CHUNK_BYTES",
     "AwsChunkedDecoder",
     "ChunkSignatureMismatch",
-    "ChunkSigner",
     "ChunkTooSmall",
     "MalformedChunk",
     "MalformedTrailer",
-    "StreamingKind",
     "TruncatedBody",
 ]
 
@@ -49,24 +48,6 @@ _SIGNED_HEADER: Final = re.compile(rb"([0-9A-Fa-f]{1,16});chunk-signature=([0-9a
 _UNSIGNED_HEADER: Final = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[!-~]*)?")
 _TRAILER_LINE: Final = re.compile(rb"([A-Za-z0-9-]+):[ \t]*([\t -~]*)")
 _TRAILER_SIGNATURE: Final = "x-amz-trailer-signature"
-
-
-class StreamingKind(StrEnum):
-    """The streaming values of `x-amz-content-sha256`."""
-
-    SIGNED = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"
-    SIGNED_TRAILER = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
-    UNSIGNED_TRAILER = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
-
-    @property
-    def is_signed(self) -> bool:
-        """Whether each chunk carries a signature."""
-        return self is not StreamingKind.UNSIGNED_TRAILER
-
-    @property
-    def has_trailer(self) -> bool:
-        """Whether headers follow the last chunk."""
-        return self is not StreamingKind.SIGNED
 
 
 class MalformedChunk(InvalidInput):
@@ -92,30 +73,6 @@ class MalformedTrailer(InvalidInput):
 
 class ChunkSignatureMismatch(Unauthenticated):
     """A chunk or the trailer is not what the caller signed: altered on the way, or another key."""
-
-
-class ChunkSigner:
-    """Signatures over chunks, with all that stays the same within a request calculated once."""
-
-    __slots__ = ("_payload", "_sign", "_trailer")
-
-    def __init__(self, sign: Callable[[str], str], timestamp: str, scope: str) -> None:
-        """`sign`: HMAC-SHA256 of a text with the signing key, in hexadecimal: `SigningKey.sign`.
-
-        `timestamp` as in the request's string to sign, `20130524T000000Z`; `scope` likewise,
-        `DATE/REGION/SERVICE/aws4_request`.
-        """
-        self._sign = sign
-        self._payload = f"AWS4-HMAC-SHA256-PAYLOAD\n{timestamp}\n{scope}\n"
-        self._trailer = f"AWS4-HMAC-SHA256-TRAILER\n{timestamp}\n{scope}\n"
-
-    def chunk_signature(self, previous: str, payload_sha256: str) -> str:
-        """The signature of a chunk whose bytes have this hash, after one signed `previous`."""
-        return self._sign(f"{self._payload}{previous}\n{_EMPTY_SHA256}\n{payload_sha256}")
-
-    def trailer_signature(self, previous: str, trailer_sha256: str) -> str:
-        """The signature of a trailer whose canonical text has this hash, after a last chunk signed `previous`."""
-        return self._sign(f"{self._trailer}{previous}\n{trailer_sha256}")
 
 
 class _State(Enum):

@@ -1,7 +1,7 @@
 """S3's errors: one table from the domain's errors, and the protocol's own faults.
 
 The protocol's own faults (a signature that does not match, a document that does not parse) are raised by this package
-as `S3Fault`; everything else comes from the services as an error of the core tree and is looked up along its ancestry.
+as `AwsFault`; everything else comes from the services as an error of the core tree and is looked up along its ancestry.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 
 from lakebed.core import errors as e
 from lakebed.select.failures import SelectCode
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Headers, Response
 
 from .chunked import ChunkSignatureMismatch, ChunkTooSmall, MalformedChunk, MalformedTrailer, TruncatedBody
@@ -30,21 +31,9 @@ class S3Reply:
     """What S3 itself says; None to say what the error says."""
 
 
-class S3Fault(e.LakebedError):
-    """An error that only exists on this wire."""
-
-    def __init__(self, status: int, code: str, message: str, headers: Headers | None = None, /, **details: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-        self.headers = headers or []
-        self.details = details
-        """Further elements of the error document."""
-
-
-def method_not_allowed(method: str, resource: str) -> S3Fault:
+def method_not_allowed(method: str, resource: str) -> AwsFault:
     """The answer to a method that a resource does not have."""
-    return S3Fault(
+    return AwsFault(
         405,
         "MethodNotAllowed",
         "The specified method is not allowed against this resource.",
@@ -250,9 +239,9 @@ class Rendered:
     details: Mapping[str, str] = field(default_factory=dict)
 
 
-def render(error: e.LakebedError, *, is_anonymous: bool = False) -> Rendered:
+def render_error(error: e.LakebedError, *, is_anonymous: bool = False) -> Rendered:
     """The wire form of an error. Who did not sign is not told why access is denied."""
-    if isinstance(error, S3Fault):
+    if isinstance(error, AwsFault):
         return Rendered(error.status, error.code, str(error), error.headers, error.details)
     if isinstance(error, e.NoSuchConfiguration):
         code, message = CONFIGURATION_CODES.get(error.kind, ("NoSuchConfiguration", str(error)))

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from lakebed.objects.facts import Facts
+from lakebed.wire.aws import sigv4
+from lakebed.wire.aws.authentication import Authenticated, PayloadClaim
 from lakebed.wire.http.message import Request
-
-from . import sigv4
-from .authenticate import Authenticated, PayloadClaim
 
 OBJECT_HEADERS: Final = {
     "x-amz-acl": "s3:x-amz-acl",

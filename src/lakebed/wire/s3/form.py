@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 from urllib.parse import unquote
 
-from .errors import S3Fault
+from lakebed.wire.aws.errors import AwsFault
 
-__all__ = ["MAX_FIELDS", "MAX_FORM_BYTES", "ChunkSource", "Form", "FormFile", "FormReader"]
+__all__ = ["MAX_FIELDS", "MAX_FORM_BYTES", "ChunkSource", "FormFile", "FormReader", "PostForm"]
 
 MAX_FORM_BYTES: Final = 20 * 1024
 """Everything before the file: fields, their headers, boundaries."""
@@ -56,7 +56,7 @@ class FormFile:
         return None
 
     async def next_chunk(self) -> bytes | memoryview | None:
-        """The next bytes, or None when the form has ended as it should. Raises S3Fault, Incomplete."""
+        """The next bytes, or None when the form has ended as it should. Raises AwsFault, Incomplete."""
         if self._ended:
             return None
         piece = await self._scanner.piece()
@@ -67,7 +67,7 @@ class FormFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class PostForm:
     """A form, read up to its file."""
 
     fields: Mapping[str, str]
@@ -82,11 +82,11 @@ class FormReader:
     __slots__ = ("_scanner",)
 
     def __init__(self, content_type: str | None, body: ChunkSource) -> None:
-        """Raises S3Fault when the body is not a form."""
+        """Raises AwsFault when the body is not a form."""
         self._scanner = _Scanner(b"\r\n--" + _read_boundary(content_type or ""), body)
 
-    async def read(self) -> Form:
-        """The fields, and the file if there is one. Raises S3Fault, Incomplete."""
+    async def read(self) -> PostForm:
+        """The fields, and the file if there is one. Raises AwsFault, Incomplete."""
         scanner = self._scanner
         fields: dict[str, str] = {}
         await scanner.take_until(scanner.delimiter)  # what stands before the first part means nothing
@@ -94,15 +94,15 @@ class FormReader:
             disposition = _read_disposition(await scanner.take_until(b"\r\n\r\n"))
             name = disposition["name"].lower()
             if name == _FILE:
-                return Form(fields, FormFile(scanner, _read_filename(disposition)))
+                return PostForm(fields, FormFile(scanner, _read_filename(disposition)))
             if name in fields:
-                raise S3Fault(
+                raise AwsFault(
                     400, "InvalidArgument", "The form has this field more than once.", ArgumentName=name[:100]
                 )
             if len(fields) == MAX_FIELDS:
                 raise _too_large()
             fields[name] = _decode(await scanner.take_until(scanner.delimiter))
-        return Form(fields, None)
+        return PostForm(fields, None)
 
 
 class _Scanner:
@@ -128,7 +128,7 @@ class _Scanner:
         self._at = 0
 
     async def take_until(self, mark: bytes) -> bytes:
-        """All bytes before `mark`, which is passed over. They are few: raises S3Fault when the budget is used up."""
+        """All bytes before `mark`, which is passed over. They are few: raises AwsFault when the budget is used up."""
         searched = self._at
         while (found := self._buffer.find(mark, searched)) < 0:
             overlap = len(mark) - 1
@@ -176,7 +176,7 @@ class _Scanner:
         return begin if begin >= 0 and self.delimiter.startswith(data[begin:]) else len(data)
 
     async def skip_rest(self) -> None:
-        """Read to the end of the body; raises S3Fault unless the last boundary is there."""
+        """Read to the end of the body; raises AwsFault unless the last boundary is there."""
         self._budget = MAX_FORM_BYTES  # the fields before the file have had theirs
         while await self.part_follows():
             while await self.piece() is not None:
@@ -188,7 +188,7 @@ class _Scanner:
 def _read_boundary(content_type: str) -> bytes:
     kind, separator, parameters = content_type.partition(";")
     if kind.strip().lower() != "multipart/form-data":
-        raise S3Fault(
+        raise AwsFault(
             412,
             "PreconditionFailed",
             "At least one of the pre-conditions you specified did not hold.",
@@ -254,8 +254,8 @@ def _decode(text: bytes) -> str:
         raise _malformed("a field is not UTF-8") from error
 
 
-def _malformed(reason: str) -> S3Fault:
-    return S3Fault(
+def _malformed(reason: str) -> AwsFault:
+    return AwsFault(
         400,
         "MalformedPOSTRequest",
         "The body of your POST request is not well-formed multipart/form-data.",
@@ -263,8 +263,8 @@ def _malformed(reason: str) -> S3Fault:
     )
 
 
-def _too_large() -> S3Fault:
-    return S3Fault(
+def _too_large() -> AwsFault:
+    return AwsFault(
         400,
         "MaxPostPreDataLengthExceededError",
         "Your POST request fields preceding the upload file were too large.",

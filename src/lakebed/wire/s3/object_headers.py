@@ -12,14 +12,14 @@ from lakebed.objects.config.object_lock import LegalHold, check_retention_date
 from lakebed.objects.config.tagging import NO_TAGS, parse_tag_query
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, REDIRECT, ObjectAttributes, StoredObject
 from lakebed.objects.reading import RangeRequest
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.numbers import whole_number
+from lakebed.wire.aws.timestamps import http_time, iso_time
 from lakebed.wire.http.message import Headers
 
 from .documents.lifecycle import expiration_header
 from .documents.object_lock import legal_hold_from_header, retention_from_headers
-from .errors import S3Fault
-from .numbers import whole_number
 from .request import S3Request
-from .xml import http_time, iso_time
 
 META: Final = "x-amz-meta-"
 CUSTOMER_KEY: Final = "x-amz-server-side-encryption-customer-"
@@ -44,7 +44,7 @@ _CANNED_ACLS: Final = frozenset({"private", "bucket-owner-full-control", "bucket
 
 
 def read_attributes(request: S3Request, now_ms: int) -> ObjectAttributes:
-    """What an upload's headers say of the object. Raises S3Fault, InvalidInput, InvalidTag."""
+    """What an upload's headers say of the object. Raises AwsFault, InvalidInput, InvalidTag."""
     headers = request.headers
     refuse_unsupported(request)
     kept: dict[str, str] = {}
@@ -81,19 +81,19 @@ def read_attributes(request: S3Request, now_ms: int) -> ObjectAttributes:
 
 
 def _check_utf8(name: str, value: str) -> None:
-    """Raise S3Fault for a value that could not be kept as text."""
+    """Raise AwsFault for a value that could not be kept as text."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise S3Fault(400, "InvalidArgument", "Header value is not UTF-8.", ArgumentName=name) from error
+        raise AwsFault(400, "InvalidArgument", "Header value is not UTF-8.", ArgumentName=name) from error
 
 
 def refuse_unsupported(request: S3Request) -> None:
-    """Answer headers that ask for what this build does not have, instead of ignoring them. Raises S3Fault."""
+    """Answer headers that ask for what this build does not have, instead of ignoring them. Raises AwsFault."""
     headers = request.headers
     storage_class = headers.get("x-amz-storage-class")
     if storage_class is not None and storage_class != "STANDARD":
-        raise S3Fault(400, "InvalidStorageClass", "The storage class you specified is not valid")
+        raise AwsFault(400, "InvalidStorageClass", "The storage class you specified is not valid")
     acl = headers.get("x-amz-acl")
     if acl is not None and acl not in _CANNED_ACLS:
         raise acl_fault()
@@ -104,29 +104,29 @@ def refuse_unsupported(request: S3Request) -> None:
             raise customer_key_fault()
     location = headers.get(REDIRECT)
     if location is not None and not location.startswith(("/", "http://", "https://")):
-        raise S3Fault(
+        raise AwsFault(
             400,
             "InvalidRedirectLocation",
             "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.",
         )
 
 
-def customer_key_fault() -> S3Fault:
+def customer_key_fault() -> AwsFault:
     """The answer to who brings a key of his own, to encrypt or decrypt with."""
-    return S3Fault(501, "NotImplemented", "Encryption with customer-provided keys is not supported.")
+    return AwsFault(501, "NotImplemented", "Encryption with customer-provided keys is not supported.")
 
 
-def acl_fault() -> S3Fault:
+def acl_fault() -> AwsFault:
     """The answer of a bucket whose owner owns every object: access is granted by policies alone."""
-    return S3Fault(400, "AccessControlListNotSupported", "The bucket does not allow ACLs")
+    return AwsFault(400, "AccessControlListNotSupported", "The bucket does not allow ACLs")
 
 
 def wants_encryption(request: S3Request) -> bool | None:
-    """Whether the upload asks for encryption; None if it says nothing. Raises S3Fault."""
+    """Whether the upload asks for encryption; None if it says nothing. Raises AwsFault."""
     algorithm = request.headers.get("x-amz-server-side-encryption")
     if algorithm is None:
         if "x-amz-server-side-encryption-aws-kms-key-id" in request.headers:
-            raise S3Fault(
+            raise AwsFault(
                 400,
                 "InvalidArgument",
                 "Server Side Encryption with AWS KMS managed key requires HTTP header x-amz-server-side-encryption :"
@@ -136,8 +136,8 @@ def wants_encryption(request: S3Request) -> bool | None:
     if algorithm == "AES256":
         return True
     if algorithm.startswith("aws:kms"):
-        raise S3Fault(501, "NotImplemented", "Server-side encryption with KMS keys is not supported.")
-    raise S3Fault(
+        raise AwsFault(501, "NotImplemented", "Server-side encryption with KMS keys is not supported.")
+    raise AwsFault(
         400,
         "InvalidArgument",
         "The encryption method specified is not supported",
@@ -170,7 +170,7 @@ def write_conditions(request: S3Request) -> WriteConditions:
 
 
 def delete_conditions(request: S3Request) -> WriteConditions:
-    """The conditions of a DELETE. Raises S3Fault."""
+    """The conditions of a DELETE. Raises AwsFault."""
     headers = request.headers
     stated_size = headers.get("x-amz-if-match-size")
     stated_time = headers.get("x-amz-if-match-last-modified-time")
@@ -178,10 +178,10 @@ def delete_conditions(request: S3Request) -> WriteConditions:
         return NO_WRITE_CONDITIONS
     size = None if stated_size is None else whole_number(stated_size)
     if stated_size is not None and size is None:
-        raise S3Fault(400, "InvalidArgument", "x-amz-if-match-size is not a number")
+        raise AwsFault(400, "InvalidArgument", "x-amz-if-match-size is not a number")
     modified = request.time_header("x-amz-if-match-last-modified-time")
     if stated_time is not None and modified is None:
-        raise S3Fault(400, "InvalidArgument", "x-amz-if-match-last-modified-time is not a time")
+        raise AwsFault(400, "InvalidArgument", "x-amz-if-match-last-modified-time is not a time")
     return WriteConditions(headers.get("if-match"), None, size, modified)
 
 
@@ -245,11 +245,11 @@ def _override(request: S3Request, headers: Headers) -> None:
         if value is None:
             continue
         if not request.who.is_signed:
-            raise S3Fault(
+            raise AwsFault(
                 400, "InvalidRequest", "Request specific response headers cannot be used for anonymous GET requests."
             )
         if not value.isprintable():
-            raise S3Fault(400, "InvalidArgument", "Header value cannot be represented.", ArgumentName=parameter)
+            raise AwsFault(400, "InvalidArgument", "Header value cannot be represented.", ArgumentName=parameter)
         headers[:] = [item for item in headers if item[0] != name]
         headers.append((name, value))
 

@@ -18,12 +18,12 @@ from lakebed.core.checksums import (
 from lakebed.core.errors import IntegrityMismatch, InvalidInput
 from lakebed.core.parsing import parse_body
 from lakebed.objects.digests import Digests, Expectations
+from lakebed.wire.aws.authentication import Authenticated
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.numbers import whole_number
 from lakebed.wire.http.message import Request
 
-from .authenticate import Authenticated
 from .chunked import MIN_CHUNK_BYTES, AwsChunkedDecoder, MalformedTrailer
-from .errors import S3Fault
-from .numbers import whole_number
 
 T = TypeVar("T")
 
@@ -84,16 +84,16 @@ class ChunkedPayload:
 
 
 def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | ChunkedPayload, Expectations]:
-    """The body of an upload, and what its sender said of it. Raises S3Fault, InvalidInput, IntegrityMismatch."""
+    """The body of an upload, and what its sender said of it. Raises AwsFault, InvalidInput, IntegrityMismatch."""
     headers = request.headers
     claim = who.payload
     md5 = parse_content_md5(headers.get("content-md5"))
     algorithm, checksum = stated_checksum(request)
     if claim.streaming is None:
         if request.body.length is None or "content-length" not in headers:
-            raise S3Fault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
+            raise AwsFault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
         if "x-amz-trailer" in headers:
-            raise S3Fault(400, "MalformedTrailerError", "A trailer needs a streaming body.")
+            raise AwsFault(400, "MalformedTrailerError", "A trailer needs a streaming body.")
         expected = Expectations(
             md5=md5, sha256=claim.sha256, algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum
         )
@@ -113,7 +113,7 @@ def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | C
         if checksum is not None:
             raise _several_checksums()
         if algorithm is not None and algorithm != trailing:
-            raise S3Fault(400, "InvalidRequest", "Value for x-amz-sdk-checksum-algorithm header is invalid.")
+            raise AwsFault(400, "InvalidRequest", "Value for x-amz-sdk-checksum-algorithm header is invalid.")
         name = f"x-amz-checksum-{trailing.lower()}"
 
         def read_trailer() -> Checksum:
@@ -123,7 +123,7 @@ def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | C
             try:
                 return parse_checksum(trailing, value)
             except IntegrityMismatch as error:
-                raise S3Fault(400, "InvalidRequest", f"Value for {name} trailing header is invalid.") from error
+                raise AwsFault(400, "InvalidRequest", f"Value for {name} trailing header is invalid.") from error
 
         expected = Expectations(md5=md5, algorithm=trailing, trailing_checksum=read_trailer)
     else:
@@ -142,7 +142,7 @@ async def read_parsed(
 
 
 async def read_document(request: Request, who: Authenticated, limit: int = SETTING_BYTES) -> bytes:
-    """A whole body, checked against the digests in its headers. Raises S3Fault, TooLarge, IntegrityMismatch."""
+    """A whole body, checked against the digests in its headers. Raises AwsFault, TooLarge, IntegrityMismatch."""
     if who.body is not None:
         return who.body
     refuse_streaming(who)
@@ -165,13 +165,13 @@ def _verify(expected: Expectations, body: bytes) -> None:
 
 
 def refuse_streaming(who: Authenticated) -> None:
-    """Objects and parts come in chunks, documents do not. Raises S3Fault."""
+    """Objects and parts come in chunks, documents do not. Raises AwsFault."""
     if who.payload.streaming is not None:
-        raise S3Fault(400, "InvalidRequest", "The value of x-amz-content-sha256 header is invalid.")
+        raise AwsFault(400, "InvalidRequest", "The value of x-amz-content-sha256 header is invalid.")
 
 
 def parse_content_md5(text: str | None) -> bytes | None:
-    """The digest of `Content-MD5`. Raises S3Fault when it cannot be one."""
+    """The digest of `Content-MD5`. Raises AwsFault when it cannot be one."""
     if text is None:
         return None
     try:
@@ -179,19 +179,19 @@ def parse_content_md5(text: str | None) -> bytes | None:
     except ValueError:  # not base64, or not even ASCII
         digest = b""
     if len(digest) != 16:
-        raise S3Fault(400, "InvalidDigest", "The Content-Md5 you specified is not valid.", **{"Content-MD5": text})
+        raise AwsFault(400, "InvalidDigest", "The Content-Md5 you specified is not valid.", **{"Content-MD5": text})
     return digest
 
 
 def stated_checksum(request: Request) -> tuple[ChecksumAlgorithm | None, Checksum | None]:
-    """The algorithm that the headers name, and the value if it is there. Raises S3Fault, IntegrityMismatch."""
+    """The algorithm that the headers name, and the value if it is there. Raises AwsFault, IntegrityMismatch."""
     headers = request.headers
     found: Checksum | None = None
     claims = [(algorithm, headers[name]) for name, algorithm in CHECKSUM_HEADERS.items() if name in headers]
     if len(claims) > 1:
         raise _several_checksums()
     if not claims and any(name.startswith("x-amz-checksum-") and name not in _CHECKSUM_WORDS for name in headers):
-        raise S3Fault(400, "InvalidRequest", "The algorithm type you specified in x-amz-checksum- header is invalid.")
+        raise AwsFault(400, "InvalidRequest", "The algorithm type you specified in x-amz-checksum- header is invalid.")
     for algorithm, value in claims:
         found = _parse_header_checksum(algorithm, value)
     named = headers.get("x-amz-sdk-checksum-algorithm")
@@ -200,14 +200,14 @@ def stated_checksum(request: Request) -> tuple[ChecksumAlgorithm | None, Checksu
     try:
         algorithm = parse_algorithm(named)
     except InvalidInput as error:
-        raise S3Fault(400, "InvalidRequest", "Value for x-amz-sdk-checksum-algorithm header is invalid.") from error
+        raise AwsFault(400, "InvalidRequest", "Value for x-amz-sdk-checksum-algorithm header is invalid.") from error
     if found is not None and found.algorithm != algorithm:
-        raise S3Fault(400, "InvalidRequest", "Value for x-amz-sdk-checksum-algorithm header is invalid.")
+        raise AwsFault(400, "InvalidRequest", "Value for x-amz-sdk-checksum-algorithm header is invalid.")
     return algorithm, found
 
 
-def _several_checksums() -> S3Fault:
-    return S3Fault(
+def _several_checksums() -> AwsFault:
+    return AwsFault(
         400,
         "InvalidRequest",
         "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
@@ -218,7 +218,7 @@ def _parse_header_checksum(algorithm: ChecksumAlgorithm, value: str) -> Checksum
     try:
         return parse_checksum(algorithm, value)
     except IntegrityMismatch as error:
-        raise S3Fault(
+        raise AwsFault(
             400, "InvalidRequest", f"Value for x-amz-checksum-{algorithm.lower()} header is invalid."
         ) from error
 
@@ -226,16 +226,16 @@ def _parse_header_checksum(algorithm: ChecksumAlgorithm, value: str) -> Checksum
 def _trailing_algorithm(trailers: list[str]) -> ChecksumAlgorithm | None:
     found = [CHECKSUM_HEADERS[name] for name in trailers if name in CHECKSUM_HEADERS]
     if len(found) > 1:
-        raise S3Fault(400, "InvalidRequest", "Expecting a single x-amz-checksum- trailer.")
+        raise AwsFault(400, "InvalidRequest", "Expecting a single x-amz-checksum- trailer.")
     return found[0] if found else None
 
 
 def _decoded_length(request: Request) -> int:
     text = request.headers.get("x-amz-decoded-content-length")
     if text is None:
-        raise S3Fault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
+        raise AwsFault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
     length = whole_number(text)
     if length is None:
         # As the conformance suite has it: one that cannot be read counts as none.
-        raise S3Fault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
+        raise AwsFault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
     return length

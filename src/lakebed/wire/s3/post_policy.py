@@ -17,9 +17,9 @@ from typing import Final
 
 import msgspec
 
-from .errors import S3Fault
+from lakebed.wire.aws.errors import AwsFault
 
-__all__ = ["ANY_SIZE", "FieldCondition", "Match", "PostPolicy", "SizeRange", "parse_post_policy"]
+__all__ = ["ANY_SIZE", "ConditionOperator", "FieldCondition", "PostPolicy", "SizeRange", "parse_post_policy"]
 
 _UNCHECKED: Final = frozenset({"file", "policy", "x-amz-signature"})
 _IGNORED_PREFIX: Final = "x-ignore-"
@@ -33,21 +33,21 @@ _OWN_ESCAPES: Final = {"\\$": "$", "\\v": "\\u000b"}
 _WHITESPACE: Final = re.compile(r"[ \t\r\n]+")
 
 
-class Match(StrEnum):
+class ConditionOperator(StrEnum):
     """How a condition compares."""
 
     EQUAL = "eq"
     PREFIX = "starts-with"
 
 
-_MATCHES: Final = frozenset(match.value for match in Match)
+_MATCHES: Final = frozenset(match.value for match in ConditionOperator)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldCondition:
     """What one field must be."""
 
-    match: Match
+    match: ConditionOperator
     field: str
     """In lower case: names of fields have none."""
 
@@ -63,7 +63,7 @@ class FieldCondition:
         """Whether a form with this value keeps to it. A field that is absent keeps to nothing, not even to ''."""
         if value is None or self.name is not None:
             return False
-        if self.match is Match.EQUAL:
+        if self.match is ConditionOperator.EQUAL:
             return value == self.value
         # Of the types of several files, separated by commas, each must begin so.
         values = value.split(",") if self.field == "content-type" else [value]
@@ -85,9 +85,9 @@ class SizeRange:
     most: int | None
 
     def check_so_far(self, size: int) -> None:
-        """Raise S3Fault when this is already too much."""
+        """Raise AwsFault when this is already too much."""
         if self.most is not None and size > self.most:
-            raise S3Fault(
+            raise AwsFault(
                 400,
                 "EntityTooLarge",
                 "Your proposed upload exceeds the maximum allowed object size.",
@@ -96,10 +96,10 @@ class SizeRange:
             )
 
     def check_whole(self, size: int) -> None:
-        """Raise S3Fault when a whole file of this size is not within the range."""
+        """Raise AwsFault when a whole file of this size is not within the range."""
         self.check_so_far(size)
         if size < self.least:
-            raise S3Fault(
+            raise AwsFault(
                 400,
                 "EntityTooSmall",
                 "Your proposed upload is smaller than the minimum allowed size",
@@ -125,7 +125,7 @@ class PostPolicy:
     size: SizeRange = ANY_SIZE
 
     def check(self, fields: Mapping[str, str], now_ms: int) -> None:
-        """Raise S3Fault unless a form with these fields, by names in lower case, keeps to the policy now."""
+        """Raise AwsFault unless a form with these fields, by names in lower case, keeps to the policy now."""
         if now_ms > self.expires_ms:
             raise _refused("Policy expired.")
         for condition in self.conditions:
@@ -138,7 +138,7 @@ class PostPolicy:
 
 
 def parse_post_policy(encoded: str) -> PostPolicy:
-    """Read the form's `policy` field: JSON in base64. Raises S3Fault."""
+    """Read the form's `policy` field: JSON in base64. Raises AwsFault."""
     try:
         text = base64.b64decode(_WHITESPACE.sub("", encoded), validate=True).decode("utf-8")
     except ValueError as error:
@@ -191,7 +191,7 @@ def _read_condition(item: object) -> FieldCondition | SizeRange:
         ((name, value),) = item.items()
         if not isinstance(value, str):
             raise _invalid("Invalid Simple-Condition: value must be a string.")
-        return FieldCondition(Match.EQUAL, name.lower(), value, is_simple=True)
+        return FieldCondition(ConditionOperator.EQUAL, name.lower(), value, is_simple=True)
     if not isinstance(item, list):
         raise _invalid("Invalid condition test: must be a List or Object.")
     if not item:
@@ -208,7 +208,7 @@ def _read_condition(item: object) -> FieldCondition | SizeRange:
         if least > most:
             raise _invalid(f"Invalid {_SIZE}: it ends before it begins.")
         return SizeRange(least, most)
-    match, name, value = Match(kind), item[1], item[2]
+    match, name, value = ConditionOperator(kind), item[1], item[2]
     if not isinstance(name, str) or not isinstance(value, str):
         raise _not_json()
     if not name.startswith("$"):
@@ -224,14 +224,14 @@ def _read_size(value: object) -> int:
     raise _not_json()
 
 
-def _refused(reason: str) -> S3Fault:
-    return S3Fault(403, "AccessDenied", f"Invalid according to Policy: {reason}")
+def _refused(reason: str) -> AwsFault:
+    return AwsFault(403, "AccessDenied", f"Invalid according to Policy: {reason}")
 
 
-def _invalid(reason: str) -> S3Fault:
-    return S3Fault(400, "InvalidPolicyDocument", f"Invalid Policy: {reason}")
+def _invalid(reason: str) -> AwsFault:
+    return AwsFault(400, "InvalidPolicyDocument", f"Invalid Policy: {reason}")
 
 
-def _not_json() -> S3Fault:
+def _not_json() -> AwsFault:
     """What S3 says of every value that is not of the type it should be, too."""
     return _invalid("Invalid JSON.")

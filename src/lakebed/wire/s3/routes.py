@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple
 
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Response
 
-from .errors import S3Fault, method_not_allowed
-from .gatekeeping import NEVER_ANONYMOUS
+from .errors import method_not_allowed
 from .handlers import (
     attributes,
     batches,
@@ -27,71 +27,72 @@ from .handlers import (
 )
 from .handlers import lock as object_lock
 from .request import S3Request
+from .request_checks import NEVER_ANONYMOUS
 from .services import S3Services
 from .unsupported import UNSUPPORTED_BUCKET, UNSUPPORTED_OBJECT
 
 Handler = Callable[[S3Services, S3Request], Awaitable[Response]]
 
 
-class Operation(NamedTuple):
+class S3Operation(NamedTuple):
     """A named operation, as logs and metrics show it."""
 
     name: str
     handle: Handler
 
 
-_SERVICE: Final[Mapping[tuple[str, str], Operation]] = {
-    ("GET", ""): Operation("ListBuckets", listings.list_buckets),
-    ("GET", "events"): Operation("ListenNotification", listening.listen_to_all),
+_SERVICE: Final[Mapping[tuple[str, str], S3Operation]] = {
+    ("GET", ""): S3Operation("ListBuckets", listings.list_buckets),
+    ("GET", "events"): S3Operation("ListenNotification", listening.listen_to_all),
 }
 
-_BUCKET: Final[Mapping[tuple[str, str], Operation]] = {
-    ("PUT", ""): Operation("CreateBucket", buckets.create_bucket),
-    ("HEAD", ""): Operation("HeadBucket", buckets.head_bucket),
-    ("DELETE", ""): Operation("DeleteBucket", buckets.delete_bucket),
-    ("GET", ""): Operation("ListObjects", listings.list_objects),
-    ("GET", "list-type"): Operation("ListObjectsV2", listings.list_objects_v2),
-    ("GET", "versions"): Operation("ListObjectVersions", listings.list_versions),
-    ("GET", "uploads"): Operation("ListMultipartUploads", listings.list_uploads),
-    ("GET", "location"): Operation("GetBucketLocation", buckets.get_location),
-    ("POST", "select"): Operation("SelectObjects", select.select_objects),
-    ("POST", "delete"): Operation("DeleteObjects", batches.delete_objects),
-    ("POST", ""): Operation("PostObject", post.post_object),
-    ("GET", "versioning"): Operation("GetBucketVersioning", versions.get_versioning),
-    ("PUT", "versioning"): Operation("PutBucketVersioning", versions.put_versioning),
-    ("GET", "object-lock"): Operation("GetObjectLockConfiguration", object_lock.get_lock_configuration),
-    ("PUT", "object-lock"): Operation("PutObjectLockConfiguration", object_lock.put_lock_configuration),
-    ("GET", "notification"): Operation("GetBucketNotificationConfiguration", notification.get_notification),
-    ("PUT", "notification"): Operation("PutBucketNotificationConfiguration", notification.put_notification),
-    ("GET", "events"): Operation("ListenBucketNotification", listening.listen_to_bucket),
-    ("GET", "acl"): Operation("GetBucketAcl", buckets.get_bucket_acl),
-    ("PUT", "acl"): Operation("PutBucketAcl", buckets.put_acl),
-    **{key: Operation(name, handler) for key, (name, handler) in settings.ROUTES.items()},
+_BUCKET: Final[Mapping[tuple[str, str], S3Operation]] = {
+    ("PUT", ""): S3Operation("CreateBucket", buckets.create_bucket),
+    ("HEAD", ""): S3Operation("HeadBucket", buckets.head_bucket),
+    ("DELETE", ""): S3Operation("DeleteBucket", buckets.delete_bucket),
+    ("GET", ""): S3Operation("ListObjects", listings.list_objects),
+    ("GET", "list-type"): S3Operation("ListObjectsV2", listings.list_objects_v2),
+    ("GET", "versions"): S3Operation("ListObjectVersions", listings.list_versions),
+    ("GET", "uploads"): S3Operation("ListMultipartUploads", listings.list_uploads),
+    ("GET", "location"): S3Operation("GetBucketLocation", buckets.get_location),
+    ("POST", "select"): S3Operation("SelectObjects", select.select_objects),
+    ("POST", "delete"): S3Operation("DeleteObjects", batches.delete_objects),
+    ("POST", ""): S3Operation("PostObject", post.post_object),
+    ("GET", "versioning"): S3Operation("GetBucketVersioning", versions.get_versioning),
+    ("PUT", "versioning"): S3Operation("PutBucketVersioning", versions.put_versioning),
+    ("GET", "object-lock"): S3Operation("GetObjectLockConfiguration", object_lock.get_lock_configuration),
+    ("PUT", "object-lock"): S3Operation("PutObjectLockConfiguration", object_lock.put_lock_configuration),
+    ("GET", "notification"): S3Operation("GetBucketNotificationConfiguration", notification.get_notification),
+    ("PUT", "notification"): S3Operation("PutBucketNotificationConfiguration", notification.put_notification),
+    ("GET", "events"): S3Operation("ListenBucketNotification", listening.listen_to_bucket),
+    ("GET", "acl"): S3Operation("GetBucketAcl", buckets.get_bucket_acl),
+    ("PUT", "acl"): S3Operation("PutBucketAcl", buckets.put_acl),
+    **{key: S3Operation(name, handler) for key, (name, handler) in settings.ROUTES.items()},
 }
 
-_OBJECT: Final[Mapping[tuple[str, str], Operation]] = {
-    ("GET", ""): Operation("GetObject", objects.get_object),
-    ("HEAD", ""): Operation("HeadObject", objects.head_object),
-    ("PUT", ""): Operation("PutObject", objects.put_object),
-    ("PUT", "x-amz-copy-source"): Operation("CopyObject", copies.copy_object),
-    ("DELETE", ""): Operation("DeleteObject", objects.delete_object),
-    ("GET", "attributes"): Operation("GetObjectAttributes", attributes.get_object_attributes),
-    ("POST", "select"): Operation("SelectObjectContent", select.select_object_content),
-    ("POST", "uploads"): Operation("CreateMultipartUpload", multipart.create_upload),
-    ("PUT", "uploadId"): Operation("UploadPart", multipart.upload_part),
-    ("PUT", "uploadId x-amz-copy-source"): Operation("UploadPartCopy", multipart.upload_part_copy),
-    ("POST", "uploadId"): Operation("CompleteMultipartUpload", multipart.complete_upload),
-    ("DELETE", "uploadId"): Operation("AbortMultipartUpload", multipart.abort_upload),
-    ("GET", "uploadId"): Operation("ListParts", multipart.list_parts),
-    ("GET", "tagging"): Operation("GetObjectTagging", tagging.get_object_tagging),
-    ("PUT", "tagging"): Operation("PutObjectTagging", tagging.put_object_tagging),
-    ("DELETE", "tagging"): Operation("DeleteObjectTagging", tagging.delete_object_tagging),
-    ("GET", "retention"): Operation("GetObjectRetention", object_lock.get_retention),
-    ("PUT", "retention"): Operation("PutObjectRetention", object_lock.put_retention),
-    ("GET", "legal-hold"): Operation("GetObjectLegalHold", object_lock.get_legal_hold),
-    ("PUT", "legal-hold"): Operation("PutObjectLegalHold", object_lock.put_legal_hold),
-    ("GET", "acl"): Operation("GetObjectAcl", buckets.get_object_acl),
-    ("PUT", "acl"): Operation("PutObjectAcl", buckets.put_acl),
+_OBJECT: Final[Mapping[tuple[str, str], S3Operation]] = {
+    ("GET", ""): S3Operation("GetObject", objects.get_object),
+    ("HEAD", ""): S3Operation("HeadObject", objects.head_object),
+    ("PUT", ""): S3Operation("PutObject", objects.put_object),
+    ("PUT", "x-amz-copy-source"): S3Operation("CopyObject", copies.copy_object),
+    ("DELETE", ""): S3Operation("DeleteObject", objects.delete_object),
+    ("GET", "attributes"): S3Operation("GetObjectAttributes", attributes.get_object_attributes),
+    ("POST", "select"): S3Operation("SelectObjectContent", select.select_object_content),
+    ("POST", "uploads"): S3Operation("CreateMultipartUpload", multipart.create_upload),
+    ("PUT", "uploadId"): S3Operation("UploadPart", multipart.upload_part),
+    ("PUT", "uploadId x-amz-copy-source"): S3Operation("UploadPartCopy", multipart.upload_part_copy),
+    ("POST", "uploadId"): S3Operation("CompleteMultipartUpload", multipart.complete_upload),
+    ("DELETE", "uploadId"): S3Operation("AbortMultipartUpload", multipart.abort_upload),
+    ("GET", "uploadId"): S3Operation("ListParts", multipart.list_parts),
+    ("GET", "tagging"): S3Operation("GetObjectTagging", tagging.get_object_tagging),
+    ("PUT", "tagging"): S3Operation("PutObjectTagging", tagging.put_object_tagging),
+    ("DELETE", "tagging"): S3Operation("DeleteObjectTagging", tagging.delete_object_tagging),
+    ("GET", "retention"): S3Operation("GetObjectRetention", object_lock.get_retention),
+    ("PUT", "retention"): S3Operation("PutObjectRetention", object_lock.put_retention),
+    ("GET", "legal-hold"): S3Operation("GetObjectLegalHold", object_lock.get_legal_hold),
+    ("PUT", "legal-hold"): S3Operation("PutObjectLegalHold", object_lock.put_legal_hold),
+    ("GET", "acl"): S3Operation("GetObjectAcl", buckets.get_object_acl),
+    ("PUT", "acl"): S3Operation("PutObjectAcl", buckets.put_acl),
 }
 
 _SERVICE_SUBRESOURCES: Final = frozenset({name for _, name in _SERVICE if name})
@@ -101,8 +102,8 @@ _OBJECT_SUBRESOURCES: Final = (
 ) - {"x-amz-copy-source"}
 
 
-def find_operation(request: S3Request) -> Operation:
-    """The operation of a request. Raises S3Fault for one that does not exist or is not supported."""
+def find_operation(request: S3Request) -> S3Operation:
+    """The operation of a request. Raises AwsFault for one that does not exist or is not supported."""
     method = request.http.method
     if not request.bucket:
         operation = _SERVICE.get((method, _subresource(request, _SERVICE_SUBRESOURCES)))
@@ -129,7 +130,7 @@ def find_operation(request: S3Request) -> Operation:
         return operation
     if subresource in unsupported:
         if request.caller.principal.is_anonymous:
-            raise S3Fault(403, "AccessDenied", NEVER_ANONYMOUS.get(subresource, "Access Denied."))
+            raise AwsFault(403, "AccessDenied", NEVER_ANONYMOUS.get(subresource, "Access Denied."))
         raise unsupported[subresource].fault(method)
     if request.key and method == "POST" and not subresource:
         raise method_not_allowed(method, "SERVICE")  # the conformance suite's word for it
@@ -137,10 +138,10 @@ def find_operation(request: S3Request) -> Operation:
 
 
 def _refuse_misplaced(request: S3Request) -> None:
-    """Say of parameters and headers that belong to another operation what S3 says of them. Raises S3Fault."""
+    """Say of parameters and headers that belong to another operation what S3 says of them. Raises AwsFault."""
     method, query = request.http.method, request.query if request.http.raw_query else {}
     if method != "PUT" and "x-amz-copy-source" in request.headers and (method != "POST" or "uploadId" in query):
-        raise S3Fault(
+        raise AwsFault(
             400,
             "InvalidArgument",
             "You can only specify a copy source header for copy requests.",
@@ -150,11 +151,11 @@ def _refuse_misplaced(request: S3Request) -> None:
     if not request.key or not query:
         return
     if method == "GET" and "uploads" in query:
-        raise S3Fault(400, "InvalidRequest", "Key is not expected for the GET method ?uploads subresource")
+        raise AwsFault(400, "InvalidRequest", "Key is not expected for the GET method ?uploads subresource")
     if method == "GET" and "versions" in query:
-        raise S3Fault(400, "InvalidRequest", "There is no such thing as the ?versions sub-resource for a key")
+        raise AwsFault(400, "InvalidRequest", "There is no such thing as the ?versions sub-resource for a key")
     if method == "PUT" and "partNumber" in query and "uploadId" not in query:
-        raise S3Fault(
+        raise AwsFault(
             400,
             "InvalidArgument",
             "This operation does not accept partNumber without uploadId",

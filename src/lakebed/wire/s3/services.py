@@ -22,15 +22,14 @@ from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import ObjectWriter
 from lakebed.select.model import Counts
 from lakebed.select.seam import Selecting
-
-from .authenticate import Authenticator
+from lakebed.wire.aws.authentication import SignatureAuthenticator
 
 
 @dataclass(frozen=True, slots=True)
 class S3Services:
     """The use cases behind the wire."""
 
-    authenticator: Authenticator
+    authenticator: SignatureAuthenticator
     buckets: Buckets
     reader: ObjectReader
     writer: ObjectWriter
@@ -55,7 +54,7 @@ class S3Services:
     def on(
         cls,
         facilities: Facilities,
-        authenticator: Authenticator,
+        authenticator: SignatureAuthenticator,
         *,
         policies: PolicyLanguage,
         lifecycle_day_ms: int,

@@ -11,13 +11,15 @@ from lakebed.core.errors import AccessDenied, InvalidInput, InvalidPolicy, Lakeb
 from lakebed.core.secrets import Secret
 from lakebed.objects.facts import Facts
 from lakebed.objects.model import Caller
+from lakebed.wire.aws.authentication import Authenticated
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.numbers import whole_number
+from lakebed.wire.aws.timestamps import iso_time
 from lakebed.wire.http.message import Request, Response
 
-from .authenticate import Authenticated
-from .errors import S3Fault, render
-from .numbers import whole_number
+from .errors import render_error
 from .payload import read_document
-from .xml import escape, iso_time
+from .xml import escape
 
 _NAMESPACE: Final = "https://sts.amazonaws.com/doc/2011-06-15/"
 _VERSION: Final = "2011-06-15"
@@ -81,7 +83,7 @@ class AccountGate(Protocol):
         ...
 
 
-class TokenService:
+class SecurityTokenService:
     """Answers STS requests."""
 
     def __init__(self, sessions: SessionIssuer, gate: AccountGate, *, default_seconds: int, max_seconds: int) -> None:
@@ -95,7 +97,7 @@ class TokenService:
         try:
             if caller.principal.is_anonymous:
                 # Before the body is read: no action is open to callers without credentials.
-                raise S3Fault(403, "MissingAuthenticationToken", "Request is missing Authentication Token")
+                raise AwsFault(403, "MissingAuthenticationToken", "Request is missing Authentication Token")
             body = await read_document(request, who, _MAX_BODY_BYTES)
             form = _read_form(body) if body else dict(request.query)
             return await self._dispatch(form, caller, request.request_id)
@@ -105,14 +107,14 @@ class TokenService:
     async def _dispatch(self, form: Mapping[str, str], caller: Caller, request_id: str) -> Response:
         action, principal = form.get("Action", ""), caller.principal
         if form.get("Version", _VERSION) != _VERSION:
-            raise S3Fault(400, "InvalidAction", f"Could not find operation for version {form['Version'][:32]}.")
+            raise AwsFault(400, "InvalidAction", f"Could not find operation for version {form['Version'][:32]}.")
         if action == "GetCallerIdentity":
             return _caller_identity(principal, request_id)
         if action == "AssumeRole":
             return await self._assume_role(form, caller, request_id)
         if action == "GetSessionToken":
             return await self._session_token(form, caller, request_id)
-        raise S3Fault(400, "InvalidAction", f"Could not find operation {action[:64]} for version {_VERSION}")
+        raise AwsFault(400, "InvalidAction", f"Could not find operation {action[:64]} for version {_VERSION}")
 
     async def _assume_role(self, form: Mapping[str, str], caller: Caller, request_id: str) -> Response:
         principal = caller.principal
@@ -163,19 +165,19 @@ class TokenService:
         return seconds
 
 
-def refuse_unknown(fault: S3Fault, request_id: str) -> Response:
+def refuse_unknown(fault: AwsFault, request_id: str) -> Response:
     """The answer to a request that was not authenticated, in the document that clients of STS read."""
     if fault.code in _UNKNOWN_KEY:
-        fault = S3Fault(403, "InvalidClientTokenId", "The security token included in the request is invalid.")
+        fault = AwsFault(403, "InvalidClientTokenId", "The security token included in the request is invalid.")
     return _error(fault, request_id)
 
 
 def _read_form(body: bytes) -> dict[str, str]:
-    """The fields of a form. Raises S3Fault."""
+    """The fields of a form. Raises AwsFault."""
     try:
         return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=_MAX_FIELDS))
     except ValueError as error:
-        raise S3Fault(400, "ValidationError", f"A request has at most {_MAX_FIELDS} parameters.") from error
+        raise AwsFault(400, "ValidationError", f"A request has at most {_MAX_FIELDS} parameters.") from error
 
 
 def _tags(form: Mapping[str, str]) -> dict[str, str]:
@@ -214,7 +216,7 @@ def _answer(action: str, result: str, request_id: str) -> Response:
 
 def _error(error: LakebedError, request_id: str) -> Response:
     """STS has an error document and codes of its own."""
-    if isinstance(error, S3Fault):
+    if isinstance(error, AwsFault):
         status, code = error.status, error.code
     elif isinstance(error, AccessDenied):
         status, code = 403, "AccessDenied"
@@ -225,7 +227,7 @@ def _error(error: LakebedError, request_id: str) -> Response:
     elif isinstance(error, InvalidInput):
         status, code = 400, "ValidationError"
     else:
-        rendered = render(error)
+        rendered = render_error(error)
         status, code = rendered.status, rendered.code
     kind = "Sender" if status < 500 else "Receiver"
     body = (

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from .errors import CONFIGURATION_CODES, S3Fault
+from lakebed.wire.aws.errors import AwsFault
+
+from .errors import CONFIGURATION_CODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +22,12 @@ class Unsupported:
     reads_empty: bool = False
     """Reading is served, by `routes`, and always says that nothing is set."""
 
-    def fault(self, method: str) -> S3Fault:
+    def fault(self, method: str) -> AwsFault:
         """The error for this method."""
         if method == "GET" and self.absent is not None:
             code, message = CONFIGURATION_CODES[self.absent]
-            return S3Fault(404, code, message)
-        return S3Fault(501, "NotImplemented", f"{self.feature} is not supported.")
+            return AwsFault(404, code, message)
+        return AwsFault(501, "NotImplemented", f"{self.feature} is not supported.")
 
 
 UNSUPPORTED_BUCKET: Final[Mapping[str, Unsupported]] = {

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from typing import Final, TypeVar
 from urllib.parse import quote
 from xml.parsers import expat
@@ -19,12 +18,10 @@ from lakebed.core.errors import InvalidInput
 
 __all__ = [
     "NAMESPACE",
-    "Element",
     "MalformedDocument",
+    "XmlElement",
     "document",
     "escape",
-    "http_time",
-    "iso_time",
     "join_document",
     "parse_document",
     "parse_int",
@@ -53,7 +50,7 @@ class MalformedDocument(InvalidInput):
     """The document is not well-formed, or not what its schema asks for."""
 
 
-class Element:
+class XmlElement:
     """One element: its local name, its text, its children in order."""
 
     __slots__ = ("children", "name", "text")
@@ -61,9 +58,9 @@ class Element:
     def __init__(self, name: str) -> None:
         self.name = name
         self.text = ""
-        self.children: list[Element] = []
+        self.children: list[XmlElement] = []
 
-    def only(self, *names: str) -> Element:
+    def only(self, *names: str) -> XmlElement:
         """The same element, after checking that no child has another name."""
         for child in self.children:
             if child.name not in names:
@@ -77,13 +74,13 @@ class Element:
             raise MalformedDocument(f"element is repeated. parent={self.name}")
         return found
 
-    def all(self, name: str) -> Iterator[Element]:
+    def all(self, name: str) -> Iterator[XmlElement]:
         """Children of that name, in order."""
         return (child for child in self.children if child.name == name)
 
-    def optional(self, name: str) -> Element | None:
+    def optional(self, name: str) -> XmlElement | None:
         """The one child of that name, if there is one."""
-        found: Element | None = None
+        found: XmlElement | None = None
         for child in self.children:
             if child.name == name:
                 if found is not None:
@@ -91,7 +88,7 @@ class Element:
                 found = child
         return found
 
-    def required(self, name: str) -> Element:
+    def required(self, name: str) -> XmlElement:
         """The one child of that name."""
         found = self.optional(name)
         if found is None:
@@ -150,15 +147,15 @@ def parse_int(name: str, text: str) -> int:
     return int(text)
 
 
-def parse_document(body: bytes | bytearray | memoryview, *roots: str, max_elements: int = MAX_ELEMENTS) -> Element:
+def parse_document(body: bytes | bytearray | memoryview, *roots: str, max_elements: int = MAX_ELEMENTS) -> XmlElement:
     """Read a document whose outermost element is one of `roots`. Raises MalformedDocument for everything else.
 
     UTF-8 only, no DOCTYPE and so no entities but XML's own five, at most 8 MiB, 32 levels and `max_elements`.
     """
     if len(body) > MAX_DOCUMENT_BYTES:
         raise MalformedDocument(f"document is too long. bytes={len(body)} limit={MAX_DOCUMENT_BYTES}")
-    current = top = Element("")
-    above: list[Element] = []
+    current = top = XmlElement("")
+    above: list[XmlElement] = []
     texts: list[list[str]] = [[]]
     count = 0
 
@@ -169,7 +166,7 @@ def parse_document(body: bytes | bytearray | memoryview, *roots: str, max_elemen
         count += 1
         if count > max_elements:
             raise MalformedDocument(f"document has too many elements. limit={max_elements}")
-        element = Element(name.rpartition(":")[2] if ":" in name else name)
+        element = XmlElement(name.rpartition(":")[2] if ":" in name else name)
         current.children.append(element)
         above.append(current)
         texts.append([])
@@ -249,36 +246,6 @@ def join_document(root: str, pieces: Iterable[bytes], *, namespace: bool = True)
     xmlns = f' xmlns="{NAMESPACE}"' if namespace else ""
     head = f'<?xml version="1.0" encoding="UTF-8"?>\n<{root}{xmlns}>'
     return b"".join([head.encode(), *pieces, f"</{root}>".encode()])
-
-
-@lru_cache(maxsize=16_384)
-def _minute(minutes: int) -> str:
-    return datetime.fromtimestamp(minutes * 60, UTC).strftime("%Y-%m-%dT%H:%M:")
-
-
-_SECONDS: Final = tuple(f"{second:02d}" for second in range(60))
-_MILLISECONDS: Final = tuple(f".{millisecond:03d}Z" for millisecond in range(1000))
-
-
-def iso_time(milliseconds: int) -> str:
-    """ISO 8601 with milliseconds: `2026-01-02T03:04:05.006Z`."""
-    rest = milliseconds % 60_000
-    return f"{_minute(milliseconds // 60_000)}{_SECONDS[rest // 1000]}{_MILLISECONDS[rest % 1000]}"
-
-
-_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
-
-@lru_cache(maxsize=16_384)
-def _http_second(seconds: int) -> str:
-    t = datetime.fromtimestamp(seconds, UTC)
-    return f"{_DAYS[t.weekday()]}, {t.day:02d} {_MONTHS[t.month - 1]} {t.year:04d} {t:%H:%M:%S} GMT"
-
-
-def http_time(milliseconds: int) -> str:
-    """The form of HTTP's headers: `Fri, 02 Jan 2026 03:04:05 GMT`."""
-    return _http_second(milliseconds // 1000)
 
 
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?", re.ASCII)

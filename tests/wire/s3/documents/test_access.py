@@ -6,7 +6,7 @@ from lakebed.core.errors import NotSupported
 from lakebed.objects.config.ownership import ObjectOwnership, Payer
 from lakebed.objects.config.public_access import PublicAccessBlock
 from lakebed.wire.s3.documents.access import (
-    Owner,
+    OwnerElement,
     read_accelerate,
     read_logging,
     read_ownership,
@@ -26,10 +26,10 @@ from .client import sent, understood
 
 
 def test_access_control_policy_gives_the_owner_full_control() -> None:
-    body = write_access_control_policy(Owner("an-id", "A & B"))
+    body = write_access_control_policy(OwnerElement("an-id", "A & B"))
     for operation in ("GetBucketAcl", "GetObjectAcl"):
         assert understood(operation, body) == {
-            "Owner": {"ID": "an-id", "DisplayName": "A & B"},
+            "OwnerElement": {"ID": "an-id", "DisplayName": "A & B"},
             "Grants": [
                 {
                     "Grantee": {"ID": "an-id", "DisplayName": "A & B", "Type": "CanonicalUser"},

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from lakebed.wire.s3.documents.listings import (
     BucketRow,
-    Listing,
+    ListingHeader,
     ObjectRow,
-    Owner,
+    OwnerElement,
     VersionRow,
     write_bucket_list,
     write_object_list,
@@ -20,7 +20,7 @@ from lakebed.wire.s3.documents.listings import (
 
 from .client import understood
 
-OWNER = Owner("an-id", "A & B")
+OWNER = OwnerElement("an-id", "A & B")
 TIME_MS = 1767323045006
 TIME = datetime(2026, 1, 2, 3, 4, 5, 6000, UTC)
 keys = st.lists(
@@ -30,7 +30,7 @@ keys = st.lists(
 )
 
 
-def listing(**changes: object) -> Listing:
+def listing(**changes: object) -> ListingHeader:
     values: dict[str, object] = {
         "bucket": "b",
         "prefix": "",
@@ -38,7 +38,7 @@ def listing(**changes: object) -> Listing:
         "max_keys": 1000,
         "is_truncated": False,
     }
-    return Listing(**(values | changes))  # type: ignore[arg-type]  # a test's shorthand for keyword arguments
+    return ListingHeader(**(values | changes))  # type: ignore[arg-type]  # a test's shorthand for keyword arguments
 
 
 @settings(max_examples=50)
@@ -75,7 +75,7 @@ def test_object_list_says_what_the_first_version_has() -> None:
                 "StorageClass": "STANDARD",
                 "ChecksumAlgorithm": ["CRC32"],
                 "ChecksumType": "COMPOSITE",
-                "Owner": {"ID": "an-id", "DisplayName": "A & B"},
+                "OwnerElement": {"ID": "an-id", "DisplayName": "A & B"},
             }
         ],
     }
@@ -110,7 +110,7 @@ def test_each_row_shows_its_own_kind_of_checksum_and_class() -> None:
         (None, None, "STANDARD"),
         (["SHA1"], "COMPOSITE", "GLACIER"),
     ]
-    assert all("Owner" not in row for row in contents)
+    assert all("OwnerElement" not in row for row in contents)
 
 
 def test_plain_tuples_do_as_rows() -> None:
@@ -143,14 +143,16 @@ def test_version_list_keeps_markers_among_versions_in_order() -> None:
         "VersionIdMarker": "v1",
         "NextKeyMarker": "k<",
         "NextVersionIdMarker": "null",
-        "DeleteMarkers": [{"Key": "k", "VersionId": "v3", "IsLatest": True, "LastModified": TIME, "Owner": owner}],
+        "DeleteMarkers": [
+            {"Key": "k", "VersionId": "v3", "IsLatest": True, "LastModified": TIME, "OwnerElement": owner}
+        ],
         "Versions": [
             {
                 "Key": "k",
                 "VersionId": "v2",
                 "IsLatest": False,
                 "LastModified": TIME,
-                "Owner": owner,
+                "OwnerElement": owner,
                 "ETag": '"abc"',
                 "Size": 7,
                 "StorageClass": "STANDARD",
@@ -162,7 +164,7 @@ def test_version_list_keeps_markers_among_versions_in_order() -> None:
                 "VersionId": "null",
                 "IsLatest": True,
                 "LastModified": TIME,
-                "Owner": owner,
+                "OwnerElement": owner,
                 "ETag": '"def"',
                 "Size": 0,
                 "StorageClass": "STANDARD",
@@ -174,7 +176,7 @@ def test_version_list_keeps_markers_among_versions_in_order() -> None:
 def test_bucket_list_shows_regions_prefix_and_token() -> None:
     rows = [BucketRow("one", TIME_MS, "eu-west-1"), BucketRow("two", TIME_MS)]
     assert understood("ListBuckets", write_bucket_list(OWNER, rows, prefix="p", continuation_token="t")) == {
-        "Owner": {"ID": "an-id", "DisplayName": "A & B"},
+        "OwnerElement": {"ID": "an-id", "DisplayName": "A & B"},
         "Buckets": [
             {"Name": "one", "CreationDate": TIME, "BucketRegion": "eu-west-1"},
             {"Name": "two", "CreationDate": TIME},

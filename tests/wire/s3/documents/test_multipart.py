@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakebed.core.checksums import Checksum, ChecksumAlgorithm, ChecksumType
 from lakebed.core.errors import InvalidInput
-from lakebed.wire.s3.documents.listings import Owner
+from lakebed.wire.s3.documents.listings import OwnerElement
 from lakebed.wire.s3.documents.multipart import (
     CompletedPart,
     PartRow,
@@ -25,7 +25,7 @@ from lakebed.wire.s3.xml import MalformedDocument
 
 from .client import sent, understood
 
-OWNER = Owner("an-id", "name")
+OWNER = OwnerElement("an-id", "name")
 TIME_MS = 1767323045006
 TIME = datetime(2026, 1, 2, 3, 4, 5, 6000, UTC)
 CRC = Checksum(ChecksumAlgorithm.CRC32, b"\x01\x02\x03\x04")
@@ -151,7 +151,7 @@ def test_part_list_reaches_the_client() -> None:
             {"PartNumber": 5, "Size": 11, "ETag": '"def"', "LastModified": TIME},
         ],
         "Initiator": A_OWNER,
-        "Owner": A_OWNER,
+        "OwnerElement": A_OWNER,
         "StorageClass": "STANDARD",
         "ChecksumAlgorithm": "CRC32",
         "ChecksumType": "FULL_OBJECT",
@@ -197,7 +197,7 @@ def test_upload_list_reaches_the_client() -> None:
                 "UploadId": "u1",
                 "Initiated": TIME,
                 "StorageClass": "STANDARD",
-                "Owner": A_OWNER,
+                "OwnerElement": A_OWNER,
                 "Initiator": A_OWNER,
                 "ChecksumAlgorithm": "CRC32",
                 "ChecksumType": "COMPOSITE",

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from lakebed.core.checksums import Checksum, ChecksumAlgorithm, ChecksumType
 from lakebed.wire.s3.documents.objects import (
     AttributeParts,
-    ObjectAttributes,
+    ObjectAttributesPart,
     ObjectPart,
     write_attributes,
     write_copy,
@@ -34,7 +34,7 @@ def test_copy_reaches_the_client() -> None:
 def test_attributes_have_a_bare_etag_and_a_page_of_parts() -> None:
     part = Checksum(ChecksumAlgorithm.SHA1, bytes(20))
     body = write_attributes(
-        ObjectAttributes(
+        ObjectAttributesPart(
             etag="abc-2",
             checksum=SHA,
             parts=AttributeParts(2, 0, 1, True, [ObjectPart(1, 5_242_880, part)]),
@@ -59,8 +59,10 @@ def test_attributes_have_a_bare_etag_and_a_page_of_parts() -> None:
 
 
 def test_attributes_not_asked_for_are_left_out() -> None:
-    assert understood("GetObjectAttributes", write_attributes(ObjectAttributes(size=0))) == {"ObjectSize": 0}
-    page = understood("GetObjectAttributes", write_attributes(ObjectAttributes(parts=AttributeParts(3, 3, 9, False))))
+    assert understood("GetObjectAttributes", write_attributes(ObjectAttributesPart(size=0))) == {"ObjectSize": 0}
+    page = understood(
+        "GetObjectAttributes", write_attributes(ObjectAttributesPart(parts=AttributeParts(3, 3, 9, False)))
+    )
     assert page == {
         "ObjectParts": {
             "TotalPartsCount": 3,

@@ -19,7 +19,7 @@ from lakebed.core.errors import NotSupported, SelectFailure, Throttled, Unavaila
 from lakebed.objects.config.versioning import Versioning
 from lakebed.select.failures import SelectCode
 from lakebed.select.model import CsvInput, JsonOutput, SelectRequest
-from lakebed.wire.s3.errors import SELECT_STATUSES, render
+from lakebed.wire.s3.errors import SELECT_STATUSES, render_error
 
 BODY = (
     b"<SelectObjectContentRequest><Expression>SELECT 1</Expression><ExpressionType>SQL</ExpressionType>"
@@ -199,7 +199,7 @@ async def test_documents_that_cannot_be_are_refused(body: bytes, expected: tuple
 @pytest.mark.parametrize("code", list(SelectCode))
 def test_every_code_has_its_status(code: SelectCode) -> None:
     others = {"UnauthorizedAccess": 401, "MethodNotAllowed": 405, "InternalError": 500, "Busy": 503}
-    rendered = render(SelectFailure("why", code=code))
+    rendered = render_error(SelectFailure("why", code=code))
     assert (rendered.status, rendered.code, rendered.message) == (others.get(code, 400), code, "why")
     assert SELECT_STATUSES[code] == rendered.status
 

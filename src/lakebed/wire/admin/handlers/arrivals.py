@@ -6,12 +6,12 @@ import msgspec
 
 from lakebed.tables.upkeep.arrivals import MAX_PAGE, Destination
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import no_content, ok
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
-from ..queries import check_names
+from ..queries import check_parameters
+from ..services import AdminServices
 
 
 class ListDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,23 +33,23 @@ class TakenDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     events: list[int]
 
 
-async def list_arrivals(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_arrivals(services: AdminServices, request: JsonRequest) -> Response:
     """What is to be added to a table, by the numbers of events of this deployment."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     asked = await request.document(ListDocument)
     destination = Destination(asked.warehouse, asked.namespace, asked.table)
     limit = max(1, min(asked.limit, MAX_PAGE))
-    found = await services.admin.arrivals.list(request.caller, destination, after=asked.after, limit=limit)
-    deployment = {"deployment": services.admin.event_ids.deployment}
+    found = await services.arrivals.list(request.caller, destination, after=asked.after, limit=limit)
+    deployment = {"deployment": services.event_ids.deployment}
     return ok({"arrivals": [msgspec.to_builtins(one) | deployment for one in found]})
 
 
-async def take_arrivals(services: CatalogServices, request: CatalogRequest) -> Response:
+async def take_arrivals(services: AdminServices, request: JsonRequest) -> Response:
     """Forget what was added."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     asked = await request.document(TakenDocument)
     destination = Destination(asked.warehouse, asked.namespace, asked.table)
-    await services.admin.arrivals.take(request.caller, destination, asked.events)
+    await services.arrivals.take(request.caller, destination, asked.events)
     return no_content()
 
 

@@ -13,14 +13,14 @@ from lakebed.core.jobs import JobKind
 from lakebed.tables.upkeep.orders import KINDS
 from lakebed.tables.upkeep.tasks import SeenTask
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import no_content, ok
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
 from ..documents import claim_document
-from ..queries import MAX_WAIT_SECONDS, check_names
-from ..waiting import look_until
+from ..queries import MAX_WAIT_SECONDS, check_parameters
+from ..services import AdminServices
+from ..waiting import poll_until
 from .tasks import task_id
 
 
@@ -59,55 +59,52 @@ class FailureDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab",
     retry: bool = True
 
 
-async def claim_tasks(services: CatalogServices, request: CatalogRequest) -> Response:
+async def claim_tasks(services: AdminServices, request: JsonRequest) -> Response:
     """Take due tasks; none if there is none in time."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     asked = await request.document(ClaimDocument)
-    admin = services.admin
     kinds = [kind.value for kind in asked.kinds] or KINDS
     taken: Sequence[SeenTask] = ()
 
     async def look() -> bool:
         nonlocal taken
-        taken = await admin.tasks.claim(
+        taken = await services.tasks.claim(
             request.caller, asked.worker, asked.kinds, lease_seconds=asked.lease_seconds, limit=asked.limit
         )
         return bool(taken)
 
     async def wait_for_work(left: float) -> bool:
-        return await admin.queue.wait_for_work(kinds, left)
+        return await services.queue.wait_for_work(kinds, left)
 
-    await look_until(request.http, asked.wait_seconds, look, wait_for_work)
+    await poll_until(request.http, asked.wait_seconds, look, wait_for_work)
     return ok({"tasks": [claim_document(seen) for seen in taken]})
 
 
-async def beat(services: CatalogServices, request: CatalogRequest) -> Response:
+async def heartbeat_task(services: AdminServices, request: JsonRequest) -> Response:
     """Hold a task longer; the order, as its table is called now, or null if that is gone."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     asked = await request.document(HeartbeatDocument)
     progress = _object(asked.progress, "progress") if bytes(asked.progress) else None
-    order = await services.admin.tasks.heartbeat(
+    order = await services.tasks.heartbeat(
         request.caller, task_id(request), asked.token, lease_seconds=asked.lease_seconds, progress=progress
     )
     return ok({"order": order})
 
 
-async def complete_task(services: CatalogServices, request: CatalogRequest) -> Response:
+async def complete_task(services: AdminServices, request: JsonRequest) -> Response:
     """End a task with what it came to."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     asked = await request.document(CompletionDocument)
     report = _object(asked.report, "report")
-    await services.admin.tasks.complete(request.caller, task_id(request), asked.token, report)
+    await services.tasks.complete(request.caller, task_id(request), asked.token, report)
     return no_content()
 
 
-async def fail_task(services: CatalogServices, request: CatalogRequest) -> Response:
+async def fail_task(services: AdminServices, request: JsonRequest) -> Response:
     """Give a task back, to be tried again or for good."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     asked = await request.document(FailureDocument)
-    state = await services.admin.tasks.fail(
-        request.caller, task_id(request), asked.token, asked.reason, retry=asked.retry
-    )
+    state = await services.tasks.fail(request.caller, task_id(request), asked.token, asked.reason, retry=asked.retry)
     return ok({"state": state})
 
 
@@ -121,7 +118,7 @@ def _object(raw: msgspec.Raw, name: str) -> bytes:
 
 ROUTES = (
     Route("claimTasks", "POST", "/v1/tasks/claim", claim_tasks, is_standard=False),
-    Route("heartbeatTask", "POST", "/v1/tasks/{task}/heartbeat", beat, is_standard=False),
+    Route("heartbeatTask", "POST", "/v1/tasks/{task}/heartbeat", heartbeat_task, is_standard=False),
     Route("completeTask", "POST", "/v1/tasks/{task}/complete", complete_task, is_standard=False),
     Route("failTask", "POST", "/v1/tasks/{task}/fail", fail_task, is_standard=False),
 )

@@ -6,32 +6,32 @@ from typing import Any
 
 from lakebed.tables.federation.model import Connection
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import no_content, ok
-from lakebed.wire.iceberg.extensions import NoDocument, read_extension
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
-from lakebed.wire.management.connection_documents import ConnectionDocument, connection_document
+from lakebed.wire.json.connection_documents import ConnectionDocument, connection_document
+from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
-from ..queries import check_names
+from ..queries import check_parameters
+from ..services import AdminServices
 
 
-async def list_connections(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_connections(services: AdminServices, request: JsonRequest) -> Response:
     """All connections."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     found = await services.federation.connections.list(request.caller)
     return ok({"connections": [_document(connection) for connection in found]})
 
 
-async def get_connection(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_connection(services: AdminServices, request: JsonRequest) -> Response:
     """The connection of a catalog."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     return ok(_document(await services.federation.connections.get(request.caller, request.names["catalog"])))
 
 
-async def put_connection(services: CatalogServices, request: CatalogRequest) -> Response:
+async def put_connection(services: AdminServices, request: JsonRequest) -> Response:
     """Connect a catalog, in place of the connection that it has."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     asked = await request.document(ConnectionDocument)
     made = await services.federation.connections.put(
         request.caller, request.names["catalog"], asked.config, asked.secrets
@@ -39,18 +39,18 @@ async def put_connection(services: CatalogServices, request: CatalogRequest) -> 
     return ok(_document(made))
 
 
-async def remove_connection(services: CatalogServices, request: CatalogRequest) -> Response:
+async def remove_connection(services: AdminServices, request: JsonRequest) -> Response:
     """Take the connection off a catalog."""
-    check_names(request.http, ())
-    await read_extension(request, NoDocument)
+    check_parameters(request.http, ())
+    await read_strict_document(request, EmptyDocument)
     await services.federation.connections.remove(request.caller, request.names["catalog"])
     return no_content()
 
 
-async def try_connection(services: CatalogServices, request: CatalogRequest) -> Response:
+async def try_connection(services: AdminServices, request: JsonRequest) -> Response:
     """Ask the catalog behind how it wants to be spoken to."""
-    check_names(request.http, ())
-    await read_extension(request, NoDocument)
+    check_parameters(request.http, ())
+    await read_strict_document(request, EmptyDocument)
     manners = await services.federation.connections.try_out(request.caller, request.names["catalog"])
     return ok(
         {

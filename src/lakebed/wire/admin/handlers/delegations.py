@@ -10,27 +10,27 @@ from lakebed.governance.delegated_accesses import AccessPlace
 from lakebed.governance.delegations import Delegation, DelegationFilter
 from lakebed.tables.identifiers import check_namespace, levels_of, path_of
 from lakebed.wire.http.message import Request, Response
-from lakebed.wire.iceberg.answers import ok
-from lakebed.wire.iceberg.request import CatalogRequest, split_namespace
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.json.request import JsonRequest, split_namespace
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
 
 from .. import paging
-from ..queries import check_names
+from ..queries import check_parameters
+from ..services import AdminServices
 
 _NEWEST = (1 << 63) - 1
 _FILTERS = ("principal", "request-id", "catalog", "namespace", "table")
-_pages = paging.Pages("delegations", int)
-_access_pages = paging.Pages("object accesses", AccessPlace)
+_pages = paging.CursorPages("delegations", int)
+_access_pages = paging.CursorPages("object accesses", AccessPlace)
 
 
-async def list_delegations(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_delegations(services: AdminServices, request: JsonRequest) -> Response:
     """What was handed out, newest first."""
     http = request.http
-    check_names(http, (*_FILTERS, *paging.PARAMETERS))
+    check_parameters(http, (*_FILTERS, *paging.PARAMETERS))
     asked = " ".join(f"{name}={http.query[name]}" for name in _FILTERS if name in http.query)
     page = _pages.read(http, asked)
-    found = await services.admin.trail.handed_out(
+    found = await services.trail.handed_out(
         request.caller, _filter(http), before=_NEWEST if page.after is None else page.after, limit=page.limit + 1
     )
     shown = found[: page.limit]
@@ -40,31 +40,31 @@ async def list_delegations(services: CatalogServices, request: CatalogRequest) -
     return ok(document)
 
 
-async def get_delegation(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_delegation(services: AdminServices, request: JsonRequest) -> Response:
     """To whom a key was handed out."""
-    check_names(request.http, ())
-    return ok(delegation_document(await services.admin.trail.get(request.caller, request.names["delegation"])))
+    check_parameters(request.http, ())
+    return ok(delegation_document(await services.trail.get(request.caller, request.names["delegation"])))
 
 
-async def list_delegated_accesses(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_delegated_accesses(services: AdminServices, request: JsonRequest) -> Response:
     """What was done with a key."""
-    check_names(request.http, paging.PARAMETERS)
+    check_parameters(request.http, paging.PARAMETERS)
     delegation = request.names["delegation"]
     page = _access_pages.read(request.http, delegation)
-    found = await services.admin.trail.of_delegation(request.caller, delegation, after=page.after, limit=page.limit + 1)
+    found = await services.trail.of_delegation(request.caller, delegation, after=page.after, limit=page.limit + 1)
     return _accesses(found, page.limit, delegation)
 
 
-async def list_object_accesses(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_object_accesses(services: AdminServices, request: JsonRequest) -> Response:
     """What was done to an object with keys and signatures that were handed out."""
     http = request.http
-    check_names(http, ("bucket", "key", *paging.PARAMETERS))
+    check_parameters(http, ("bucket", "key", *paging.PARAMETERS))
     bucket, key = http.query.get("bucket", ""), http.query.get("key", "")
     if not bucket:
         raise InvalidInput("bucket and key say which object is meant", argument="bucket")
     asked = f"{bucket}/{key}"
     page = _access_pages.read(http, asked)
-    found = await services.admin.trail.of_object(request.caller, bucket, key, after=page.after, limit=page.limit + 1)
+    found = await services.trail.of_object(request.caller, bucket, key, after=page.after, limit=page.limit + 1)
     return _accesses(found, page.limit, asked)
 
 

@@ -6,32 +6,32 @@ from lakebed.events.documents import event_document
 from lakebed.events.log import MAX_EVENTS, EventLog, EventPage
 from lakebed.events.selection import Selection, parse_selection
 from lakebed.wire.http.message import Request, Response
-from lakebed.wire.iceberg.answers import ok
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
 
-from ..queries import check_names, wait_seconds, whole_number
-from ..waiting import look_until
+from ..queries import check_parameters, number_parameter, wait_seconds
+from ..services import AdminServices
+from ..waiting import poll_until
 
 _PARAMETERS = ("after", "limit", "wait-seconds", "kind", "subject", "principal")
 
 
-async def list_events(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_events(services: AdminServices, request: JsonRequest) -> Response:
     """What happened, of whatever kind."""
-    return await _answer(services, services.admin.events, request)
+    return await _answer(services, services.events, request)
 
 
-async def list_audit(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_audit(services: AdminServices, request: JsonRequest) -> Response:
     """What happened to users, keys and policies, and what was refused."""
-    return await _answer(services, services.admin.audit, request)
+    return await _answer(services, services.audit, request)
 
 
-async def _answer(services: CatalogServices, log: EventLog, request: CatalogRequest) -> Response:
+async def _answer(services: AdminServices, log: EventLog, request: JsonRequest) -> Response:
     http = request.http
-    check_names(http, _PARAMETERS)
-    ids = services.admin.event_ids
-    limit = whole_number(http, "limit", MAX_EVENTS, most=MAX_EVENTS)
+    check_parameters(http, _PARAMETERS)
+    ids = services.event_ids
+    limit = number_parameter(http, "limit", MAX_EVENTS, most=MAX_EVENTS)
     seconds = wait_seconds(http) if limit else 0.0
     selection = asked_selection(http)
     page = EventPage((), ids.parse_cursor(http.query.get("after", "0"), "after"), 0, 0)
@@ -44,7 +44,7 @@ async def _answer(services: CatalogServices, log: EventLog, request: CatalogRequ
     async def wait_for_news(left: float) -> bool:
         return await log.wait_for_news(page.next_after, left)
 
-    await look_until(http, seconds, look, wait_for_news)
+    await poll_until(http, seconds, look, wait_for_news)
     return ok(
         {
             "events": [event_document(entry, ids.of(entry)) for entry in page.entries],

@@ -23,15 +23,15 @@ from lakebed.governance.labels import (
 )
 from lakebed.governance.labels.model import MAX_FILTERS
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import ok
-from lakebed.wire.iceberg.request import CatalogRequest, split_namespace
-from lakebed.wire.iceberg.routes import Handler, Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.json.request import JsonRequest, split_namespace
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Handler, Route
 
 from .. import paging
-from ..queries import all_values, check_names, choice
+from ..queries import all_values, check_parameters, choice_parameter
+from ..services import AdminServices
 
-_pages = paging.Pages("labels", str)
+_pages = paging.CursorPages("labels", str)
 
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 
@@ -59,10 +59,10 @@ class ChangeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", 
         return LabelChange(self.set_tags, self.remove_tags, None if owner is None else Owner(owner.type, owner.name))
 
 
-async def find_labelled(services: CatalogServices, request: CatalogRequest) -> Response:
+async def find_labelled(services: AdminServices, request: JsonRequest) -> Response:
     """What has certain tags, or a certain owner."""
     http = request.http
-    check_names(http, ("tag", "owner", "kind", "catalog", *paging.PARAMETERS), repeatable=("tag",))
+    check_parameters(http, ("tag", "owner", "kind", "catalog", *paging.PARAMETERS), repeatable=("tag",))
     tags = [parse_tag_filter(text) for text in all_values(http, "tag")]
     if len(tags) > MAX_FILTERS:
         raise InvalidInput(f"tag is given too often. found={len(tags)} maximum={MAX_FILTERS}", argument="tag")
@@ -70,7 +70,7 @@ async def find_labelled(services: CatalogServices, request: CatalogRequest) -> R
     query = LabelQuery(
         tags,
         None if owner is None else parse_owner(owner),
-        choice(http, "kind", LabelKind),
+        choice_parameter(http, "kind", LabelKind),
         http.query.get("catalog", ""),
     )
     page = _pages.read(http, str(query))
@@ -97,24 +97,24 @@ def labels_document(subject: Subject, labels: Labels) -> dict[str, Any]:
     }
 
 
-def _subject(kind: LabelKind, request: CatalogRequest) -> Subject:
+def _subject(kind: LabelKind, request: JsonRequest) -> Subject:
     names = request.names
     namespace = split_namespace(names["namespace"]) if "namespace" in names else ()
     return Subject(kind, names.get("warehouse", ""), namespace, names.get("name", ""))
 
 
-def _getting(kind: LabelKind) -> Handler:
-    async def get_labels(services: CatalogServices, request: CatalogRequest) -> Response:
-        check_names(request.http, ())
+def _getting(kind: LabelKind) -> Handler[AdminServices]:
+    async def get_labels(services: AdminServices, request: JsonRequest) -> Response:
+        check_parameters(request.http, ())
         subject = _subject(kind, request)
         return ok(labels_document(subject, await services.labelling.get(request.caller, subject)))
 
     return get_labels
 
 
-def _changing(kind: LabelKind) -> Handler:
-    async def change_labels(services: CatalogServices, request: CatalogRequest) -> Response:
-        check_names(request.http, ())
+def _changing(kind: LabelKind) -> Handler[AdminServices]:
+    async def change_labels(services: AdminServices, request: JsonRequest) -> Response:
+        check_parameters(request.http, ())
         asked = await request.document(ChangeDocument)
         subject = _subject(kind, request)
         return ok(labels_document(subject, await services.labelling.change(request.caller, subject, asked.change)))
@@ -136,7 +136,7 @@ _PLACES = {
 """How each kind is named behind its word."""
 
 
-def _routes() -> Iterator[Route]:
+def _routes() -> Iterator[Route[AdminServices]]:
     yield Route("findLabelled", "GET", "/v1/labels", find_labelled, is_standard=False)
     for kind, place in _PLACES.items():
         noun = "".join(word.capitalize() for word in kind.split("-"))

@@ -13,24 +13,24 @@ from lakebed.tables.identifiers import Levels, check_namespace
 from lakebed.tables.upkeep.attaching import TargetName
 from lakebed.tables.upkeep.coverage import AffectedEntry, Change
 from lakebed.wire.http.message import Request, Response
-from lakebed.wire.iceberg.answers import ok
-from lakebed.wire.iceberg.request import CatalogRequest, split_namespace
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
-from lakebed.wire.polaris.handlers.mappings import applicable_document, mapping_document, target_document
+from lakebed.wire.json.policy_documents import applicable_document, mapping_document, target_document
+from lakebed.wire.json.request import JsonRequest, split_namespace
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
 
 from .. import paging
-from ..queries import check_names, choice
+from ..queries import check_parameters, choice_parameter
+from ..services import AdminServices
 
-_target_pages = paging.Pages("policy targets", str)
-_effect_pages = paging.Pages("policy effects", str)
-_uncovered_pages = paging.Pages("tables without policies", str)
+_target_pages = paging.CursorPages("policy targets", str)
+_effect_pages = paging.CursorPages("policy effects", str)
+_uncovered_pages = paging.CursorPages("tables without policies", str)
 
 
-async def list_targets(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_targets(services: AdminServices, request: JsonRequest) -> Response:
     """What a policy is attached to."""
     http, policy = request.http, request.names["policy"]
-    check_names(http, paging.PARAMETERS)
+    check_parameters(http, paging.PARAMETERS)
     asked = _about(request)
     page = _target_pages.read(http, asked)
     found = await services.attaching.targets(
@@ -42,11 +42,11 @@ async def list_targets(services: CatalogServices, request: CatalogRequest) -> Re
     return ok(document)
 
 
-async def get_effect(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_effect(services: AdminServices, request: JsonRequest) -> Response:
     """For which tables and views something would change, from what to what, were a policy attached or detached."""
     http = request.http
-    check_names(http, ("change", "namespace", "target-name", *paging.PARAMETERS))
-    change, target = choice(http, "change", Change) or Change.ATTACH, _target(http)
+    check_parameters(http, ("change", "namespace", "target-name", *paging.PARAMETERS))
+    change, target = choice_parameter(http, "change", Change) or Change.ATTACH, _target(http)
     asked = f"{_about(request)} {change} {tuple(target)}"
     page = _effect_pages.read(http, asked)
     found = await services.coverage.effect(
@@ -76,10 +76,10 @@ async def get_effect(services: CatalogServices, request: CatalogRequest) -> Resp
     return ok(document)
 
 
-async def list_uncovered(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_uncovered(services: AdminServices, request: JsonRequest) -> Response:
     """The tables of a warehouse, or of a namespace with all that is in it, for which no policy holds."""
     http = request.http
-    check_names(http, ("warehouse", "namespace", "type", *paging.PARAMETERS))
+    check_parameters(http, ("warehouse", "namespace", "type", *paging.PARAMETERS))
     warehouse, kind = http.query.get("warehouse", ""), http.query.get("type", "")
     if not warehouse:
         raise InvalidInput("warehouse says whose tables are meant", argument="warehouse")
@@ -100,7 +100,7 @@ async def list_uncovered(services: CatalogServices, request: CatalogRequest) -> 
     return ok(document)
 
 
-def _about(request: CatalogRequest) -> str:
+def _about(request: JsonRequest) -> str:
     return f"{request.warehouse} {request.names['namespace']} {request.names['policy']}"
 
 

@@ -12,12 +12,12 @@ from lakebed.events.interests import mask_of_selection
 from lakebed.events.selection import Selection
 from lakebed.meta.outbox import Entry
 from lakebed.wire.http.message import Request, Response
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
-from lakebed.wire.streaming import follow
+from lakebed.wire.http.streaming import stream_subscription
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.routing import Route
 
-from ..queries import check_names
+from ..queries import check_parameters
+from ..services import AdminServices
 from .events import asked_selection
 
 ALIVE_SECONDS: Final = 15.0
@@ -27,13 +27,13 @@ _PARAMETERS: Final = ("after", "kind", "subject", "principal", "form")
 _LAST_ID: Final = "last-event-id"
 
 
-async def stream_events(services: CatalogServices, request: CatalogRequest) -> Response:
+async def stream_events(services: AdminServices, request: JsonRequest) -> Response:
     """What happens from now on, or from where the caller has come to."""
     http = request.http
-    check_names(http, _PARAMETERS)
+    check_parameters(http, _PARAMETERS)
     selection = asked_selection(http)
     form = parse_form(http.query.get("form", Form.LAKEBED.value))
-    await services.admin.events.admit(request.caller)
+    await services.events.admit(request.caller)
     after, lost = await _place(services, http)
     headers = [
         ("Content-Type", "text/event-stream; charset=utf-8"),
@@ -43,28 +43,28 @@ async def stream_events(services: CatalogServices, request: CatalogRequest) -> R
     return Response(200, headers, stream=_events(services, request, selection, form, after, lost))
 
 
-async def _place(services: CatalogServices, http: Request) -> tuple[int, int | None]:
+async def _place(services: AdminServices, http: Request) -> tuple[int, int | None]:
     """Where to begin, and, if events behind it may be gone already, the oldest that is there. Raises InvalidInput."""
-    ids = services.admin.event_ids
+    ids = services.event_ids
     if _LAST_ID in http.headers:
         after = ids.parse_cursor(http.headers[_LAST_ID], "Last-Event-ID")
     elif "after" in http.query:
         after = ids.parse_cursor(http.query["after"], "after")
     else:
-        return await services.admin.feed.position(), None
-    first = await services.admin.feed.first()
+        return await services.feed.position(), None
+    first = await services.feed.first()
     return after, first if after < first - 1 else None
 
 
 async def _events(
-    services: CatalogServices,
-    request: CatalogRequest,
+    services: AdminServices,
+    request: JsonRequest,
     selection: Selection,
     form: Form,
     after: int,
     lost: int | None,
 ) -> AsyncIterator[bytes]:
-    ids = services.admin.event_ids
+    ids = services.event_ids
 
     def written(entry: Entry) -> bytes:
         body = render(entry, form, region=services.region, ids=ids).body
@@ -73,18 +73,18 @@ async def _events(
     yield b"retry: 1000\n\n"
     if lost is not None:
         yield b"event: gap\ndata: %b\n\n" % msgspec.json.encode({"after": after, "first-seq": lost})
-    feed = services.admin.feed
+    feed = services.feed
     async with feed.subscribe(
         lambda entry: selection.takes(entry.event), after=after, mask=mask_of_selection(selection)
     ) as subscription:
-        async for piece in follow(
+        async for piece in stream_subscription(
             request.http,
             subscription,
             written,
             # With the place, so that what was passed over is not looked at again by who comes back.
             sign_of_life=lambda: b": alive\nid: %b\n\n" % ids.cursor(subscription.after).encode(),
             every_seconds=ALIVE_SECONDS,
-            admit=lambda: services.admin.events.admit(request.caller),
+            admit=lambda: services.events.admit(request.caller),
         ):
             yield piece
 

@@ -7,26 +7,26 @@ from typing import Any
 
 from lakebed.streams.admin.failover import StrandedBucket, StreamStatus
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import ok
-from lakebed.wire.iceberg.extensions import NoDocument, read_extension
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
 
-from ..queries import check_names
+from ..queries import check_parameters
+from ..services import AdminServices
 
 
-async def stream_status(services: CatalogServices, request: CatalogRequest) -> Response:
+async def stream_status(services: AdminServices, request: JsonRequest) -> Response:
     """The leader, all servers, and the buckets that no server can serve."""
-    check_names(request.http, ())
-    return ok(_status_document(await services.admin.failover.status(request.caller)))
+    check_parameters(request.http, ())
+    return ok(_status_document(await services.failover.status(request.caller)))
 
 
-async def forget_stream_server(services: CatalogServices, request: CatalogRequest) -> Response:
+async def forget_stream_server(services: AdminServices, request: JsonRequest) -> Response:
     """Give up the records that only a lost server's disk has."""
-    check_names(request.http, ())
-    await read_extension(request, NoDocument)
-    forgotten = await services.admin.failover.forget(request.caller, request.names["server"])
+    check_parameters(request.http, ())
+    await read_strict_document(request, EmptyDocument)
+    forgotten = await services.failover.forget(request.caller, request.names["server"])
     return ok({"server": forgotten.server, "buckets": _bucket_documents(forgotten.buckets)})
 
 

@@ -10,29 +10,29 @@ from lakebed.tables.identifiers import check_namespace
 from lakebed.tables.upkeep.attaching import TargetName
 from lakebed.tables.upkeep.planner import TablePlan
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import ok
-from lakebed.wire.iceberg.extensions import NoDocument, read_extension
-from lakebed.wire.iceberg.request import CatalogRequest, split_namespace
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
-from lakebed.wire.polaris.handlers.mappings import applicable_document
+from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.policy_documents import applicable_document
+from lakebed.wire.json.request import JsonRequest, split_namespace
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
 
 from .. import paging
-from ..queries import check_names
+from ..queries import check_parameters
+from ..services import AdminServices
 
-_pages = paging.Pages("table health", str)
+_pages = paging.CursorPages("table health", str)
 
 
-async def list_health(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_health(services: AdminServices, request: JsonRequest) -> Response:
     """How the tables of a warehouse are, or those of a namespace of it, by their summaries."""
     http = request.http
-    check_names(http, ("warehouse", "namespace", *paging.PARAMETERS))
+    check_parameters(http, ("warehouse", "namespace", *paging.PARAMETERS))
     warehouse, namespace = http.query.get("warehouse", ""), http.query.get("namespace", "")
     if not warehouse:
         raise InvalidInput("warehouse says whose tables are meant", argument="warehouse")
     asked = f"{warehouse} {namespace}"
     page = _pages.read(http, asked)
-    found = await services.admin.upkeep.list_health(
+    found = await services.upkeep.list_health(
         request.caller,
         warehouse,
         check_namespace(split_namespace(namespace)) if namespace else (),
@@ -45,29 +45,29 @@ async def list_health(services: CatalogServices, request: CatalogRequest) -> Res
     return ok(document)
 
 
-async def get_health(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_health(services: AdminServices, request: JsonRequest) -> Response:
     """How a table is, by its files."""
-    check_names(request.http, ())
-    return ok(await services.admin.upkeep.health(request.caller, request.warehouse, request.table))
+    check_parameters(request.http, ())
+    return ok(await services.upkeep.health(request.caller, request.warehouse, request.table))
 
 
-async def get_plan(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_plan(services: AdminServices, request: JsonRequest) -> Response:
     """What the policies of a table come to now. Nothing is done."""
-    check_names(request.http, ())
-    return ok(_plan(await services.admin.upkeep.plan(request.caller, request.warehouse, request.table)))
+    check_parameters(request.http, ())
+    return ok(_plan(await services.upkeep.plan(request.caller, request.warehouse, request.table)))
 
 
-async def enact_plan(services: CatalogServices, request: CatalogRequest) -> Response:
+async def enact_plan(services: AdminServices, request: JsonRequest) -> Response:
     """The same, done: the tasks are in the queue."""
-    check_names(request.http, ())
-    await read_extension(request, NoDocument)
-    plan, placed = await services.admin.upkeep.plan_now(request.caller, request.warehouse, request.table)
+    check_parameters(request.http, ())
+    await read_strict_document(request, EmptyDocument)
+    plan, placed = await services.upkeep.plan_now(request.caller, request.warehouse, request.table)
     return ok(_plan(plan) | {"tasks": [{"id": one.task_id, "order": one.order} for one in placed]})
 
 
-async def list_table_policies(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_table_policies(services: AdminServices, request: JsonRequest) -> Response:
     """The policies that hold for a table, and why."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     found = await services.attaching.applicable(
         request.caller, request.warehouse, TargetName(*request.table), action=Action.GET_MAINTENANCE
     )

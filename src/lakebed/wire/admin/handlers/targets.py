@@ -10,20 +10,20 @@ from lakebed.events.delivery import Asked, Delivery, DeliveryState, TargetRecord
 from lakebed.events.documents import event_document
 from lakebed.events.ids import EventIds
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import no_content, ok
-from lakebed.wire.iceberg.errors import JSON
-from lakebed.wire.iceberg.extensions import NoDocument, read_extension
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.errors import JSON
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
 from .. import paging
-from ..queries import check_names, choice
+from ..queries import check_parameters, choice_parameter
+from ..services import AdminServices
 
-_pages = paging.Pages("target deliveries", int)
+_pages = paging.CursorPages("target deliveries", int)
 
 
-class TargetDocument(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
+class EventTargetDocument(msgspec.Struct, rename="kebab", forbid_unknown_fields=True):
     """The body of putTarget."""
 
     settings: dict[str, Any] = {}  # Any: what they may be is for the type of target to say
@@ -40,30 +40,30 @@ class RedriveDocument(msgspec.Struct, forbid_unknown_fields=True):
     seq: int | None = None
 
 
-async def list_targets(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_targets(services: AdminServices, request: JsonRequest) -> Response:
     """All of them."""
-    check_names(request.http, ())
-    found = await services.admin.targets.list(request.caller)
+    check_parameters(request.http, ())
+    found = await services.targets.list(request.caller)
     return ok({"targets": [status_document(one) for one in found]})
 
 
-async def list_arns(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_arns(services: AdminServices, request: JsonRequest) -> Response:
     """How configurations of buckets name them."""
-    check_names(request.http, ())
-    return ok({"arns": await services.admin.targets.arns(request.caller)})
+    check_parameters(request.http, ())
+    return ok({"arns": await services.targets.arns(request.caller)})
 
 
-async def get_target(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_target(services: AdminServices, request: JsonRequest) -> Response:
     """One of them."""
-    check_names(request.http, ())
-    return ok(status_document(await services.admin.targets.get(request.caller, *_named(request))))
+    check_parameters(request.http, ())
+    return ok(status_document(await services.targets.get(request.caller, *_named(request))))
 
 
-async def put_target(services: CatalogServices, request: CatalogRequest) -> Response:
+async def put_target(services: AdminServices, request: JsonRequest) -> Response:
     """Add one, or change it; 201 if it is new, with what was made up for it, such as a secret."""
-    check_names(request.http, ())
-    asked = await request.document(TargetDocument)
-    put = await services.admin.targets.put(
+    check_parameters(request.http, ())
+    asked = await request.document(EventTargetDocument)
+    put = await services.targets.put(
         request.caller,
         *_named(request),
         Asked(asked.settings, asked.form, asked.kinds, asked.subject, asked.audit, asked.requests),
@@ -74,60 +74,60 @@ async def put_target(services: CatalogServices, request: CatalogRequest) -> Resp
     return Response(201 if put.is_new else 200, [JSON, ("Cache-Control", "no-store")], msgspec.json.encode(document))
 
 
-async def delete_target(services: CatalogServices, request: CatalogRequest) -> Response:
+async def delete_target(services: AdminServices, request: JsonRequest) -> Response:
     """Remove one, and what waits for it."""
-    check_names(request.http, ())
-    await read_extension(request, NoDocument)
-    await services.admin.targets.delete(request.caller, *_named(request))
+    check_parameters(request.http, ())
+    await read_strict_document(request, EmptyDocument)
+    await services.targets.delete(request.caller, *_named(request))
     return no_content()
 
 
-async def check_target(services: CatalogServices, request: CatalogRequest) -> Response:
+async def check_target(services: AdminServices, request: JsonRequest) -> Response:
     """Ask it whether it would take an event now."""
-    check_names(request.http, ())
-    await read_extension(request, NoDocument)
-    failure = await services.admin.targets.test(request.caller, *_named(request))
+    check_parameters(request.http, ())
+    await read_strict_document(request, EmptyDocument)
+    failure = await services.targets.test(request.caller, *_named(request))
     return ok({"is-ready": failure is None} | ({} if failure is None else {"failure": failure}))
 
 
-async def pause_target(services: CatalogServices, request: CatalogRequest) -> Response:
+async def pause_target(services: AdminServices, request: JsonRequest) -> Response:
     """Send it nothing until it is resumed."""
-    check_names(request.http, ())
-    await read_extension(request, NoDocument)
-    await services.admin.targets.pause(request.caller, *_named(request), is_paused=True)
+    check_parameters(request.http, ())
+    await read_strict_document(request, EmptyDocument)
+    await services.targets.pause(request.caller, *_named(request), is_paused=True)
     return no_content()
 
 
-async def resume_target(services: CatalogServices, request: CatalogRequest) -> Response:
+async def resume_target(services: AdminServices, request: JsonRequest) -> Response:
     """Send it events again, from where it stood."""
-    check_names(request.http, ())
-    await read_extension(request, NoDocument)
-    await services.admin.targets.pause(request.caller, *_named(request), is_paused=False)
+    check_parameters(request.http, ())
+    await read_strict_document(request, EmptyDocument)
+    await services.targets.pause(request.caller, *_named(request), is_paused=False)
     return no_content()
 
 
-async def list_deliveries(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_deliveries(services: AdminServices, request: JsonRequest) -> Response:
     """What was given up, or waits to be tried again, oldest first."""
     http, (name, type_) = request.http, _named(request)
-    check_names(http, ("state", *paging.PARAMETERS))
-    state = choice(http, "state", DeliveryState) or DeliveryState.DEAD
+    check_parameters(http, ("state", *paging.PARAMETERS))
+    state = choice_parameter(http, "state", DeliveryState) or DeliveryState.DEAD
     asked = f"{name}:{type_} {state}"
     page = _pages.read(http, asked)
-    found = await services.admin.targets.deliveries(
+    found = await services.targets.deliveries(
         request.caller, name, type_, state, after_seq=page.after or 0, limit=page.limit + 1
     )
     shown = found[: page.limit]
-    document: dict[str, object] = {"deliveries": [delivery_document(one, services.admin.event_ids) for one in shown]}
+    document: dict[str, object] = {"deliveries": [delivery_document(one, services.event_ids) for one in shown]}
     if len(found) > len(shown):
         document["next-page-token"] = _pages.token(asked, shown[-1].entry.seq)
     return ok(document)
 
 
-async def redrive_target(services: CatalogServices, request: CatalogRequest) -> Response:
+async def redrive_target(services: AdminServices, request: JsonRequest) -> Response:
     """Have what was given up tried again, or one event of it."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     asked = await request.document(RedriveDocument) if request.body else RedriveDocument()
-    count = await services.admin.targets.redrive(request.caller, *_named(request), asked.seq)
+    count = await services.targets.redrive(request.caller, *_named(request), asked.seq)
     return ok({"redriven": count})
 
 
@@ -179,7 +179,7 @@ def _described(record: TargetRecord, arn: str) -> dict[str, Any]:
     return document
 
 
-def _named(request: CatalogRequest) -> tuple[str, str]:
+def _named(request: JsonRequest) -> tuple[str, str]:
     return request.names["target"], request.names["target-type"]
 
 

@@ -6,17 +6,17 @@ from lakebed.core.errors import InvalidInput, NotFound
 from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.meta.tasks import TaskState
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import ok
-from lakebed.wire.iceberg.extensions import NoDocument, read_extension
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
 
 from .. import paging
 from ..documents import task_document
-from ..queries import check_names, choice
+from ..queries import check_parameters, choice_parameter
+from ..services import AdminServices
 
-_pages = paging.Pages("tasks", int)
+_pages = paging.CursorPages("tasks", int)
 _LARGEST_ID = (1 << 63) - 1
 _BY_SERVER = ("entry", "policy", "cost", "requested_by")
 
@@ -25,14 +25,14 @@ class SubmittedOrder(TaskOrder, frozen=True, kw_only=True, rename="kebab", forbi
     """An order as it is sent. What the server finds out itself may not be claimed."""
 
 
-async def list_tasks(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_tasks(services: AdminServices, request: JsonRequest) -> Response:
     """Tasks, oldest first."""
     http = request.http
-    check_names(http, ("state", "kind", *paging.PARAMETERS))
-    state, job = choice(http, "state", TaskState), choice(http, "kind", JobKind)
+    check_parameters(http, ("state", "kind", *paging.PARAMETERS))
+    state, job = choice_parameter(http, "state", TaskState), choice_parameter(http, "kind", JobKind)
     asked = f"{state or ''} {job or ''}"
     page = _pages.read(http, asked)
-    found = await services.admin.tasks.list(
+    found = await services.tasks.list(
         request.caller, state=state, job=job, after_id=page.after or 0, limit=page.limit + 1
     )
     shown = found[: page.limit]
@@ -42,34 +42,34 @@ async def list_tasks(services: CatalogServices, request: CatalogRequest) -> Resp
     return ok(document)
 
 
-async def get_task(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_task(services: AdminServices, request: JsonRequest) -> Response:
     """One task."""
-    check_names(request.http, ())
-    return ok(task_document(await services.admin.tasks.get(request.caller, task_id(request))))
+    check_parameters(request.http, ())
+    return ok(task_document(await services.tasks.get(request.caller, task_id(request))))
 
 
-async def submit_task(services: CatalogServices, request: CatalogRequest) -> Response:
+async def submit_task(services: AdminServices, request: JsonRequest) -> Response:
     """Ask for work on a table; 201 if it is new, 200 if the same was waiting or under way."""
-    check_names(request.http, ())
+    check_parameters(request.http, ())
     order = await request.document(SubmittedOrder)
     stated = [name for name in _BY_SERVER if getattr(order, name)]
     if stated:
         names = ", ".join(name.replace("_", "-") for name in stated)
         raise InvalidInput(f"the server fills these in itself; leave them out: {names}", argument=stated[0])
-    seen, is_new = await services.admin.tasks.submit(request.caller, order)
+    seen, is_new = await services.tasks.submit(request.caller, order)
     answer = ok(task_document(seen))
     answer.status = 201 if is_new else 200
     return answer
 
 
-async def redrive_task(services: CatalogServices, request: CatalogRequest) -> Response:
+async def redrive_task(services: AdminServices, request: JsonRequest) -> Response:
     """Give a dead task all its attempts again."""
-    check_names(request.http, ())
-    await read_extension(request, NoDocument)
-    return ok(task_document(await services.admin.tasks.redrive(request.caller, task_id(request))))
+    check_parameters(request.http, ())
+    await read_strict_document(request, EmptyDocument)
+    return ok(task_document(await services.tasks.redrive(request.caller, task_id(request))))
 
 
-def task_id(request: CatalogRequest) -> int:
+def task_id(request: JsonRequest) -> int:
     """The task in the path. Raises NotFound: what is no number names no task."""
     text = request.names["task"]
     if not (text.isascii() and text.isdigit() and len(text) <= 19) or not 0 < int(text) <= _LARGEST_ID:

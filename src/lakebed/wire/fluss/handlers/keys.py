@@ -23,8 +23,8 @@ from lakebed.streams.tables import Tables
 from lakebed.streams.traffic import Traffic
 
 from .. import messages_pb2 as pb
-from ..calls import Answer, AnyCall, Chunks, Raw, Room
-from ..deadlines import Within
+from ..calls import Answer, AnyCall, Backpressure, Chunks, Raw
+from ..deadlines import CallTimeout
 from ..encoding import read_message
 from ..errors import error_code
 from ..records import RecordsFor, limit_scan_answer, looked_up, read_put, scan_answer
@@ -83,7 +83,7 @@ class KeyCalls:
 
     # -- putting --------------------------------------------------------------------------------------------------
 
-    async def put(self, caller: Caller, body: memoryview, version: int, room: Room) -> Message:
+    async def put(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Message:
         """Merge records into buckets of one table."""
         request = read_put(body)
         acks, mode = _ACKS.get(request.acks), _MODES.get(request.merge_mode)
@@ -110,7 +110,7 @@ class KeyCalls:
         if part.partition_id is not None:
             done.partition_id = part.partition_id
         try:
-            async with Within(timeout_ms), self._keys(table, part.partition_id, part.bucket) as keys:
+            async with CallTimeout(timeout_ms), self._keys(table, part.partition_id, part.bucket) as keys:
                 done.log_end_offset = await keys.put(put, acks)
             self._traffic.came(table.id, _PUT, len(part.records), said_count(part.records))
         except LakebedError as error:
@@ -120,14 +120,14 @@ class KeyCalls:
 
     # -- looking up -----------------------------------------------------------------------------------------------
 
-    async def lookup(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def lookup(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
         """The values of keys."""
         request = read_message(pb.LookupRequest, body, max_bytes=MAX_KEYS_BYTES)
         # Keys are short and rows need not be: a few frames of keys can ask for more than there is memory.
         if sum(len(part.keys) for part in request.buckets) > MANY_KEYS:
-            await room.turn()
+            await backpressure.acquire_large()
         else:
-            await room.ready()
+            await backpressure.wait_until_read()
         inserts = request.insert_if_not_exists
         table = await self._table(caller, request.table_id, Need.READ)
         if inserts:
@@ -141,7 +141,7 @@ class KeyCalls:
                         if request.HasField("acks") and request.acks not in _ACKS:
                             raise StreamFailure(Reason.INVALID_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
                         # Whatever acks it asks for: a row is told when it is there.
-                        async with Within(request.timeout_ms):
+                        async with CallTimeout(request.timeout_ms):
                             values = await keys.lookup_or_insert(list(part.keys))
                     else:
                         values = await keys.lookup(list(part.keys))
@@ -158,11 +158,11 @@ class KeyCalls:
                 answer.append(pb.LookupResponse(buckets=[failed]).SerializeToString())
         return answer
 
-    async def prefix_lookup(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def prefix_lookup(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
         """The values of all keys that begin so."""
         request = read_message(pb.PrefixLookupRequest, body, max_bytes=MAX_KEYS_BYTES)
         table = await self._table(caller, request.table_id, Need.READ)
-        await room.turn()
+        await backpressure.acquire_large()
         answer = pb.PrefixLookupResponse()
         left = MAX_ROWS_BYTES
         for part in request.buckets:
@@ -184,7 +184,7 @@ class KeyCalls:
 
     # -- scanning -------------------------------------------------------------------------------------------------
 
-    async def limit_scan(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def limit_scan(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
         """Some rows of a bucket: of keys the first, of a log the last."""
         request = read_message(pb.LimitScanRequest, body)
         table: StreamTable | None = None
@@ -192,7 +192,7 @@ class KeyCalls:
             table = await self._table(caller, request.table_id, Need.READ)
             partition_id = request.partition_id if request.HasField("partition_id") else None
             async with self._buckets.using(table, partition_id, request.bucket_id) as opened:
-                await room.turn()
+                await backpressure.acquire_large()
                 records = await _some(opened, max(request.limit, 0))
             self._traffic.went(table.id, _LIMIT_SCAN, sum(map(len, records)))
         except LakebedError as error:
@@ -200,7 +200,7 @@ class KeyCalls:
             return pb.LimitScanResponse(error_code=error_code(error), error_message=str(error))
         return limit_scan_answer(records, is_log=opened.keys is None)
 
-    async def scan(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def scan(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
         """Open a scan of a bucket, go on with one, or close it."""
         request = read_message(pb.ScanKvRequest, body)
 
@@ -208,7 +208,7 @@ class KeyCalls:
             table = await self._table(caller, bucket.table_id, Need.READ)
             return _keys_of(table, await self._buckets.get(table, bucket.partition_id, bucket.bucket))
 
-        await room.turn()
+        await backpressure.acquire_large()
         call = _scan_call(request)
         try:
             try:

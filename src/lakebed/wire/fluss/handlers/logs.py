@@ -30,9 +30,9 @@ from lakebed.streams.tables import Tables
 from lakebed.streams.traffic import Traffic
 
 from .. import messages_pb2 as pb
-from ..calls import Answer, AnyCall, Call, Raw, Room
-from ..clients import StreamClient, client_of
-from ..deadlines import Within
+from ..calls import Answer, AnyCall, Backpressure, Call, Raw
+from ..clients import ConnectionClient, client_of
+from ..deadlines import CallTimeout
 from ..encoding import read_message
 from ..errors import error_code
 from ..filters import read_predicate
@@ -60,7 +60,7 @@ class _Asked:
     table: StreamTable | None
     request: pb.FetchBucket
     columns: Sequence[int] | None
-    client: StreamClient
+    client: ConnectionClient
     filter: BatchFilter | None = None
     opened: OpenBucket | None = None
     offset: int = 0
@@ -114,7 +114,7 @@ class LogCalls:
 
     # -- appending ------------------------------------------------------------------------------------------------
 
-    async def produce(self, caller: Caller, body: memoryview, version: int, room: Room) -> Message:
+    async def produce(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Message:
         """Append to buckets of one table."""
         request = read_produce(body)
         acks = _ACKS.get(request.acks)
@@ -145,7 +145,7 @@ class LogCalls:
             produced.partition_id = part.partition_id
         try:
             # Without a wait in between once the bucket is open: so batches are in the order in which they came.
-            async with Within(timeout_ms), self._buckets.using(table, part.partition_id, part.bucket) as opened:
+            async with CallTimeout(timeout_ms), self._buckets.using(table, part.partition_id, part.bucket) as opened:
                 appended = await opened.log.append(part.records, acks)
         except LakebedError as error:
             self._traffic.failed(table.id, _PRODUCE)
@@ -166,7 +166,7 @@ class LogCalls:
 
     # -- fetching -------------------------------------------------------------------------------------------------
 
-    async def fetch(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:
+    async def fetch(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
         """Batches of many buckets, once there are some or the time is over."""
         request = read_message(pb.FetchLogRequest, body)
         wait_ms = min(max(request.max_wait_ms, 0), MAX_WAIT_MS)
@@ -176,7 +176,7 @@ class LogCalls:
         parts = [part for _, some in asked for part in some]
         while not _has_news(parts) and await self._wait(parts, deadline):
             pass
-        await room.turn()
+        await backpressure.acquire_large()
         while await self._read(parts, min(request.max_bytes, MAX_FETCH_BYTES)) < least:
             if not await self._wait(parts, deadline):
                 break

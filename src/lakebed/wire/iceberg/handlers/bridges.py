@@ -16,13 +16,14 @@ from lakebed.tables.identifiers import Levels, display
 from lakebed.tables.model import Entry
 from lakebed.tables.remote.model import AuthKind, RemoteAuth, RemoteSecrets
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.documents import EmptyDocument, Location, StrictDocument, Word, read_strict_document
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
-from ..answers import no_content, ok
-from ..extensions import TABLE_PATH, ExtensionDocument, Location, NoDocument, Word, read_extension
-from ..loading import table_response, table_shown_again
-from ..request import CatalogRequest
-from ..routes import Route
-from ..services import CatalogServices
+from ..loading import replay_table, table_response
+from ..services import IcebergServices
+from .tables import TABLE_PATH
 
 POLICY_MODE: Final = "lakebed-authoritative"
 CREDENTIAL_MODE: Final = "lakebed-table-credentials"
@@ -35,7 +36,7 @@ _CredentialMode = Literal["lakebed-table-credentials", "rustfs-table-credentials
 _Text = Annotated[str, Meta(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")]
 
 
-class ImportDocument(ExtensionDocument, kw_only=True):
+class ImportDocument(StrictDocument, kw_only=True):
     """The body of an import."""
 
     metadata_location: Location
@@ -63,7 +64,7 @@ class AuthDocument(msgspec.Struct, rename="kebab", forbid_unknown_fields=True, k
         return f"AuthDocument(type={self.type!r})"
 
 
-class _BridgeFields(ExtensionDocument, kw_only=True):
+class _BridgeFields(StrictDocument, kw_only=True):
     external_catalog_id: Word | None = None
     external_namespace: str | list[str] = ""
     external_table: str = ""
@@ -150,9 +151,9 @@ _OF_A_SYNC: Final = frozenset(
 """Fields of a sync that say nothing of the configuration."""
 
 
-async def import_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def import_table(services: IcebergServices, request: JsonRequest) -> Response:
     """Bring a table in by its metadata file."""
-    asked = await read_extension(request, ImportDocument)
+    asked = await read_strict_document(request, ImportDocument)
     identifier = request.table
     imported = await services.extensions.imports.import_table(
         request.mutation,
@@ -166,30 +167,30 @@ async def import_table(services: CatalogServices, request: CatalogRequest) -> Re
     return await table_response(services, request, made.found.warehouse, identifier, made.entry, made.metadata)
 
 
-async def get_bridge(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_bridge(services: IcebergServices, request: JsonRequest) -> Response:
     """The bridge of a table, if it has one."""
     return ok(_bridged(await services.extensions.bridges.get(request.caller, request.warehouse, request.table)))
 
 
-async def put_bridge(services: CatalogServices, request: CatalogRequest) -> Response:
+async def put_bridge(services: IcebergServices, request: JsonRequest) -> Response:
     """Give a table a bridge."""
-    asked = await read_extension(request, BridgeDocument)
+    asked = await read_strict_document(request, BridgeDocument)
     bridged = await services.extensions.bridges.configure(
         request.caller, request.warehouse, request.table, asked.config(asked.catalog), asked.secrets
     )
     return ok(_bridged(bridged))
 
 
-async def delete_bridge(services: CatalogServices, request: CatalogRequest) -> Response:
+async def delete_bridge(services: IcebergServices, request: JsonRequest) -> Response:
     """Take the bridge off a table."""
-    await read_extension(request, NoDocument)
+    await read_strict_document(request, EmptyDocument)
     await services.extensions.bridges.remove(request.caller, request.warehouse, request.table)
     return no_content()
 
 
-async def sync_bridge(services: CatalogServices, request: CatalogRequest) -> Response:
+async def sync_bridge(services: IcebergServices, request: JsonRequest) -> Response:
     """Follow the other catalog now."""
-    asked = await read_extension(request, SyncDocument)
+    asked = await read_strict_document(request, SyncDocument)
     synced = await services.extensions.syncing.sync(
         request.mutation, request.warehouse, request.table, _sync_request(asked), services.clock.now_ms()
     )
@@ -197,7 +198,7 @@ async def sync_bridge(services: CatalogServices, request: CatalogRequest) -> Res
     return ok({"action": synced.status, "table": table, "bridge": _shown(synced.bridged.bridge)})
 
 
-async def sync_shown_again(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
+async def sync_shown_again(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
     """The answer to a sync that was answered before: table and bridge as they are now."""
     known = await services.entries.by_id(entry_id)
     bridged = await services.extensions.bridges.get(request.caller, request.warehouse, request.table)
@@ -327,7 +328,7 @@ ROUTES = (
         import_table,
         is_standard=False,
         changes=True,
-        replay=table_shown_again,
+        replay=replay_table,
     ),
     Route("getTableBridge", "GET", _EXTERNAL, get_bridge, is_standard=False),
     Route("putTableBridge", "PUT", _EXTERNAL, put_bridge, is_standard=False),

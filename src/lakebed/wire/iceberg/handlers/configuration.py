@@ -10,12 +10,12 @@ from urllib.parse import quote
 from lakebed.core.errors import InvalidInput
 from lakebed.tables.base_locations import BASE_LOCATION
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import CATALOG_BASES, Route
+from lakebed.wire.json.table_access import allowed_delegation
 
-from ..answers import ok
-from ..delegation import allowed_delegation
-from ..request import CatalogRequest
-from ..routes import MOUNTS, Route
-from ..services import CatalogServices
+from ..services import IcebergServices
 
 IDEMPOTENCY_LIFETIME: Final = "PT24H"
 """How long answers are kept under their Idempotency-Key; saying so makes clients send keys."""
@@ -23,17 +23,17 @@ IDEMPOTENCY_LIFETIME: Final = "PT24H"
 _ARN: Final = re.compile(r"arn:aws[\w-]*:s3tables:[^:]*:[^:]*:bucket/(?P<name>[^/]+)")
 
 
-def configuration_route(endpoints: list[str]) -> Route:
+def configuration_route(endpoints: list[str]) -> Route[IcebergServices]:
     """The route of the configuration, which lists the endpoints of the others."""
 
-    async def get_config(services: CatalogServices, request: CatalogRequest) -> Response:
+    async def get_config(services: IcebergServices, request: JsonRequest) -> Response:
         raw = [pair for pair in request.http.raw_query.split("&") if pair.partition("=")[0] == "warehouse"]
         if len(raw) > 1:
             raise InvalidInput("warehouse is given more than once", argument="warehouse")
         stated = request.http.query.get("warehouse")
         defaults = {
-            "lakebed.catalog-endpoint-prefix": f"{MOUNTS[0]}/v1",
-            "lakebed.catalog-compat-endpoint-prefix": f"{MOUNTS[1]}/v1",
+            "lakebed.catalog-endpoint-prefix": f"{CATALOG_BASES[0]}/v1",
+            "lakebed.catalog-compat-endpoint-prefix": f"{CATALOG_BASES[1]}/v1",
         }
         overrides = {"namespace-separator": "%1F"}
         if stated is not None:
@@ -41,7 +41,7 @@ def configuration_route(endpoints: list[str]) -> Route:
             if not warehouse.is_table_bucket:
                 # As the contract of catalogs has it; those that a bucket came with have never told theirs here.
                 defaults = {**warehouse.properties, BASE_LOCATION: warehouse.base_location, **defaults}
-            defaults["lakebed.access-delegation"] = allowed_delegation(services, warehouse)
+            defaults["lakebed.access-delegation"] = allowed_delegation(services.access_delegation, warehouse)
             defaults["warehouse-location"] = warehouse.base_location
             # Clients put it into their paths as it is.
             overrides["prefix"] = quote(warehouse.name, safe="")
@@ -75,6 +75,6 @@ def warehouse_name(stated: str) -> str:
     return name
 
 
-def standard_endpoints(routes: Iterable[Route]) -> list[str]:
+def standard_endpoints(routes: Iterable[Route[IcebergServices]]) -> list[str]:
     """The endpoints of the contract that are served, spelled as it spells them."""
     return [route.endpoint for route in routes if route.is_standard]

@@ -8,22 +8,23 @@ from lakebed.tables.gate import Action
 from lakebed.tables.model import EntryKind
 from lakebed.tables.namespaces import no_such_namespace
 from lakebed.wire.http.message import Headers, Response
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
+from lakebed.wire.json.table_access import allowed_delegation
 
-from ..answers import ok
-from ..delegation import allowed_delegation, scope_facts, vend
-from ..request import CatalogRequest
-from ..routes import Route
-from ..services import CatalogServices
-from ..whereabouts import whereabouts_in
+from ..delegation import scope_facts, vend_credentials
+from ..services import IcebergServices
+from ..unregistered_table_hint import hint_of_request
 
 _NEVER_KEPT: Final[Headers] = [("Cache-Control", "no-store, private"), ("Pragma", "no-cache"), ("Expires", "0")]
 
 
-async def load_credentials(services: CatalogServices, request: CatalogRequest) -> Response:
+async def load_credentials(services: IcebergServices, request: JsonRequest) -> Response:
     """Temporary keys for the files of a table, as far as the caller may have them."""
     identifier = request.table
     sought = await services.entries.seek(services.meta, request.warehouse, identifier)
-    warehouse, entry, where = sought.warehouse, sought.live, whereabouts_in(request.http)
+    warehouse, entry, where = sought.warehouse, sought.live, hint_of_request(request.http)
     if where is not None and sought.entry is None:
         data = await services.data_access.of_unrecorded(
             request.caller, warehouse, identifier, where.table, where.location, where.properties
@@ -36,10 +37,10 @@ async def load_credentials(services: CatalogServices, request: CatalogRequest) -
             entry = await services.entries.admit(request.caller, sought, EntryKind.TABLE, Action.GET_TABLE_DATA)
         data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
         where = None
-    if not allowed_delegation(services, warehouse).vends:
+    if not allowed_delegation(services.access_delegation, warehouse).vends:
         facts = scope_facts(f"s3://{data.bucket}/{data.home.directory}", vends=False)
         return ok({"config": facts, "storage-credentials": []}, _NEVER_KEPT)
-    vended = vend(services, request, warehouse, identifier, data, where)
+    vended = vend_credentials(services, request, warehouse, identifier, data, where)
     return ok({"config": vended.facts, "storage-credentials": [vended.storage_credential]}, _NEVER_KEPT)
 
 

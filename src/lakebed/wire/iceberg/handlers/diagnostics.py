@@ -16,12 +16,13 @@ from lakebed.tables.diagnostics.judgement import log_blockers, log_status
 from lakebed.tables.diagnostics.survey import Survey
 from lakebed.tables.identifiers import display
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
 
-from ..answers import ok
-from ..extensions import TABLE_PATH, NoDocument, read_extension
-from ..request import CatalogRequest
-from ..routes import Route
-from ..services import CatalogServices
+from ..services import IcebergServices
+from .tables import TABLE_PATH
 
 BACKING: Final = "STRONG_KV_WAL"
 """The label under which clients know a catalog whose commits are transactions of one strongly consistent store."""
@@ -32,19 +33,19 @@ ALREADY_STRONG: Final = "ALREADY_STRONG"
 _VERSION: Final = 1
 
 
-async def export_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def export_table(services: IcebergServices, request: JsonRequest) -> Response:
     """What the catalog has on record of a table."""
     recorded = await services.extensions.examination.recorded(request.caller, request.warehouse, request.table)
     return ok(_export(recorded))
 
 
-async def diagnose_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def diagnose_table(services: IcebergServices, request: JsonRequest) -> Response:
     """How a table is."""
     found = await services.extensions.examination.diagnose(request.caller, request.warehouse, request.table)
     return ok(_diagnosis(found))
 
 
-async def recover_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def recover_table(services: IcebergServices, request: JsonRequest) -> Response:
     """Put right what can be. A recovery has no options: the body is ignored."""
     done = await services.extensions.recovery.recover(request.caller, request.warehouse, request.table)
     return ok(
@@ -57,23 +58,23 @@ async def recover_table(services: CatalogServices, request: CatalogRequest) -> R
     )
 
 
-async def get_migration(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_migration(services: IcebergServices, request: JsonRequest) -> Response:
     """What a move of the catalog would find."""
     survey = await services.extensions.surveys.survey(request.caller, request.warehouse)
     return ok(_migration(survey))
 
 
-async def start_migration(services: CatalogServices, request: CatalogRequest) -> Response:
+async def start_migration(services: IcebergServices, request: JsonRequest) -> Response:
     """There is nothing to move: the same report, with a digest of what was found."""
-    await read_extension(request, NoDocument)
+    await read_strict_document(request, EmptyDocument)
     fingerprint = await services.extensions.surveys.fingerprint(request.caller, request.warehouse)
     survey = await services.extensions.surveys.survey(request.caller, request.warehouse)
     return ok({**_migration(survey), "source_fingerprint": fingerprint})
 
 
-async def cancel_migration(services: CatalogServices, request: CatalogRequest) -> Response:
+async def cancel_migration(services: IcebergServices, request: JsonRequest) -> Response:
     """No move ever begins, so none holds writes back."""
-    await read_extension(request, NoDocument)
+    await read_strict_document(request, EmptyDocument)
     warehouse = await services.extensions.surveys.admit_change(request.caller, request.warehouse)
     return ok({"table_bucket": warehouse.name, "status": "NO_MIGRATION_FENCE", "object_backed_writes_fenced": False})
 

@@ -9,16 +9,17 @@ from lakebed.tables.gate import Action
 from lakebed.tables.identifiers import Identifier, check_identifier
 from lakebed.tables.model import Entry, EntryKind
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.documents import StrictDocument, read_strict_document
+from lakebed.wire.json.paging import read_page
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
-from ..answers import no_content, ok
-from ..extensions import TABLE_PATH, ExtensionDocument, read_extension
-from ..paging import read_page
-from ..request import CatalogRequest
-from ..routes import Route
-from ..services import CatalogServices
+from ..services import IcebergServices
+from .tables import TABLE_PATH
 
 
-class DroppedName(ExtensionDocument):
+class DroppedName(StrictDocument):
     """Which dropped table or view is meant."""
 
     namespace: list[str]
@@ -36,13 +37,13 @@ class PurgeName(DroppedName):
     files: bool = False
 
 
-class Protection(ExtensionDocument):
+class Protection(StrictDocument):
     """The body of a change of protection."""
 
     protected: bool
 
 
-async def list_dropped(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_dropped(services: IcebergServices, request: JsonRequest) -> Response:
     """The dropped tables and views of a warehouse that can be restored."""
     page = read_page(request.http, f"dropped {request.warehouse}")
     found = await services.dropping.dropped(request.caller, request.warehouse, after=page.after, limit=page.limit)
@@ -55,43 +56,43 @@ async def list_dropped(services: CatalogServices, request: CatalogRequest) -> Re
     )
 
 
-async def restore_dropped(services: CatalogServices, request: CatalogRequest) -> Response:
+async def restore_dropped(services: IcebergServices, request: JsonRequest) -> Response:
     """Take a drop back."""
-    asked = await read_extension(request, DroppedName)
+    asked = await read_strict_document(request, DroppedName)
     identifier = asked.identifier
     restored = await services.dropping.restore(request.mutation, request.warehouse, identifier)
     return ok(_named(identifier, restored))
 
 
-async def purge_dropped(services: CatalogServices, request: CatalogRequest) -> Response:
+async def purge_dropped(services: IcebergServices, request: JsonRequest) -> Response:
     """Give a dropped table or view up before its time."""
-    asked = await read_extension(request, PurgeName)
+    asked = await read_strict_document(request, PurgeName)
     await services.dropping.purge_now(request.mutation, request.warehouse, asked.identifier, files=asked.files)
     return no_content()
 
 
-async def get_table_protection(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_table_protection(services: IcebergServices, request: JsonRequest) -> Response:
     """Whether a table is protected."""
     return await _protection(services, request, request.table, EntryKind.TABLE)
 
 
-async def get_view_protection(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_view_protection(services: IcebergServices, request: JsonRequest) -> Response:
     """Whether a view is protected."""
     return await _protection(services, request, request.view, EntryKind.VIEW)
 
 
-async def protect_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def protect_table(services: IcebergServices, request: JsonRequest) -> Response:
     """Switch a table's protection on or off."""
     return await _protect(services, request, request.table, EntryKind.TABLE)
 
 
-async def protect_view(services: CatalogServices, request: CatalogRequest) -> Response:
+async def protect_view(services: IcebergServices, request: JsonRequest) -> Response:
     """Switch a view's protection on or off."""
     return await _protect(services, request, request.view, EntryKind.VIEW)
 
 
 async def _protection(
-    services: CatalogServices, request: CatalogRequest, identifier: Identifier, kind: EntryKind
+    services: IcebergServices, request: JsonRequest, identifier: Identifier, kind: EntryKind
 ) -> Response:
     found = await services.entries.get(request.caller, request.warehouse, identifier, kind, Action.GET_TABLE)
     entry = found.live
@@ -100,16 +101,16 @@ async def _protection(
 
 
 async def _protect(
-    services: CatalogServices, request: CatalogRequest, identifier: Identifier, kind: EntryKind
+    services: IcebergServices, request: JsonRequest, identifier: Identifier, kind: EntryKind
 ) -> Response:
-    asked = await read_extension(request, Protection)
+    asked = await read_strict_document(request, Protection)
     entry = await services.dropping.protect(
         request.mutation, request.warehouse, identifier, kind, protected=asked.protected
     )
     return ok(_named(identifier, entry))
 
 
-async def shown_again(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
+async def shown_again(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
     """The answer to a request that was answered before: the table or view as it is now."""
     found = await services.entries.by_id(entry_id)
     return ok(_named(found.identifier, found.entry))

@@ -12,13 +12,13 @@ from lakebed.tables.maintenance.operating import RunRequest
 from lakebed.tables.maintenance.review import QuarantineAction
 from lakebed.tables.maintenance.scheduling import DEFAULT_SCHEDULER, DEFAULT_WORKER
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
-from ..answers import no_content, ok
-from ..extensions import NoDocument, read_extension
-from ..maintenance_answers import config_document, held_documents, report_document, scheduler_document
-from ..request import CatalogRequest
-from ..routes import Route
-from ..services import CatalogServices
+from ..maintenance_responses import config_document, held_documents, report_document, scheduler_document
+from ..services import IcebergServices
 
 _Name = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f\x7f]*$")]
 _Reason = Annotated[str, Meta(max_length=1024)]
@@ -63,63 +63,63 @@ class Decision(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_field
     reason: _Reason = ""
 
 
-async def get_config(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_config(services: IcebergServices, request: JsonRequest) -> Response:
     """What holds for a table."""
     return ok(config_document(await services.maintenance.configs.get(request.caller, request.warehouse, request.table)))
 
 
-async def put_config(services: CatalogServices, request: CatalogRequest) -> Response:
+async def put_config(services: IcebergServices, request: JsonRequest) -> Response:
     """Set a table's own."""
     config = (await request.document(ConfigDocument)).config
     configs = services.maintenance.configs
     return ok(config_document(await configs.put(request.caller, request.warehouse, request.table, config)))
 
 
-async def delete_config(services: CatalogServices, request: CatalogRequest) -> Response:
+async def delete_config(services: IcebergServices, request: JsonRequest) -> Response:
     """Remove a table's own: its table bucket's holds again."""
-    await read_extension(request, NoDocument)
+    await read_strict_document(request, EmptyDocument)
     await services.maintenance.configs.put(request.caller, request.warehouse, request.table, None)
     return no_content()
 
 
-async def get_default(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_default(services: IcebergServices, request: JsonRequest) -> Response:
     """What holds for tables that set nothing."""
     return ok(config_document(await services.maintenance.configs.get_default(request.caller, request.warehouse)))
 
 
-async def put_default(services: CatalogServices, request: CatalogRequest) -> Response:
+async def put_default(services: IcebergServices, request: JsonRequest) -> Response:
     """Set the default of a table bucket."""
     config = (await request.document(ConfigDocument)).config
     configs = services.maintenance.configs
     return ok(config_document(await configs.put_default(request.caller, request.warehouse, config)))
 
 
-async def delete_default(services: CatalogServices, request: CatalogRequest) -> Response:
+async def delete_default(services: IcebergServices, request: JsonRequest) -> Response:
     """Remove the default of a table bucket: the built-in one holds again."""
-    await read_extension(request, NoDocument)
+    await read_strict_document(request, EmptyDocument)
     await services.maintenance.configs.put_default(request.caller, request.warehouse, None)
     return no_content()
 
 
-async def run_maintenance(services: CatalogServices, request: CatalogRequest) -> Response:
+async def run_maintenance(services: IcebergServices, request: JsonRequest) -> Response:
     """Plan, remove, expire snapshots or queue a compaction."""
     asked = await request.document(RunRequest)
     return ok(report_document(await services.maintenance.run(request.caller, request.warehouse, request.table, asked)))
 
 
-async def get_job(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_job(services: IcebergServices, request: JsonRequest) -> Response:
     """A job with its report."""
     seen = await services.maintenance.job(request.caller, request.warehouse, request.table, request.names["job"])
     return ok(report_document(seen))
 
 
-async def get_scheduler(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_scheduler(services: IcebergServices, request: JsonRequest) -> Response:
     """How the maintenance of a table stands."""
     known, view = await services.maintenance.scheduler(request.caller, request.warehouse, request.table)
     return ok(scheduler_document(known, view))
 
 
-async def run_scheduler(services: CatalogServices, request: CatalogRequest) -> Response:
+async def run_scheduler(services: IcebergServices, request: JsonRequest) -> Response:
     """Queue a job. The body may be left out."""
     asked = await request.document(SchedulerRun) if request.body else SchedulerRun()
     seen, view = await services.maintenance.schedule(
@@ -128,14 +128,14 @@ async def run_scheduler(services: CatalogServices, request: CatalogRequest) -> R
     return ok({"report": report_document(seen), "scheduler": scheduler_document(seen.known, view)})
 
 
-async def run_worker(services: CatalogServices, request: CatalogRequest) -> Response:
+async def run_worker(services: IcebergServices, request: JsonRequest) -> Response:
     """Run a job to its end."""
     asked = await request.document(WorkerRun)
     seen = await services.maintenance.work(request.caller, request.warehouse, request.table, asked.worker_id)
     return ok(report_document(seen))
 
 
-async def beat(services: CatalogServices, request: CatalogRequest) -> Response:
+async def beat(services: IcebergServices, request: JsonRequest) -> Response:
     """A worker's sign of life."""
     asked = await request.document(Heartbeat)
     seen = await services.maintenance.heartbeat(
@@ -149,7 +149,7 @@ async def beat(services: CatalogServices, request: CatalogRequest) -> Response:
     return ok(report_document(seen))
 
 
-async def decide_quarantine(services: CatalogServices, request: CatalogRequest) -> Response:
+async def decide_quarantine(services: IcebergServices, request: JsonRequest) -> Response:
     """Look at what a job holds in quarantine, give it back, or remove it."""
     asked = await request.document(Decision)
     seen, reviewed, view = await services.maintenance.quarantine(

@@ -12,12 +12,12 @@ from lakebed.tables.identifiers import Levels
 from lakebed.tables.locations import namespace_location
 from lakebed.tables.namespaces import NamespacePage
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.paging import read_page
+from lakebed.wire.json.request import JsonRequest, split_namespace
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
-from ..answers import no_content, ok
-from ..paging import read_page
-from ..request import CatalogRequest, split_namespace
-from ..routes import Route
-from ..services import CatalogServices
+from ..services import IcebergServices
 
 
 class NewNamespace(msgspec.Struct):
@@ -34,7 +34,7 @@ class PropertyChanges(msgspec.Struct):
     updates: dict[str, str] = {}
 
 
-async def list_namespaces(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_namespaces(services: IcebergServices, request: JsonRequest) -> Response:
     """Direct children of a namespace, or of the warehouse."""
     parent = request.http.query.get("parent", "")
     page = read_page(request.http, f"namespaces {request.warehouse} {parent}")
@@ -62,21 +62,21 @@ async def list_namespaces(services: CatalogServices, request: CatalogRequest) ->
     )
 
 
-async def create_namespace(services: CatalogServices, request: CatalogRequest) -> Response:
+async def create_namespace(services: IcebergServices, request: JsonRequest) -> Response:
     """Make a namespace."""
     asked = await request.document(NewNamespace)
     made = await services.namespaces.create(request.mutation, request.warehouse, asked.namespace, asked.properties)
     return ok({"namespace": made.levels, "properties": made.properties})
 
 
-async def load_namespace(services: CatalogServices, request: CatalogRequest) -> Response:
+async def load_namespace(services: IcebergServices, request: JsonRequest) -> Response:
     """A namespace and its properties, and where its tables are put by clients that put them somewhere."""
     warehouse, found = await services.namespaces.load(request.caller, request.warehouse, request.namespace)
     properties = {"location": namespace_location(warehouse, found)} | found.properties
     return ok({"namespace": found.levels, "properties": properties})
 
 
-async def namespace_exists(services: CatalogServices, request: CatalogRequest) -> Response:
+async def namespace_exists(services: IcebergServices, request: JsonRequest) -> Response:
     """Whether it is there."""
     await services.namespaces.get(
         request.caller, request.warehouse, request.namespace, privileges=OPERATIONS["namespaceExists"].target
@@ -84,13 +84,13 @@ async def namespace_exists(services: CatalogServices, request: CatalogRequest) -
     return no_content()
 
 
-async def drop_namespace(services: CatalogServices, request: CatalogRequest) -> Response:
+async def drop_namespace(services: IcebergServices, request: JsonRequest) -> Response:
     """Remove an empty namespace."""
     await services.namespaces.drop(request.mutation, request.warehouse, request.namespace)
     return no_content()
 
 
-async def update_properties(services: CatalogServices, request: CatalogRequest) -> Response:
+async def update_properties(services: IcebergServices, request: JsonRequest) -> Response:
     """Set and remove properties."""
     asked = await request.document(PropertyChanges)
     change = await services.namespaces.set_properties(

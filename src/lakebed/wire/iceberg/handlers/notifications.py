@@ -8,11 +8,11 @@ import msgspec
 
 from lakebed.tables.notifications import Notification, NotificationKind
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content
+from lakebed.wire.json.routing import Route
 
-from ..answers import no_content
-from ..request import CatalogRequest
-from ..routes import Route
-from ..services import CatalogServices
+from ..services import IcebergServices
 
 
 class Payload(msgspec.Struct, rename="kebab"):
@@ -32,7 +32,7 @@ class NotificationDocument(msgspec.Struct, rename="kebab"):
     payload: Payload
 
 
-async def send_notification(services: CatalogServices, request: CatalogRequest) -> Response:
+async def send_notification(services: IcebergServices, request: JsonRequest) -> Response:
     """Tell the catalog of a change to a table that is another's."""
     asked = await request.document(NotificationDocument)
     payload = asked.payload

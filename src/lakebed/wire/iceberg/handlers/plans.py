@@ -11,13 +11,14 @@ from lakebed.tables.gate import Action
 from lakebed.tables.planning.plans import PlanStatus
 from lakebed.tables.scanning import Planned
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.errors import error_model
+from lakebed.wire.json.request import JsonRequest, parse_document
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
+from lakebed.wire.json.table_access import allowed_delegation
 
-from ..answers import no_content, ok
-from ..delegation import allowed_delegation, delegate, vend_copy
-from ..errors import refusal_of
-from ..request import CatalogRequest, parse_document
-from ..routes import Route
-from ..services import CatalogServices
+from ..delegation import delegate_access, vend_copy_credentials
+from ..services import IcebergServices
 
 
 class TaskDocument(msgspec.Struct, rename="kebab"):
@@ -26,43 +27,43 @@ class TaskDocument(msgspec.Struct, rename="kebab"):
     plan_task: str
 
 
-async def plan_table_scan(services: CatalogServices, request: CatalogRequest) -> Response:
+async def plan_table_scan(services: IcebergServices, request: JsonRequest) -> Response:
     """Which files a query reads."""
     document = await parse_body(partial(parse_document, kind=dict[str, object]), request.body)
     planned = await services.scans.plan(request.caller, request.warehouse, request.table, document)
     return await _answer(services, request, planned)
 
 
-async def fetch_planning_result(services: CatalogServices, request: CatalogRequest) -> Response:
+async def fetch_planning_result(services: IcebergServices, request: JsonRequest) -> Response:
     """Where a plan is."""
     planned = await services.scans.result(request.caller, request.warehouse, request.table, request.names["plan-id"])
     return await _answer(services, request, planned)
 
 
-async def cancel_planning(services: CatalogServices, request: CatalogRequest) -> Response:
+async def cancel_planning(services: IcebergServices, request: JsonRequest) -> Response:
     """Give a plan up."""
     await services.scans.cancel(request.caller, request.warehouse, request.table, request.names["plan-id"])
     return no_content()
 
 
-async def fetch_scan_tasks(services: CatalogServices, request: CatalogRequest) -> Response:
+async def fetch_scan_tasks(services: IcebergServices, request: JsonRequest) -> Response:
     """The files of one task of a plan."""
     asked = await request.document(TaskDocument)
     return ok(await services.scans.tasks(request.caller, request.warehouse, request.table, asked.plan_task))
 
 
-async def _answer(services: CatalogServices, request: CatalogRequest, planned: Planned) -> Response:
+async def _answer(services: IcebergServices, request: JsonRequest, planned: Planned) -> Response:
     result = planned.result
     document = result.document()
     if result.failure is not None:
-        refusal = refusal_of(result.failure)
+        refusal = error_model(result.failure)
         document["error"] = {"message": str(result.failure), "type": refusal.type, "code": refusal.status}
     if result.status is PlanStatus.COMPLETED and planned.is_restricted:
         warehouse = planned.found.warehouse
-        if planned.copy is not None and allowed_delegation(services, warehouse).vends:
-            document["storage-credentials"] = [vend_copy(services, request, warehouse, planned.copy)]
+        if planned.copy is not None and allowed_delegation(services.access_delegation, warehouse).vends:
+            document["storage-credentials"] = [vend_copy_credentials(services, request, warehouse, planned.copy)]
     elif result.status is PlanStatus.COMPLETED:
-        granted = await delegate(
+        granted = await delegate_access(
             services,
             request,
             planned.found.warehouse,

@@ -7,16 +7,17 @@ from typing import Any
 from lakebed.tables.gate import Action
 from lakebed.tables.model import Entry, EntryKind
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.documents import Location, StrictDocument, Word, read_strict_document
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
 
-from ..answers import ok
-from ..extensions import TABLE_PATH, ExtensionDocument, Location, Word, read_extension
-from ..loading import commit_document, commit_shown_again
-from ..request import CatalogRequest
-from ..routes import Route
-from ..services import CatalogServices
+from ..loading import commit_document, replay_commit
+from ..services import IcebergServices
+from .tables import TABLE_PATH
 
 
-class MovePointer(ExtensionDocument):
+class MovePointer(StrictDocument):
     """The body of a move, forth or back."""
 
     metadata_location: Location
@@ -25,7 +26,7 @@ class MovePointer(ExtensionDocument):
     idempotency_key: Word = ""
 
 
-async def get_metadata_location(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_metadata_location(services: IcebergServices, request: JsonRequest) -> Response:
     """Where a table's metadata file is, and the version that a move names."""
     found = await services.entries.get(
         request.caller, request.warehouse, request.table, EntryKind.TABLE, Action.GET_METADATA_LOCATION
@@ -35,9 +36,9 @@ async def get_metadata_location(services: CatalogServices, request: CatalogReque
     return ok(_pointer(entry))
 
 
-async def update_metadata_location(services: CatalogServices, request: CatalogRequest) -> Response:
+async def update_metadata_location(services: IcebergServices, request: JsonRequest) -> Response:
     """Make another metadata file the current one."""
-    asked = await read_extension(request, MovePointer)
+    asked = await read_strict_document(request, MovePointer)
     moved = await services.extensions.pointers.move(
         request.mutation,
         request.warehouse,
@@ -49,9 +50,9 @@ async def update_metadata_location(services: CatalogServices, request: CatalogRe
     return ok(_pointer(moved.entry))
 
 
-async def roll_back_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def roll_back_table(services: IcebergServices, request: JsonRequest) -> Response:
     """Make an earlier metadata file what the table says again."""
-    asked = await read_extension(request, MovePointer)
+    asked = await read_strict_document(request, MovePointer)
     rolled = await services.extensions.rollback.roll_back(
         request.mutation,
         request.warehouse,
@@ -64,7 +65,7 @@ async def roll_back_table(services: CatalogServices, request: CatalogRequest) ->
     return ok({**commit_document(committed.entry, committed.metadata, asked.commit_id), "rollback-mode": rolled.mode})
 
 
-async def pointer_shown_again(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
+async def pointer_shown_again(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
     """The answer to a move that was answered before: the pointer as it is now."""
     return ok(_pointer((await services.entries.by_id(entry_id)).entry))
 
@@ -98,6 +99,6 @@ ROUTES = (
         roll_back_table,
         is_standard=False,
         changes=True,
-        replay=commit_shown_again,
+        replay=replay_commit,
     ),
 )

@@ -10,19 +10,20 @@ from msgspec import UNSET, Meta, UnsetType
 from lakebed.tables.committing import CommitOptions
 from lakebed.tables.identifiers import display
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.documents import StrictDocument, Word, read_strict_document
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
 
-from ..answers import ok
-from ..extensions import TABLE_PATH, ExtensionDocument, Word, read_extension
-from ..loading import commit_response, commit_shown_again
-from ..request import CatalogRequest
-from ..routes import Route
-from ..services import CatalogServices
+from ..loading import commit_response, replay_commit
+from ..services import IcebergServices
+from .tables import TABLE_PATH
 
 _Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _AtLeastOne = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 
 
-class _CommitFields(ExtensionDocument, kw_only=True):
+class _CommitFields(StrictDocument, kw_only=True):
     commit_id: Word = ""
     idempotency_key: Word = ""
     writer: Word = ""
@@ -51,7 +52,7 @@ class RemoveReference(_CommitFields, kw_only=True):
     expected_snapshot_id: _Long | UnsetType | None = UNSET
 
 
-async def list_refs(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_refs(services: IcebergServices, request: JsonRequest) -> Response:
     """All branches and tags of a table."""
     found = await services.extensions.refs.list(request.caller, request.warehouse, request.table)
     loaded = found.loaded
@@ -68,9 +69,9 @@ async def list_refs(services: CatalogServices, request: CatalogRequest) -> Respo
     return ok(document)
 
 
-async def set_ref(services: CatalogServices, request: CatalogRequest) -> Response:
+async def set_ref(services: IcebergServices, request: JsonRequest) -> Response:
     """Make a branch or tag, or move it."""
-    asked = await read_extension(request, SetReference)
+    asked = await read_strict_document(request, SetReference)
     reference: dict[str, int | str | None] = {
         "snapshot-id": asked.snapshot_id,
         "type": asked.type,
@@ -90,9 +91,9 @@ async def set_ref(services: CatalogServices, request: CatalogRequest) -> Respons
     return commit_response(committed.entry, committed.metadata, asked.commit_id)
 
 
-async def delete_ref(services: CatalogServices, request: CatalogRequest) -> Response:
+async def delete_ref(services: IcebergServices, request: JsonRequest) -> Response:
     """Delete a branch or tag."""
-    asked = await read_extension(request, RemoveReference)
+    asked = await read_strict_document(request, RemoveReference)
     committed = await services.extensions.refs.remove(
         request.mutation,
         request.warehouse,
@@ -110,6 +111,6 @@ _ONE = _ALL + "/{ref}"
 
 ROUTES = (
     Route("listTableRefs", "GET", _ALL, list_refs, is_standard=False),
-    Route("setTableRef", "PUT", _ONE, set_ref, is_standard=False, changes=True, replay=commit_shown_again),
-    Route("deleteTableRef", "DELETE", _ONE, delete_ref, is_standard=False, changes=True, replay=commit_shown_again),
+    Route("setTableRef", "PUT", _ONE, set_ref, is_standard=False, changes=True, replay=replay_commit),
+    Route("deleteTableRef", "DELETE", _ONE, delete_ref, is_standard=False, changes=True, replay=replay_commit),
 )

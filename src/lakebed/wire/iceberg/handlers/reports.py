@@ -12,11 +12,11 @@ from lakebed.core.parsing import parse_body
 from lakebed.tables.gate import Action
 from lakebed.tables.reports import COMMIT_REPORT, SCAN_REPORT
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.request import JsonRequest, parse_document
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
-from ..answers import no_content, ok
-from ..request import CatalogRequest, parse_document
-from ..routes import Route
-from ..services import CatalogServices
+from ..services import IcebergServices
 
 KINDS: Final = (SCAN_REPORT, COMMIT_REPORT)
 _REPORTING: Final = (Action.GET_TABLE, Action.GET_TABLE_DATA, Action.PUT_TABLE_DATA)
@@ -34,7 +34,7 @@ class ReportHead(msgspec.Struct, rename="kebab"):
     snapshot_id: int | None = None
 
 
-async def report_metrics(services: CatalogServices, request: CatalogRequest) -> Response:
+async def report_metrics(services: IcebergServices, request: JsonRequest) -> Response:
     """Keep a report."""
     head = await parse_body(partial(parse_document, kind=ReportHead), request.body)
     if head.report_type not in KINDS:
@@ -43,7 +43,7 @@ async def report_metrics(services: CatalogServices, request: CatalogRequest) -> 
     return no_content()
 
 
-async def list_metrics(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_metrics(services: IcebergServices, request: JsonRequest) -> Response:
     """Reports of a table, newest first."""
     query = request.http.query
     before, limit = query.get("before", str(_NEWEST)), query.get("limit", "100")

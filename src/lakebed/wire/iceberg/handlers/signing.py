@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -11,6 +12,7 @@ import msgspec
 
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchTable, NotSupported
 from lakebed.core.parsing import parse_body
+from lakebed.core.secrets import Secret
 from lakebed.governance.delegations import DelegationKind
 from lakebed.governance.remote_signing import Reach, StoreCall, check_within, passed_on, reach_of, signed_headers
 from lakebed.objects.bucket import bucket_from
@@ -21,18 +23,17 @@ from lakebed.tables.identifiers import Identifier
 from lakebed.tables.locations import placed_at
 from lakebed.tables.model import EntryKind, Warehouse
 from lakebed.tables.namespaces import no_such_namespace
+from lakebed.wire.aws import sigv4
+from lakebed.wire.aws.store_address import StoreRequest
 from lakebed.wire.http.message import Response
-from lakebed.wire.s3.documents.deletion import read_deletion
-from lakebed.wire.s3.xml import MalformedDocument
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
+from lakebed.wire.json.table_access import access_purpose, allowed_delegation
 
-from ..answers import ok
-from ..delegation import ANY_TABLE_SIGNING, allowed_delegation, purpose
-from ..request import CatalogRequest
-from ..routes import Route
-from ..services import CatalogServices
-from ..signatures import signature_headers
-from ..store_address import StoreRequest
-from ..whereabouts import whereabouts_in
+from ..delegation import ANY_TABLE_SIGNING
+from ..services import IcebergServices
+from ..unregistered_table_hint import hint_of_request
 
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -66,12 +67,12 @@ class _Wanted(NamedTuple):
     reach: Reach
 
 
-async def sign_request(services: CatalogServices, request: CatalogRequest) -> Response:
+async def sign_request(services: IcebergServices, request: JsonRequest) -> Response:
     """Sign a request for the files of the table in the path."""
     wanted = await _read(services, request)
     identifier = request.table
     sought = await services.entries.seek(services.meta, request.warehouse, identifier)
-    warehouse, entry, where = sought.warehouse, sought.entry, whereabouts_in(request.http)
+    warehouse, entry, where = sought.warehouse, sought.entry, hint_of_request(request.http)
     if where is not None and entry is None:
         data = await services.data_access.of_unrecorded(
             request.caller, warehouse, identifier, where.table, where.location, where.properties
@@ -87,7 +88,7 @@ async def sign_request(services: CatalogServices, request: CatalogRequest) -> Re
     return _signed(services, request, wanted, warehouse, identifier, data)
 
 
-async def sign_s3_request(services: CatalogServices, request: CatalogRequest) -> Response:
+async def sign_s3_request(services: IcebergServices, request: JsonRequest) -> Response:
     """Sign a request for the files of whichever table they are of: for clients that do not say which."""
     wanted = await _read(services, request)
     bucket = await services.meta.row(BUCKET_BY_NAME, wanted.address.target.bucket)
@@ -106,7 +107,7 @@ def _is_look(wanted: _Wanted) -> bool:
     return wanted.document.method == "HEAD"
 
 
-async def _read(services: CatalogServices, request: CatalogRequest) -> _Wanted:
+async def _read(services: IcebergServices, request: JsonRequest) -> _Wanted:
     document = await request.document(SignDocument)
     if document.provider != "s3":
         raise NotSupported(f"requests to this provider are not signed. provider={document.provider}")
@@ -124,7 +125,7 @@ async def _read(services: CatalogServices, request: CatalogRequest) -> _Wanted:
         address.target.bucket,
         address.target.key,
         address.query,
-        await _doomed(document.body) if document.method == "POST" and "delete" in address.query else (),
+        await _deleted_keys(services, document.body) if document.method == "POST" and "delete" in address.query else (),
         _copy_source(document.headers),
     )
     return _Wanted(document, address, reach_of(call))
@@ -136,13 +137,12 @@ def _shown(wanted: _Wanted) -> str:
     return f"{target.bucket}/{target.key}" + (f"?{query}" if query else "")
 
 
-async def _doomed(body: str | None) -> tuple[str, ...]:
+async def _deleted_keys(services: IcebergServices, body: str | None) -> tuple[str, ...]:
     if body is None:
         return ()
     try:
-        deletion = await parse_body(read_deletion, body.encode())
-        return tuple(one.key for one in deletion.objects)
-    except (MalformedDocument, UnicodeEncodeError) as error:
+        return tuple(await parse_body(services.deleted_keys, body.encode()))
+    except (InvalidInput, UnicodeEncodeError) as error:
         raise InvalidInput("the body is not a list of what to delete", argument="body") from error
 
 
@@ -162,14 +162,14 @@ def _copy_source(headers: Mapping[str, list[str]]) -> tuple[str, str] | None:
 
 
 def _signed(
-    services: CatalogServices,
-    request: CatalogRequest,
+    services: IcebergServices,
+    request: JsonRequest,
     wanted: _Wanted,
     warehouse: Warehouse,
     identifier: Identifier,
     data: TableData,
 ) -> Response:
-    if not allowed_delegation(services, warehouse).signs:
+    if not allowed_delegation(services.access_delegation, warehouse).signs:
         raise AccessDenied(f"remote signing is switched off for this catalog. catalog={warehouse.name}")
     document, address = wanted.document, wanted.address
     if address.target.bucket != data.bucket:
@@ -177,7 +177,7 @@ def _signed(
     check_within(wanted.reach, data, may_write=data.writes)
     key = services.vending.vend(
         request.caller.principal,
-        purpose(
+        access_purpose(
             request,
             DelegationKind.SIGNED,
             warehouse,
@@ -192,7 +192,7 @@ def _signed(
         writes=wanted.reach.writes,
     )
     signed = signed_headers(document.headers)
-    made = signature_headers(
+    made = _signature_headers(
         document.method,
         address,
         signed,
@@ -206,6 +206,46 @@ def _signed(
     known = {name.lower() for name in headers}
     headers |= {name: [value] for name, value in made.items() if name.lower() not in known}
     return ok({"uri": document.uri, "headers": headers}, [*_NEVER_KEPT])
+
+
+def _signature_headers(
+    method: str,
+    wanted: StoreRequest,
+    headers: Mapping[str, str],
+    *,
+    access_key_id: str,
+    secret: Secret,
+    session_token: Secret,
+    region: str,
+    now_ms: int,
+) -> dict[str, str]:
+    """The headers that make the request a signed one, by SigV4 in its header, with temporary keys.
+
+    `headers` are those to be signed besides, by name in lower case; what is said of the body is among them.
+    """
+    amz_date = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
+    added = {"host": wanted.host, "x-amz-date": amz_date, "x-amz-security-token": session_token.reveal()}
+    everything = {**headers, **added}
+    names = tuple(sorted(everything))
+    scope = sigv4.CredentialScope(access_key_id, amz_date[:8], region, "s3")
+    canonical = sigv4.canonical_request(
+        method,
+        # As it will be sent: S3 signs a path encoded once, which it is already.
+        wanted.raw_path,
+        sigv4.canonical_query(wanted.raw_query),
+        sigv4.canonical_headers(everything, names),
+        ";".join(names),
+        headers["x-amz-content-sha256"],
+    )
+    signature = sigv4.SigningKey(secret, scope).sign(sigv4.string_to_sign(canonical, amz_date, scope.text))
+    return {
+        "Authorization": f"{sigv4.ALGORITHM} Credential={access_key_id}/{scope.text}, SignedHeaders={';'.join(names)},"
+        f" Signature={signature}",
+        "Host": wanted.host,
+        "X-Amz-Date": amz_date,
+        "X-Amz-Security-Token": session_token.reveal(),
+        "X-Amz-Content-SHA256": headers["x-amz-content-sha256"],
+    }
 
 
 ROUTES = (

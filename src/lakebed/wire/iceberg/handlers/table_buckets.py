@@ -8,35 +8,35 @@ import msgspec
 
 from lakebed.tables.model import Warehouse
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.documents import EmptyDocument, read_strict_document
+from lakebed.wire.json.paging import read_page
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import CATALOG_BASES, Route
+from lakebed.wire.json.table_access import allowed_delegation
 
-from ..answers import ok
-from ..delegation import allowed_delegation
-from ..extensions import NoDocument, read_extension
-from ..paging import read_page
-from ..request import CatalogRequest
-from ..routes import MOUNTS, Route
-from ..services import CatalogServices
+from ..services import IcebergServices
 
 
-class PropertyChanges(msgspec.Struct, forbid_unknown_fields=True):
+class BucketPropertyChanges(msgspec.Struct, forbid_unknown_fields=True):
     """The body of a change of properties."""
 
     removals: list[str] = []
     updates: dict[str, str] = {}
 
 
-async def enable_table_bucket(services: CatalogServices, request: CatalogRequest) -> Response:
+async def enable_table_bucket(services: IcebergServices, request: JsonRequest) -> Response:
     """Make an existing bucket a table bucket; again is the same."""
-    await read_extension(request, NoDocument)
+    await read_strict_document(request, EmptyDocument)
     return ok(_described(services, await services.warehouses.enable(request.caller, request.warehouse)))
 
 
-async def get_table_bucket(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_table_bucket(services: IcebergServices, request: JsonRequest) -> Response:
     """What a table bucket is."""
     return ok(_described(services, await services.warehouses.get(request.caller, request.warehouse)))
 
 
-async def list_table_buckets(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_table_buckets(services: IcebergServices, request: JsonRequest) -> Response:
     """The caller's table buckets."""
     page = read_page(request.http, "table-buckets")
     found = await services.warehouses.list(request.caller, after=page.after, limit=page.limit)
@@ -49,16 +49,16 @@ async def list_table_buckets(services: CatalogServices, request: CatalogRequest)
     )
 
 
-async def update_table_bucket(services: CatalogServices, request: CatalogRequest) -> Response:
+async def update_table_bucket(services: IcebergServices, request: JsonRequest) -> Response:
     """Set and remove properties of a table bucket."""
-    asked = await request.document(PropertyChanges)
+    asked = await request.document(BucketPropertyChanges)
     changed = await services.warehouses.set_properties(
         request.caller, request.warehouse, updates=asked.updates, removals=asked.removals
     )
     return ok(_described(services, changed))
 
 
-def _described(services: CatalogServices, warehouse: Warehouse) -> dict[str, Any]:
+def _described(services: IcebergServices, warehouse: Warehouse) -> dict[str, Any]:
     name = warehouse.name
     return {
         "table-bucket": name,
@@ -66,9 +66,11 @@ def _described(services: CatalogServices, warehouse: Warehouse) -> dict[str, Any
         "catalog-type": "iceberg-rest",
         "warehouse": name,
         "warehouse-location": warehouse.base_location,
-        "catalog-uri": f"{MOUNTS[0]}/v1/{name}",
-        "compat-catalog-uri": f"{MOUNTS[1]}/v1/{name}",
-        "credential-vending": "supported" if allowed_delegation(services, warehouse).vends else "disabled",
+        "catalog-uri": f"{CATALOG_BASES[0]}/v1/{name}",
+        "compat-catalog-uri": f"{CATALOG_BASES[1]}/v1/{name}",
+        "credential-vending": "supported"
+        if allowed_delegation(services.access_delegation, warehouse).vends
+        else "disabled",
         "credential-scope": "table-prefix",
         "credential-scope-prefix": warehouse.base_location,
         "catalog-entry-present": True,

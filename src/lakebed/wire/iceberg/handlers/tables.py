@@ -12,26 +12,27 @@ from lakebed.core.parsing import parse_body
 from lakebed.governance.rbac import OPERATIONS
 from lakebed.tables.committing import CommitOptions, TableChange, read_change
 from lakebed.tables.gate import Action
-from lakebed.tables.identifiers import Identifier, check_identifier, path_of
+from lakebed.tables.identifiers import Identifier, check_identifier
 from lakebed.tables.metadata import parse_create_table
 from lakebed.tables.model import Entry, EntryKind
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.documents import Location, Word
+from lakebed.wire.json.errors import JSON
+from lakebed.wire.json.request import JsonRequest, parse_document
+from lakebed.wire.json.responses import list_entries, no_content, ok
+from lakebed.wire.json.routing import Route
 
-from ..answers import identifiers, no_content, ok
-from ..delegation import delegate
-from ..errors import JSON
-from ..extensions import Location, Word
+from ..delegation import delegate_access
 from ..loading import commit_response, table_response
-from ..paging import read_page
-from ..request import CatalogRequest, parse_document
-from ..routes import Route
-from ..services import CatalogServices
+from ..services import IcebergServices
+
+TABLE_PATH: Final = "/v1/{warehouse}/namespaces/{namespace}/tables/{table}"
 
 COMMITTING: Final = (Action.CREATE_TABLE, Action.UPDATE_METADATA_LOCATION)
 """What commits are asked about, by whether they create their table."""
 
 
-class Name(msgspec.Struct):
+class IdentifierDocument(msgspec.Struct):
     """A table or view by name, as documents have it."""
 
     namespace: list[str]
@@ -48,7 +49,7 @@ class CommitDocument(msgspec.Struct, rename="kebab"):
 
     requirements: msgspec.Raw = msgspec.Raw(b"")
     updates: msgspec.Raw = msgspec.Raw(b"")
-    identifier: Name | None = None
+    identifier: IdentifierDocument | None = None
     commit_id: Word = ""
     idempotency_key: Word = ""
     operation: Word = ""
@@ -61,8 +62,8 @@ class CommitDocument(msgspec.Struct, rename="kebab"):
 class RenameDocument(msgspec.Struct):
     """The body of renameTable and renameView."""
 
-    source: Name
-    destination: Name
+    source: IdentifierDocument
+    destination: IdentifierDocument
 
 
 class RegisterDocument(msgspec.Struct, rename="kebab"):
@@ -73,33 +74,17 @@ class RegisterDocument(msgspec.Struct, rename="kebab"):
     overwrite: bool = False
 
 
-async def list_tables(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_tables(services: IcebergServices, request: JsonRequest) -> Response:
     """The tables of a namespace."""
-    return await list_names(services, request, EntryKind.TABLE)
+    return await list_entries(services.entries, request, EntryKind.TABLE)
 
 
-async def list_names(services: CatalogServices, request: CatalogRequest, kind: EntryKind) -> Response:
-    """The tables or the views of a namespace."""
-    levels = request.namespace
-    page = read_page(request.http, f"{kind}s {request.warehouse} {path_of(levels)}")
-    found = await services.entries.list(
-        request.caller, request.warehouse, levels, kind, after=page.after, limit=page.limit
-    )
-    last = found.names[-1] if found.names else ""
-    return ok(
-        {
-            "identifiers": identifiers(found.namespace, found.names),
-            "next-page-token": page.next_token(last, truncated=found.truncated),
-        }
-    )
-
-
-async def create_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def create_table(services: IcebergServices, request: JsonRequest) -> Response:
     """Make a table, or say what it would be."""
     asked = await parse_body(parse_create_table, request.body)
     if asked.stage_create:
         staged = await services.creation.stage(request.mutation, request.warehouse, request.namespace, asked)
-        granted = await delegate(
+        granted = await delegate_access(
             services,
             request,
             staged.found.warehouse,
@@ -120,7 +105,7 @@ async def create_table(services: CatalogServices, request: CatalogRequest) -> Re
     return await table_response(services, request, made.found.warehouse, made.identifier, made.entry, made.metadata)
 
 
-async def load_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def load_table(services: IcebergServices, request: JsonRequest) -> Response:
     """A table with its metadata."""
     found = await services.entries.load(
         request.caller, request.warehouse, request.table, EntryKind.TABLE, Action.GET_METADATA_LOCATION
@@ -128,7 +113,7 @@ async def load_table(services: CatalogServices, request: CatalogRequest) -> Resp
     return await table_response(services, request, found.warehouse, found.identifier, found.entry, found.metadata)
 
 
-async def table_exists(services: CatalogServices, request: CatalogRequest) -> Response:
+async def table_exists(services: IcebergServices, request: JsonRequest) -> Response:
     """Whether it is there."""
     await services.entries.get(
         request.caller,
@@ -153,7 +138,7 @@ def _read_commit(identifier: Identifier, body: bytes) -> tuple[CommitDocument, T
     return asked, read_change(identifier, bytes(asked.requirements), bytes(asked.updates))
 
 
-async def update_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def update_table(services: IcebergServices, request: JsonRequest) -> Response:
     """Commit to a table."""
     identifier = request.table
     asked, change = await parse_body(partial(_read_commit, identifier), request.body)
@@ -167,7 +152,7 @@ async def update_table(services: CatalogServices, request: CatalogRequest) -> Re
 
 
 async def _move_pointer(
-    services: CatalogServices, request: CatalogRequest, identifier: Identifier, asked: CommitDocument
+    services: IcebergServices, request: JsonRequest, identifier: Identifier, asked: CommitDocument
 ) -> Response:
     """A commit that names the new metadata file instead of changes."""
     if any(bytes(one) not in (b"", b"[]") for one in (asked.requirements, asked.updates)):
@@ -187,14 +172,14 @@ async def _move_pointer(
     return commit_response(committed.entry, committed.metadata, asked.commit_id)
 
 
-async def drop_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def drop_table(services: IcebergServices, request: JsonRequest) -> Response:
     """Drop a table, and its files if the client asks for it."""
     purge = request.flag("purgeRequested")
     await services.dropping.drop(request.mutation, request.warehouse, request.table, EntryKind.TABLE, purge=purge)
     return no_content()
 
 
-async def unregister_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def unregister_table(services: IcebergServices, request: JsonRequest) -> Response:
     """Take the name off a table and say where it was."""
 
     def show(entry: Entry, document: bytes) -> bytes:
@@ -205,7 +190,7 @@ async def unregister_table(services: CatalogServices, request: CatalogRequest) -
     )
 
 
-async def rename_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def rename_table(services: IcebergServices, request: JsonRequest) -> Response:
     """Give a table another name."""
     asked = await request.document(RenameDocument)
     await services.renaming.rename(
@@ -214,7 +199,7 @@ async def rename_table(services: CatalogServices, request: CatalogRequest) -> Re
     return no_content()
 
 
-async def register_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def register_table(services: IcebergServices, request: JsonRequest) -> Response:
     """Give a metadata file a name."""
     asked = await request.document(RegisterDocument)
     identifier = check_identifier(request.namespace, asked.name)

@@ -8,12 +8,12 @@ from lakebed.core.errors import InvalidInput
 from lakebed.core.parsing import parse_body
 from lakebed.tables.committing import TableChange, read_change
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.request import JsonRequest, parse_document
+from lakebed.wire.json.responses import no_content
+from lakebed.wire.json.routing import Route
 
-from ..answers import no_content
-from ..request import CatalogRequest, parse_document
-from ..routes import Route
-from ..services import CatalogServices
-from .tables import COMMITTING, Name
+from ..services import IcebergServices
+from .tables import COMMITTING, IdentifierDocument
 
 MAX_TABLES = 1024
 """Most tables of one transaction."""
@@ -22,7 +22,7 @@ MAX_TABLES = 1024
 class TableChangeDocument(msgspec.Struct):
     """What a transaction asks of one table."""
 
-    identifier: Name
+    identifier: IdentifierDocument
     requirements: msgspec.Raw
     updates: msgspec.Raw
 
@@ -48,7 +48,7 @@ def _read_changes(body: bytes) -> list[TableChange]:
     ]
 
 
-async def commit_transaction(services: CatalogServices, request: CatalogRequest) -> Response:
+async def commit_transaction(services: IcebergServices, request: JsonRequest) -> Response:
     """Commit to all of these tables, or to none."""
     changes = await parse_body(_read_changes, request.body)
     await services.commits.commit_all(request.mutation, request.warehouse, changes)

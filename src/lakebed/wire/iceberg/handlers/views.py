@@ -20,13 +20,13 @@ from lakebed.tables.metadata import (
 )
 from lakebed.tables.model import EntryKind
 from lakebed.wire.http.message import Response
+from lakebed.wire.json.request import JsonRequest, parse_document
+from lakebed.wire.json.responses import list_entries, no_content
+from lakebed.wire.json.routing import Route
 
-from ..answers import no_content
 from ..loading import view_response
-from ..request import CatalogRequest, parse_document
-from ..routes import Route
-from ..services import CatalogServices
-from .tables import Name, RegisterDocument, RenameDocument, list_names
+from ..services import IcebergServices
+from .tables import IdentifierDocument, RegisterDocument, RenameDocument
 
 
 class ReplaceDocument(msgspec.Struct):
@@ -34,22 +34,22 @@ class ReplaceDocument(msgspec.Struct):
 
     updates: msgspec.Raw
     requirements: msgspec.Raw = msgspec.Raw(b"[]")
-    identifier: Name | None = None
+    identifier: IdentifierDocument | None = None
 
 
-async def list_views(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_views(services: IcebergServices, request: JsonRequest) -> Response:
     """The views of a namespace."""
-    return await list_names(services, request, EntryKind.VIEW)
+    return await list_entries(services.entries, request, EntryKind.VIEW)
 
 
-async def create_view(services: CatalogServices, request: CatalogRequest) -> Response:
+async def create_view(services: IcebergServices, request: JsonRequest) -> Response:
     """Make a view."""
     asked = await parse_body(parse_create_view, request.body)
     made = await services.views.create(request.mutation, request.warehouse, request.namespace, asked)
     return view_response(made.entry, made.metadata)
 
 
-async def load_view(services: CatalogServices, request: CatalogRequest) -> Response:
+async def load_view(services: IcebergServices, request: JsonRequest) -> Response:
     """A view with its metadata."""
     found = await services.entries.load(
         request.caller, request.warehouse, request.view, EntryKind.VIEW, Action.GET_METADATA_LOCATION
@@ -57,7 +57,7 @@ async def load_view(services: CatalogServices, request: CatalogRequest) -> Respo
     return view_response(found.entry, found.metadata)
 
 
-async def view_exists(services: CatalogServices, request: CatalogRequest) -> Response:
+async def view_exists(services: IcebergServices, request: JsonRequest) -> Response:
     """Whether it is there."""
     await services.entries.get(
         request.caller,
@@ -77,7 +77,7 @@ def _read_replacement(identifier: Identifier, body: bytes) -> tuple[tuple[Requir
     return parse_view_requirements(asked.requirements), parse_view_updates(asked.updates)
 
 
-async def replace_view(services: CatalogServices, request: CatalogRequest) -> Response:
+async def replace_view(services: IcebergServices, request: JsonRequest) -> Response:
     """Commit to a view."""
     identifier = request.view
     requirements, updates = await parse_body(partial(_read_replacement, identifier), request.body)
@@ -85,13 +85,13 @@ async def replace_view(services: CatalogServices, request: CatalogRequest) -> Re
     return view_response(replaced.entry, replaced.metadata)
 
 
-async def drop_view(services: CatalogServices, request: CatalogRequest) -> Response:
+async def drop_view(services: IcebergServices, request: JsonRequest) -> Response:
     """Drop a view."""
     await services.dropping.drop(request.mutation, request.warehouse, request.view, EntryKind.VIEW)
     return no_content()
 
 
-async def rename_view(services: CatalogServices, request: CatalogRequest) -> Response:
+async def rename_view(services: IcebergServices, request: JsonRequest) -> Response:
     """Give a view another name."""
     asked = await request.document(RenameDocument)
     await services.renaming.rename(
@@ -100,7 +100,7 @@ async def rename_view(services: CatalogServices, request: CatalogRequest) -> Res
     return no_content()
 
 
-async def register_view(services: CatalogServices, request: CatalogRequest) -> Response:
+async def register_view(services: IcebergServices, request: JsonRequest) -> Response:
     """Give a view's metadata file a name."""
     asked = await request.document(RegisterDocument)
     identifier = check_identifier(request.namespace, asked.name)

@@ -5,22 +5,23 @@ from __future__ import annotations
 import msgspec
 
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import no_content, ok
-from lakebed.wire.iceberg.request import CatalogRequest
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
 from ..documents import NamedDocument, UpdateDocument, catalog_role_document, created, principal_role_document
-from ..services import ManagementRoute, ManagementServices
+from ..services import ManagementServices
 
 
-class NewRole(msgspec.Struct, rename="camel"):
+class NewCatalogRole(msgspec.Struct, rename="camel"):
     """The body of createCatalogRole."""
 
     catalog_role: NamedDocument
 
 
-async def create_role(services: ManagementServices, request: CatalogRequest) -> Response:
+async def create_role(services: ManagementServices, request: JsonRequest) -> Response:
     """Make a role."""
-    asked = (await request.document(NewRole)).catalog_role
+    asked = (await request.document(NewCatalogRole)).catalog_role
     made = await services.catalog_roles.create(
         services.administrator(request.caller),
         request.names["catalog"],
@@ -30,19 +31,19 @@ async def create_role(services: ManagementServices, request: CatalogRequest) -> 
     return created(catalog_role_document(made))
 
 
-async def list_roles(services: ManagementServices, request: CatalogRequest) -> Response:
+async def list_roles(services: ManagementServices, request: JsonRequest) -> Response:
     """All roles of a catalog."""
     found = await services.catalog_roles.list(services.administrator(request.caller), request.names["catalog"])
     return ok({"roles": [catalog_role_document(role) for role in found]})
 
 
-async def get_role(services: ManagementServices, request: CatalogRequest) -> Response:
+async def get_role(services: ManagementServices, request: JsonRequest) -> Response:
     """A role."""
     by, names = services.administrator(request.caller), request.names
     return ok(catalog_role_document(await services.catalog_roles.get(by, names["catalog"], names["catalog-role"])))
 
 
-async def update_role(services: ManagementServices, request: CatalogRequest) -> Response:
+async def update_role(services: ManagementServices, request: JsonRequest) -> Response:
     """Replace the properties of a role."""
     asked = await request.document(UpdateDocument)
     changed = await services.catalog_roles.update(
@@ -55,14 +56,14 @@ async def update_role(services: ManagementServices, request: CatalogRequest) -> 
     return ok(catalog_role_document(changed))
 
 
-async def delete_role(services: ManagementServices, request: CatalogRequest) -> Response:
+async def delete_role(services: ManagementServices, request: JsonRequest) -> Response:
     """Remove a role with its grants."""
     by, names = services.administrator(request.caller), request.names
     await services.catalog_roles.delete(by, names["catalog"], names["catalog-role"])
     return no_content()
 
 
-async def list_principal_roles(services: ManagementServices, request: CatalogRequest) -> Response:
+async def list_principal_roles(services: ManagementServices, request: JsonRequest) -> Response:
     """The principal roles that have a catalog role."""
     by, names = services.administrator(request.caller), request.names
     found = await services.catalog_roles.holders(by, names["catalog"], names["catalog-role"])
@@ -73,10 +74,10 @@ _ALL = "/v1/catalogs/{catalog}/catalog-roles"
 _ONE = _ALL + "/{catalog-role}"
 
 ROUTES = (
-    ManagementRoute("listCatalogRoles", "GET", _ALL, list_roles),
-    ManagementRoute("createCatalogRole", "POST", _ALL, create_role),
-    ManagementRoute("getCatalogRole", "GET", _ONE, get_role),
-    ManagementRoute("updateCatalogRole", "PUT", _ONE, update_role),
-    ManagementRoute("deleteCatalogRole", "DELETE", _ONE, delete_role),
-    ManagementRoute("listAssigneePrincipalRolesForCatalogRole", "GET", _ONE + "/principal-roles", list_principal_roles),
+    Route("listCatalogRoles", "GET", _ALL, list_roles),
+    Route("createCatalogRole", "POST", _ALL, create_role),
+    Route("getCatalogRole", "GET", _ONE, get_role),
+    Route("updateCatalogRole", "PUT", _ONE, update_role),
+    Route("deleteCatalogRole", "DELETE", _ONE, delete_role),
+    Route("listAssigneePrincipalRolesForCatalogRole", "GET", _ONE + "/principal-roles", list_principal_roles),
 )

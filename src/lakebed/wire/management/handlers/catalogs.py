@@ -6,15 +6,16 @@ from lakebed.core.errors import NotSupported
 from lakebed.meta.seam import Transaction
 from lakebed.tables.federation.model import Connection
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import no_content, ok
-from lakebed.wire.iceberg.request import CatalogRequest
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
 from ..catalog_requests import CatalogUpdate, NewCatalog
 from ..documents import catalog_document, created
-from ..services import ManagementRoute, ManagementServices
+from ..services import ManagementServices
 
 
-async def create_catalog(services: ManagementServices, request: CatalogRequest) -> Response:
+async def create_catalog(services: ManagementServices, request: JsonRequest) -> Response:
     """Make a catalog in a bucket of this server, or one that another catalog is behind."""
     asked = (await request.document(NewCatalog)).checked()
     behind = asked.connection_config_info
@@ -47,20 +48,20 @@ async def _connections(services: ManagementServices) -> dict[str, Connection]:
     return {} if services.connections is None else await services.connections.of_all()
 
 
-async def list_catalogs(services: ManagementServices, request: CatalogRequest) -> Response:
+async def list_catalogs(services: ManagementServices, request: JsonRequest) -> Response:
     """All catalogs."""
     found = await services.catalogs.list(services.administrator(request.caller))
     connections = await _connections(services)
     return ok({"catalogs": [catalog_document(catalog, connections.get(catalog.name)) for catalog in found]})
 
 
-async def get_catalog(services: ManagementServices, request: CatalogRequest) -> Response:
+async def get_catalog(services: ManagementServices, request: JsonRequest) -> Response:
     """A catalog."""
     catalog = await services.catalogs.get(services.administrator(request.caller), request.names["catalog"])
     return ok(catalog_document(catalog, (await _connections(services)).get(catalog.name)))
 
 
-async def update_catalog(services: ManagementServices, request: CatalogRequest) -> Response:
+async def update_catalog(services: ManagementServices, request: JsonRequest) -> Response:
     """Replace the properties or the allowed locations of a catalog; what is left out stays."""
     asked = await request.document(CatalogUpdate)
     storage = asked.storage_config_info
@@ -75,7 +76,7 @@ async def update_catalog(services: ManagementServices, request: CatalogRequest) 
     return ok(catalog_document(changed, (await _connections(services)).get(changed.name)))
 
 
-async def delete_catalog(services: ManagementServices, request: CatalogRequest) -> Response:
+async def delete_catalog(services: ManagementServices, request: JsonRequest) -> Response:
     """Remove an empty catalog."""
     by, name = services.administrator(request.caller), request.names["catalog"]
 
@@ -91,9 +92,9 @@ _ALL = "/v1/catalogs"
 _ONE = _ALL + "/{catalog}"
 
 ROUTES = (
-    ManagementRoute("listCatalogs", "GET", _ALL, list_catalogs),
-    ManagementRoute("createCatalog", "POST", _ALL, create_catalog),
-    ManagementRoute("getCatalog", "GET", _ONE, get_catalog),
-    ManagementRoute("updateCatalog", "PUT", _ONE, update_catalog),
-    ManagementRoute("deleteCatalog", "DELETE", _ONE, delete_catalog),
+    Route("listCatalogs", "GET", _ALL, list_catalogs),
+    Route("createCatalog", "POST", _ALL, create_catalog),
+    Route("getCatalog", "GET", _ONE, get_catalog),
+    Route("updateCatalog", "PUT", _ONE, update_catalog),
+    Route("deleteCatalog", "DELETE", _ONE, delete_catalog),
 )

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import ok
-from lakebed.wire.iceberg.request import CatalogRequest
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
 
 from ..documents import GrantRequest, created, grant_document
-from ..services import ManagementRoute, ManagementServices
+from ..services import ManagementServices
 
 
-async def list_grants(services: ManagementServices, request: CatalogRequest) -> Response:
+async def list_grants(services: ManagementServices, request: JsonRequest) -> Response:
     """What a role holds."""
     by, names = services.administrator(request.caller), request.names
     found = await services.granting.list(by, names["catalog"], names["catalog-role"])
     return ok({"grants": [grant_document(grant) for grant in found]})
 
 
-async def add_grant(services: ManagementServices, request: CatalogRequest) -> Response:
+async def add_grant(services: ManagementServices, request: JsonRequest) -> Response:
     """Give a privilege to a role."""
     asked = (await request.document(GrantRequest)).grant
     by, names = services.administrator(request.caller), request.names
@@ -25,7 +26,7 @@ async def add_grant(services: ManagementServices, request: CatalogRequest) -> Re
     return created()
 
 
-async def revoke_grant(services: ManagementServices, request: CatalogRequest) -> Response:
+async def revoke_grant(services: ManagementServices, request: JsonRequest) -> Response:
     """Take a privilege from a role; with `cascade`, on all that is inside as well."""
     asked = (await request.document(GrantRequest)).grant
     by, names = services.administrator(request.caller), request.names
@@ -39,7 +40,7 @@ async def revoke_grant(services: ManagementServices, request: CatalogRequest) ->
 _GRANTS = "/v1/catalogs/{catalog}/catalog-roles/{catalog-role}/grants"
 
 ROUTES = (
-    ManagementRoute("listGrantsForCatalogRole", "GET", _GRANTS, list_grants),
-    ManagementRoute("addGrantToCatalogRole", "PUT", _GRANTS, add_grant),
-    ManagementRoute("revokeGrantFromCatalogRole", "POST", _GRANTS, revoke_grant),
+    Route("listGrantsForCatalogRole", "GET", _GRANTS, list_grants),
+    Route("addGrantToCatalogRole", "PUT", _GRANTS, add_grant),
+    Route("revokeGrantFromCatalogRole", "POST", _GRANTS, revoke_grant),
 )

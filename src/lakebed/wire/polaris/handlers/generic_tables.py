@@ -13,12 +13,12 @@ from lakebed.tables.generic_tables import GenericTable, NewGenericTable, check_h
 from lakebed.tables.identifiers import Identifier, check_identifier
 from lakebed.tables.model import EntryKind
 from lakebed.wire.http.message import Headers, Response
-from lakebed.wire.iceberg.answers import no_content, ok
-from lakebed.wire.iceberg.delegation import allowed_delegation, purpose
-from lakebed.wire.iceberg.handlers.tables import list_names
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import list_entries, no_content, ok
+from lakebed.wire.json.routing import Route
+from lakebed.wire.json.table_access import access_purpose, allowed_delegation, credential_settings
+
+from ..services import PolarisServices
 
 HEADER: Final = "polaris-generic-table-access-delegation"
 VENDED: Final = "vended-credentials"
@@ -36,7 +36,7 @@ class NewGenericTableDocument(msgspec.Struct, rename="kebab"):
     properties: dict[str, str] | None = None
 
 
-async def create_generic_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def create_generic_table(services: PolarisServices, request: JsonRequest) -> Response:
     """Make a generic table."""
     asked = await request.document(NewGenericTableDocument)
     made = await services.generic_tables.create(
@@ -49,24 +49,24 @@ async def create_generic_table(services: CatalogServices, request: CatalogReques
     return await _shown(services, request, made)
 
 
-async def list_generic_tables(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_generic_tables(services: PolarisServices, request: JsonRequest) -> Response:
     """The generic tables of a namespace."""
-    return await list_names(services, request, EntryKind.GENERIC_TABLE)
+    return await list_entries(services.entries, request, EntryKind.GENERIC_TABLE)
 
 
-async def load_generic_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def load_generic_table(services: PolarisServices, request: JsonRequest) -> Response:
     """A generic table, with keys to its files if the client asks for them."""
     found = await services.generic_tables.get(request.caller, request.warehouse, _named(request))
     return await _shown(services, request, found)
 
 
-async def drop_generic_table(services: CatalogServices, request: CatalogRequest) -> Response:
+async def drop_generic_table(services: PolarisServices, request: JsonRequest) -> Response:
     """Take the name off a generic table. Its files stay."""
     await services.dropping.drop(request.mutation, request.warehouse, _named(request), EntryKind.GENERIC_TABLE)
     return no_content()
 
 
-async def shown_again(services: CatalogServices, request: CatalogRequest, entry_id: str) -> Response:
+async def shown_again(services: PolarisServices, request: JsonRequest, entry_id: str) -> Response:
     """The answer to a creation that was answered before: the table as it is now, with keys of its own."""
     known = await services.entries.by_id(entry_id)
     found = Found(known.warehouse, known.namespace, known.entry)
@@ -85,17 +85,17 @@ def generic_table_document(table: GenericTable) -> dict[str, Any]:
     return document | {"properties": table.properties}
 
 
-async def _shown(services: CatalogServices, request: CatalogRequest, table: GenericTable) -> Response:
+async def _shown(services: PolarisServices, request: JsonRequest, table: GenericTable) -> Response:
     document: dict[str, Any] = {"table": generic_table_document(table)}
     if not _wants_keys(request):
         return ok(document)
     check_has_files(table.base_location)
-    if not allowed_delegation(services, table.warehouse).vends:
+    if not allowed_delegation(services.access_delegation, table.warehouse).vends:
         return ok(document | {"storage-access-configs": []})
     return ok(document | {"storage-access-configs": [await _access(services, request, table)]}, _NEVER_KEPT)
 
 
-async def _access(services: CatalogServices, request: CatalogRequest, table: GenericTable) -> dict[str, Any]:
+async def _access(services: PolarisServices, request: JsonRequest, table: GenericTable) -> dict[str, Any]:
     """Keys to a generic table's files, to write if the caller may, else to read. Raises AccessDenied.
 
     There is no place to renew them at: a client loads the table again.
@@ -104,7 +104,7 @@ async def _access(services: CatalogServices, request: CatalogRequest, table: Gen
     data = await services.data_access.of_entry(request.caller, table.warehouse, namespace, table.entry)
     key = services.vending.vend(
         request.caller.principal,
-        purpose(request, DelegationKind.VENDED, table.warehouse, table.identifier),
+        access_purpose(request, DelegationKind.VENDED, table.warehouse, table.identifier),
         table=data.table,
         bucket=data.bucket,
         directories=data.directories,
@@ -113,18 +113,14 @@ async def _access(services: CatalogServices, request: CatalogRequest, table: Gen
     return {
         "prefix": f"s3://{data.bucket}/{data.home.directory}",
         "config": {
-            "s3.access-key-id": key.access_key_id,
-            "s3.secret-access-key": key.secret.reveal(),
-            "s3.session-token": key.session_token.reveal(),
-            "s3.session-token-expires-at-ms": str(key.session.expires_ms),
-            **services.store.client_settings(request.http),
+            **credential_settings(key, services.store, request.http),
             # As the contract of generic tables calls it.
             "s3.client.region": services.region,
         },
     }
 
 
-def _wants_keys(request: CatalogRequest) -> bool:
+def _wants_keys(request: JsonRequest) -> bool:
     """Whether the client asks for keys. Raises InvalidInput if it asks for anything else."""
     asked = request.http.headers.get(HEADER)
     if asked is None:
@@ -134,7 +130,7 @@ def _wants_keys(request: CatalogRequest) -> bool:
     return True
 
 
-def _named(request: CatalogRequest) -> Identifier:
+def _named(request: JsonRequest) -> Identifier:
     return check_identifier(request.namespace, request.names["generic-table"])
 
 

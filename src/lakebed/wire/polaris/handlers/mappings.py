@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.paging import PageTokens
-from lakebed.governance.policies import Applicable, Place, TargetKind
 from lakebed.governance.policies.resolving import position
-from lakebed.governance.policies.rows import Target
 from lakebed.tables.upkeep.attaching import TargetName
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import no_content, ok
-from lakebed.wire.iceberg.paging import read_page
-from lakebed.wire.iceberg.request import CatalogRequest, split_namespace
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.json.paging import read_page
+from lakebed.wire.json.policy_documents import applicable_document, mapping_document
+from lakebed.wire.json.request import JsonRequest, split_namespace
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
 
-from .policies import policy_document, policy_type
+from ..services import PolarisServices
+from .policies import policy_type
 
 
-class TargetDocument(msgspec.Struct):
+class PolicyTargetDocument(msgspec.Struct):
     """What a policy goes with."""
 
     type: Literal["catalog", "namespace", "table-like"]
@@ -48,17 +47,17 @@ class TargetDocument(msgspec.Struct):
 class AttachmentDocument(msgspec.Struct):
     """The body of attachPolicy."""
 
-    target: TargetDocument
+    target: PolicyTargetDocument
     parameters: dict[str, str] | None = None
 
 
 class DetachmentDocument(msgspec.Struct):
     """The body of detachPolicy."""
 
-    target: TargetDocument
+    target: PolicyTargetDocument
 
 
-async def attach_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+async def attach_policy(services: PolarisServices, request: JsonRequest) -> Response:
     """Have a policy hold for a target."""
     asked = await request.document(AttachmentDocument)
     await services.attaching.attach(
@@ -72,7 +71,7 @@ async def attach_policy(services: CatalogServices, request: CatalogRequest) -> R
     return no_content()
 
 
-async def detach_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+async def detach_policy(services: PolarisServices, request: JsonRequest) -> Response:
     """Have a policy hold for a target no longer."""
     asked = await request.document(DetachmentDocument)
     await services.attaching.detach(
@@ -81,7 +80,7 @@ async def detach_policy(services: CatalogServices, request: CatalogRequest) -> R
     return no_content()
 
 
-async def list_mappings(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_mappings(services: PolarisServices, request: JsonRequest) -> Response:
     """What a policy is attached to."""
     policy = request.names["policy-name"]
     page = read_page(request.http, f"mappings {request.warehouse} {request.names['namespace']} {policy}")
@@ -97,7 +96,7 @@ async def list_mappings(services: CatalogServices, request: CatalogRequest) -> R
     )
 
 
-async def get_applicable_policies(services: CatalogServices, request: CatalogRequest) -> Response:
+async def get_applicable_policies(services: PolarisServices, request: JsonRequest) -> Response:
     """The policies that hold for a catalog, namespace, table or view, and why."""
     query = request.http.query
     namespace, name, kind = query.get("namespace", ""), query.get("target-name", ""), policy_type(request)
@@ -118,46 +117,7 @@ async def get_applicable_policies(services: CatalogServices, request: CatalogReq
     )
 
 
-def mapping_document(target: Target) -> dict[str, Any]:
-    """Something that a policy is attached to."""
-    return {
-        "target": target_document(target.place),
-        "attached-to": str(target.place),
-        "parameters": target.parameters,
-        "attached-at-ms": target.attached_ms,
-    }
-
-
 _positions = PageTokens("applicable policies", tuple[bool, str, tuple[str, ...], str])
-
-
-def applicable_document(one: Applicable) -> dict[str, Any]:
-    """A policy as the contract shows it, and behind that why it holds."""
-    return policy_document(one.policy) | {
-        "inherited": one.inherited,
-        "namespace": one.policy.namespace,
-        "attached-to": str(one.place),
-        "target": target_document(one.place),
-        "parameters": one.parameters,
-        "overrides": [
-            {
-                "namespace": other.policy.namespace,
-                "name": other.policy.name,
-                "version": other.policy.version,
-                "attached-to": str(other.place),
-                "target": target_document(other.place),
-            }
-            for other in one.overrides
-        ],
-        "reason": one.reason,
-    }
-
-
-def target_document(place: Place) -> dict[str, Any]:
-    """A target as requests name it."""
-    if place.kind is TargetKind.CATALOG:
-        return {"type": "catalog"}
-    return {"type": "namespace" if place.kind is TargetKind.NAMESPACE else "table-like", "path": place.path}
 
 
 _MAPPINGS = "/polaris/v1/{warehouse}/namespaces/{namespace}/policies/{policy-name}/mappings"

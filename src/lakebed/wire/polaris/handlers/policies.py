@@ -10,11 +10,13 @@ from lakebed.core.changes import KEEP
 from lakebed.governance.policies import Policy
 from lakebed.tables.upkeep.policies import NewPolicy
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import no_content, ok
-from lakebed.wire.iceberg.paging import read_page
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.json.paging import read_page
+from lakebed.wire.json.policy_documents import policy_document
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
+
+from ..services import PolarisServices
 
 _encode = msgspec.json.Encoder().encode
 
@@ -44,7 +46,7 @@ class PolicyUpdate(msgspec.Struct, rename="kebab"):
     content: str | None = None
 
 
-async def create_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+async def create_policy(services: PolarisServices, request: JsonRequest) -> Response:
     """Make a policy."""
     asked = await request.document(NewPolicyDocument)
     made = await services.policies.create(
@@ -57,7 +59,7 @@ async def create_policy(services: CatalogServices, request: CatalogRequest) -> R
     return ok(_loaded(made))
 
 
-async def list_policies(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_policies(services: PolarisServices, request: JsonRequest) -> Response:
     """The policies of a namespace, of all types or of one."""
     kind = policy_type(request)
     listing = f"policies {request.warehouse} {request.names['namespace']} {kind}"
@@ -74,7 +76,7 @@ async def list_policies(services: CatalogServices, request: CatalogRequest) -> R
     )
 
 
-async def load_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+async def load_policy(services: PolarisServices, request: JsonRequest) -> Response:
     """A policy."""
     found = await services.policies.get(
         request.caller, request.warehouse, request.namespace, request.names["policy-name"]
@@ -82,7 +84,7 @@ async def load_policy(services: CatalogServices, request: CatalogRequest) -> Res
     return ok(_loaded(found))
 
 
-async def update_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+async def update_policy(services: PolarisServices, request: JsonRequest) -> Response:
     """Replace description and content."""
     asked = await request.document(PolicyUpdate)
     changed = await services.policies.update(
@@ -98,7 +100,7 @@ async def update_policy(services: CatalogServices, request: CatalogRequest) -> R
     return ok(_loaded(changed))
 
 
-async def patch_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+async def patch_policy(services: PolarisServices, request: JsonRequest) -> Response:
     """Replace what is given of description and content, and keep the rest."""
     asked = await request.document(PolicyPatch)
     changed = await services.policies.update(
@@ -114,7 +116,7 @@ async def patch_policy(services: CatalogServices, request: CatalogRequest) -> Re
     return ok(_loaded(changed))
 
 
-async def drop_policy(services: CatalogServices, request: CatalogRequest) -> Response:
+async def drop_policy(services: PolarisServices, request: JsonRequest) -> Response:
     """Remove a policy, and its attachments if the caller says so."""
     await services.policies.drop(
         request.mutation,
@@ -126,23 +128,9 @@ async def drop_policy(services: CatalogServices, request: CatalogRequest) -> Res
     return no_content()
 
 
-def policy_type(request: CatalogRequest) -> str:
+def policy_type(request: JsonRequest) -> str:
     """The type that is asked for; empty for all of them."""
     return request.http.query.get("policyType", "")
-
-
-def policy_document(policy: Policy) -> dict[str, Any]:
-    """A policy as the contract shows it."""
-    document: dict[str, Any] = {
-        "policy-type": policy.type,
-        "inheritable": policy.inheritable,
-        "name": policy.name,
-        "content": policy.content,
-        "version": policy.version,
-    }
-    if policy.description is not None:
-        document["description"] = policy.description
-    return document
 
 
 def _loaded(policy: Policy) -> dict[str, Any]:

@@ -10,17 +10,18 @@ from lakebed.governance.policies import PolicyType, TargetKind, define_type, res
 from lakebed.governance.policies.content import CONFIG_OPTIONS, SCHEMA_VERSION
 from lakebed.governance.policies.content_schemas import CONTENT_SCHEMAS
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import no_content, ok
-from lakebed.wire.iceberg.extensions import ExtensionDocument, NoDocument, read_extension
-from lakebed.wire.iceberg.paging import read_page
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.json.documents import EmptyDocument, StrictDocument, read_strict_document
+from lakebed.wire.json.paging import read_page
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import no_content, ok
+from lakebed.wire.json.routing import Route
+
+from ..services import PolarisServices
 
 _encode = msgspec.json.Encoder().encode
 
 
-class NewTypeDocument(ExtensionDocument):
+class NewTypeDocument(StrictDocument):
     """The body of a definition."""
 
     name: str
@@ -31,7 +32,7 @@ class NewTypeDocument(ExtensionDocument):
     targets: list[TargetKind] | None = None
 
 
-async def list_policy_types(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_policy_types(services: PolarisServices, request: JsonRequest) -> Response:
     """The types there are, the system's among them."""
     page = read_page(request.http, f"policy-types {request.warehouse}")
     found = await services.policy_types.list(request.caller, request.warehouse, after=page.after, limit=page.limit)
@@ -44,9 +45,9 @@ async def list_policy_types(services: CatalogServices, request: CatalogRequest) 
     )
 
 
-async def create_policy_type(services: CatalogServices, request: CatalogRequest) -> Response:
+async def create_policy_type(services: PolarisServices, request: JsonRequest) -> Response:
     """Define a type."""
-    asked = await read_extension(request, NewTypeDocument)
+    asked = await read_strict_document(request, NewTypeDocument)
     made = define_type(
         asked.name,
         asked.schema,
@@ -59,15 +60,15 @@ async def create_policy_type(services: CatalogServices, request: CatalogRequest)
     return ok(_loaded(made))
 
 
-async def load_policy_type(services: CatalogServices, request: CatalogRequest) -> Response:
+async def load_policy_type(services: PolarisServices, request: JsonRequest) -> Response:
     """A type."""
     found = await services.policy_types.get(request.caller, request.warehouse, request.names["type"])
     return ok(_loaded(found))
 
 
-async def drop_policy_type(services: CatalogServices, request: CatalogRequest) -> Response:
+async def drop_policy_type(services: PolarisServices, request: JsonRequest) -> Response:
     """Remove a type that has no policies."""
-    await read_extension(request, NoDocument)
+    await read_strict_document(request, EmptyDocument)
     await services.policy_types.drop(request.mutation, request.warehouse, request.names["type"])
     return no_content()
 

@@ -8,18 +8,18 @@ from lakebed.core.errors import NoSuchPolicy
 from lakebed.governance.policies import PolicyVersion
 from lakebed.tables.upkeep.policy_versions import LATEST
 from lakebed.wire.http.message import Response
-from lakebed.wire.iceberg.answers import ok
-from lakebed.wire.iceberg.paging import read_page
-from lakebed.wire.iceberg.request import CatalogRequest
-from lakebed.wire.iceberg.routes import Route
-from lakebed.wire.iceberg.services import CatalogServices
+from lakebed.wire.json.paging import read_page
+from lakebed.wire.json.policy_documents import policy_document
+from lakebed.wire.json.request import JsonRequest
+from lakebed.wire.json.responses import ok
+from lakebed.wire.json.routing import Route
 
-from .policies import policy_document
+from ..services import PolarisServices
 
 _MAX_DIGITS = 18
 
 
-async def list_policy_versions(services: CatalogServices, request: CatalogRequest) -> Response:
+async def list_policy_versions(services: PolarisServices, request: JsonRequest) -> Response:
     """The versions of a policy, the latest first, without their contents."""
     policy = request.names["policy-name"]
     page = read_page(request.http, f"versions {request.warehouse} {request.names['namespace']} {policy}")
@@ -40,7 +40,7 @@ async def list_policy_versions(services: CatalogServices, request: CatalogReques
     )
 
 
-async def load_policy_version(services: CatalogServices, request: CatalogRequest) -> Response:
+async def load_policy_version(services: PolarisServices, request: JsonRequest) -> Response:
     """A policy as it was at a version."""
     policy, made = await services.policy_versions.get(
         request.caller, request.warehouse, request.namespace, request.names["policy-name"], _version(request)
@@ -58,7 +58,7 @@ def version_document(version: PolicyVersion) -> dict[str, Any]:
     return document
 
 
-def _version(request: CatalogRequest) -> int:
+def _version(request: JsonRequest) -> int:
     """The version in the path. Raises NoSuchPolicy: what is no number is no version."""
     text = request.names["version"]
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):

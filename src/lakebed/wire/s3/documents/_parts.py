@@ -11,14 +11,14 @@ from ..xml import escape, url_encode
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class OwnerElement:
     """Who owns a bucket and all that is in it."""
 
     id: str
     display_name: str
 
 
-def owner_element(owner: Owner | None, tag: str = "Owner") -> str:
+def owner_element(owner: OwnerElement | None, tag: str = "OwnerElement") -> str:
     """The owner, or nothing."""
     if owner is None:
         return ""

@@ -7,10 +7,10 @@ from lakebed.objects.config.ownership import ObjectOwnership, Payer, check_owner
 from lakebed.objects.config.public_access import PublicAccessBlock
 
 from ..xml import MalformedDocument, document, escape, parse_document
-from ._parts import Owner, boolean, owner_element
+from ._parts import OwnerElement, boolean, owner_element
 
 __all__ = [
-    "Owner",
+    "OwnerElement",
     "read_accelerate",
     "read_logging",
     "read_ownership",
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-def write_access_control_policy(owner: Owner) -> bytes:
+def write_access_control_policy(owner: OwnerElement) -> bytes:
     """AccessControlPolicy: the owner has full control and nobody else has anything, because policies decide."""
     return document(
         "AccessControlPolicy",

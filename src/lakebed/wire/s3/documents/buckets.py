@@ -9,7 +9,7 @@ from lakebed.objects.config.encryption import BucketEncryption, EncryptionAlgori
 from lakebed.objects.config.tagging import NO_TAGS, TagSet, bucket_tags
 from lakebed.objects.config.versioning import Versioning
 
-from ..xml import Element, MalformedDocument, document, escape, parse_document
+from ..xml import MalformedDocument, XmlElement, document, escape, parse_document
 from ._parts import boolean
 from .tagging import read_tag
 
@@ -88,7 +88,7 @@ def read_encryption(body: bytes) -> BucketEncryption:
     )
 
 
-def _read_algorithm(default: Element) -> EncryptionAlgorithm:
+def _read_algorithm(default: XmlElement) -> EncryptionAlgorithm:
     default.only("SSEAlgorithm", "KMSMasterKeyID")
     try:
         algorithm = parse_encryption_algorithm(default.text_of("SSEAlgorithm").strip())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakebed.core.errors import InvalidInput
 from lakebed.objects.config.cors import METHODS, CorsConfiguration, CorsRule, is_header_name
 
-from ..xml import Element, MalformedDocument, document, escape, parse_document
+from ..xml import MalformedDocument, XmlElement, document, escape, parse_document
 from ._parts import optional, optional_int
 
 __all__ = ["read_cors", "write_cors"]
@@ -19,7 +19,7 @@ def read_cors(body: bytes) -> CorsConfiguration:
     return CorsConfiguration(tuple(_read_rule(element) for element in root.children))
 
 
-def _read_rule(rule: Element) -> CorsRule:
+def _read_rule(rule: XmlElement) -> CorsRule:
     rule.only("ID", "AllowedHeader", "AllowedMethod", "AllowedOrigin", "ExposeHeader", "MaxAgeSeconds")
     origins, methods = _texts(rule, "AllowedOrigin"), _texts(rule, "AllowedMethod")
     if not origins or not methods:
@@ -49,7 +49,7 @@ def _refuse_as_s3_does(origins: tuple[str, ...], methods: tuple[str, ...], heade
             raise InvalidInput(f'AllowedHeader "{header[:200]}" contains invalid character.')
 
 
-def _texts(rule: Element, name: str) -> tuple[str, ...]:
+def _texts(rule: XmlElement, name: str) -> tuple[str, ...]:
     return tuple(element.text.strip() for element in rule.all(name))
 
 

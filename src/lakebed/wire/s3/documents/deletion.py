@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ..xml import Element, MalformedDocument, document, escape, parse_document, parse_int, parse_time
+from ..xml import MalformedDocument, XmlElement, document, escape, parse_document, parse_int, parse_time
 from ._parts import optional
 
-__all__ = ["DeletedRow", "Deletion", "FailedRow", "ObjectToDelete", "read_deletion", "write_deletion"]
+__all__ = ["DeletedRow", "Deletion", "FailedRow", "ObjectToDelete", "deleted_keys", "read_deletion", "write_deletion"]
 
 _MAX_KEYS: Final = 1000
 _MAX_ELEMENTS: Final = 8 * _MAX_KEYS
@@ -45,10 +45,15 @@ def read_deletion(body: bytes) -> Deletion:
     return Deletion(objects, bool(root.optional_bool("Quiet")))
 
 
+def deleted_keys(body: bytes) -> list[str]:
+    """The keys that a Delete names. Raises MalformedDocument."""
+    return [one.key for one in read_deletion(body).objects]
+
+
 _OBJECT_ELEMENTS: Final = frozenset({"Key", "VersionId", "ETag", "Size", "LastModifiedTime"})
 
 
-def _read_object(element: Element) -> ObjectToDelete:
+def _read_object(element: XmlElement) -> ObjectToDelete:
     texts = element.texts()
     key = texts.get("Key")
     if not key:

@@ -15,8 +15,9 @@ from lakebed.objects.config.lifecycle import (
     LifecycleRule,
     NoncurrentExpiration,
 )
+from lakebed.wire.aws.timestamps import http_time, iso_time
 
-from ..xml import Element, MalformedDocument, document, escape, http_time, iso_time, parse_document
+from ..xml import MalformedDocument, XmlElement, document, escape, parse_document
 from ._parts import boolean, optional, optional_int
 from .tagging import read_tag, tag_elements
 
@@ -40,7 +41,7 @@ def read_lifecycle(body: bytes, new_id: Callable[[], str]) -> LifecycleConfigura
     return LifecycleConfiguration(tuple(_read_rule(element, new_id) for element in root.children))
 
 
-def _read_rule(rule: Element, new_id: Callable[[], str]) -> LifecycleRule:
+def _read_rule(rule: XmlElement, new_id: Callable[[], str]) -> LifecycleRule:
     rule.only(
         "ID",
         "Prefix",
@@ -75,7 +76,7 @@ def _read_rule(rule: Element, new_id: Callable[[], str]) -> LifecycleRule:
     )
 
 
-def _read_filter(element: Element) -> LifecycleFilter:
+def _read_filter(element: XmlElement) -> LifecycleFilter:
     if len(element.children) > 1:
         raise MalformedDocument("filter with more than one condition needs And")
     both = element.only("And", *_CONDITIONS).optional("And")
@@ -90,7 +91,7 @@ def _read_filter(element: Element) -> LifecycleFilter:
     )
 
 
-def _read_expiration(element: Element) -> Expiration:
+def _read_expiration(element: XmlElement) -> Expiration:
     element.only("Days", "Date", "ExpiredObjectDeleteMarker")
     if len(element.children) != 1:
         raise MalformedDocument("expiration needs exactly one of Days, Date and ExpiredObjectDeleteMarker")
@@ -101,7 +102,7 @@ def _read_expiration(element: Element) -> Expiration:
     )
 
 
-def _read_noncurrent(element: Element) -> NoncurrentExpiration:
+def _read_noncurrent(element: XmlElement) -> NoncurrentExpiration:
     element.only("NoncurrentDays", "NewerNoncurrentVersions")
     return NoncurrentExpiration(element.int_of("NoncurrentDays"), element.optional_int("NewerNoncurrentVersions"))
 

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from ..xml import document, escape, iso_time, join_document
+from lakebed.wire.aws.timestamps import iso_time
+
+from ..xml import document, escape, join_document
 from ._parts import (
-    Owner,
+    OwnerElement,
     boolean,
     checksum_kind_elements,
     common_prefix_elements,
@@ -20,9 +22,9 @@ from ._parts import (
 
 __all__ = [
     "BucketRow",
-    "Listing",
+    "ListingHeader",
     "ObjectRow",
-    "Owner",
+    "OwnerElement",
     "PlainObjectRow",
     "VersionRow",
     "write_bucket_list",
@@ -73,7 +75,7 @@ class VersionRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListingHeader:
     """What every listing of a bucket says besides its rows."""
 
     bucket: str
@@ -84,12 +86,12 @@ class Listing:
     common_prefixes: Sequence[str] = ()
     is_url_encoded: bool = False
     """Whether the client asked for `encoding-type=url`."""
-    owner: Owner | None = None
+    owner: OwnerElement | None = None
     """Shown on every row, if given. All objects of a bucket are its owner's."""
 
 
 def write_bucket_list(
-    owner: Owner,
+    owner: OwnerElement,
     buckets: Iterable[BucketRow],
     *,
     prefix: str | None = None,
@@ -110,7 +112,7 @@ def write_bucket_list(
     )
 
 
-def _frame(listing: Listing) -> str:
+def _frame(listing: ListingHeader) -> str:
     encode = text_encoder(listing.is_url_encoded)
     delimiter = "" if listing.delimiter is None else f"<Delimiter>{encode(listing.delimiter)}</Delimiter>"
     return (
@@ -120,7 +122,7 @@ def _frame(listing: Listing) -> str:
     )
 
 
-def _object_elements(listing: Listing, rows: Sequence[PlainObjectRow]) -> list[bytes]:
+def _object_elements(listing: ListingHeader, rows: Sequence[PlainObjectRow]) -> list[bytes]:
     keys = encode_all([row[0] for row in rows], text_encoder(listing.is_url_encoded))
     owner = owner_element(listing.owner)
     last: tuple[str, str | None, str | None] | None = None
@@ -143,7 +145,7 @@ def _object_elements(listing: Listing, rows: Sequence[PlainObjectRow]) -> list[b
 
 
 def write_object_list(
-    listing: Listing, rows: Sequence[PlainObjectRow], *, marker: str = "", next_marker: str | None = None
+    listing: ListingHeader, rows: Sequence[PlainObjectRow], *, marker: str = "", next_marker: str | None = None
 ) -> bytes:
     """ListBucketResult, version 1. `next_marker` is for truncated listings with a delimiter."""
     encode = text_encoder(listing.is_url_encoded)
@@ -160,7 +162,7 @@ def write_object_list(
 
 
 def write_object_list_v2(
-    listing: Listing,
+    listing: ListingHeader,
     rows: Sequence[PlainObjectRow],
     *,
     continuation_token: str | None = None,
@@ -186,7 +188,7 @@ def write_object_list_v2(
 
 
 def write_version_list(
-    listing: Listing,
+    listing: ListingHeader,
     rows: Sequence[VersionRow],
     *,
     key_marker: str = "",
@@ -212,7 +214,7 @@ def write_version_list(
     )
 
 
-def _version_elements(listing: Listing, rows: Sequence[VersionRow]) -> list[bytes]:
+def _version_elements(listing: ListingHeader, rows: Sequence[VersionRow]) -> list[bytes]:
     keys = encode_all([row.key for row in rows], text_encoder(listing.is_url_encoded))
     owner = owner_element(listing.owner)
     written: list[bytes] = []

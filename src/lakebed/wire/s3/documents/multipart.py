@@ -8,10 +8,11 @@ from typing import Final, NamedTuple
 
 from lakebed.core.checksums import Checksum, ChecksumAlgorithm, parse_checksum
 from lakebed.core.errors import IntegrityMismatch, InvalidInput
+from lakebed.wire.aws.timestamps import iso_time
 
-from ..xml import Element, MalformedDocument, document, escape, iso_time, join_document, parse_document, parse_int
+from ..xml import MalformedDocument, XmlElement, document, escape, join_document, parse_document, parse_int
 from ._parts import (
-    Owner,
+    OwnerElement,
     boolean,
     checksum_element,
     checksum_kind_elements,
@@ -61,7 +62,7 @@ def read_completion(body: bytes) -> list[CompletedPart]:
     return [_read_part(part) for part in root.children]
 
 
-def _read_part(part: Element) -> CompletedPart:
+def _read_part(part: XmlElement) -> CompletedPart:
     texts = part.texts()
     try:
         number = parse_int("PartNumber", texts.pop("PartNumber"))
@@ -141,7 +142,7 @@ def write_part_list(
     part_number_marker: int,
     max_parts: int,
     is_truncated: bool,
-    owner: Owner,
+    owner: OwnerElement,
     storage_class: str = "STANDARD",
     checksum_algorithm: str | None = None,
     checksum_type: str | None = None,
@@ -188,7 +189,7 @@ class UploadListing:
     delimiter: str | None
     max_uploads: int
     is_truncated: bool
-    owner: Owner
+    owner: OwnerElement
     key_marker: str = ""
     upload_id_marker: str = ""
     next_key_marker: str | None = None

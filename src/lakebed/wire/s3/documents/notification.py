@@ -9,7 +9,7 @@ from lakebed.core.errors import InvalidInput
 from lakebed.events.names import parse_name
 from lakebed.events.rules import Configuration, Rule
 
-from ..xml import Element, MalformedDocument, document, escape, parse_document
+from ..xml import MalformedDocument, XmlElement, document, escape, parse_document
 from ._parts import optional
 
 __all__ = ["read_notification", "write_notification"]
@@ -31,7 +31,7 @@ def read_notification(body: bytes, new_id: Callable[[], str]) -> Configuration:
     return Configuration(tuple(_read_rule(element, new_id) for element in root.children))
 
 
-def _read_rule(element: Element, new_id: Callable[[], str]) -> Rule:
+def _read_rule(element: XmlElement, new_id: Callable[[], str]) -> Rule:
     element.only("Id", "Queue", "Event", "Filter")
     events = tuple(parse_name(event.text.strip()) for event in element.all("Event"))
     if not events:
@@ -46,7 +46,7 @@ def _read_rule(element: Element, new_id: Callable[[], str]) -> Rule:
     )
 
 
-def _read_filter(element: Element | None) -> tuple[str | None, str | None]:
+def _read_filter(element: XmlElement | None) -> tuple[str | None, str | None]:
     key = None if element is None else element.only("S3Key").optional("S3Key")
     if key is None:
         return None, None

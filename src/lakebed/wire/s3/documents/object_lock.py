@@ -10,8 +10,9 @@ from lakebed.objects.config.object_lock import (
     Retention,
     RetentionMode,
 )
+from lakebed.wire.aws.timestamps import iso_time
 
-from ..xml import MalformedDocument, document, iso_time, parse_document, parse_time
+from ..xml import MalformedDocument, document, parse_document, parse_time
 from ._parts import optional_int
 
 __all__ = [

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lakebed.core.checksums import Checksum
+from lakebed.wire.aws.timestamps import iso_time
 
-from ..xml import document, escape, iso_time
+from ..xml import document, escape
 from ._parts import boolean, checksum_element, optional, typed_checksum_elements
 
 __all__ = [
     "AttributeParts",
-    "ObjectAttributes",
+    "ObjectAttributesPart",
     "ObjectPart",
     "write_attributes",
     "write_copy",
@@ -61,7 +62,7 @@ class AttributeParts:
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectAttributes:
+class ObjectAttributesPart:
     """What GetObjectAttributes was asked for, and the object has."""
 
     etag: str | None = None
@@ -71,7 +72,7 @@ class ObjectAttributes:
     size: int | None = None
 
 
-def write_attributes(attributes: ObjectAttributes) -> bytes:
+def write_attributes(attributes: ObjectAttributesPart) -> bytes:
     """GetObjectAttributesResponse. Here alone the ETag has no quotes."""
     checksum = attributes.checksum
     return document(

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 
 from lakebed.objects.config.tagging import Tag, TagSet, bucket_tags, object_tags
 
-from ..xml import Element, document, escape, parse_document
+from ..xml import XmlElement, document, escape, parse_document
 
 __all__ = ["read_bucket_tagging", "read_object_tagging", "read_tag", "tag_elements", "write_tagging"]
 
 
-def read_tag(element: Element) -> Tag:
+def read_tag(element: XmlElement) -> Tag:
     """One tag."""
     element.only("Key", "Value")
     return Tag(element.text_of("Key"), element.text_of("Value"))

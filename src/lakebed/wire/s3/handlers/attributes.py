@@ -6,14 +6,14 @@ from typing import Final
 
 from lakebed.objects.model import unpack_checksum
 from lakebed.objects.reading import FoundObject
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.numbers import whole_number
+from lakebed.wire.aws.timestamps import http_time
 from lakebed.wire.http.message import Response
 
-from ..documents.objects import AttributeParts, ObjectAttributes, ObjectPart, write_attributes
-from ..errors import S3Fault
-from ..numbers import whole_number
+from ..documents.objects import AttributeParts, ObjectAttributesPart, ObjectPart, write_attributes
 from ..request import S3Request
 from ..services import S3Services
-from ..xml import http_time
 from .listings import MAX_PAGE, xml_response
 
 _KNOWN: Final = frozenset({"ETag", "Checksum", "ObjectParts", "StorageClass", "ObjectSize"})
@@ -33,7 +33,7 @@ async def get_object_attributes(services: S3Services, request: S3Request) -> Res
         action="s3:GetObjectVersionAttributes" if request.version is not None else "s3:GetObjectAttributes",
     )
     stored = found.object
-    answer = ObjectAttributes(
+    answer = ObjectAttributesPart(
         etag=stored.etag if "ETag" in wanted else None,
         checksum=stored.checksum if "Checksum" in wanted else None,
         parts=_parts(found, marker, limit) if "ObjectParts" in wanted else None,
@@ -52,13 +52,13 @@ def _wanted(request: S3Request) -> set[str]:
     text = request.headers.get("x-amz-object-attributes", "")
     names = {name.strip() for name in text.split(",") if name.strip()}
     if not names:
-        raise S3Fault(
+        raise AwsFault(
             400,
             "InvalidRequest",
             "The x-amz-object-attributes header specifying the attributes to be retrieved is either missing or empty",
         )
     if names - _KNOWN:
-        raise S3Fault(400, "InvalidArgument", "Invalid attribute name specified.")
+        raise AwsFault(400, "InvalidArgument", "Invalid attribute name specified.")
     return names
 
 
@@ -68,7 +68,7 @@ def _number(request: S3Request, name: str, default: int) -> int:
         return default
     number = whole_number(text)
     if number is None:
-        raise S3Fault(400, "InvalidArgument", f"{name} is not a number", ArgumentName=name, ArgumentValue=text[:100])
+        raise AwsFault(400, "InvalidArgument", f"{name} is not a number", ArgumentName=name, ArgumentValue=text[:100])
     return number
 
 

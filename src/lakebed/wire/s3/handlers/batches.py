@@ -8,10 +8,11 @@ from typing import Final
 from lakebed.core.errors import AccessDenied, LakebedError
 from lakebed.objects.conditions import NO_WRITE_CONDITIONS, WriteConditions
 from lakebed.objects.deleting import Deleted, Doomed
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Response
 
 from ..documents.deletion import DeletedRow, FailedRow, ObjectToDelete, read_deletion, write_deletion
-from ..errors import S3Fault, render
+from ..errors import render_error
 from ..payload import CHECKSUM_HEADERS, LIST_BYTES, read_parsed
 from ..request import S3Request
 from ..services import S3Services
@@ -62,7 +63,7 @@ def _doomed(item: ObjectToDelete) -> Doomed:
 
 
 def _failed(one: Doomed, error: LakebedError) -> FailedRow:
-    rendered = render(error)
+    rendered = render_error(error)
     return FailedRow(one.key, one.version, rendered.code, rendered.message)
 
 
@@ -74,4 +75,4 @@ def _require_digest(request: S3Request) -> None:
     if request.who.payload.sha256 is not None:
         # Signed: the signature covers the document.
         return
-    raise S3Fault(400, "InvalidRequest", "Missing required header for this request: Content-MD5 OR x-amz-checksum-*")
+    raise AwsFault(400, "InvalidRequest", "Missing required header for this request: Content-MD5 OR x-amz-checksum-*")

@@ -6,11 +6,11 @@ from lakebed.core.errors import BucketAlreadyOwned, BucketHasTables, BucketNotEm
 from lakebed.objects.config.ownership import ObjectOwnership, check_ownership
 from lakebed.objects.model import StoredObject
 from lakebed.objects.names import check_bucket_name
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Response
 
 from ..documents.access import write_access_control_policy
 from ..documents.buckets import read_bucket_creation, write_location
-from ..errors import S3Fault
 from ..object_headers import acl_fault, refuse_unsupported
 from ..payload import read_document, read_parsed
 from ..request import S3Request
@@ -29,7 +29,7 @@ async def create_bucket(services: S3Services, request: S3Request) -> Response:
     if creation is not None and creation.location is not None:
         wanted = "us-east-1" if creation.location in ("", "US") else creation.location
         if wanted != services.region and creation.location != "EU":
-            raise S3Fault(
+            raise AwsFault(
                 400,
                 "IllegalLocationConstraintException",
                 f"The {creation.location} location constraint is incompatible for the region specific endpoint this"
@@ -53,21 +53,21 @@ async def create_bucket(services: S3Services, request: S3Request) -> Response:
     return Response(200, [("Location", f"/{request.bucket}"), ("x-amz-bucket-arn", f"arn:aws:s3:::{request.bucket}")])
 
 
-def _invalid_name(bucket: str, error: InvalidName) -> S3Fault:
+def _invalid_name(bucket: str, error: InvalidName) -> AwsFault:
     """In the words of S3 for a name that S3 refuses too: clients compare them. The reason is an element of its own."""
     message = "The specified bucket is not valid."
     try:
         check_bucket_name(bucket)
     except InvalidName:
-        return S3Fault(400, "InvalidBucketName", message, BucketName=bucket, Reason=str(error))
-    return S3Fault(400, "InvalidBucketName", f"{message[:-1]}: {error}", BucketName=bucket, Reason=str(error))
+        return AwsFault(400, "InvalidBucketName", message, BucketName=bucket, Reason=str(error))
+    return AwsFault(400, "InvalidBucketName", f"{message[:-1]}: {error}", BucketName=bucket, Reason=str(error))
 
 
 def _check_ownership(stated: str) -> None:
     try:
         check_ownership(ObjectOwnership(stated))
     except ValueError as error:
-        raise S3Fault(
+        raise AwsFault(
             400,
             "InvalidArgument",
             f"Invalid x-amz-object-ownership header: {stated[:100]}",
@@ -87,11 +87,11 @@ async def delete_bucket(services: S3Services, request: S3Request) -> Response:
         await services.buckets.delete(request.caller, request.bucket)
     except BucketHasTables as error:
         words = f"The bucket you tried to delete is not empty: {error}"
-        raise S3Fault(409, "BucketNotEmpty", words, BucketName=request.bucket) from error
+        raise AwsFault(409, "BucketNotEmpty", words, BucketName=request.bucket) from error
     except BucketNotEmpty as error:
         bucket = await services.buckets.find(request.bucket)
         advice = " You must delete all versions in the bucket." if bucket.keeps_versions else ""
-        raise S3Fault(
+        raise AwsFault(
             409,
             "BucketNotEmpty",
             f"The bucket you tried to delete is not empty.{advice}",

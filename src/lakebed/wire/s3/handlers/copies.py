@@ -15,11 +15,10 @@ from lakebed.objects.copying import CopyChanges, CopySource
 from lakebed.objects.model import ObjectAttributes
 from lakebed.objects.names import check_bucket_name
 from lakebed.objects.writing import NewObject
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Response
 
 from ..documents.objects import write_copy
-from ..errors import S3Fault
-from ..gatekeeping import EXPECTED_SOURCE_OWNER, require_owner
 from ..object_headers import (
     encryption_headers,
     expiration_headers,
@@ -29,6 +28,7 @@ from ..object_headers import (
     write_conditions,
 )
 from ..request import S3Request, checked_version
+from ..request_checks import EXPECTED_SOURCE_OWNER, require_owner
 from ..services import S3Services
 from .listings import xml_response
 
@@ -40,7 +40,7 @@ _BROKEN_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
 def read_copy_source(request: S3Request) -> CopySource:
-    """`x-amz-copy-source`: `[/]bucket/key[?versionId=id]`, percent-encoded. Raises S3Fault."""
+    """`x-amz-copy-source`: `[/]bucket/key[?versionId=id]`, percent-encoded. Raises AwsFault."""
     text = request.headers["x-amz-copy-source"]
     path, separator, query = text.partition("?versionId=")
     version = query if separator else None
@@ -52,7 +52,7 @@ def read_copy_source(request: S3Request) -> CopySource:
     except UnicodeError as error:
         raise _bad_source("encoding", text) from error
     if decoded.startswith("arn:"):
-        raise S3Fault(501, "NotImplemented", "Access points are not supported.")
+        raise AwsFault(501, "NotImplemented", "Access points are not supported.")
     bucket, _, key = decoded.removeprefix("/").partition("/")
     try:
         check_bucket_name(bucket)
@@ -66,14 +66,14 @@ def read_copy_source(request: S3Request) -> CopySource:
 
 
 async def check_source_owner(services: S3Services, request: S3Request, source: CopySource) -> None:
-    """Refuse a copy that expects its source to belong to somebody else. Raises S3Fault."""
+    """Refuse a copy that expects its source to belong to somebody else. Raises AwsFault."""
     expected = request.headers.get(EXPECTED_SOURCE_OWNER)
     if expected is not None:
         await require_owner(services, source.bucket, expected)
 
 
-def _bad_source(piece: str, value: str) -> S3Fault:
-    return S3Fault(
+def _bad_source(piece: str, value: str) -> AwsFault:
+    return AwsFault(
         400,
         "InvalidArgument",
         f"Invalid copy source {piece}",
@@ -114,7 +114,7 @@ def _replaced(request: S3Request, attributes: ObjectAttributes) -> ObjectAttribu
     if directive == "REPLACE":
         return attributes
     if directive != "COPY":
-        raise S3Fault(400, "InvalidArgument", "Unknown metadata directive.", ArgumentName="x-amz-metadata-directive")
+        raise AwsFault(400, "InvalidArgument", "Unknown metadata directive.", ArgumentName="x-amz-metadata-directive")
     return None
 
 
@@ -123,7 +123,7 @@ def _replaced_tags(request: S3Request) -> TagSet | None:
     if directive == "REPLACE":
         return parse_tag_query(request.headers.get("x-amz-tagging", ""))
     if directive != "COPY":
-        raise S3Fault(400, "InvalidArgument", "Unknown tagging directive.", ArgumentName="x-amz-tagging-directive")
+        raise AwsFault(400, "InvalidArgument", "Unknown tagging directive.", ArgumentName="x-amz-tagging-directive")
     return None
 
 
@@ -134,4 +134,4 @@ def _algorithm(request: S3Request) -> ChecksumAlgorithm | None:
     try:
         return parse_algorithm(named)
     except InvalidInput as error:
-        raise S3Fault(400, "InvalidRequest", UNKNOWN_ALGORITHM) from error
+        raise AwsFault(400, "InvalidRequest", UNKNOWN_ALGORITHM) from error

@@ -14,10 +14,10 @@ from lakebed.events.names import mask_of, parse_name
 from lakebed.events.records import record_of, s3_event_of
 from lakebed.events.rules.validation import check_filter_value
 from lakebed.meta.outbox import Entry
+from lakebed.wire.aws.numbers import whole_number
 from lakebed.wire.http.message import Request, Response, decode_component
-from lakebed.wire.streaming import follow
+from lakebed.wire.http.streaming import stream_subscription
 
-from ..numbers import whole_number
 from ..request import S3Request
 from ..services import S3Services
 
@@ -77,7 +77,7 @@ async def _lines(
         return msgspec.json.encode({"Records": [record_of(event, rule_id="", region=region)]}) + b"\n"
 
     async with services.feed.subscribe(wanted.takes, after=after, bucket=wanted.bucket, mask=wanted.mask) as feed:
-        async for piece in follow(
+        async for piece in stream_subscription(
             request,
             feed,
             line,

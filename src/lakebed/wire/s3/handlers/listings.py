@@ -10,12 +10,14 @@ from lakebed.core.paging import PageTokens
 from lakebed.objects.listing import ListedObject, ListedVersion
 from lakebed.objects.listing import Listing as Page
 from lakebed.objects.model import StoredUpload
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.numbers import whole_number
 from lakebed.wire.http.message import Response
 
 from ..documents.listings import (
     BucketRow,
-    Listing,
-    Owner,
+    ListingHeader,
+    OwnerElement,
     PlainObjectRow,
     VersionRow,
     write_bucket_list,
@@ -24,8 +26,6 @@ from ..documents.listings import (
     write_version_list,
 )
 from ..documents.multipart import UploadListing, UploadRow, write_upload_list
-from ..errors import S3Fault
-from ..numbers import whole_number
 from ..request import S3Request
 from ..services import S3Services
 
@@ -39,9 +39,9 @@ def xml_response(body: bytes, status: int = 200) -> Response:
     return Response(status, [("Content-Type", "application/xml")], body)
 
 
-def owner_of(account: str) -> Owner:
+def owner_of(account: str) -> OwnerElement:
     """The owner that S3 shows for an account."""
-    return Owner(canonical_id(account), account)
+    return OwnerElement(canonical_id(account), account)
 
 
 async def list_buckets(services: S3Services, request: S3Request) -> Response:
@@ -193,8 +193,10 @@ async def list_uploads(services: S3Services, request: S3Request) -> Response:
     return xml_response(write_upload_list(listing, [_upload_row(entry) for entry in page.entries]))
 
 
-def _frame(request: S3Request, page: Page[ListedObject] | Page[ListedVersion], limit: int, *, owner: bool) -> Listing:
-    return Listing(
+def _frame(
+    request: S3Request, page: Page[ListedObject] | Page[ListedVersion], limit: int, *, owner: bool
+) -> ListingHeader:
+    return ListingHeader(
         bucket=request.bucket,
         prefix=request.query.get("prefix", ""),
         delimiter=request.parameter("delimiter"),
@@ -260,6 +262,6 @@ def _read_token(token: str) -> str:
     try:
         return _tokens.decode(token)
     except InvalidInput as error:
-        raise S3Fault(
+        raise AwsFault(
             400, "InvalidArgument", "The continuation token provided is incorrect", ArgumentName="continuation-token"
         ) from error

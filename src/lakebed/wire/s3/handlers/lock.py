@@ -9,6 +9,7 @@ from lakebed.core.parsing import parse_body
 from lakebed.objects.bucket import Bucket, BucketSettings
 from lakebed.objects.config.object_lock import LegalHold, check_retention_date
 from lakebed.objects.config.versioning import Versioning
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Response
 
 from ..documents.object_lock import (
@@ -19,7 +20,6 @@ from ..documents.object_lock import (
     write_object_lock,
     write_retention,
 )
-from ..errors import S3Fault
 from ..payload import read_document, read_parsed
 from ..request import S3Request
 from ..services import S3Services
@@ -39,7 +39,7 @@ async def put_lock_configuration(services: S3Services, request: S3Request) -> Re
     await services.buckets.read(request.caller, request.bucket, "s3:PutBucketObjectLockConfiguration")
     body = await read_document(request.http, request.who)
     if not body:
-        raise S3Fault(400, "MissingRequestBodyError", "Request Body is empty")
+        raise AwsFault(400, "MissingRequestBodyError", "Request Body is empty")
     config = await parse_body(read_object_lock, body)
 
     def change(bucket: Bucket) -> BucketSettings:

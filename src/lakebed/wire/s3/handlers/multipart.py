@@ -20,6 +20,8 @@ from lakebed.objects.digests import Expectations
 from lakebed.objects.model import MAX_PARTS, StoredUpload
 from lakebed.objects.multipart import Completion, ListedPart
 from lakebed.objects.writing import NewObject
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.numbers import whole_number
 from lakebed.wire.http.message import Headers, Response
 
 from ..documents.multipart import (
@@ -30,8 +32,6 @@ from ..documents.multipart import (
     write_part_copy,
     write_part_list,
 )
-from ..errors import S3Fault
-from ..numbers import whole_number
 from ..object_headers import checksum_headers, encryption_headers, read_attributes, wants_encryption, write_conditions
 from ..payload import LIST_BYTES, open_payload, refuse_streaming, stated_checksum
 from ..request import S3Request
@@ -49,7 +49,7 @@ async def create_upload(services: S3Services, request: S3Request) -> Response:
         try:
             algorithm = parse_algorithm(named)
         except InvalidInput as error:
-            raise S3Fault(
+            raise AwsFault(
                 400,
                 "InvalidRequest",
                 UNKNOWN_ALGORITHM,
@@ -58,14 +58,14 @@ async def create_upload(services: S3Services, request: S3Request) -> Response:
         try:
             checksum_type = resolve_type(algorithm, asked)
         except InvalidInput as error:
-            raise S3Fault(
+            raise AwsFault(
                 400,
                 "InvalidRequest",
                 f"The {asked} checksum type cannot be used with the {algorithm.lower()} checksum algorithm.",
             ) from error
     elif kind is not None:
         _read_type(kind)
-        raise S3Fault(
+        raise AwsFault(
             400,
             "InvalidRequest",
             "The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.",
@@ -86,7 +86,7 @@ def _read_type(text: str) -> ChecksumType:
     try:
         return parse_type(text)
     except InvalidInput as error:
-        raise S3Fault(400, "InvalidRequest", "Value for x-amz-checksum-type header is invalid.") from error
+        raise AwsFault(400, "InvalidRequest", "Value for x-amz-checksum-type header is invalid.") from error
 
 
 def _upload_target(request: S3Request) -> tuple[str, int]:
@@ -111,7 +111,7 @@ async def upload_part(services: S3Services, request: S3Request) -> Response:
 
 
 def _by_the_upload(upload: StoredUpload, request: S3Request, expected: Expectations) -> Expectations:
-    """What to expect of a part: its checksum is by the upload's algorithm, or the default one. Raises S3Fault."""
+    """What to expect of a part: its checksum is by the upload's algorithm, or the default one. Raises AwsFault."""
     stated: ChecksumAlgorithm | None
     if expected.trailing_checksum is not None:
         stated = expected.algorithm
@@ -127,7 +127,7 @@ def _by_the_upload(upload: StoredUpload, request: S3Request, expected: Expectati
     if stated is None and attributes.checksum_kind == ChecksumType.FULL_OBJECT:
         return replace(expected, algorithm=wanted)
     if stated is not wanted:
-        raise S3Fault(
+        raise AwsFault(
             400,
             "InvalidRequest",
             f"Checksum Type mismatch occurred, expected checksum Type: {wanted}, actual checksum Type:"
@@ -147,7 +147,7 @@ async def upload_part_copy(services: S3Services, request: S3Request) -> Response
     try:
         ingested, checksum, version = await services.copier.copy_part(request.caller, source, wanted, upload, number)
     except InvalidRange as error:
-        raise S3Fault(
+        raise AwsFault(
             400,
             "InvalidArgument",
             f"Range specified is not valid for source object of size: {error.size}",
@@ -188,7 +188,7 @@ async def complete_upload(services: S3Services, request: S3Request) -> Response:
     size = None if stated_size is None else whole_number(stated_size)
     if stated_size is not None and size is None:
         wrong = "is less than zero" if stated_size.startswith("-") else "is invalid"
-        raise S3Fault(400, "InvalidRequest", f"Value for x-amz-mp-object-size header {wrong}: '{stated_size[:50]}'")
+        raise AwsFault(400, "InvalidRequest", f"Value for x-amz-mp-object-size header {wrong}: '{stated_size[:50]}'")
     kind = request.headers.get("x-amz-checksum-type")
     _, checksum = stated_checksum(request.http)
     completion = Completion(
@@ -206,7 +206,7 @@ async def complete_upload(services: S3Services, request: S3Request) -> Response:
         problem = _completion_problem(error, completion)
         if problem is None:
             raise
-        raise S3Fault(400, "InvalidRequest", problem) from error
+        raise AwsFault(400, "InvalidRequest", problem) from error
     location = f"{request.http.scheme}://{request.headers.get('host', '')}/{request.bucket}/{request.key}"
     response = xml_response(write_completion(location, request.bucket, request.key, done.etag, done.checksum))
     if done.version is not None:
@@ -242,7 +242,7 @@ async def _completion_body(request: S3Request) -> bytes:
     body = await request.http.body.read(LIST_BYTES)
     claim = request.who.payload.sha256
     if claim is not None and await parse_body(_sha256, body) != claim:
-        raise S3Fault(
+        raise AwsFault(
             400,
             "XAmzContentSHA256Mismatch",
             "The provided 'x-amz-content-sha256' header does not match what was computed.",

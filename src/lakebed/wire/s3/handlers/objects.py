@@ -10,10 +10,10 @@ from lakebed.objects.deleting import Deleted, Doomed
 from lakebed.objects.model import MAX_PARTS
 from lakebed.objects.reading import FoundObject
 from lakebed.objects.writing import NewObject, WrittenObject
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.numbers import whole_number
 from lakebed.wire.http.message import FileSlice, Headers, Response
 
-from ..errors import S3Fault
-from ..numbers import whole_number
 from ..object_headers import (
     checksum_headers,
     delete_conditions,
@@ -118,7 +118,7 @@ def _part_number(request: S3Request) -> int | None:
             f"Part number must be an integer between 1 and {MAX_PARTS}, inclusive.", argument="partNumber", value=text
         )
     if "range" in request.headers:
-        raise S3Fault(400, "InvalidRequest", "Cannot specify both Range header and partNumber query parameter")
+        raise AwsFault(400, "InvalidRequest", "Cannot specify both Range header and partNumber query parameter")
     return number
 
 

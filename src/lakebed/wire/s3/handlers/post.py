@@ -12,18 +12,19 @@ from lakebed.objects.config.tagging import format_tag_query
 from lakebed.objects.digests import Expectations
 from lakebed.objects.model import Caller
 from lakebed.objects.writing import NewObject, WrittenObject
+from lakebed.wire.aws import sigv4
+from lakebed.wire.aws.errors import AwsFault
+from lakebed.wire.aws.request_target import S3Target
 from lakebed.wire.http.message import Request, Response
 
-from .. import sigv4
 from ..documents.objects import write_post
 from ..documents.tagging import read_object_tagging
-from ..errors import S3Fault
 from ..facts import form_facts
 from ..form import FormFile, FormReader
 from ..object_headers import read_attributes, wants_encryption, write_conditions
 from ..payload import parse_content_md5, stated_checksum
 from ..post_policy import ANY_SIZE, SizeRange, parse_post_policy
-from ..request import S3Request, Target, identify
+from ..request import S3Request, log_principal
 from ..services import S3Services
 from ..xml import url_encode
 from .objects import written_headers
@@ -55,7 +56,9 @@ async def post_object(services: S3Services, request: S3Request) -> Response:
     """Store the file of a form, as whoever signed its policy; without a policy, as anybody."""
     reader = FormReader(request.headers.get("content-type"), request.http.body)
     if request.who.is_signed:
-        raise S3Fault(400, "InvalidRequest", "A form is authenticated by its own fields, not by the request around it.")
+        raise AwsFault(
+            400, "InvalidRequest", "A form is authenticated by its own fields, not by the request around it."
+        )
     # Before anything of the form is read. Of its 20 KiB in front of the file, the fields say who sends it.
     await services.buckets.find(request.bucket)
     form = await reader.read()
@@ -63,7 +66,7 @@ async def post_object(services: S3Services, request: S3Request) -> Response:
         raise _missing("key")
     file = form.file
     if file is None:
-        raise S3Fault(
+        raise AwsFault(
             400,
             "InvalidArgument",
             "POST requires exactly one file upload per request.",
@@ -75,7 +78,7 @@ async def post_object(services: S3Services, request: S3Request) -> Response:
     fields = {**form.fields, "key": key, "bucket": request.bucket}
     principal, size = await _authenticate(services, fields)
     # Only now is it known who sends what: the head of a form says neither.
-    identify(request.http, principal)
+    log_principal(request.http, principal)
     request.key = key
 
     headers = _as_headers(fields)
@@ -119,9 +122,9 @@ class _SizedFile:
 
 
 async def _authenticate(services: S3Services, fields: Mapping[str, str]) -> tuple[Principal, SizeRange]:
-    """Who signed the form, and how large a file that allows. Raises S3Fault unless the form is as it was signed."""
+    """Who signed the form, and how large a file that allows. Raises AwsFault unless the form is as it was signed."""
     if any(name in fields for name in _SIGNATURE_V2_FIELDS):
-        raise S3Fault(
+        raise AwsFault(
             400,
             "InvalidRequest",
             "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.",
@@ -132,7 +135,7 @@ async def _authenticate(services: S3Services, fields: Mapping[str, str]) -> tupl
         if name not in fields:
             raise _missing(name)
     if fields["x-amz-algorithm"] != sigv4.ALGORITHM:
-        raise S3Fault(
+        raise AwsFault(
             400,
             "InvalidArgument",
             f"Only {sigv4.ALGORITHM} is supported",
@@ -152,14 +155,14 @@ async def _authenticate(services: S3Services, fields: Mapping[str, str]) -> tupl
 
 
 def _as_headers(fields: Mapping[str, str]) -> dict[str, str]:
-    """The fields that describe the object, as headers of a PUT. Raises S3Fault, MalformedDocument, InvalidTag."""
+    """The fields that describe the object, as headers of a PUT. Raises AwsFault, MalformedDocument, InvalidTag."""
     headers: dict[str, str] = {}
     for name, value in fields.items():
         if name not in _HEADER_FIELDS and (not name.startswith("x-amz-") or name in _SIGNATURE_FIELDS):
             continue
         # They will be sent as headers, and a form can hold what no header can: a line break would begin another one.
         if not _TOKEN.issuperset(name) or any((c < " " and c != "\t") or c == "\x7f" for c in value):
-            raise S3Fault(
+            raise AwsFault(
                 400, "InvalidArgument", "The field cannot be represented as a header.", ArgumentName=name[:100]
             )
         headers[name] = value
@@ -187,7 +190,7 @@ def _as_put(request: S3Request, key: str, headers: dict[str, str], caller: Calle
     described = Request(
         "PUT", http.raw_path, "", headers, http.body, scheme=http.scheme, peer=http.peer, request_id=http.request_id
     )
-    return S3Request(described, Target(request.bucket, key), request.who, caller)
+    return S3Request(described, S3Target(request.bucket, key), request.who, caller)
 
 
 def _answer(services: S3Services, request: S3Request, fields: Mapping[str, str], written: WrittenObject) -> Response:
@@ -223,8 +226,8 @@ def _redirect_target(url: str) -> str | None:
     return url if parts.scheme in ("http", "https") and parts.hostname else None
 
 
-def _missing(name: str) -> S3Fault:
-    return S3Fault(
+def _missing(name: str) -> AwsFault:
+    return AwsFault(
         400,
         "InvalidArgument",
         f"Bucket POST must contain a field named '{name}'.  If it is specified, please check the order of the fields.",

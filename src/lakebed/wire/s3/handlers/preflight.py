@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from lakebed.objects.config.cors import METHODS, grant, is_header_name, preflight
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Headers, Request, Response
 
-from ..errors import S3Fault
 from ..services import S3Services
 
 __all__ = ["answer_preflight", "cors_headers"]
@@ -18,18 +18,18 @@ _HEADERS: Final = "access-control-request-headers"
 
 
 async def answer_preflight(services: S3Services, request: Request, bucket: str) -> Response:
-    """OPTIONS: whether a page may send the request it has in mind. Raises S3Fault when it may not."""
+    """OPTIONS: whether a page may send the request it has in mind. Raises AwsFault when it may not."""
     origin, method = request.headers.get(_ORIGIN), request.headers.get(_METHOD)
     if not origin:
-        raise S3Fault(400, "BadRequest", "Insufficient information. Origin request header needed.")
+        raise AwsFault(400, "BadRequest", "Insufficient information. Origin request header needed.")
     if not method:
-        raise S3Fault(400, "BadRequest", "Insufficient information. Access-Control-Request-Method header needed.")
+        raise AwsFault(400, "BadRequest", "Insufficient information. Access-Control-Request-Method header needed.")
     if method not in METHODS:
-        raise S3Fault(400, "BadRequest", f"Invalid Access-Control-Request-Method: {method[:100]}")
+        raise AwsFault(400, "BadRequest", f"Invalid Access-Control-Request-Method: {method[:100]}")
     asked = request.headers.get(_HEADERS)
     for name in (asked or "").split(","):
         if name.strip() and not is_header_name(name.strip()):
-            raise S3Fault(
+            raise AwsFault(
                 400, "BadRequest", f'Access-Control-Request-Headers "{name[:100]}" contains invalid character.'
             )
     rules = await services.buckets.cors(bucket)
@@ -63,5 +63,5 @@ def _names(headers: str | None) -> list[str]:
     return [name for name in map(str.strip, (headers or "").split(",")) if name]
 
 
-def _forbidden(reason: str, method: str) -> S3Fault:
-    return S3Fault(403, "AccessForbidden", f"CORSResponse: {reason}", Method=method)
+def _forbidden(reason: str, method: str) -> AwsFault:
+    return AwsFault(403, "AccessForbidden", f"CORSResponse: {reason}", Method=method)

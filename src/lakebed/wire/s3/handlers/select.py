@@ -11,9 +11,9 @@ from lakebed.select.checks import check_request
 from lakebed.select.failures import SelectCode, failure
 from lakebed.select.model import SelectRequest
 from lakebed.select.seam import Running, Selecting
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Headers, Response
 
-from ..errors import S3Fault
 from ..object_headers import CUSTOMER_KEY, customer_key_fault, encryption_headers
 from ..payload import read_parsed
 from ..request import S3Request
@@ -60,7 +60,7 @@ async def _answer(
     if services.selects is None:
         raise NotSupported("SelectObjectContent is not supported by this server.")
     if request.query.get("select-type") != "2":
-        raise S3Fault(
+        raise AwsFault(
             400,
             "InvalidArgument",
             "select-type has to be 2.",
@@ -80,7 +80,7 @@ async def _answer(
         await answer.begin()
     except Unavailable as error:
         busy = render_failure(error)
-        raise S3Fault(busy.status, busy.code, busy.message, busy.headers) from error
+        raise AwsFault(busy.status, busy.code, busy.message, busy.headers) from error
     return Response(200, [("Content-Type", _EVENT_STREAM), *_headers(running.found)], stream=answer)
 
 

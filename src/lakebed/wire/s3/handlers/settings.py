@@ -15,12 +15,13 @@ from lakebed.objects.bucket import Bucket, BucketSettings
 from lakebed.objects.config.lifecycle import LifecycleConfiguration
 from lakebed.objects.config.ownership import ObjectOwnership, Payer, check_ownership, check_payer
 from lakebed.objects.config.tagging import NO_TAGS
+from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Response
 
 from ..documents import access, buckets, cors, lifecycle, tagging
-from ..errors import S3Fault, method_not_allowed
+from ..errors import method_not_allowed
 from ..payload import read_document, read_parsed
-from ..policy_words import why_refused
+from ..policy_errors import why_refused
 from ..request import S3Request
 from ..services import S3Services
 from .listings import xml_response
@@ -80,7 +81,7 @@ def _new_rule_id() -> str:
 def _check_lifecycle(bucket: Bucket, configuration: LifecycleConfiguration) -> None:
     """Refuse rules that would never run: what the age of a table's file says of its use only the table knows."""
     if bucket.holds_tables and configuration.expires_objects:
-        raise S3Fault(
+        raise AwsFault(
             405,
             "MethodNotAllowed",
             "Lifecycle rules that expire objects are not allowed against a table bucket: the maintenance of its tables"
@@ -164,14 +165,14 @@ async def put_policy(services: S3Services, request: S3Request) -> Response:
     _require_own_account(request, bucket)
     document = await read_document(request.http, request.who)
     if not document:
-        raise S3Fault(400, "MissingRequestBodyError", "Request Body is empty")
+        raise AwsFault(400, "MissingRequestBodyError", "Request Body is empty")
 
     def change(bucket: Bucket) -> BucketSettings:
         _require_own_account(request, bucket)
         services.policies.check_bucket_policy(document, bucket.name, _as_table_bucket(bucket))
         block = bucket.settings.public_access_block
         if block is not None and block.block_public_policy and services.policies.is_public(document):
-            raise S3Fault(
+            raise AwsFault(
                 403, "AccessDenied", "Access Denied: public policies are blocked by the PublicAccessBlock setting."
             )
         return msgspec.structs.replace(bucket.settings, policy=document)
@@ -183,7 +184,7 @@ async def put_policy(services: S3Services, request: S3Request) -> Response:
         await services.buckets.change(request.caller, request.bucket, "s3:PutBucketPolicy", change)
     except InvalidPolicy as error:
         words = await asyncio.to_thread(why_refused, services.policies, document, request.bucket, table_bucket)
-        raise S3Fault(400, "MalformedPolicy", words or str(error)) from error
+        raise AwsFault(400, "MalformedPolicy", words or str(error)) from error
     return Response(204)
 
 

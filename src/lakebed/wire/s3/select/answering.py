@@ -18,7 +18,7 @@ from lakebed.select.failures import SelectCode
 from lakebed.select.model import Counts
 from lakebed.select.seam import Running
 
-from ..errors import Rendered, render
+from ..errors import Rendered, render_error
 from . import messages
 
 __all__ = ["CANCELLED", "DONE", "PULSE_SECONDS", "Ended", "SelectAnswer", "pause_seconds", "render_failure"]
@@ -52,7 +52,7 @@ def render_failure(error: Exception) -> Rendered:
     if isinstance(error, Unavailable):
         # S3 has a word of its own for a query that takes too long or too much: clients wait and ask again.
         return Rendered(503, SelectCode.BUSY, "The service is unavailable. Try again later.", [("Retry-After", "1")])
-    return render(error if isinstance(error, LakebedError) else LakebedError())
+    return render_error(error if isinstance(error, LakebedError) else LakebedError())
 
 
 class SelectAnswer:

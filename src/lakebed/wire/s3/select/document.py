@@ -32,7 +32,7 @@ from lakebed.select.model import (
     SelectRequest,
 )
 
-from ..xml import Element, MalformedDocument, parse_document
+from ..xml import MalformedDocument, XmlElement, parse_document
 
 __all__ = ["read_select"]
 
@@ -100,7 +100,7 @@ def _with_carriage_returns(body: bytes) -> bytes:
     return b"<".join(pieces)
 
 
-def _required(parent: Element, name: str) -> Element:
+def _required(parent: XmlElement, name: str) -> XmlElement:
     found = parent.optional(name)
     if found is None:
         raise failure(
@@ -109,7 +109,7 @@ def _required(parent: Element, name: str) -> Element:
     return found
 
 
-def _one_format(parent: Element, readers: Mapping[str, Callable[[Element], Format]]) -> Format:
+def _one_format(parent: XmlElement, readers: Mapping[str, Callable[[XmlElement], Format]]) -> Format:
     found = [child for child in parent.children if child.name in readers]
     if not found:
         raise failure(
@@ -121,7 +121,7 @@ def _one_format(parent: Element, readers: Mapping[str, Callable[[Element], Forma
     return readers[found[0].name](found[0])
 
 
-def _scan_range(element: Element | None) -> ScanRange | None:
+def _scan_range(element: XmlElement | None) -> ScanRange | None:
     if element is None:
         return None
     element.only("Start", "End")
@@ -131,7 +131,7 @@ def _scan_range(element: Element | None) -> ScanRange | None:
         raise failure(SelectCode.INVALID_SCAN_RANGE, "The bounds of a scan range are whole numbers.") from error
 
 
-def _csv_input(element: Element) -> CsvInput:
+def _csv_input(element: XmlElement) -> CsvInput:
     element.only(
         "FileHeaderInfo",
         "Comments",
@@ -153,11 +153,11 @@ def _csv_input(element: Element) -> CsvInput:
     )
 
 
-def _json_input(element: Element) -> JsonInput:
+def _json_input(element: XmlElement) -> JsonInput:
     return JsonInput(_choice(element.only("Type"), "Type", JsonKind, JsonInput().kind, SelectCode.INVALID_JSON_TYPE))
 
 
-def _csv_output(element: Element) -> CsvOutput:
+def _csv_output(element: XmlElement) -> CsvOutput:
     element.only("QuoteFields", "QuoteEscapeCharacter", "RecordDelimiter", "FieldDelimiter", "QuoteCharacter")
     usual = CsvOutput()
     return CsvOutput(
@@ -169,28 +169,28 @@ def _csv_output(element: Element) -> CsvOutput:
     )
 
 
-def _json_output(element: Element) -> JsonOutput:
+def _json_output(element: XmlElement) -> JsonOutput:
     return JsonOutput(_text(element.only("RecordDelimiter"), "RecordDelimiter", JsonOutput().record_delimiter))
 
 
-def _plain(kind: Callable[[], Format]) -> Callable[[Element], Format]:
+def _plain(kind: Callable[[], Format]) -> Callable[[XmlElement], Format]:
     """A format that has nothing to be said of it."""
 
-    def read(element: Element) -> Format:
+    def read(element: XmlElement) -> Format:
         element.only()
         return kind()
 
     return read
 
 
-_INPUTS: Final[Mapping[str, Callable[[Element], Input]]] = {
+_INPUTS: Final[Mapping[str, Callable[[XmlElement], Input]]] = {
     "CSV": _csv_input,
     "JSON": _json_input,
     "Parquet": _plain(ParquetInput),
     "Arrow": _plain(ArrowInput),
     "Avro": _plain(AvroInput),
 }
-_OUTPUTS: Final[Mapping[str, Callable[[Element], Output]]] = {
+_OUTPUTS: Final[Mapping[str, Callable[[XmlElement], Output]]] = {
     "CSV": _csv_output,
     "JSON": _json_output,
     "Parquet": _plain(ParquetOutput),
@@ -198,13 +198,13 @@ _OUTPUTS: Final[Mapping[str, Callable[[Element], Output]]] = {
 }
 
 
-def _text(parent: Element, name: str, usual: str) -> str:
+def _text(parent: XmlElement, name: str, usual: str) -> str:
     """As it stands: a delimiter is often nothing but white space."""
     found = parent.optional_text(name)
     return usual if found is None else found
 
 
-def _choice(parent: Element, name: str, kind: type[Choice], usual: Choice, code: SelectCode) -> Choice:
+def _choice(parent: XmlElement, name: str, kind: type[Choice], usual: Choice, code: SelectCode) -> Choice:
     found = parent.optional_text(name)
     if found is None:
         return usual
@@ -216,7 +216,7 @@ def _choice(parent: Element, name: str, kind: type[Choice], usual: Choice, code:
         ) from None
 
 
-def _flag(parent: Element, name: str) -> bool:
+def _flag(parent: XmlElement, name: str) -> bool:
     found = parent.optional_text(name)
     word = "false" if found is None else found.strip().lower()
     if word not in ("true", "false"):

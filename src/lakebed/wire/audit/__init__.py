@@ -1,0 +1,1 @@
+"""Audit records of requests: redaction of what is logged, and entries for refused requests."""

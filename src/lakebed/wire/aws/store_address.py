@@ -1,0 +1,106 @@
+"""The S3 endpoint for catalog clients, and parsing of the S3 URIs that they want signed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from lakebed.core.errors import InvalidInput
+from lakebed.wire.http.message import Request, parse_query
+
+from .request_target import S3Target, parse_target
+
+_DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
+
+
+class StoreRequest(NamedTuple):
+    """A parsed S3 URI."""
+
+    host: str
+    """As the client sends it."""
+    raw_path: str
+    raw_query: str
+    target: S3Target
+    query: dict[str, str]
+
+
+class StoreListener(NamedTuple):
+    """A listener for S3 apart from the catalog's."""
+
+    host: str | None
+    """The host that it listens on; None if it is reachable under the catalog's host names."""
+    port: int
+
+    def authority(self, catalog_host: str) -> str:
+        """Host and port of S3 for a client that reached the catalog at `catalog_host`."""
+        if self.host is not None:
+            return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        # An IPv6 address is in brackets, and a port is behind them.
+        name = catalog_host if catalog_host.endswith("]") else catalog_host.rpartition(":")[0] or catalog_host
+        return f"{name}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAddress:
+    """The endpoint of S3 for clients."""
+
+    region: str
+    endpoint: str | None = None
+    """Its URL; None for the host under which the client reached the catalog."""
+    domains: tuple[str, ...] = ()
+    """Host names under which `BUCKET.DOMAIN` addresses a bucket."""
+
+    listener: StoreListener | None = None
+    """The listener of S3, if the catalog has another."""
+
+    def endpoint_for(self, request: Request) -> str:
+        """The URL of S3 for the client that sent the request to the catalog."""
+        if self.endpoint is not None:
+            return self.endpoint.rstrip("/")
+        host = request.headers.get("host", "")
+        return f"{request.scheme}://{host if self.listener is None else self.listener.authority(host)}"
+
+    def client_settings(self, request: Request) -> dict[str, str]:
+        """A client's settings for the endpoint, without credentials."""
+        return {
+            "s3.endpoint": self.endpoint_for(request),
+            # Path-style requests work under every host name of this server.
+            "s3.path-style-access": "true",
+            "client.region": self.region,
+        }
+
+    def parse(self, uri: str, request: Request) -> StoreRequest:
+        """Parse the URI of a request to this server. Raises InvalidInput for any other."""
+        parts = _split(uri)
+        host = parts.netloc.lower().removesuffix(_DEFAULT_PORTS[parts.scheme])
+        if not self._is_ours(host, request):
+            raise InvalidInput(f"the URI is not one of this server's. host={host}", argument="uri")
+        query = parse_query(parts.query) if parts.query else {}
+        return StoreRequest(host, parts.path, parts.query, parse_target(parts.path, host, self.domains), query)
+
+    def _is_ours(self, host: str, request: Request) -> bool:
+        endpoint = urlsplit(self.endpoint_for(request))
+        known = {endpoint.netloc.lower()}
+        if self.listener is None:
+            known.add(request.headers.get("host", "").lower())
+        for scheme_port in _DEFAULT_PORTS.values():
+            known |= {name.removesuffix(scheme_port) for name in known}
+        if host in known:
+            return True
+        name = host.rpartition(":")[0] if ":" in host else host
+        return any(name == domain or name.endswith("." + domain) for domain in self.domains)
+
+
+def _split(uri: str) -> SplitResult:
+    # urlsplit drops some characters that clients may send: what is signed must be what was checked.
+    if not uri.isascii() or any(character <= " " or character == "\x7f" for character in uri):
+        raise InvalidInput("the URI holds characters that have to be percent-encoded", argument="uri")
+    try:
+        parts = urlsplit(uri)
+        user = parts.username
+    except ValueError as error:
+        raise InvalidInput("the URI cannot be read", argument="uri") from error
+    if parts.scheme not in _DEFAULT_PORTS or not parts.netloc or user is not None or parts.fragment:
+        raise InvalidInput("the URI is not that of a request: http(s)://HOST/PATH?QUERY", argument="uri")
+    return parts._replace(path=parts.path or "/")

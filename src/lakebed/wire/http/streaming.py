@@ -1,0 +1,60 @@
+"""Streamed responses: events as they arrive, with keep-alives in between, until the client or the server ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final, Protocol, TypeVar
+
+from lakebed.core.errors import AccessDenied, NotFound
+
+from .message import Request
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+
+ADMIT_SECONDS: Final = 60.0
+"""How often the client's permission is checked again."""
+
+_SLICE_SECONDS: Final = 0.5
+"""How long it takes at most to notice that the server ends, or that the client closed the connection."""
+
+
+class EventSource(Protocol[T_co]):
+    """A subscription to events."""
+
+    async def next(self, timeout_seconds: float) -> Sequence[T_co]:
+        """The next events, in order; none if none arrived in that time."""
+        ...
+
+
+async def stream_subscription(
+    request: Request,
+    subscription: EventSource[T],
+    write: Callable[[T], bytes],
+    *,
+    sign_of_life: Callable[[], bytes],
+    every_seconds: float,
+    admit: Callable[[], Awaitable[object]],
+) -> AsyncIterator[bytes]:
+    """Yield the events of a subscription, and a keep-alive after `every_seconds` without any.
+
+    Ends when the client disconnects, when the server stops, and when `admit` raises AccessDenied or NotFound.
+    """
+    loop = asyncio.get_running_loop()
+    sent = admitted = loop.time()
+    while request.may_wait():
+        entries = await subscription.next(max(0.0, min(_SLICE_SECONDS, sent + every_seconds - loop.time())))
+        now = loop.time()
+        if entries:
+            sent = now
+            yield b"".join([write(entry) for entry in entries])
+        elif now - sent >= every_seconds:
+            sent = now
+            yield sign_of_life()
+        if now - admitted >= ADMIT_SECONDS:
+            admitted = now
+            try:
+                await admit()
+            except (AccessDenied, NotFound):
+                return

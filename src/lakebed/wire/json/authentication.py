@@ -1,0 +1,44 @@
+"""Authentication of requests to the JSON APIs: a bearer token in the header, or SigV4."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from lakebed.core.access import Principal
+from lakebed.core.secrets import Secret
+from lakebed.wire.aws.authentication import UNSIGNED, Authenticated
+from lakebed.wire.http.message import Request
+
+_SCHEME: Final = "bearer "
+
+
+class RequestAuthenticator(Protocol):
+    """Authenticates requests."""
+
+    async def authenticate(self, request: Request) -> Authenticated:
+        """The caller; anonymous without credentials. Raises LakebedError for invalid ones."""
+        ...
+
+
+class TokenHolders(Protocol):
+    """Finds the principal of a token."""
+
+    async def principal(self, token: Secret) -> Principal:
+        """Raises Unauthenticated, CredentialsExpired, CredentialsRevoked, Unavailable."""
+        ...
+
+
+class BearerAuthenticator:
+    """Authenticates bearer tokens, and all other requests by their signature."""
+
+    def __init__(self, tokens: TokenHolders, signatures: RequestAuthenticator) -> None:
+        self._tokens = tokens
+        self._signatures = signatures
+
+    async def authenticate(self, request: Request) -> Authenticated:
+        """Raises Unauthenticated for an invalid token; what the signature authenticator raises."""
+        header = request.headers.get("authorization", "")
+        if header[: len(_SCHEME)].lower() != _SCHEME:
+            return await self._signatures.authenticate(request)
+        principal = await self._tokens.principal(Secret(header[len(_SCHEME) :].strip()))
+        return Authenticated(principal, UNSIGNED)

@@ -1,0 +1,67 @@
+"""Idempotency keys: a repeated request gets the response of the first one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import Final
+from uuid import UUID
+
+from lakebed.core.errors import AlreadyAnswered, InvalidInput, LakebedError
+from lakebed.tables.idempotency import Answer, IdempotencyKeys, RequestKey
+from lakebed.wire.http.message import RAW_ERRORS, Request, Response
+
+from .errors import JSON, client_message, error_document, error_model
+
+HEADER: Final = "idempotency-key"
+
+_KEPT_STATUSES: Final = frozenset({400, 404, 406, 409, 422})
+"""Errors that the same request would get again, so that a key may keep them."""
+
+
+def request_key(http: Request, principal_arn: str, body: bytes) -> RequestKey | None:
+    """The idempotency key of a request, with a digest of all that a repetition has to have in common with it.
+
+    Raises InvalidInput for a key that is no UUID.
+    """
+    stated = http.headers.get(HEADER)
+    if stated is None:
+        return None
+    try:
+        key = str(UUID(stated.strip()))
+    except ValueError as error:
+        raise InvalidInput("Idempotency-Key is a UUID", argument="Idempotency-Key") from error
+    digest = hashlib.sha256()
+    for part in (principal_arn, http.method, http.raw_path, http.raw_query):
+        digest.update(part.encode("utf-8", RAW_ERRORS) + b"\0")
+    digest.update(body)
+    return RequestKey(key, digest.hexdigest())
+
+
+async def respond_once(
+    keys: IdempotencyKeys,
+    key: RequestKey,
+    handle: Callable[[], Awaitable[Response]],
+    replay: Callable[[str], Awaitable[Response]],
+) -> Response:
+    """Handle a request that may have been sent before. `replay` makes the response for a table or view by its id."""
+    answer = await keys.find(key)
+    if answer is None:
+        try:
+            return await handle()
+        except LakebedError as error:
+            # A request with the same key may have been first, at any point before ours was refused.
+            answer = await keys.find(key)
+            if answer is None:
+                await _keep_error(keys, key, error)
+                raise
+    if answer.entry:
+        return await replay(answer.entry)
+    return Response(answer.status, [JSON] if answer.body else [], answer.body)
+
+
+async def _keep_error(keys: IdempotencyKeys, key: RequestKey, error: LakebedError) -> None:
+    model = error_model(error)
+    if model.status in _KEPT_STATUSES and not isinstance(error, AlreadyAnswered):
+        document = error_document(model, client_message(error, model))
+        await keys.keep_refusal(key, Answer(model.status, body=document))

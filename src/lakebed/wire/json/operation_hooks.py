@@ -1,0 +1,154 @@
+"""Operation hooks: listeners are asked before an operation, its events carry its name, reads are reported after it.
+
+Every route of the JSON APIs passes `around`. Listeners that registered for the operation are asked first, and each may
+veto it. While the request is handled, the outbox stamps the operation's name on each event, in the transaction of the
+change. Reads change nothing: an event of a read is written after it succeeded, if the settings list the operation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextvars import copy_context
+from uuid import uuid4
+
+import msgspec
+
+from lakebed.core.clock import Clock
+from lakebed.core.operations import Operation, under_way
+from lakebed.core.parsing import parse_body
+from lakebed.governance.listeners import Intent, Listeners
+from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.objects.model import Caller
+from lakebed.wire.http.message import Response
+
+from .intents import IntentReaders, IntentSource
+from .request import JsonRequest
+from .route_operations import OPERATION_OF
+
+Perform = Callable[[], Awaitable[Response]]
+
+
+class ReadEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The payload of the event of a read."""
+
+    warehouse: str = ""
+    namespace: tuple[str, ...] = ()
+    name: str = ""
+    facts: dict[str, str] = {}
+    principal: str = ""
+    request_id: str = ""
+    source_ip: str = ""
+
+
+class OperationHooks:
+    """Runs the hooks around the operations of all JSON APIs."""
+
+    def __init__(
+        self,
+        listeners: Listeners,
+        meta: MetaStore,
+        outbox: Outbox,
+        clock: Clock,
+        readers: IntentReaders,
+        *,
+        reported_reads: Iterable[Operation] = (),
+    ) -> None:
+        """`reported_reads` are the reading operations with events: each of them costs a commit."""
+        self._listeners = listeners
+        self._meta = meta
+        self._outbox = outbox
+        self._clock = clock
+        self._intents = IntentSource(readers)
+        self._reported = frozenset(operation for operation in reported_reads if operation.only_reads)
+        self._asked_routes = self._routes_of(listeners.asked)
+        """Routes with listeners: for all others no intents are read."""
+        self._changing_routes = frozenset(
+            route for route, operation in OPERATION_OF.items() if not operation.only_reads
+        )
+        self._reported_routes = self._routes_of(self._reported)
+        self._routes = self._asked_routes | self._changing_routes | self._reported_routes
+
+    def _routes_of(self, operations: frozenset[Operation]) -> frozenset[str]:
+        """The routes that may intend one of the operations."""
+        return frozenset(
+            route
+            for route, operation in OPERATION_OF.items()
+            if self._intents.operations(route, operation) & operations
+        )
+
+    async def around(self, route: str, request: JsonRequest, perform: Perform) -> Response:
+        """Handle a route between its hooks.
+
+        Raises Vetoed; Unavailable when a listener fails; what the handler raises.
+        """
+        if route not in self._routes:
+            return await perform()
+        operation = OPERATION_OF[route]
+        if route in self._asked_routes:
+            await self._listeners.ask(await self._read(route, operation, request))
+        if route in self._changing_routes:
+            response = await _stamped(operation, perform)
+        else:
+            response = await perform()
+        if route in self._reported_routes:
+            intents = await self._read(route, operation, request)
+            await self._report([intent for intent in intents if intent.operation in self._reported])
+        return response
+
+    async def _read(self, route: str, operation: Operation, request: JsonRequest) -> Sequence[Intent]:
+        now_ms = self._clock.now_ms()
+        return await parse_body(lambda _: self._intents.read(route, operation, request, now_ms), request.body)
+
+    async def around_catalog_deletion(self, caller: Caller, catalog: str, perform: Perform) -> Response:
+        """The same for a catalog that is dropped with its bucket, by the bucket's deletion over S3."""
+        if Operation.DELETE_CATALOG in self._listeners.asked:
+            intent = Intent(
+                operation=Operation.DELETE_CATALOG,
+                event_id=str(uuid4()),
+                occurred_ms=self._clock.now_ms(),
+                principal=caller.principal.name,
+                principal_arn=caller.principal.caller_arn,
+                request_id=caller.request_id,
+                source_ip=caller.source_ip,
+                catalog=catalog,
+            )
+            await self._listeners.ask([intent])
+        return await _stamped(Operation.DELETE_CATALOG, perform)
+
+    async def _report(self, intents: Sequence[Intent]) -> None:
+        async def work(tx: Transaction) -> None:
+            for intent in intents:
+                await self._outbox.append(tx, _read_event(intent))
+
+        if intents:
+            await self._meta.transact(work)
+
+
+def _read_event(intent: Intent) -> Event:
+    payload = ReadEvent(
+        warehouse=intent.catalog,
+        namespace=intent.namespace,
+        name=intent.name,
+        facts=dict(intent.facts),
+        principal=intent.principal,
+        request_id=intent.request_id,
+        source_ip=intent.source_ip,
+    )
+    operation = intent.operation
+    encoded = msgspec.msgpack.encode(payload)
+    return Event(operation.after, intent.subject, encoded, intent.occurred_ms, operation.value)
+
+
+async def _stamped(operation: Operation, perform: Perform) -> Response:
+    """Run a handler with the operation's name on all events that it writes."""
+    # In a task with a context of its own: requests begin in their connection's context, where the name would stay for
+    # the requests that follow (`wire.http.eager`).
+    context = copy_context()
+    context.run(under_way.set, operation.value)
+    return await asyncio.create_task(_performed(perform), context=context)
+
+
+async def _performed(perform: Perform) -> Response:
+    return await perform()

@@ -1,0 +1,61 @@
+"""Policies and their mappings as JSON documents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lakebed.governance.policies import Applicable, Place, Policy, TargetKind
+from lakebed.governance.policies.rows import Target
+
+
+def policy_document(policy: Policy) -> dict[str, Any]:
+    """A policy as Polaris specifies it."""
+    document: dict[str, Any] = {
+        "policy-type": policy.type,
+        "inheritable": policy.inheritable,
+        "name": policy.name,
+        "content": policy.content,
+        "version": policy.version,
+    }
+    if policy.description is not None:
+        document["description"] = policy.description
+    return document
+
+
+def mapping_document(target: Target) -> dict[str, Any]:
+    """A target that a policy is attached to."""
+    return {
+        "target": target_document(target.place),
+        "attached-to": str(target.place),
+        "parameters": target.parameters,
+        "attached-at-ms": target.attached_ms,
+    }
+
+
+def applicable_document(one: Applicable) -> dict[str, Any]:
+    """A policy as Polaris specifies it, with the reason why it applies."""
+    return policy_document(one.policy) | {
+        "inherited": one.inherited,
+        "namespace": one.policy.namespace,
+        "attached-to": str(one.place),
+        "target": target_document(one.place),
+        "parameters": one.parameters,
+        "overrides": [
+            {
+                "namespace": other.policy.namespace,
+                "name": other.policy.name,
+                "version": other.policy.version,
+                "attached-to": str(other.place),
+                "target": target_document(other.place),
+            }
+            for other in one.overrides
+        ],
+        "reason": one.reason,
+    }
+
+
+def target_document(place: Place) -> dict[str, Any]:
+    """A target in the form of requests."""
+    if place.kind is TargetKind.CATALOG:
+        return {"type": "catalog"}
+    return {"type": "namespace" if place.kind is TargetKind.NAMESPACE else "table-like", "path": place.path}

@@ -1,0 +1,158 @@
+"""An authenticated request to a JSON API: its caller, the names in its path, and its body, bounded and checked."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from lakebed.core.errors import IntegrityMismatch, InvalidInput, TooLarge
+from lakebed.core.json_bounds import MAX_VALUES, check_json_bounds
+from lakebed.core.parsing import parse_body
+from lakebed.objects.model import Caller
+from lakebed.tables.idempotency import Mutation
+from lakebed.tables.identifiers import SEPARATOR, Identifier, Levels, check_identifier
+from lakebed.wire.aws.authentication import Authenticated
+from lakebed.wire.http.message import RAW_ERRORS, Request
+
+from .idempotency import request_key
+
+T = TypeVar("T")
+
+MAX_BODY_BYTES: Final = 16 * 1024 * 1024
+"""Largest document of a route with `is_large`: many times a commit of a hundred tables with wide schemas."""
+
+_SMALL_BODY_BYTES: Final = 1024 * 1024
+_SMALL_VALUES: Final = 50_000
+"""Bounds of all other documents."""
+
+_ESCAPED_NUL: Final = rb"\u0000"
+_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+"""The escape itself, and not an escaped backslash before the same letters."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonRequest:
+    """One request, authenticated and routed."""
+
+    http: Request
+    caller: Caller
+    mount: str
+    """The base path of its mount, such as `/iceberg` or `/api/catalog`."""
+    names: Mapping[str, str]
+    """Decoded path segments by their names in the route."""
+    body: bytes
+
+    @property
+    def warehouse(self) -> str:
+        """The warehouse in the path."""
+        return self.names["warehouse"]
+
+    @property
+    def namespace(self) -> Levels:
+        """The namespace in the path."""
+        return split_namespace(self.names["namespace"])
+
+    @property
+    def table(self) -> Identifier:
+        """The table in the path."""
+        return check_identifier(self.namespace, self.names["table"])
+
+    @property
+    def view(self) -> Identifier:
+        """The view in the path."""
+        return check_identifier(self.namespace, self.names["view"])
+
+    @property
+    def mutation(self) -> Mutation:
+        """The caller and the idempotency key of a change. Raises InvalidInput for an invalid key."""
+        return Mutation(self.caller, request_key(self.http, self.caller.principal.arn, self.body))
+
+    async def document(self, kind: type[T]) -> T:
+        """The body as a document. Raises InvalidInput with the place of the error."""
+        return await parse_body(partial(parse_document, kind=kind), self.body)
+
+    def flag(self, name: str) -> bool:
+        """A query parameter that is `true` or `false` in any case; false if absent. Raises InvalidInput."""
+        text = self.http.query.get(name, "false").lower()
+        if text not in ("true", "false"):
+            raise InvalidInput(f"{name} is true or false", argument=name, value=text)
+        return text == "true"
+
+
+def parse_document(body: bytes, kind: type[T]) -> T:
+    """Parse a JSON document. Raises InvalidInput with the place of the error."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInput(f"the request document cannot be read: {error}") from error
+
+
+def split_namespace(text: str) -> Levels:
+    """The levels of a namespace from its form in paths and parameters."""
+    return tuple(text.split(SEPARATOR))
+
+
+def decode_segment(raw: str) -> str:
+    """One segment of a path. Raises InvalidInput when it is not UTF-8 or holds a NUL.
+
+    A `+` is a space, as in queries: Java clients encode names in paths that way. All clients escape a plus.
+    """
+    try:
+        decoded = unquote_to_bytes(raw.replace("+", " ").encode("utf-8", RAW_ERRORS)).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput("the path is not utf-8", argument="path") from error
+    if "\0" in decoded:
+        raise InvalidInput("the path holds a nul", argument="path")
+    return decoded
+
+
+async def read_body(request: Request, who: Authenticated, *, is_large: bool) -> bytes:
+    """The whole body, checked against the signature and the bounds of the route. Call it after authentication.
+
+    Raises TooLarge, IntegrityMismatch, InvalidInput.
+    """
+    limit = MAX_BODY_BYTES if is_large else _SMALL_BODY_BYTES
+    if who.body is None:
+        body = await _signed_body(request, who, limit)
+    elif len(who.body) > limit:
+        raise TooLarge(f"body too large. size={len(who.body)} limit={limit}")
+    else:
+        body = who.body
+    await parse_body(partial(_check, max_values=MAX_VALUES if is_large else _SMALL_VALUES), body)
+    return body
+
+
+async def _signed_body(request: Request, who: Authenticated, limit: int) -> bytes:
+    claim = who.payload
+    if claim.streaming is not None:
+        raise InvalidInput("catalog requests are not sent in signed chunks", argument="x-amz-content-sha256")
+    body = await request.body.read(limit)
+    if claim.sha256 is not None and not hmac.compare_digest(claim.sha256, await parse_body(_sha256, body)):
+        raise IntegrityMismatch("the body is not the one that was signed", digest="sha256-payload")
+    return body
+
+
+def _sha256(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def _check(body: bytes, *, max_values: int) -> None:
+    check_text(body)
+    check_json_bounds(body, max_values=max_values)
+
+
+def check_text(body: bytes) -> None:
+    """Refuse a document with a NUL in any string. Raises InvalidInput.
+
+    No store keeps a NUL in a text. JSON can only spell it as an escape; paths and queries are checked when decoded.
+    """
+    if _ESCAPED_NUL in body and _NUL.search(body) is not None:
+        raise InvalidInput("the request document holds a nul")

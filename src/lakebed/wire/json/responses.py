@@ -1,0 +1,56 @@
+"""Responses that several handlers share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from lakebed.tables.entries import Entries
+from lakebed.tables.identifiers import Levels, path_of
+from lakebed.tables.model import EntryKind
+from lakebed.wire.http.message import Headers, Response
+
+from .errors import JSON
+from .paging import read_page
+from .request import JsonRequest
+
+_encoder = msgspec.json.Encoder()
+_encode = _encoder.encode
+
+
+def ok(document: object, headers: Headers | None = None) -> Response:
+    """A JSON document."""
+    return Response(200, [JSON, *(headers or [])], _encode(document))
+
+
+def no_content() -> Response:
+    """A response without a body."""
+    return Response(204, [])
+
+
+def identifiers(namespace: Levels, names: Sequence[str]) -> msgspec.Raw:
+    """Identifiers of the tables or views of one namespace.
+
+    Lists of ten thousand names are requested often, so no object is made for each: the names are written as lines, and
+    what all identifiers share replaces the line ends, which no JSON string contains.
+    """
+    if not names:
+        return msgspec.Raw(b"[]")
+    before = b'{"namespace":' + _encode(namespace) + b',"name":'
+    lines = _encoder.encode_lines(names).rstrip(b"\n")
+    return msgspec.Raw(b"[" + before + lines.replace(b"\n", b"}," + before) + b"}]")
+
+
+async def list_entries(entries: Entries, request: JsonRequest, kind: EntryKind) -> Response:
+    """The page of a namespace's tables, views or generic tables that a request asks for."""
+    levels = request.namespace
+    page = read_page(request.http, f"{kind}s {request.warehouse} {path_of(levels)}")
+    found = await entries.list(request.caller, request.warehouse, levels, kind, after=page.after, limit=page.limit)
+    last = found.names[-1] if found.names else ""
+    return ok(
+        {
+            "identifiers": identifiers(found.namespace, found.names),
+            "next-page-token": page.next_token(last, truncated=found.truncated),
+        }
+    )

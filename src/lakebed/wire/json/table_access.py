@@ -1,0 +1,53 @@
+"""Access of clients to the files of tables: what is allowed, and vended credentials as clients read them."""
+
+from __future__ import annotations
+
+from lakebed.core.delegation import AccessDelegation
+from lakebed.governance.delegations import DelegationKind, Purpose
+from lakebed.governance.sessions import TemporaryKey
+from lakebed.tables.identifiers import Identifier, path_of
+from lakebed.tables.model import Warehouse
+from lakebed.tables.warehouses import access_delegation
+from lakebed.wire.aws.store_address import StoreAddress
+from lakebed.wire.http.message import Request
+
+from .request import JsonRequest
+
+
+def allowed_delegation(of_server: AccessDelegation, warehouse: Warehouse) -> AccessDelegation:
+    """The access delegation that the settings of the server and of the catalog allow."""
+    return of_server.narrowed(access_delegation(warehouse))
+
+
+def access_purpose(
+    request: JsonRequest,
+    kind: DelegationKind,
+    warehouse: Warehouse,
+    identifier: Identifier,
+    *,
+    method: str = "",
+    target: str = "",
+) -> Purpose:
+    """Why credentials are vended or a request is signed, for the audit log."""
+    caller = request.caller
+    return Purpose(
+        kind,
+        caller.request_id,
+        caller.source_ip,
+        warehouse.name,
+        path_of(identifier.namespace),
+        identifier.name,
+        method,
+        target,
+    )
+
+
+def credential_settings(key: TemporaryKey, store: StoreAddress, http: Request) -> dict[str, str]:
+    """Vended credentials as a client's S3 settings, and how it reaches the object store."""
+    return {
+        "s3.access-key-id": key.access_key_id,
+        "s3.secret-access-key": key.secret.reveal(),
+        "s3.session-token": key.session_token.reveal(),
+        "s3.session-token-expires-at-ms": str(key.session.expires_ms),
+        **store.client_settings(http),
+    }

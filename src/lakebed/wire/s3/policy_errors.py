@@ -1,0 +1,125 @@
+"""S3's error messages for invalid bucket policies.
+
+The policy parser has messages of its own. To find the element that S3 would name, each element of an invalid document
+is put alone into a valid policy: the element that makes it invalid is named.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from lakebed.core.access import PolicyLanguage
+from lakebed.core.errors import InvalidPolicy
+from lakebed.core.json_faults import explain_json_fault
+
+MAX_POLICY_BYTES: Final = 20 * 1024
+"""Longest policy document that is parsed."""
+
+_VERSION: Final = "2012-10-17"
+_OPERANDS: Final = ("x", "1", "true", "2026-01-02T03:04:05Z", "192.0.2.0/24", "eA==", "arn:aws:s3:::x")
+"""One of these suits any operator that there is."""
+
+_NEGATIONS: Final = {"Principal": "NotPrincipal", "Action": "NotAction", "Resource": "NotResource"}
+
+
+def why_refused(policies: PolicyLanguage, document: bytes, bucket: str, table_bucket: str = "") -> str | None:
+    """What S3 would say of the document; None if it has no words of its own for what is wrong.
+
+    `table_bucket` is the bucket's ARN in S3 Tables, if it holds tables.
+    """
+    if len(document) > MAX_POLICY_BYTES:
+        return None
+    try:
+        top = json.loads(document)
+    except (ValueError, RecursionError):
+        top = None
+    if not isinstance(top, dict):
+        if document.lstrip()[:1] == b"{":
+            return f"This policy contains invalid Json: {explain_json_fault(document)}"
+        return "Policies must be valid JSON and the first byte must be '{'"
+    if "Statement" not in top:
+        return "Missing required field Statement"
+    statements = top["Statement"] if isinstance(top["Statement"], list) else [top["Statement"]]
+    if not statements:
+        return "Could not parse the policy: Statement is empty!"
+    trial = _Trial(policies, bucket, table_bucket)
+    if "Version" in top and not trial.passes({}, top["Version"]):
+        return "The policy must contain a valid version string"
+    problems = (trial.problem(statement) for statement in statements if isinstance(statement, dict))
+    return next((problem for problem in problems if problem is not None), None)
+
+
+class _Trial:
+    """A good statement on one bucket, in which others' elements are tried."""
+
+    def __init__(self, policies: PolicyLanguage, bucket: str, table_bucket: str) -> None:
+        self._policies = policies
+        self._bucket = bucket
+        self._table_bucket = table_bucket
+        arns = [f"arn:aws:s3:::{bucket}", table_bucket] if table_bucket else [f"arn:aws:s3:::{bucket}"]
+        self._good: dict[str, Any] = {  # Any: elements of a document that may hold anything
+            "Effect": "Deny",
+            "Principal": "*",
+            "Action": "*",
+            "Resource": [one for arn in arns for one in (arn, f"{arn}/*")],
+        }
+
+    def passes(self, elements: dict[str, Any], version: object = _VERSION) -> bool:
+        """Whether a good statement stays good with these elements in it."""
+        statement = {**self._good, **elements}
+        for plain, negated in _NEGATIONS.items():
+            if negated in elements:
+                statement.pop(plain)
+        document = json.dumps({"Version": version, "Statement": [statement]})
+        try:
+            self._policies.check_bucket_policy(document.encode(), self._bucket, self._table_bucket)
+        except InvalidPolicy:
+            return False
+        return True
+
+    def problem(self, statement: dict[str, Any]) -> str | None:
+        """What is wrong with a statement, if one of its elements is."""
+        if not self.passes({"Effect": statement.get("Effect")}):
+            return f"Invalid effect: {statement.get('Effect')}"
+        resource, action = _element(statement, "Resource"), _element(statement, "Action")
+        if not self.passes(resource):
+            return "Policy has invalid resource"
+        if not self.passes(action):
+            return "Policy has invalid action"
+        if "Condition" in statement:
+            condition = {"Condition": statement["Condition"]}
+            if not self.passes(condition):
+                return self._condition_problem(statement["Condition"])
+            if not self.passes({**action, **condition}):
+                return "Conditions do not apply to combination of actions and resources in statement"
+        if not self.passes({**resource, **action}):
+            return "Action does not apply to any resource(s) in statement"
+        if not self.passes({"Effect": statement["Effect"], **_element(statement, "Principal")}):
+            return "Invalid principal in policy"
+        return None
+
+    def _condition_problem(self, written: object) -> str | None:
+        for operator, key, value in _conditions(written):
+            if self.passes({"Condition": {operator: {key: value}}}):
+                continue
+            if not any(self.passes({"Condition": {operator: {"aws:UserAgent": operand}}}) for operand in _OPERANDS):
+                return f"Invalid Condition type : {operator}"
+            if key.lower() == "aws:sourceip":
+                return "Invalid IP address in Conditions"
+            if not self.passes({"Condition": {"StringEquals": {key: "x"}}}):
+                return "Policy has an invalid condition key"
+        return None
+
+
+def _element(statement: dict[str, Any], plain: str) -> dict[str, Any]:
+    """The element or its negation, as it was written; a missing one as null, which is never good."""
+    negated = _NEGATIONS[plain]
+    return {negated: statement[negated]} if negated in statement else {plain: statement.get(plain)}
+
+
+def _conditions(written: object) -> Iterator[tuple[str, str, object]]:
+    for operator, keys in written.items() if isinstance(written, dict) else ():
+        for key, value in keys.items() if isinstance(keys, dict) else ():
+            yield operator, key, value

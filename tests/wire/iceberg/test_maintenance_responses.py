@@ -1,0 +1,62 @@
+"""What is shown of a compaction follows the task that it queued."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from lakebed.core.jobs import JobKind
+from lakebed.meta.seam import Transaction
+from lakebed.tables.identifiers import Identifier
+from lakebed.tables.maintenance.compaction import CompactionRequest
+from lakebed.wire.iceberg.maintenance_responses import report_document
+from tests.objects.conftest import clock, light_store
+from tests.objects.stores import ROOT, ObjectStore
+from tests.tables.maintenance.workshop import Workshop, open_workshop
+
+__all__ = ["clock", "light_store"]
+
+SMALL = CompactionRequest(
+    target_file_size_bytes=1000, small_file_threshold_bytes=100, min_input_files=2, max_rewrite_bytes_per_job=1000
+)
+
+
+@pytest.fixture
+async def workshop(light_store: ObjectStore) -> Workshop:
+    return await open_workshop(light_store)
+
+
+async def shown(workshop: Workshop, table: Identifier, job: str) -> dict[str, Any]:
+    """The compaction of a job, as a client reads it."""
+    document = report_document(await workshop.maintenance.job(ROOT, "lake", table, job))
+    compaction: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document))["compaction"]
+    return compaction
+
+
+async def test_a_compaction_is_told_of_as_the_queue_has_it(workshop: Workshop) -> None:
+    table = await workshop.table()
+    await workshop.append(table, files=3)
+    job = (await workshop.run(table, compaction=SMALL, commit_compaction=True)).job.id
+    tasks = workshop.catalog.tasks
+    queued = await shown(workshop, table, job)
+    assert (queued["status"], queued["task"]["state"], queued["task"]["kind"]) == (
+        "QUEUED_FOR_PIPELINE",
+        "ready",
+        "compact-table",
+    )
+    assert (queued["task"]["report"], queued["task"]["failure"]) == (None, None)
+    (claim,) = await tasks.claim([JobKind.COMPACT], "w", 60)
+    await tasks.fail(claim, "no Java here", retry_in_seconds=0)
+    failed = await shown(workshop, table, job)
+    assert (failed["status"], failed["task"]["failure"]) == ("QUEUED_FOR_PIPELINE", "no Java here")
+    (claim,) = await tasks.claim([JobKind.COMPACT], "w", 60)
+
+    async def complete(tx: Transaction) -> None:
+        await tasks.complete(tx, claim, b'{"wrote": {"files": 1}}')
+
+    await workshop.store.meta.transact(complete)
+    done = await shown(workshop, table, job)
+    assert (done["status"], done["task"]["state"], done["task"]["failure"]) == ("COMMITTED", "done", None)
+    assert done["task"]["report"] == {"wrote": {"files": 1}}
