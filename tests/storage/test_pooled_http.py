@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.fixtures.scripted_http import Answer, Asked, scripted_server
 
 from lakebed.core.errors import InvalidSetting, Unavailable
-from lakebed.storage.credentials.http import HttpRequest, blocking_http
+from lakebed.net.http import HttpRequest, threaded_http
 from lakebed.storage.pooled_http import PooledHttp
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -50,7 +50,7 @@ async def test_request_arrives_as_with_the_other_implementation(http: PooledHttp
 
     with scripted_server(script) as server:
         request = HttpRequest("POST", f"{server.url}/a%20b?c=d", {"X-One": "1"}, b"body")
-        answers = [await http(request), await blocking_http()(request)]
+        answers = [await http(request), await threaded_http()(request)]
     assert answers[0].status == answers[1].status == 201
     assert answers[0].body == answers[1].body
     assert answers[0].headers["etag"] == answers[1].headers["etag"] == '"x"'

@@ -34,7 +34,7 @@ from lakebed.governance.tokens import (
 from lakebed.governance.vault import MasterKeys
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
-from lakebed.storage.credentials.http import Http, blocking_http
+from lakebed.net.http import Http, threaded_http
 from lakebed.wire.oauth.app import Observe, TokenApplication
 from lakebed.wire.refusals import Refused
 
@@ -88,7 +88,7 @@ def wire_tokens(
         for name, stated in settings.oidc.providers.items():
             provider = read_provider(f"oidc.providers.{name}", stated)
             bundle = None if stated.ca_bundle is None else str(stated.ca_bundle)
-            published = ProviderKeys(http or blocking_http(bundle, threads), clock, provider.issuer)
+            published = ProviderKeys(http or threaded_http(bundle, threads), clock, provider.issuer)
             sources[provider.issuer] = ProviderTokens(provider, published, identities, grants, clock)
     return Tokens(
         TokenApplication(

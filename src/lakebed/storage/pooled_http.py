@@ -19,8 +19,9 @@ from urllib.parse import urlsplit
 
 import httptools
 
+from lakebed.net.http import HttpRequest, HttpResponse, proxy_authorization, proxy_for
+
 from ..core.errors import InvalidSetting, Unavailable
-from .credentials.http import HttpAnswer, HttpRequest, proxy_authorization, proxy_for
 
 IDLE_SECONDS: Final = 4.0
 """How long an unused connection is kept: less than servers do, so that none is closed under a request."""
@@ -114,7 +115,7 @@ class PooledHttp:
         self._turns: dict[_Origin, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(at_once))
         self._is_closed = False
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
         """Send one request, once. Raises Unavailable when no answer came, InvalidSetting when it cannot be sent."""
         parts = urlsplit(request.url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -137,7 +138,7 @@ class PooledHttp:
                 f"answer too long. host={parts.netloc} maximum={request.max_answer_bytes}",
                 undecided=request.method not in _SAFE,
             )
-        return HttpAnswer(answer.parser.get_status_code(), b"".join(answer.pieces), answer.headers)
+        return HttpResponse(answer.parser.get_status_code(), b"".join(answer.pieces), answer.headers)
 
     async def close(self) -> None:
         """Close the connections that nobody uses, and see them closed; those in use close with their request."""

@@ -27,6 +27,7 @@ from lakebed.governance.listeners import Listener, Listeners
 from lakebed.governance.tokens import ClientCredentials, SecretHashes
 from lakebed.governance.trace_writing import TraceWriter
 from lakebed.governance.vending import Vending
+from lakebed.net.http import Http
 from lakebed.objects.rows import BUCKET_BY_NAME
 from lakebed.select.seam import Selecting
 from lakebed.server.api_paths import Api, server_api_paths
@@ -34,7 +35,6 @@ from lakebed.server.catalog import wire_catalog
 from lakebed.server.dispatch import SharedDispatch, root_of_path
 from lakebed.server.governance_events import GovernanceEvents, wire_governance_events
 from lakebed.server.instruments import access_trace
-from lakebed.storage.credentials.http import Http
 from lakebed.tables.validation import Level
 from lakebed.wire.announcing import Announcer
 from lakebed.wire.http.body import RequestBody

@@ -18,11 +18,11 @@ from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
 from lakebed.core.own_messages import HEADER
 from lakebed.core.secrets import Secret
 from lakebed.core.webhooks import ID_HEADER, check_secret, new_secret, signed_headers
-from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
+from lakebed.net.async_client import AsyncHttpClient
+from lakebed.net.http import HttpRequest, HttpResponse
+from lakebed.net.tls import TlsFiles
 
-from .http_connections import HttpConnections
 from .seam import Message, TargetKind, TargetSettings
-from .tls import TlsFiles
 
 NAME: Final = "webhook"
 AT_ONCE: Final = 16
@@ -81,7 +81,7 @@ class WebhookSettings(TargetSettings, frozen=True, forbid_unknown_fields=True, k
 class Posting(Protocol):
     """How requests are sent."""
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
         """The answer. Raises Unavailable when none came."""
         ...
 
@@ -157,12 +157,12 @@ def webhook_kind(clock: Clock, *, timeout_seconds: float, allow_http: bool) -> T
         parts = _parsed(settings.endpoint)
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not allow_http:
             raise InvalidInput("events are posted over https, unless targets.allow_http is set", argument="endpoint")
-        return WebhookTarget(settings, HttpConnections(settings.tls), clock, timeout_seconds=timeout_seconds)
+        return WebhookTarget(settings, AsyncHttpClient(settings.tls), clock, timeout_seconds=timeout_seconds)
 
     return TargetKind(NAME, WebhookSettings, make)
 
 
-def _refusal(answer: HttpAnswer) -> Unavailable:
+def _refusal(answer: HttpResponse) -> Unavailable:
     return Unavailable(f"answered {answer.status}. reason={responses.get(answer.status, 'unknown')}")
 
 

@@ -18,7 +18,7 @@ from lakebed.core.errors import InvalidInput, InvalidSetting, Unavailable
 from lakebed.core.operations import Operation
 from lakebed.core.secrets import Secret
 from lakebed.core.webhooks import signed_headers
-from lakebed.storage.credentials.http import Http, HttpRequest
+from lakebed.net.http import Http, HttpRequest
 
 from .model import Intent
 

@@ -15,13 +15,13 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidInput, InvalidName, LakebedError, RemoteFault, Unavailable
-from lakebed.storage.credentials.http import Http, HttpAnswer, HttpRequest
+from lakebed.net.hosts import AllowedHosts
+from lakebed.net.http import Http, HttpRequest, HttpResponse
 
 from ..files import MAX_METADATA_BYTES
 from ..identifiers import SEPARATOR
-from .authentication import Authentication, Unsigned, authentication_of
+from .authentication import Authentication, Unsigned, authentication_of, check_hosts
 from .failures import refusal_of
-from .hosts import AllowedHosts
 from .model import RemoteAddress, RemoteAuth, RemoteSecrets
 
 T = TypeVar("T")
@@ -108,7 +108,7 @@ class RemoteCatalog:
         authentication: Authentication,
         *,
         timeout_seconds: float = TIMEOUT_SECONDS,
-        refused: Callable[[HttpAnswer, str], LakebedError] | None = None,
+        refused: Callable[[HttpResponse, str], LakebedError] | None = None,
     ) -> None:
         """`refused` makes the error for a catalog that does not even say how it wants to be spoken to."""
         self._http = http
@@ -134,14 +134,14 @@ class RemoteCatalog:
         *,
         hosts: AllowedHosts,
         timeout_seconds: float = TIMEOUT_SECONDS,
-        refused: Callable[[HttpAnswer, str], LakebedError] | None = None,
+        refused: Callable[[HttpResponse, str], LakebedError] | None = None,
     ) -> RemoteCatalog:
         """The catalog at an address, with what a connection says of who this server is.
 
         Raises RemoteFault if the settings do not allow its host, or not any more.
         """
         try:
-            hosts.check_catalog(address, auth)
+            check_hosts(hosts, address, auth)
         except InvalidInput as error:
             raise RemoteFault(str(error)) from error
         shown = authentication_of(http, clock, address, auth, secrets)
@@ -170,7 +170,7 @@ class RemoteCatalog:
             )
         return separator.join(levels)
 
-    async def ask(self, request: RemoteRequest) -> HttpAnswer:
+    async def ask(self, request: RemoteRequest) -> HttpResponse:
         """The answer, whatever it is. Raises Unavailable, Throttled, RemoteFault when there is none to be had.
 
         `Unavailable.undecided` says that a change may have been made all the same.
@@ -196,7 +196,7 @@ class RemoteCatalog:
             bool(told.idempotency_key_lifetime),
         )
 
-    async def _send(self, request: RemoteRequest, path: str) -> HttpAnswer:
+    async def _send(self, request: RemoteRequest, path: str) -> HttpResponse:
         tries, may_renew = 1 if request.changes else _READ_TRIES, True
         while True:
             tries -= 1
@@ -231,7 +231,7 @@ class RemoteCatalog:
         )
 
 
-def parsed(answer: HttpAnswer, kind: type[T], host: str, *, changes: bool = False) -> T:
+def parsed(answer: HttpResponse, kind: type[T], host: str, *, changes: bool = False) -> T:
     """What an answer says. Raises RemoteFault if it is not what the protocol has; a change has been made then."""
     try:
         return msgspec.json.decode(answer.body, type=kind)
@@ -244,7 +244,7 @@ def _spelled(endpoints: Iterable[str]) -> Iterable[str]:
     return (" ".join(endpoint.split()) for endpoint in endpoints)
 
 
-def _of_the_connection(answer: HttpAnswer, host: str) -> LakebedError:
+def _of_the_connection(answer: HttpResponse, host: str) -> LakebedError:
     """The error for a catalog that does not even say how it wants to be spoken to."""
     error = refusal_of(answer, host, changes=False)
     if isinstance(error, Unavailable) or error.retryable:

@@ -15,9 +15,9 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from ...core.errors import InvalidSetting, Unavailable
+from lakebed.core.errors import InvalidSetting, Unavailable
 
-MAX_ANSWER_BYTES = 1024 * 1024
+MAX_RESPONSE_BYTES = 1024 * 1024
 """More than any credentials answer; past it the other side is not what we took it for."""
 
 
@@ -32,12 +32,12 @@ class HttpRequest:
     timeout_seconds: float = 5.0
     through_proxy: bool = False
     """Whether the environment's proxies are used. Metadata services are on the link and must not be."""
-    max_answer_bytes: int = MAX_ANSWER_BYTES
+    max_answer_bytes: int = MAX_RESPONSE_BYTES
     """Past it the answer is refused."""
 
 
 @dataclass(frozen=True, slots=True)
-class HttpAnswer:
+class HttpResponse:
     """What came back. The body may hold secrets."""
 
     status: int
@@ -46,11 +46,11 @@ class HttpAnswer:
     """By name in lower case."""
 
 
-Http = Callable[[HttpRequest], Awaitable[HttpAnswer]]
+Http = Callable[[HttpRequest], Awaitable[HttpResponse]]
 """Sends one request. Raises Unavailable when no answer came, InvalidSetting when it cannot be sent."""
 
 
-async def ask(http: Http, request: HttpRequest, *, tries: int, who: str) -> HttpAnswer:
+async def send_with_retries(http: Http, request: HttpRequest, *, tries: int, who: str) -> HttpResponse:
     """The answer of `who`; asked up to `tries` times while none comes or the other side fails (429, 5xx)."""
     while True:
         tries -= 1
@@ -64,13 +64,13 @@ async def ask(http: Http, request: HttpRequest, *, tries: int, who: str) -> Http
                 return answer
 
 
-def blocking_http(ca_bundle: str | None = None, threads: Executor | None = None) -> Http:
+def threaded_http(ca_bundle: str | None = None, threads: Executor | None = None) -> Http:
     """An `Http` on the standard library, each request in a thread: of the event loop's own, unless others are given.
 
     `ca_bundle` replaces the system's authorities.
     """
 
-    def send(request: HttpRequest) -> HttpAnswer:
+    def send(request: HttpRequest) -> HttpResponse:
         parts = urlsplit(request.url)
         connection = _connect(request, ca_bundle)
         try:
@@ -93,9 +93,9 @@ def blocking_http(ca_bundle: str | None = None, threads: Executor | None = None)
             connection.close()
         if len(body) > request.max_answer_bytes:
             raise Unavailable(f"answer too long. host={parts.hostname} maximum={request.max_answer_bytes}")
-        return HttpAnswer(answer.status, body, {name.lower(): value for name, value in answer.headers.items()})
+        return HttpResponse(answer.status, body, {name.lower(): value for name, value in answer.headers.items()})
 
-    async def send_in_thread(request: HttpRequest) -> HttpAnswer:
+    async def send_in_thread(request: HttpRequest) -> HttpResponse:
         return await asyncio.get_running_loop().run_in_executor(threads, send, request)
 
     return send_in_thread

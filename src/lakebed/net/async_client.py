@@ -14,9 +14,9 @@ from typing import Final
 import httptools
 
 from lakebed.core.errors import Unavailable
-from lakebed.storage.credentials.http import HttpAnswer, HttpRequest, proxy_authorization, proxy_for
 
-from .http_connection import HttpConnection, Place, place_of
+from .async_connection import Destination, HttpConnection, destination_of
+from .http import HttpRequest, HttpResponse, proxy_authorization, proxy_for
 from .tls import Sight, TlsFiles, TlsWatch
 
 log = logging.getLogger("lakebed.events")
@@ -28,7 +28,7 @@ _MOST_IDLE: Final = 32
 _SYSTEM: Final = TlsFiles()
 
 
-class HttpConnections:
+class AsyncHttpClient:
     """Sends requests, and keeps connections for the next. An `Http` of the seam that credentials have."""
 
     def __init__(self, tls: TlsFiles = _SYSTEM) -> None:
@@ -38,11 +38,11 @@ class HttpConnections:
         self._watch = TlsWatch(tls)
         self._is_closed = False
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
         """The answer. Raises Unavailable when none came."""
         if self._is_closed:
             raise Unavailable("the target is closed")
-        place = place_of(request.url)
+        place = destination_of(request.url)
         deadline = asyncio.get_running_loop().time() + request.timeout_seconds
         try:
             kept = self._kept(place)
@@ -69,7 +69,7 @@ class HttpConnections:
                 connection.close()
         self._idle.clear()
 
-    def _kept(self, place: Place) -> HttpConnection | None:
+    def _kept(self, place: Destination) -> HttpConnection | None:
         now = asyncio.get_running_loop().time()
         idle = self._idle.get(place.origin, [])
         while idle:
@@ -79,7 +79,9 @@ class HttpConnections:
             connection.close()
         return None
 
-    async def _ask(self, connection: HttpConnection, place: Place, request: HttpRequest, deadline: float) -> HttpAnswer:
+    async def _ask(
+        self, connection: HttpConnection, place: Destination, request: HttpRequest, deadline: float
+    ) -> HttpResponse:
         try:
             return await connection.ask(request, deadline)
         finally:
@@ -90,7 +92,7 @@ class HttpConnections:
             else:
                 connection.close()
 
-    async def _connect(self, place: Place, deadline: float, *, through_proxy: bool) -> HttpConnection:
+    async def _connect(self, place: Destination, deadline: float, *, through_proxy: bool) -> HttpConnection:
         loop = asyncio.get_running_loop()
         if place.scheme == "http":
             return (await loop.create_connection(HttpConnection, place.host, place.port))[1]

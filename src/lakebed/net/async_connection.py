@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 import httptools
 
 from lakebed.core.errors import InvalidSetting, Unavailable
-from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
+
+from .http import HttpRequest, HttpResponse
 
 _HEAD: Final = "HEAD"
 _CONNECT: Final = "CONNECT"
@@ -23,7 +24,7 @@ _WITHOUT_BODY: Final = frozenset({_HEAD, _CONNECT})
 """Their answers end with the headers, whatever length these tell; no other request follows on the connection."""
 
 
-class Place(NamedTuple):
+class Destination(NamedTuple):
     """Where requests to a URL go."""
 
     scheme: str
@@ -40,11 +41,11 @@ class Place(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def place_of(url: str) -> Place:
+def destination_of(url: str) -> Destination:
     """Where a URL leads."""
     parts = urlsplit(url)
     target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
-    return Place(
+    return Destination(
         parts.scheme, parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443), parts.netloc, target
     )
 
@@ -55,7 +56,7 @@ class HttpConnection(asyncio.Protocol):
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None  # Any: asyncio and uvloop have kinds of their own, also over TLS
-        self._waiter: asyncio.Future[HttpAnswer] | None = None
+        self._waiter: asyncio.Future[HttpResponse] | None = None
         self._parser: Any = None  # Any: httptools comes without types
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = 0.0
@@ -85,7 +86,7 @@ class HttpConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def ask(self, request: HttpRequest, deadline: float) -> HttpAnswer:
+    async def ask(self, request: HttpRequest, deadline: float) -> HttpResponse:
         """The answer. Raises OSError, TimeoutError and EOFError, Unavailable for one too long, HttpParserError."""
         return await self._exchange(request.method, _head(request) + request.body, request.max_answer_bytes, deadline)
 
@@ -103,10 +104,10 @@ class HttpConnection(asyncio.Protocol):
         transport: asyncio.Transport = self._transport
         return transport if 200 <= answer.status < 300 else None
 
-    async def _exchange(self, method: str, message: bytes, limit: int, deadline: float) -> HttpAnswer:
+    async def _exchange(self, method: str, message: bytes, limit: int, deadline: float) -> HttpResponse:
         self._begin(method, limit)
         self._parser = httptools.HttpResponseParser(self)
-        waiter: asyncio.Future[HttpAnswer] = self._loop.create_future()
+        waiter: asyncio.Future[HttpResponse] = self._loop.create_future()
         self._waiter = waiter
         self._expect_until(deadline)
         self._transport.write(message)
@@ -183,7 +184,7 @@ class HttpConnection(asyncio.Protocol):
 
     def _complete(self) -> None:
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(HttpAnswer(self._parser.get_status_code(), bytes(self._body), self._headers))
+            self._waiter.set_result(HttpResponse(self._parser.get_status_code(), bytes(self._body), self._headers))
 
     def _fail(self, error: BaseException) -> None:
         self._is_over = True
@@ -211,7 +212,7 @@ class HttpConnection(asyncio.Protocol):
 
 
 def _head(request: HttpRequest) -> bytes:
-    place = place_of(request.url)
+    place = destination_of(request.url)
     lines = [f"{request.method} {place.target} HTTP/1.1", f"Host: {place.netloc}"]
     lines += [f"{name}: {value}" for name, value in request.headers.items()]
     if request.method != _HEAD:
