@@ -20,12 +20,12 @@ from tests.wire.http.certificate import Certificate, make_certificate
 
 
 def post(server: RawServer, body: bytes = b"{}", scheme: str = "http", seconds: float = 30) -> HttpRequest:
-    return HttpRequest("POST", server.url(scheme), {"X-One": "1"}, body, seconds, max_answer_bytes=1000)
+    return HttpRequest("POST", server.url(scheme), {"X-One": "1"}, body, seconds, max_response_bytes=1000)
 
 
 @pytest.fixture
 async def http() -> AsyncIterator[AsyncHttpClient]:
-    connections = AsyncHttpClient()
+    connections = AsyncHttpClient(resends=True)
     yield connections
     await connections.close()
 
@@ -150,7 +150,7 @@ def serving(own: Certificate, trusted: Certificate | None = None) -> ssl.SSLCont
 
 
 async def status(tls: TlsFiles, server: RawServer) -> int:
-    http = AsyncHttpClient(tls)
+    http = AsyncHttpClient(tls, resends=True)
     try:
         return (await http(post(server, scheme="https"))).status
     finally:
@@ -184,7 +184,7 @@ async def test_files_that_are_replaced_are_used_by_the_next_connection(tmp_path:
     old, new = a_certificate(tmp_path / "old"), a_certificate(tmp_path / "new")
     trusted = tmp_path / "trusted.pem"
     shutil.copy(old.certificate, trusted)
-    http = AsyncHttpClient(TlsFiles(ca=str(trusted)))
+    http = AsyncHttpClient(TlsFiles(ca=str(trusted)), resends=True)
     async with raw_server(serving(old)) as server:
         assert (await http(post(server, scheme="https"))).status == 200
         await server.stop()
@@ -244,7 +244,7 @@ def test_a_proxy_connects_and_what_goes_through_it_is_secured(
     own = a_certificate(tmp_path / "own")
 
     async def work() -> None:
-        http = AsyncHttpClient(TlsFiles(ca=str(own.certificate)))
+        http = AsyncHttpClient(TlsFiles(ca=str(own.certificate)), resends=True)
         async with a_proxy(monkeypatch) as proxy, raw_server(serving(own)) as server:
             request = dataclasses.replace(post(server, scheme="https"), through_proxy=True)
             for _ in range(3):

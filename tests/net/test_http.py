@@ -7,7 +7,8 @@ import socket
 import pytest
 
 from lakebed.core.errors import InvalidSetting, Unavailable
-from lakebed.net.http import MAX_RESPONSE_BYTES, HttpRequest, threaded_http
+from lakebed.net.http import MAX_RESPONSE_BYTES, HttpRequest
+from lakebed.net.sync_client import threaded_http
 from tests.fixtures.scripted_http import Answer, scripted_server
 
 

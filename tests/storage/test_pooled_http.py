@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.fixtures.scripted_http import Answer, Asked, scripted_server
 
 from lakebed.core.errors import InvalidSetting, Unavailable
-from lakebed.net.http import HttpRequest, threaded_http
+from lakebed.net.http import HttpRequest
+from lakebed.net.sync_client import threaded_http
 from lakebed.storage.pooled_http import PooledHttp
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -170,8 +171,8 @@ async def test_silence_ends(http: PooledHttp) -> None:
 async def test_answers_past_the_limit_are_refused(http: PooledHttp) -> None:
     with scripted_server(lambda _: Answer(200, b"x" * 1000)) as server:
         with pytest.raises(Unavailable, match="too long"):
-            await http(HttpRequest("GET", server.url, max_answer_bytes=999))
-        assert (await http(HttpRequest("GET", server.url, max_answer_bytes=1000))).status == 200
+            await http(HttpRequest("GET", server.url, max_response_bytes=999))
+        assert (await http(HttpRequest("GET", server.url, max_response_bytes=1000))).status == 200
 
 
 async def test_redirects_are_answers(http: PooledHttp) -> None:

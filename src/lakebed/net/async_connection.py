@@ -1,73 +1,46 @@
-"""One HTTP/1.1 connection: a request is written, its answer is parsed as it comes, then the next.
+"""One HTTP/1.1 connection: a request is written, its response is parsed as it arrives, then the next.
 
-Without asyncio's streams: an event is a request, and buffers, locks and timers of its own for each were a third of what
-it cost to send one.
+A protocol of asyncio's and not its streams: the buffers, locks and timers of streams were a third of the cost of
+delivering an event (ADR 28).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Final
 
 import httptools
 
-from lakebed.core.errors import InvalidSetting, Unavailable
+from .http import SAFE_METHODS, Destination, HttpRequest, HttpResponse, ResponseTooLong, Unsendable
 
-from .http import HttpRequest, HttpResponse
-
-_HEAD: Final = "HEAD"
 _CONNECT: Final = "CONNECT"
-_WITHOUT_BODY: Final = frozenset({_HEAD, _CONNECT})
-"""Their answers end with the headers, whatever length these tell; no other request follows on the connection."""
-
-
-class Destination(NamedTuple):
-    """Where requests to a URL go."""
-
-    scheme: str
-    host: str
-    port: int
-    netloc: str
-    target: str
-    """The path, with its query."""
-
-    @property
-    def origin(self) -> tuple[str, str]:
-        """Whom connections are to."""
-        return self.scheme, self.netloc
-
-
-@lru_cache(maxsize=64)
-def destination_of(url: str) -> Destination:
-    """Where a URL leads."""
-    parts = urlsplit(url)
-    target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
-    return Destination(
-        parts.scheme, parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443), parts.netloc, target
-    )
+_BODILESS: Final = frozenset({"HEAD", _CONNECT})
+_NO_BODY: Final = frozenset({204, 304})
+"""Methods and statuses whose responses end with the headers, whatever length these state."""
 
 
 class HttpConnection(asyncio.Protocol):
-    """A connection. One request at a time is on it."""
+    """A connection. It carries one request at a time."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._transport: Any = None  # Any: asyncio and uvloop have kinds of their own, also over TLS
+        self._transport: Any = None  # Any: asyncio and uvloop have classes of their own, also for TLS
         self._waiter: asyncio.Future[HttpResponse] | None = None
+        self._lost: asyncio.Future[None] | None = None
         self._parser: Any = None  # Any: httptools comes without types
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = 0.0
         self._is_over = False
+        self._is_lost = False
         self.used_at = 0.0
         self._begin("", 0)
 
     def _begin(self, method: str, limit: int) -> None:
         self._method, self._limit = method, limit
         self._headers: dict[str, str] = {}
-        self._body = bytearray()
+        self._pieces: list[bytes] = []
+        self._size = self._status = 0
         self._has_begun = self._has_head = False
 
     @property
@@ -76,33 +49,40 @@ class HttpConnection(asyncio.Protocol):
         return not self._is_over
 
     @property
-    def has_heard(self) -> bool:
-        """Whether something of the last answer came."""
+    def has_begun(self) -> bool:
+        """Whether something of the last response arrived."""
         return self._has_begun
 
     def close(self) -> None:
-        """At once: there is nothing more to say, and nobody to wait for."""
+        """Close at once: nothing is left to send, and a TLS farewell is not waited for."""
         self._is_over = True
         if self._transport is not None:
             self._transport.abort()
 
-    async def ask(self, request: HttpRequest, deadline: float) -> HttpResponse:
-        """The answer. Raises OSError, TimeoutError and EOFError, Unavailable for one too long, HttpParserError."""
-        return await self._exchange(request.method, _head(request) + request.body, request.max_answer_bytes, deadline)
+    async def wait_closed(self) -> None:
+        """Wait until the loop has let go of the socket. For one waiter, after `close`."""
+        if self._transport is not None and not self._is_lost:
+            self._lost = self._loop.create_future()
+            await self._lost
 
-    async def ask_for_tunnel(self, where: str, headers: Mapping[str, str], deadline: float) -> asyncio.Transport | None:
-        """Have a proxy connect this with another place: what is to be secured then; None if it does not.
+    def exchange(self, request: HttpRequest, destination: Destination, deadline: float) -> Awaitable[HttpResponse]:
+        """The response. Raises OSError, TimeoutError, EOFError, ResponseTooLong, Unsendable, HttpParserError."""
+        message = _head(request, destination) + request.body
+        return self._exchange(request.method, message, request.max_response_bytes, deadline)
 
-        Raises as `ask`.
+    async def open_tunnel(self, where: str, headers: Mapping[str, str], deadline: float) -> asyncio.Transport | None:
+        """Have a proxy connect this to another server: the transport to secure; None if it refuses.
+
+        Raises as `exchange`.
         """
         lines = (
             f"{_CONNECT} {where} HTTP/1.1",
             f"Host: {where}",
             *(f"{name}: {value}" for name, value in headers.items()),
         )
-        answer = await self._exchange(_CONNECT, _joined(lines, where), 0, deadline)
+        response = await self._exchange(_CONNECT, _joined(lines), 0, deadline)
         transport: asyncio.Transport = self._transport
-        return transport if 200 <= answer.status < 300 else None
+        return transport if 200 <= response.status < 300 else None
 
     async def _exchange(self, method: str, message: bytes, limit: int, deadline: float) -> HttpResponse:
         self._begin(method, limit)
@@ -119,27 +99,33 @@ class HttpConnection(asyncio.Protocol):
         finally:
             self._waiter = None
 
-    # -- what asyncio calls -------------------------------------------------------------------------------------
+    # -- called by asyncio ------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is there, or it is secured now."""
+        """The connection is open, or secured now."""
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Something of the answer came."""
+        """A part of the response arrived."""
         if self._waiter is None or self._waiter.done():
-            # Nobody has asked: what it says next would be taken for the answer to another request.
+            # Not requested: what follows would be taken for the response to another request.
             self.close()
             return
         self._has_begun = True
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(error)
 
-    def connection_lost(self, error: Exception | None) -> None:
-        """The other side has gone, or we have."""
+    def eof_received(self) -> None:
+        """The server closes the connection: no other request may be sent before `connection_lost` is called."""
         self._is_over = True
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection is closed."""
+        self._is_over = self._is_lost = True
+        if self._lost is not None and not self._lost.done():
+            self._lost.set_result(None)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -150,51 +136,69 @@ class HttpConnection(asyncio.Protocol):
         else:
             self._complete()
 
-    # -- what the parser calls ----------------------------------------------------------------------------------
+    # -- called by the parser ---------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
-        """An answer."""
+        """A response."""
         if self._waiter is None or self._waiter.done():
             # One too many.
             self._is_over = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header of the answer."""
-        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        """A header of the response."""
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        known = self._headers.setdefault(key, text)
+        if known is not text:
+            self._headers[key] = f"{known}, {text}"
 
     def on_headers_complete(self) -> None:
-        """All of them."""
+        """All headers."""
         self._has_head = True
-        if self._method in _WITHOUT_BODY:
-            self._is_over = True
-            self._complete()
+        status = self._status = self._parser.get_status_code()
+        if status in _NO_BODY or (self._method in _BODILESS and status >= 200):
+            self._end_without_body()
 
     def on_body(self, piece: bytes) -> None:
         """A part of the body."""
-        self._body += piece
-        if len(self._body) > self._limit:
-            self._fail(Unavailable(f"answer too long. maximum={self._limit}"))
+        self._size += len(piece)
+        if self._size > self._limit:
+            self._fail(ResponseTooLong())
+        else:
+            self._pieces.append(piece)
 
     def on_message_complete(self) -> None:
-        """The whole answer is there."""
-        # Here and not later: the parser forgets it when it gets ready for the next answer.
+        """The whole response."""
+        if self._status < 200:
+            # 100 Continue or 103 Early Hints: the response is still to come.
+            self._headers.clear()
+            self._has_head = False
+            return
+        # Here and not later: the parser forgets it when it gets ready for the next response.
         if not self._parser.should_keep_alive():
             self._is_over = True
         self._complete()
 
+    def _end_without_body(self) -> None:
+        """Complete a response that the parser may expect a body of."""
+        stays_open = "close" not in self._headers.get("connection", "").lower()
+        if self._method == _CONNECT or not stays_open or self._parser.get_http_version() != "1.1":
+            self._is_over = True
+        self._limit = -1  # any body ends the connection
+        self._complete()
+
     def _complete(self) -> None:
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(HttpResponse(self._parser.get_status_code(), bytes(self._body), self._headers))
+            self._waiter.set_result(HttpResponse(self._status, b"".join(self._pieces), self._headers))
 
     def _fail(self, error: BaseException) -> None:
         self._is_over = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(error)
 
-    # -- time ---------------------------------------------------------------------------------------------------
+    # -- time -------------------------------------------------------------------------------------------------------
 
     def _expect_until(self, deadline: float) -> None:
-        """Have the answer be late after that moment. A timer stays when the answer is in time, and serves the next."""
+        """Fail the request at that moment. The timer stays when a response is in time, and serves the next."""
         self._deadline = deadline
         if self._timer is None or self._timer.when() > deadline:
             if self._timer is not None:
@@ -211,17 +215,22 @@ class HttpConnection(asyncio.Protocol):
             self._expect_until(self._deadline)
 
 
-def _head(request: HttpRequest) -> bytes:
-    place = destination_of(request.url)
-    lines = [f"{request.method} {place.target} HTTP/1.1", f"Host: {place.netloc}"]
-    lines += [f"{name}: {value}" for name, value in request.headers.items()]
-    if request.method != _HEAD:
+def _head(request: HttpRequest, destination: Destination) -> bytes:
+    headers = request.headers
+    lines = [f"{request.method} {destination.target} HTTP/1.1"]
+    if "host" not in headers:
+        lines.append(f"Host: {destination.netloc}")
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    if request.body or request.method not in SAFE_METHODS:
         lines.append(f"Content-Length: {len(request.body)}")
-    return _joined(lines, place.host)
+    return _joined(lines)
 
 
-def _joined(lines: Sequence[str], host: str) -> bytes:
+def _joined(lines: Sequence[str]) -> bytes:
     text = "\r\n".join(lines)
-    if text.count("\n") != len(lines) - 1 or text.count("\r") != len(lines) - 1:
-        raise InvalidSetting(f"a header or path that HTTP cannot carry. host={host}")
-    return f"{text}\r\n\r\n".encode("latin-1")
+    if text.count("\n") != len(lines) - 1 or text.count("\r") != len(lines) - 1 or "\0" in text:
+        raise Unsendable
+    try:
+        return f"{text}\r\n\r\n".encode("latin-1")
+    except UnicodeEncodeError:
+        raise Unsendable from None

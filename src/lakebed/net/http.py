@@ -1,134 +1,136 @@
-"""The small HTTP seam of the credential providers: one request, one answer, no redirects.
+"""One HTTP request and its response, and what a failure to get one means: shared by the async and the sync client.
 
-Redirects are never followed: a metadata service or STS that sends one is not the one we meant to show a token to.
+Redirects are never followed: a metadata service, token endpoint or webhook that sends one is not the server that the
+request, and the secrets in it, are meant for.
 """
 
 from __future__ import annotations
 
-import asyncio
-import base64
-import http.client
 import ssl
-import urllib.request
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, unquote, urlsplit
+from functools import lru_cache
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
-from lakebed.core.errors import InvalidSetting, Unavailable
+from lakebed.core.errors import InvalidSetting, LakebedError, Unavailable
 
-MAX_RESPONSE_BYTES = 1024 * 1024
-"""More than any credentials answer; past it the other side is not what we took it for."""
+MAX_RESPONSE_BYTES: Final = 1024 * 1024
+"""Default limit of a response: more than any credentials or token document."""
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
+"""Methods that change nothing on the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """What is asked. Headers and body may hold secrets and are kept out of `repr`."""
+    """A request. Headers and body may hold secrets and are kept out of `repr`."""
 
     method: str
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """`host`, if given, is in lower case. Content-Length is the client's."""
     body: bytes = field(default=b"", repr=False)
     timeout_seconds: float = 5.0
+    """The async client: for everything until the response is complete. The sync client: for each read and write."""
     through_proxy: bool = False
-    """Whether the environment's proxies are used. Metadata services are on the link and must not be."""
-    max_answer_bytes: int = MAX_RESPONSE_BYTES
-    """Past it the answer is refused."""
+    """Whether HTTPS uses the environment's proxy. Metadata services are link-local and must not be proxied."""
+    max_response_bytes: int = MAX_RESPONSE_BYTES
+    """A longer response is a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """What came back. The body may hold secrets."""
+    """A complete response. The body may hold secrets."""
 
     status: int
     body: bytes = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """By name in lower case."""
+    """By name in lower case; values of repeated headers are joined with a comma."""
 
 
 Http = Callable[[HttpRequest], Awaitable[HttpResponse]]
-"""Sends one request. Raises Unavailable when no answer came, InvalidSetting when it cannot be sent."""
+"""Sends one request. Raises Unavailable when no response arrives, InvalidSetting when the request cannot be sent."""
+
+
+class Destination(NamedTuple):
+    """The server and the path that a URL names."""
+
+    scheme: str
+    host: str
+    port: int
+    netloc: str
+    target: str
+    """The path with its query."""
+
+
+@lru_cache(maxsize=64)
+def destination_of(url: str) -> Destination:
+    """The parts of a URL that a connection needs. Raises ValueError for a port that is no number."""
+    parts = urlsplit(url)
+    target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+    return Destination(
+        parts.scheme, parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443), parts.netloc, target
+    )
+
+
+# -- failures -------------------------------------------------------------------------------------------------------
+
+
+class HttpFailure(Exception):
+    """A request got no complete response. Each user turns it into an error of its own; `unavailable` suits most.
+
+    The message has only the class of the error: some errors quote what was sent or received.
+    """
+
+    def __init__(self, request: HttpRequest, error: Exception, *, is_sent: bool) -> None:
+        super().__init__(type(error).__name__)
+        self.request = request
+        self.error = error
+        self.is_sent = is_sent
+        """Whether the server may have received the request."""
+
+
+class Unsendable(Exception):
+    """A header or path has characters that HTTP cannot carry."""
+
+
+class ResponseTooLong(Exception):
+    """The response exceeds the limit of its request."""
+
+
+def unavailable(failure: HttpFailure) -> LakebedError:
+    """The error for a failure: InvalidSetting if it cannot be sent, otherwise Unavailable. Quotes no secrets."""
+    request = failure.request
+    destination = destination_of(request.url)
+    if isinstance(failure.error, Unsendable):
+        return InvalidSetting(f"a header or path that HTTP cannot carry. host={destination.host}")
+    undecided = failure.is_sent and request.method not in SAFE_METHODS
+    if isinstance(failure.error, ResponseTooLong):
+        return Unavailable(
+            f"answer too long. host={destination.host} maximum={request.max_response_bytes}", undecided=undecided
+        )
+    path = destination.target.partition("?")[0]
+    return Unavailable(
+        f"no answer. host={destination.host} path={path} reason={_reason(failure.error)}", undecided=undecided
+    )
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate refused ({error.verify_message})"
+    return type(error).__name__
 
 
 async def send_with_retries(http: Http, request: HttpRequest, *, tries: int, who: str) -> HttpResponse:
-    """The answer of `who`; asked up to `tries` times while none comes or the other side fails (429, 5xx)."""
+    """The response of `who`; tried up to `tries` times while none arrives or the server fails (429, 5xx)."""
     while True:
         tries -= 1
         try:
-            answer = await http(request)
+            response = await http(request)
         except Unavailable as error:
             if tries <= 0:
                 raise Unavailable(f"{who} did not answer") from error
         else:
-            if tries <= 0 or (answer.status < 500 and answer.status != 429):
-                return answer
-
-
-def threaded_http(ca_bundle: str | None = None, threads: Executor | None = None) -> Http:
-    """An `Http` on the standard library, each request in a thread: of the event loop's own, unless others are given.
-
-    `ca_bundle` replaces the system's authorities.
-    """
-
-    def send(request: HttpRequest) -> HttpResponse:
-        parts = urlsplit(request.url)
-        connection = _connect(request, ca_bundle)
-        try:
-            path = parts.path or "/"
-            target = f"{path}?{parts.query}" if parts.query else path
-            connection.request(request.method, target, body=request.body or None, headers=dict(request.headers))
-            answer = connection.getresponse()
-            body = answer.read(request.max_answer_bytes + 1)
-            if answer.length and len(body) <= request.max_answer_bytes:
-                raise http.client.IncompleteRead(b"", answer.length)
-        except ValueError:
-            # Its message quotes the header that cannot be sent, which may be a token.
-            raise InvalidSetting(f"a header or path that HTTP cannot carry. host={parts.hostname}") from None
-        except (OSError, http.client.HTTPException) as error:
-            # Only the class is told: some of these errors quote what was sent or received.
-            raise Unavailable(
-                f"no answer. host={parts.hostname} path={parts.path} reason={type(error).__name__}"
-            ) from None
-        finally:
-            connection.close()
-        if len(body) > request.max_answer_bytes:
-            raise Unavailable(f"answer too long. host={parts.hostname} maximum={request.max_answer_bytes}")
-        return HttpResponse(answer.status, body, {name.lower(): value for name, value in answer.headers.items()})
-
-    async def send_in_thread(request: HttpRequest) -> HttpResponse:
-        return await asyncio.get_running_loop().run_in_executor(threads, send, request)
-
-    return send_in_thread
-
-
-def _connect(request: HttpRequest, ca_bundle: str | None) -> http.client.HTTPConnection:
-    parts = urlsplit(request.url)
-    host = parts.hostname or ""
-    if parts.scheme == "http":
-        return http.client.HTTPConnection(host, parts.port or 80, timeout=request.timeout_seconds)
-    context = ssl.create_default_context(cafile=ca_bundle)
-    port = parts.port or 443
-    proxy = proxy_for(host) if request.through_proxy else None
-    if proxy is None:
-        return http.client.HTTPSConnection(host, port, timeout=request.timeout_seconds, context=context)
-    tunnel = http.client.HTTPSConnection(
-        proxy.hostname or "", proxy.port or 8080, timeout=request.timeout_seconds, context=context
-    )
-    tunnel.set_tunnel(host, port, headers=proxy_authorization(proxy))
-    return tunnel
-
-
-def proxy_for(host: str) -> SplitResult | None:
-    """The environment's proxy for HTTPS to `host`, spoken to in plain HTTP, as CONNECT proxies are."""
-    proxy = urllib.request.getproxies().get("https")
-    if not proxy or urllib.request.proxy_bypass(host):
-        return None
-    return urlsplit(proxy if "//" in proxy else f"//{proxy}")
-
-
-def proxy_authorization(proxy: SplitResult) -> dict[str, str]:
-    """What a proxy with a user in its address is to be told."""
-    if proxy.username is None:
-        return {}
-    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-    return {"Proxy-Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
+            if tries <= 0 or (response.status < 500 and response.status != 429):
+                return response

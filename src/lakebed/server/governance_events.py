@@ -16,7 +16,7 @@ from lakebed.governance.attempts import AttemptRecorder
 from lakebed.governance.listeners import HookPolicy, HttpHook, Listener, Listeners, OnFailure, load_listener
 from lakebed.governance.vault import MasterKeys
 from lakebed.meta.tasks import TaskQueue
-from lakebed.net.http import threaded_http
+from lakebed.net.sync_client import threaded_http
 from lakebed.objects.facilities import Facilities
 from lakebed.tables.upkeep.arrivals import Arrivals
 from lakebed.wire.announcing import Announcer

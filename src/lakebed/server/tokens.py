@@ -34,7 +34,8 @@ from lakebed.governance.tokens import (
 from lakebed.governance.vault import MasterKeys
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
-from lakebed.net.http import Http, threaded_http
+from lakebed.net.http import Http
+from lakebed.net.sync_client import threaded_http
 from lakebed.wire.oauth.app import Observe, TokenApplication
 from lakebed.wire.refusals import Refused
 

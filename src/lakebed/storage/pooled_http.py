@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from lakebed.net.http import HttpRequest, HttpResponse, proxy_authorization, proxy_for
+from lakebed.net.http import HttpRequest, HttpResponse
+from lakebed.net.proxy import proxy_authorization, proxy_for
 
 from ..core.errors import InvalidSetting, Unavailable
 
@@ -135,7 +136,7 @@ class PooledHttp:
             ) from None
         if answer.is_too_long:
             raise Unavailable(
-                f"answer too long. host={parts.netloc} maximum={request.max_answer_bytes}",
+                f"answer too long. host={parts.netloc} maximum={request.max_response_bytes}",
                 undecided=request.method not in _SAFE,
             )
         return HttpResponse(answer.parser.get_status_code(), b"".join(answer.pieces), answer.headers)
@@ -181,7 +182,7 @@ class PooledHttp:
         return self._context
 
     async def _exchange(self, origin: _Origin, kept: _Kept, head: bytes, request: HttpRequest) -> _Answering:
-        answer = _Answering(request.method, request.max_answer_bytes)
+        answer = _Answering(request.method, request.max_response_bytes)
         reader, writer = kept.reader, kept.writer
         try:
             writer.write(head + request.body)

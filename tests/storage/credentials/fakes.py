@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
-from lakebed.net.http import Http, HttpRequest, HttpResponse, threaded_http
+from lakebed.net.http import Http, HttpRequest, HttpResponse
+from lakebed.net.sync_client import threaded_http
 from lakebed.storage.credentials import Surroundings
 
 NOW_MS = 1_700_000_000_000

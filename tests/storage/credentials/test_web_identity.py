@@ -8,7 +8,7 @@ import pytest
 from tests.fixtures.scripted_http import Answer, scripted_server
 
 from lakebed.core.errors import InvalidSetting, Unauthenticated, Unavailable
-from lakebed.net.http import threaded_http
+from lakebed.net.sync_client import threaded_http
 from lakebed.storage.credentials.web_identity import WebIdentitySource
 
 from .fakes import NOW_MS, machine, network_to, sts_answer, sts_refusal

@@ -12,7 +12,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied, InvalidInput, LakebedError, NotFound, Throttled, Unavailable
 from lakebed.core.secrets import Secret
 from lakebed.net.hosts import AllowedHosts
-from lakebed.net.http import threaded_http
+from lakebed.net.sync_client import threaded_http
 from lakebed.tables.bridges.model import BridgeConfig, CatalogKind
 from lakebed.tables.bridges.rest_catalog import RestCatalog
 from lakebed.tables.remote.model import AuthKind, RemoteAuth, RemoteSecrets

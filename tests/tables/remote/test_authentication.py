@@ -8,7 +8,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import InvalidInput, RemoteFault
 from lakebed.core.secrets import Secret
 from lakebed.net.hosts import AllowedHosts
-from lakebed.net.http import threaded_http
+from lakebed.net.sync_client import threaded_http
 from lakebed.tables.remote.authentication import Authentication, Unsigned, authentication_of, check_hosts
 from lakebed.tables.remote.model import NO_SECRETS, AuthKind, RemoteAddress, RemoteAuth, RemoteSecrets
 from tests.fixtures.scripted_http import Answer, Asked, ScriptedServer, scripted_server

@@ -92,7 +92,7 @@ class ElasticsearchTarget(ConnectedTarget[AsyncHttpClient]):
             await self._shut(http)
 
     async def _open(self) -> AsyncHttpClient:
-        return AsyncHttpClient(self._tls_files or TlsFiles())
+        return AsyncHttpClient(self._tls_files or TlsFiles(), resends=True)
 
     async def _shut(self, connection: AsyncHttpClient) -> None:
         await connection.close()

@@ -24,7 +24,7 @@ from .model import Intent
 
 log = logging.getLogger("lakebed.governance")
 
-_MAX_ANSWER_BYTES = 64 * 1024
+_MAX_RESPONSE_BYTES = 64 * 1024
 
 
 class OnFailure(StrEnum):
@@ -100,7 +100,7 @@ class HttpHook:
                 body,
                 policy.timeout_seconds,
                 through_proxy=True,
-                max_answer_bytes=_MAX_ANSWER_BYTES,
+                max_response_bytes=_MAX_RESPONSE_BYTES,
             )
         )
         if answer.status != 200:

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lakebed.net.http import Http, threaded_http
+from lakebed.net.http import Http
+from lakebed.net.sync_client import threaded_http
 
 from ...core.clock import Clock, SystemClock
 from ...core.errors import InvalidSetting, Unavailable

@@ -26,7 +26,7 @@ from .model import RemoteAddress, RemoteAuth, RemoteSecrets
 
 T = TypeVar("T")
 
-MAX_ANSWER_BYTES: Final = MAX_METADATA_BYTES + 1024 * 1024
+MAX_RESPONSE_BYTES: Final = MAX_METADATA_BYTES + 1024 * 1024
 """A table is answered with its whole metadata."""
 
 TIMEOUT_SECONDS: Final = 15.0
@@ -227,7 +227,7 @@ class RemoteCatalog:
             request.body,
             timeout_seconds=self._timeout_seconds,
             through_proxy=True,
-            max_answer_bytes=MAX_ANSWER_BYTES,
+            max_response_bytes=MAX_RESPONSE_BYTES,
         )
 
 
