@@ -290,3 +290,36 @@ async def test_an_answer_that_comes_late_is_not_taken_for_the_next(http: AsyncHt
         await asyncio.sleep(0.06)
         assert (await http(post(server))).status == 200
         assert server.connections == 2
+
+
+# -- bounds -----------------------------------------------------------------------------------------------------
+
+
+async def test_requests_beyond_the_bound_wait_for_their_turn_within_their_timeout() -> None:
+    http = AsyncHttpClient(max_concurrency=2)
+    async with raw_server() as server:
+        answers = await asyncio.gather(*(http(post(server)) for _ in range(6)))
+        assert [answer.body for answer in answers] == [b"ok"] * 6
+        assert server.connections == 2
+        server.answer = lambda head: b""
+        silent = [asyncio.create_task(http(post(server, seconds=0.2))) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(Unavailable, match="TimeoutError") as waited:
+            await http(post(server, seconds=0.05))
+        assert not waited.value.undecided  # it was never sent
+        assert all(isinstance(error, Unavailable) for error in await asyncio.gather(*silent, return_exceptions=True))
+        server.answer = lambda head: OK
+        assert (await http(post(server))).status == 200
+    await http.close()
+
+
+async def test_without_resending_a_change_on_a_stale_connection_is_undecided() -> None:
+    http = AsyncHttpClient()
+    async with raw_server() as server:
+        assert (await http(post(server))).status == 200
+        server.answer = lambda head: None
+        with pytest.raises(Unavailable, match="EOFError") as lost:
+            await http(post(server))
+        assert lost.value.undecided
+        assert server.connections == 1
+    await http.close()

@@ -18,7 +18,7 @@ import httptools
 
 from lakebed.core.errors import Unavailable
 
-from .async_connection import HttpConnection
+from .async_connection import HttpConnection, message_of
 from .http import (
     Destination,
     HttpFailure,
@@ -96,20 +96,21 @@ class AsyncHttpClient:
         turn = None
         is_sent = False
         try:
+            message = message_of(request, destination)
             if self._max_concurrency is not None:
                 turn = await self._take_turn(origin, deadline)
             connection = self._take(origin)
             while connection is not None:
                 is_sent = True
                 try:
-                    return await self._exchange(connection, origin, destination, request, deadline)
+                    return await self._exchange(connection, origin, request, message, deadline)
                 except (OSError, EOFError) as error:
                     if not self._resends or connection.has_begun or isinstance(error, TimeoutError):
                         raise
                     connection = self._take(origin)
             connection = await self._connect(destination, deadline, through_proxy=request.through_proxy)
             is_sent = True
-            return await self._exchange(connection, origin, destination, request, deadline)
+            return await self._exchange(connection, origin, request, message, deadline)
         except _FAILURES as error:
             raise HttpFailure(request, error, is_sent=is_sent) from error
         finally:
@@ -156,15 +157,10 @@ class AsyncHttpClient:
         return None
 
     async def _exchange(
-        self,
-        connection: HttpConnection,
-        origin: _Origin,
-        destination: Destination,
-        request: HttpRequest,
-        deadline: float,
+        self, connection: HttpConnection, origin: _Origin, request: HttpRequest, message: bytes, deadline: float
     ) -> HttpResponse:
         try:
-            return await connection.exchange(request, destination, deadline)
+            return await connection.exchange(request.method, message, request.max_response_bytes, deadline)
         finally:
             idle = self._idle.setdefault(origin, [])
             if connection.is_usable and not self._is_closed and len(idle) < self._max_idle:

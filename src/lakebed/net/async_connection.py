@@ -7,7 +7,7 @@ delivering an event (ADR 28).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import httptools
@@ -65,26 +65,11 @@ class HttpConnection(asyncio.Protocol):
             self._lost = self._loop.create_future()
             await self._lost
 
-    def exchange(self, request: HttpRequest, destination: Destination, deadline: float) -> Awaitable[HttpResponse]:
-        """The response. Raises OSError, TimeoutError, EOFError, ResponseTooLong, Unsendable, HttpParserError."""
-        message = _head(request, destination) + request.body
-        return self._exchange(request.method, message, request.max_response_bytes, deadline)
+    async def exchange(self, method: str, message: bytes, limit: int, deadline: float) -> HttpResponse:
+        """The response to a message, of at most `limit` bytes.
 
-    async def open_tunnel(self, where: str, headers: Mapping[str, str], deadline: float) -> asyncio.Transport | None:
-        """Have a proxy connect this to another server: the transport to secure; None if it refuses.
-
-        Raises as `exchange`.
+        Raises OSError, TimeoutError, EOFError, ResponseTooLong, HttpParserError, HttpParserUpgrade.
         """
-        lines = (
-            f"{_CONNECT} {where} HTTP/1.1",
-            f"Host: {where}",
-            *(f"{name}: {value}" for name, value in headers.items()),
-        )
-        response = await self._exchange(_CONNECT, _joined(lines), 0, deadline)
-        transport: asyncio.Transport = self._transport
-        return transport if 200 <= response.status < 300 else None
-
-    async def _exchange(self, method: str, message: bytes, limit: int, deadline: float) -> HttpResponse:
         self._begin(method, limit)
         self._parser = httptools.HttpResponseParser(self)
         waiter: asyncio.Future[HttpResponse] = self._loop.create_future()
@@ -98,6 +83,20 @@ class HttpConnection(asyncio.Protocol):
             raise
         finally:
             self._waiter = None
+
+    async def open_tunnel(self, where: str, headers: Mapping[str, str], deadline: float) -> asyncio.Transport | None:
+        """Have a proxy connect this to another server: the transport to secure; None if it refuses.
+
+        Raises as `exchange`.
+        """
+        lines = (
+            f"{_CONNECT} {where} HTTP/1.1",
+            f"Host: {where}",
+            *(f"{name}: {value}" for name, value in headers.items()),
+        )
+        response = await self.exchange(_CONNECT, _joined(lines), 0, deadline)
+        transport: asyncio.Transport = self._transport
+        return transport if 200 <= response.status < 300 else None
 
     # -- called by asyncio ------------------------------------------------------------------------------------------
 
@@ -215,7 +214,8 @@ class HttpConnection(asyncio.Protocol):
             self._expect_until(self._deadline)
 
 
-def _head(request: HttpRequest, destination: Destination) -> bytes:
+def message_of(request: HttpRequest, destination: Destination) -> bytes:
+    """A request as it is sent. Raises Unsendable."""
     headers = request.headers
     lines = [f"{request.method} {destination.target} HTTP/1.1"]
     if "host" not in headers:
@@ -223,7 +223,7 @@ def _head(request: HttpRequest, destination: Destination) -> bytes:
     lines += [f"{name}: {value}" for name, value in headers.items()]
     if request.body or request.method not in SAFE_METHODS:
         lines.append(f"Content-Length: {len(request.body)}")
-    return _joined(lines)
+    return _joined(lines) + request.body
 
 
 def _joined(lines: Sequence[str]) -> bytes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import re
 import select
 import socket
 import ssl
@@ -33,6 +34,7 @@ from .proxy import proxy_authorization, proxy_for
 from .tls import TlsContexts, TlsFiles
 
 _PIECE_BYTES: Final = 256 * 1024
+_UNSENDABLE: Final = re.compile(r"[\r\n\0\u0100-\U0010ffff]")
 _SYSTEM: Final = TlsFiles()
 
 _Origin = tuple[str, str, bool]
@@ -128,6 +130,7 @@ class SyncHttpClient:
 
     def _connection(self, request: HttpRequest) -> http.client.HTTPConnection:
         destination = destination_of(request.url)
+        _check_headers(request)
         return self._take(_origin(destination, request)) or self._open(destination, request)
 
     def _open(self, destination: Destination, request: HttpRequest) -> http.client.HTTPConnection:
@@ -179,11 +182,15 @@ class SyncHttpClient:
 
 
 def threaded_http(ca_bundle: str | None = None, threads: Executor | None = None) -> Http:
-    """An `Http` that sends each request in a thread, on a connection of its own. For callers of any event loop.
+    """An `Http` for callers in any event loop: each request in a thread, on a connection of its own.
 
     `ca_bundle` replaces the system's authorities, `threads` the event loop's own executor.
     """
-    client = SyncHttpClient(TlsFiles(ca_bundle))
+    return in_threads(SyncHttpClient(TlsFiles(ca_bundle)), threads)
+
+
+def in_threads(client: SyncHttpClient, threads: Executor | None = None) -> Http:
+    """An `Http` that sends each request of a client in a thread."""
 
     async def send(request: HttpRequest) -> HttpResponse:
         try:
@@ -192,6 +199,13 @@ def threaded_http(ca_bundle: str | None = None, threads: Executor | None = None)
             raise unavailable(failure) from None
 
     return send
+
+
+def _check_headers(request: HttpRequest) -> None:
+    """Raise for headers that HTTP cannot carry: the standard library lets some pass."""
+    text = "".join(part for header in request.headers.items() for part in header)
+    if _UNSENDABLE.search(text):
+        raise HttpFailure(request, Unsendable(), is_sent=False)
 
 
 def _exchange(connection: http.client.HTTPConnection, request: HttpRequest) -> http.client.HTTPResponse:

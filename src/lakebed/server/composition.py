@@ -27,6 +27,7 @@ from lakebed.meta.leases import Leases
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.reserve import DiskReserve
 from lakebed.meta.seam import MetaStore
+from lakebed.net.async_client import AsyncHttpClient
 from lakebed.objects.contents import Contents
 from lakebed.objects.facilities import NO_RESERVATIONS, Facilities
 from lakebed.objects.ingest import Ingester, OpenWriter
@@ -37,11 +38,11 @@ from lakebed.objects.rows import BUCKET_BY_NAME
 from lakebed.objects.sealing import KeyRing
 from lakebed.objects.sweeping import Sweeper
 from lakebed.storage.ownership import Ownership, StoreOwnership
-from lakebed.storage.pooled_http import PooledHttp
 from lakebed.storage.seam import ObjectStorage
 from lakebed.tables.bridges.polling import Polling
 from lakebed.tables.gate import Gate
 from lakebed.tables.guard import TableGuard
+from lakebed.tables.remote.client import catalog_http
 from lakebed.tables.validation import Level
 from lakebed.wire.admin.app import AdminApplication, ReadinessCheck
 from lakebed.wire.http.message import Request
@@ -101,7 +102,7 @@ class Parts:
     trace: TraceWriter
     telling: GovernanceEvents
     decisions: Decisions
-    outbound: PooledHttp
+    outbound: AsyncHttpClient
     """Connections to other catalogs."""
     live: LiveEvents
     requests: Requests
@@ -288,7 +289,7 @@ def _wire(
         refused=telling.refused_at("oauth"),
     )
     bundle = settings.federation.ca_bundle
-    outbound = PooledHttp(ca_bundle=None if bundle is None else str(bundle))
+    outbound = catalog_http(None if bundle is None else str(bundle))
     catalog = wire_catalog(
         facilities,
         credentials,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from lakebed.core.errors import InvalidName, LakebedError, RemoteFault, Throttle
 from lakebed.core.secrets import Secret
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import HttpRequest, HttpResponse
-from lakebed.tables.remote.client import DEFAULT_ENDPOINTS, MANNERS_MS, RemoteCatalog, RemoteRequest
+from lakebed.tables.remote.client import DEFAULT_ENDPOINTS, MANNERS_MS, RemoteCatalog, RemoteRequest, catalog_http
 from lakebed.tables.remote.model import AuthKind, RemoteAddress, RemoteAuth, RemoteSecrets
 
 ANY = AllowedHosts(["*"], setting="federation.hosts")
@@ -227,3 +228,26 @@ async def test_host_that_the_settings_do_not_name_is_not_spoken_to(hosts: list[s
         )
     assert not other.asked
     assert not other.tokens
+
+
+async def test_name_that_leads_to_a_link_local_address_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached: list[str] = []
+
+    async def resolve(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", port))]
+
+    async def connect(_: object, host: str, *__: object, **___: object) -> None:
+        reached.append(host)
+        raise ConnectionRefusedError
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "getaddrinfo", resolve, raising=False)
+    monkeypatch.setattr(loop, "create_connection", connect, raising=False)
+    http = catalog_http()
+    with pytest.raises(Unavailable):
+        await http(HttpRequest("GET", "http://innocent.example/"))
+    assert reached == []
+    with pytest.raises(Unavailable):
+        await http(HttpRequest("GET", "http://169.254.169.254/"))
+    assert reached == ["169.254.169.254"]
+    await http.close()

@@ -15,8 +15,10 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidInput, InvalidName, LakebedError, RemoteFault, Unavailable
+from lakebed.net.async_client import AsyncHttpClient
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import Http, HttpRequest, HttpResponse
+from lakebed.net.tls import TlsFiles
 
 from ..files import MAX_METADATA_BYTES
 from ..identifiers import SEPARATOR
@@ -55,6 +57,8 @@ DEFAULT_ENDPOINTS: Final = frozenset(
 
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _READ_TRIES: Final = 2
+_CONNECTIONS: Final = 64
+"""The most requests under way to one catalog, and connections that are kept to it."""
 _PASSING: Final = frozenset({429, 500, 502, 503, 504})
 """Answers to reads after which it is worth to ask once more."""
 _UNAUTHENTICATED: Final = frozenset({401, 419})
@@ -229,6 +233,20 @@ class RemoteCatalog:
             through_proxy=True,
             max_response_bytes=MAX_RESPONSE_BYTES,
         )
+
+
+def catalog_http(ca_bundle: str | None = None) -> AsyncHttpClient:
+    """The HTTP client for other catalogs. `ca_bundle` replaces the system's authorities."""
+    return AsyncHttpClient(
+        TlsFiles(ca_bundle),
+        max_idle=_CONNECTIONS,
+        max_concurrency=_CONNECTIONS,
+        # Shorter than servers keep connections: a change is never sent twice, so none may be sent on a stale one.
+        idle_seconds=4.0,
+        connect_timeout_seconds=5.0,
+        # Users name these hosts: none may lead to the metadata service of a cloud.
+        link_local=False,
+    )
 
 
 def parsed(answer: HttpResponse, kind: type[T], host: str, *, changes: bool = False) -> T:
