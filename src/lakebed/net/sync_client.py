@@ -76,6 +76,10 @@ class SyncHttpClient:
         self._idle: dict[_Origin, list[tuple[http.client.HTTPConnection, float]]] = {}
         self._lock = threading.Lock()
 
+    def load_tls(self) -> None:
+        """Read the TLS files now, not with the first connection. Raises Unavailable if they cannot be used."""
+        self._tls.load()
+
     def send(self, request: HttpRequest) -> HttpResponse:
         """The response. Raises HttpFailure; Unavailable if the TLS files cannot be used."""
         connection = self._connection(request)
