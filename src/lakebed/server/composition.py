@@ -138,7 +138,7 @@ async def compose(
                 await parts.requests.begin()
                 yield parts
             finally:
-                parts.decisions.close()
+                await parts.decisions.close()
                 parts.ingester.close()
                 await parts.outbound.close()
         finally:
