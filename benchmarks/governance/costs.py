@@ -124,7 +124,7 @@ async def _decisions(site: Site, rounds: int, seconds: float) -> list[Timed]:
                     )
                 )
             finally:
-                decisions.close()
+                await decisions.close()
     return times
 
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.checkup.asking import Told
 from lakebed.checkup.explaining import explain, refusal_of_keys
 from lakebed.checkup.model import StepName
+from lakebed.checkup.store_client import StoreResponse
 from lakebed.checkup.target import Target
 from lakebed.core import errors
 from lakebed.core.errors import LakebedError
@@ -16,8 +16,8 @@ TARGET = Target(S3Options("bucket", prefix="lake", endpoint="https://store.examp
 KEYS = Credentials("AKIDEXAMPLE", Secret("very-secret"), Secret("session-token"))
 
 
-def told(status: int, code: str, more: str = "") -> Told:
-    return Told(status, {}, f"<Error><Code>{code}</Code><Message>m</Message>{more}</Error>".encode())
+def told(status: int, code: str, more: str = "") -> StoreResponse:
+    return StoreResponse(status, {}, f"<Error><Code>{code}</Code><Message>m</Message>{more}</Error>".encode())
 
 
 @pytest.mark.parametrize(
@@ -79,4 +79,4 @@ def test_a_right_that_is_missing_is_named_with_what_it_is_on(step: StepName, sai
     "body", [b"", b"not xml", b"<!DOCTYPE x><Error><Code>Code</Code></Error>", b"\xff\xfe", b"<a><b/></a>"]
 )
 def test_what_is_no_error_document_has_no_code(body: bytes) -> None:
-    assert (Told(500, {}, body).code, Told(500, {}, body).message) == ("", "")
+    assert (StoreResponse(500, {}, body).code, StoreResponse(500, {}, body).message) == ("", "")

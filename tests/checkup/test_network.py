@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from lakebed.checkup.asking import Asking
 from lakebed.checkup.model import Outcome, StepFailed
 from lakebed.checkup.network import MAX_SKEW_SECONDS, Way, judge_skew
+from lakebed.checkup.store_client import StoreClient
 from lakebed.checkup.target import Target
 from lakebed.core.clock import ManualClock
 from lakebed.storage.s3 import S3Options
@@ -53,7 +53,7 @@ async def silent() -> AsyncIterator[int]:
 def way_to(port: int, scheme: str = "http", host: str = "127.0.0.1") -> Way:
     options = S3Options(bucket="bucket", endpoint=f"{scheme}://{host}:{port}", allow_http=True)
     clock = ManualClock()
-    return Way(Target(options, "us-east-1"), Asking(clock, "us-east-1"), clock)
+    return Way(Target(options, "us-east-1"), StoreClient(clock, "us-east-1"), clock)
 
 
 async def test_what_is_no_http_server_is_told_so(silent: int) -> None:
@@ -75,7 +75,7 @@ async def test_what_speaks_neither_tls_nor_http_is_not_taken_for_plain_http(sile
 async def test_a_bucket_in_the_name_is_hinted_at_when_the_name_leads_nowhere() -> None:
     options = S3Options(bucket="bucket", endpoint="http://store.invalid", path_style=False, allow_http=True)
     clock = ManualClock()
-    way = Way(Target(options, "us-east-1"), Asking(clock, "us-east-1"), clock)
+    way = Way(Target(options, "us-east-1"), StoreClient(clock, "us-east-1"), clock)
     with pytest.raises(StepFailed, match=r"bucket\.store\.invalid leads nowhere") as failed:
         await way.look_up()
     assert "path_style" in failed.value.advice

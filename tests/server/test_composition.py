@@ -16,6 +16,7 @@ from botocore.config import Config
 from lakebed.core.clock import ManualClock, SystemClock
 from lakebed.core.errors import Corrupted, Unavailable
 from lakebed.core.settings import LogFormat, LogSettings, ServerSettings, Settings
+from lakebed.net.http import HttpRequest
 from lakebed.server.child import CONNECTION
 from lakebed.server.composition import Parts, compose
 from lakebed.server.identity import establish_identity
@@ -23,7 +24,6 @@ from lakebed.server.instruments import promised_bytes, with_access_log
 from lakebed.server.logs import AccessLog
 from lakebed.server.metrics import Metrics
 from lakebed.server.object_store import open_storage
-from lakebed.storage.credentials.http import HttpRequest
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import FileSlice, HeadFault, Request, Response
 from tests.fixtures.descriptors import open_descriptors, opened_since

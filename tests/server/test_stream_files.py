@@ -14,9 +14,9 @@ from botocore.exceptions import ClientError
 from lakebed.core.clock import SystemClock
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import S3StorageSettings, Settings, StorageKind, StorageSettings, StreamsSettings
+from lakebed.net.http import HttpRequest, HttpResponse
 from lakebed.server.stream_files import RoleKeys, open_files
 from lakebed.storage.credentials import Credentials
-from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
 from lakebed.storage.credentials.sts import TokenService
 from lakebed.streams.file_access import read_policy
 from tests.fixtures.minio import MinioServer
@@ -84,9 +84,9 @@ class Own:
 async def test_keys_are_the_role_s_and_confined() -> None:
     asked: list[HttpRequest] = []
 
-    async def http(request: HttpRequest) -> HttpAnswer:
+    async def http(request: HttpRequest) -> HttpResponse:
         asked.append(request)
-        return HttpAnswer(200, sts_answer())
+        return HttpResponse(200, sts_answer())
 
     service = TokenService(machine(http=http), "eu-west-1", "https://s3.example")
     made = await RoleKeys(ROLE, service, Own()).make("user-ann", '{"Version":"2012-10-17"}')

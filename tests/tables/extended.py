@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakebed.governance.vault import MasterKeys
+from lakebed.net.hosts import AllowedHosts
+from lakebed.net.http import Http, HttpRequest, HttpResponse
 from lakebed.server.catalog_extensions import Extensions, wire_extensions
-from lakebed.storage.credentials.http import Http, HttpAnswer, HttpRequest
-from lakebed.tables.remote.hosts import AllowedHosts
 
 from .catalogs import Catalog
 
 MASTER = MasterKeys({"first": b"1" * 32}, active="first")
 
 
-async def no_network(request: HttpRequest) -> HttpAnswer:
+async def no_network(request: HttpRequest) -> HttpResponse:
     """Fails a test that was not meant to speak to anybody."""
     raise AssertionError(f"a request went out: {request.url}")
 
@@ -32,5 +32,5 @@ def extended(catalog: Catalog, http: Http = no_network, *, hosts: Sequence[str] 
         catalog.claims,
         MASTER,
         http,
-        AllowedHosts(hosts),
+        AllowedHosts(hosts, setting="federation.hosts"),
     )

@@ -9,8 +9,8 @@ from lakebed.core import errors as e
 from lakebed.core.errors import LakebedError
 from lakebed.storage.credentials import Credentials
 
-from .asking import Told
 from .model import StepFailed, StepName
+from .store_client import StoreResponse
 from .target import Target
 
 _ACTIONS: Final[Mapping[StepName, tuple[str, ...]]] = {
@@ -62,7 +62,7 @@ _OF_KEYS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-def refusal_of_keys(told: Told, keys: Credentials, target: Target) -> StepFailed | None:
+def refusal_of_keys(told: StoreResponse, keys: Credentials, target: Target) -> StepFailed | None:
     """What is wrong with the keys, by the answer to the first thing that they have signed; None if nothing is."""
     code = told.code
     if code in _OF_KEYS:

@@ -6,9 +6,9 @@ from typing import Final
 
 from lakebed.storage.credentials import Credentials, CredentialSource
 
-from .asking import Asking, Told
 from .explaining import refusal_of_keys
 from .model import Finding, StepFailed
+from .store_client import StoreClient, StoreResponse
 from .target import Target
 
 _REGION_CODES: Final = frozenset({"AuthorizationHeaderMalformed", "PermanentRedirect", "TemporaryRedirect"})
@@ -17,12 +17,12 @@ _REGION_CODES: Final = frozenset({"AuthorizationHeaderMalformed", "PermanentRedi
 class KeyTrial:
     """The steps with keys."""
 
-    def __init__(self, target: Target, asking: Asking, source: CredentialSource) -> None:
+    def __init__(self, target: Target, client: StoreClient, source: CredentialSource) -> None:
         self._target = target
-        self._asking = asking
+        self._client = client
         self._source = source
         self._keys: Credentials | None = None
-        self._first: Told | None = None
+        self._first: StoreResponse | None = None
         self._made_bucket = False
 
     @property
@@ -42,10 +42,10 @@ class KeyTrial:
             )
         self._keys = found
         if self._target.makes_bucket:
-            told = await self._asking.signed("GET", f"{self._target.endpoint}/", found)
+            told = await self._client.signed("GET", f"{self._target.endpoint}/", found)
         else:
             query = {"list-type": "2", "max-keys": "1", "prefix": self._target.options.key_prefix}
-            told = await self._asking.signed("GET", self._target.bucket_url, found, query=query)
+            told = await self._client.signed("GET", self._target.bucket_url, found, query=query)
         self._first = told
         refused = refusal_of_keys(told, found, self._target)
         if refused is not None:
@@ -57,7 +57,7 @@ class KeyTrial:
         """See that the bucket is there, or make it."""
         bucket = self._target.options.bucket
         if self._target.makes_bucket:
-            made = await self._asking.signed("PUT", self._target.bucket_url, self.keys)
+            made = await self._client.signed("PUT", self._target.bucket_url, self.keys)
             if made.status != 200:
                 raise StepFailed(
                     f"no bucket could be made for the check: {_said(made)}",
@@ -93,10 +93,10 @@ class KeyTrial:
         """Remove a bucket that was made; its name if it is still there."""
         if not self._made_bucket:
             return []
-        told = await self._asking.signed("DELETE", self._target.bucket_url, self.keys)
+        told = await self._client.signed("DELETE", self._target.bucket_url, self.keys)
         return [] if told.status in (204, 404) else [f"bucket {self._target.options.bucket}"]
 
 
-def _said(told: Told) -> str:
+def _said(told: StoreResponse) -> str:
     words = " ".join(word for word in (told.code, told.message) if word)
     return f"{told.status} {words}".strip()

@@ -13,10 +13,11 @@ from http import HTTPStatus
 from typing import Final
 
 from lakebed.core.clock import Clock
-from lakebed.core.errors import LakebedError, Unavailable
+from lakebed.core.errors import InvalidSetting, LakebedError, Unavailable
+from lakebed.net.tls import TlsFiles
 
-from .asking import TIMEOUT_SECONDS, Asking, reason_of, tls_context
 from .model import Finding, Outcome, StepFailed
+from .store_client import TIMEOUT_SECONDS, StoreClient, reason_of
 from .target import Target
 
 MAX_SKEW_SECONDS: Final = 15 * 60
@@ -31,9 +32,9 @@ Address = tuple[str, int]
 class Way:
     """The way to one store, gone step by step."""
 
-    def __init__(self, target: Target, asking: Asking, clock: Clock) -> None:
+    def __init__(self, target: Target, client: StoreClient, clock: Clock) -> None:
         self._target = target
-        self._asking = asking
+        self._client = client
         self._clock = clock
         self._addresses: Sequence[Address] = ()
 
@@ -103,7 +104,7 @@ class Way:
         """Hold the store's time against this machine's."""
         before_ms = self._clock.now_ms()
         try:
-            told = await self._asking.plain("GET", f"{self._target.endpoint}/")
+            told = await self._client.plain("GET", f"{self._target.endpoint}/")
         except Unavailable as error:
             await self._refuse_tls()
             raise StepFailed(
@@ -122,7 +123,7 @@ class Way:
         return judge_skew(ahead)
 
     def _shake_hands(self) -> tuple[str, datetime]:
-        context = tls_context(self._target.ca_bundle)
+        context = _tls_context(self._target.ca_bundle)
         with (
             socket.create_connection(self._addresses[0], _CONNECT_SECONDS) as plain,
             context.wrap_socket(plain, server_hostname=self._target.host) as secured,
@@ -139,7 +140,7 @@ class Way:
     async def _speaks_plain_http(self) -> bool:
         plain = f"http://{self._target.host}:{self._target.port}/"
         try:
-            await self._asking.plain("GET", plain)
+            await self._client.plain("GET", plain)
         except LakebedError:
             return False
         return True
@@ -159,6 +160,17 @@ class Way:
         if self._target.options.uses_path_style:
             return ""
         return " The bucket is part of the name: where the store wants it in the path, set storage.s3.path_style."
+
+
+def _tls_context(ca_bundle: str | None) -> ssl.SSLContext:
+    try:
+        return TlsFiles(ca_bundle).context()
+    except Unavailable as error:
+        cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
+        raise InvalidSetting(
+            f"AWS_CA_BUNDLE: the authorities cannot be read. path={ca_bundle} reason={reason_of(cause)}",
+            argument="AWS_CA_BUNDLE",
+        ) from error
 
 
 def judge_skew(ahead_seconds: float) -> Finding:

@@ -14,13 +14,13 @@ from lakebed.storage.credentials import CredentialSource, RefreshingCredentials,
 from lakebed.storage.probe import CONDITIONS_TRUSTED
 from lakebed.storage.s3 import connect_s3
 
-from .asking import Asking
 from .explaining import explain
 from .keys import KeyTrial
 from .model import Finding, Outcome, Report, StepFailed, StepName, StepResult, lacking
 from .network import Way
 from .objects import ObjectTrial
 from .scope import ScopeTrial
+from .store_client import StoreClient
 from .target import Target
 from .vended import VendingTrial
 from .versions import remove_versions
@@ -72,11 +72,11 @@ class _Check:
         self._clock = surroundings.clock
         self._tell = tell
         self._step_seconds = step_seconds
-        self._asking = Asking(surroundings.clock, target.region, target.ca_bundle)
-        self._way = Way(target, self._asking, surroundings.clock)
-        self._keys = KeyTrial(target, self._asking, source)
-        self._scope = ScopeTrial(target, self._asking, surroundings)
-        self._vending = VendingTrial(target, self._asking, surroundings)
+        self._client = StoreClient(surroundings.clock, target.region, target.ca_bundle)
+        self._way = Way(target, self._client, surroundings.clock)
+        self._keys = KeyTrial(target, self._client, source)
+        self._scope = ScopeTrial(target, self._client, surroundings)
+        self._vending = VendingTrial(target, self._client, surroundings)
         self._objects: ObjectTrial | None = None
         self._open = AsyncExitStack()
 
@@ -97,7 +97,7 @@ class _Check:
             if trial is not None:
                 left += [f"{bucket}/{prefix}{key}" for key in await trial.clean_up()]
                 if trial.keeps_versions:
-                    left += await remove_versions(self._asking, self._target, self._keys.keys)
+                    left += await remove_versions(self._client, self._target, self._keys.keys)
             left += await self._without_failing(self._keys.leave)
         return left
 

@@ -22,9 +22,9 @@ from lakebed.storage.probe import CONDITIONS_TRUSTED
 from lakebed.storage.s3 import S3Options, connect_s3
 from lakebed.storage.seam import Key, ObjectStorage
 
-from .asking import Asking, Told
 from .model import Finding, Outcome, StepFailed
 from .objects import SMALL
+from .store_client import StoreClient, StoreResponse
 from .target import Target
 
 INSIDE: Final = Key("scope/one")
@@ -46,9 +46,9 @@ _WITHOUT_STS: Final = (
 class ScopeTrial:
     """The steps with keys of STS."""
 
-    def __init__(self, target: Target, asking: Asking, surroundings: Surroundings) -> None:
+    def __init__(self, target: Target, client: StoreClient, surroundings: Surroundings) -> None:
         self._target = target
-        self._asking = asking
+        self._client = client
         self._surroundings = surroundings
         self._confined: Credentials | None = None
 
@@ -66,7 +66,7 @@ class ScopeTrial:
         if self._target.role_arn is not None:
             fields["RoleArn"] = self._target.role_arn
         where = f"{self._target.token_service}/"
-        told = await self._asking.signed(
+        told = await self._client.signed(
             "POST", where, keys, headers=_FORM, body=urlencode(fields).encode(), service="sts"
         )
         if told.status == 200 and told.document == "AssumeRoleResponse":
@@ -84,7 +84,7 @@ class ScopeTrial:
             refusals = await confine(confined, INSIDE, outside=SMALL, beside=(BESIDE, OUTSIDE))
         return Finding(f"1 directory open, {refusals} tries beside it refused")
 
-    def _without(self, told: Told) -> Finding:
+    def _without(self, told: StoreResponse) -> Finding:
         is_sts = told.document == "ErrorResponse"
         words = f"{told.status} {told.code} {told.message}".strip()
         if self._target.role_arn is not None or self._target.sts_endpoint is not None:
@@ -182,7 +182,7 @@ def _writing(storage: ObjectStorage, key: Key) -> Callable[[], Awaitable[object]
     return lambda: storage.put(key, b"outside")
 
 
-def _keys_in(told: Told) -> Credentials:
+def _keys_in(told: StoreResponse) -> Credentials:
     found = told.texts()
     return Credentials(
         found.get("AccessKeyId", ""),

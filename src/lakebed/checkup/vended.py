@@ -16,9 +16,9 @@ from lakebed.storage.credentials import Credentials, Surroundings
 from lakebed.storage.s3 import S3Options
 from lakebed.storage.seam import Key
 
-from .asking import Asking, Told
 from .model import Finding, Outcome, StepFailed
 from .scope import confine, opened
+from .store_client import StoreClient, StoreResponse
 from .target import Target
 
 _TABLE: Final = "t"
@@ -29,9 +29,9 @@ _SCHEMA: Final = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "
 class VendingTrial:
     """The step with keys of a catalog."""
 
-    def __init__(self, target: Target, asking: Asking, surroundings: Surroundings) -> None:
+    def __init__(self, target: Target, client: StoreClient, surroundings: Surroundings) -> None:
         self._target = target
-        self._asking = asking
+        self._client = client
         self._surroundings = surroundings
 
     async def vend(self, keys: Credentials) -> Finding:
@@ -91,15 +91,15 @@ class VendingTrial:
 
     async def _send(
         self, method: str, url: str, keys: Credentials, document: object = None, *, delegated: bool = False
-    ) -> Told:
+    ) -> StoreResponse:
         headers = dict(_JSON) if document is not None else {}
         if delegated:
             headers["x-iceberg-access-delegation"] = "vended-credentials"
         body = b"" if document is None else json.dumps(document).encode()
-        return await self._asking.signed(method, url, keys, headers=headers, body=body)
+        return await self._client.signed(method, url, keys, headers=headers, body=body)
 
 
-def _well(told: Told, what: str) -> None:
+def _well(told: StoreResponse, what: str) -> None:
     if told.status != 200:
         try:
             words = str(json.loads(told.body)["error"]["message"])

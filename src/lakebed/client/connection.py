@@ -12,12 +12,14 @@ import msgspec
 
 from lakebed import __version__
 from lakebed.core.clock import Clock, SystemClock
-from lakebed.core.errors import LakebedError, StorageFull, Unavailable
+from lakebed.core.errors import InvalidSetting, LakebedError, StorageFull, Unavailable
 from lakebed.core.sigv4 import canonical_query, signed_headers
+from lakebed.net.http import SAFE_METHODS, HttpFailure, HttpRequest, HttpResponse, destination_of
+from lakebed.net.sync_client import SyncHttpClient
+from lakebed.net.tls import TlsFiles
 
 from .access import ServerAccess
-from .failures import failure_of, s3_failure_of
-from .transport import Reply, Transport
+from .failures import connection_failure, failure_of, s3_failure_of
 
 T = TypeVar("T")
 
@@ -36,9 +38,17 @@ P = TypeVar("P", bound=Page)
 ATTEMPTS: Final = 4
 """How often a call is tried that may be repeated."""
 
+_RETRY_AFTER: Final = "retry-after"
 _FIRST_PAUSE_SECONDS: Final = 0.2
 _LONGEST_PAUSE_SECONDS: Final = 5.0
-_SAFE: Final = frozenset({"GET", "HEAD"})
+_MAX_RESPONSE_BYTES: Final = 64 * 1024 * 1024
+"""More than any document of these wires."""
+
+_MAX_IDLE: Final = 8
+_IDLE_SECONDS: Final = 60.0
+"""How long an unused connection is kept; servers close theirs after two minutes."""
+
+_CONNECT_SECONDS: Final = 10.0
 
 _encode = msgspec.json.Encoder().encode
 
@@ -62,11 +72,19 @@ class Connection:
         self._clock = clock or SystemClock()
         self._sleep = sleep
         self._random = random.Random()  # noqa: S311  # only spreads pauses
-        self._transport = Transport(access.endpoint, ca_bundle=access.ca_bundle)
+        self._destination = destination_of(access.endpoint)
+        self._http = SyncHttpClient(
+            TlsFiles(access.ca_bundle),
+            max_idle=_MAX_IDLE,
+            idle_seconds=_IDLE_SECONDS,
+            connect_timeout_seconds=_CONNECT_SECONDS,
+        )
+        if self._destination.scheme == "https":
+            self._load_authorities()
 
     def close(self) -> None:
         """Close the connections that are kept."""
-        self._transport.close()
+        self._http.close()
 
     def read(
         self,
@@ -98,7 +116,7 @@ class Connection:
                 return
             asked[parameter] = page.next_page_token
 
-    def decode(self, reply: Reply, kind: type[T]) -> T:
+    def decode(self, reply: HttpResponse, kind: type[T]) -> T:
         """Read an answer. Raises Unavailable for one that is something else."""
         try:
             return msgspec.json.decode(reply.body, type=kind)
@@ -119,14 +137,14 @@ class Connection:
         headers: Mapping[str, str] | None = None,
         repeatable: bool | None = None,
         wait_seconds: float = 0.0,
-    ) -> Reply:
+    ) -> HttpResponse:
         """One call; the answer, if it is a success.
 
         `path` has its segments encoded. `repeatable` says whether the call does no harm when an earlier one with a lost
         answer has done its work; by default that of the method. Calls that the server refused as busy are
         repeated in any case. Raises what the server told, Unavailable when no answer came, InvalidSetting.
         """
-        may_repeat = method in _SAFE if repeatable is None else repeatable
+        may_repeat = method in SAFE_METHODS if repeatable is None else repeatable
         attempt = 0
         while True:
             attempt += 1
@@ -139,7 +157,7 @@ class Connection:
             except LakebedError as error:
                 if attempt >= self._attempts or not _is_worth_repeating(error, may_repeat):
                     raise
-                self._sleep(self._pause_seconds(attempt, None if reply is None else reply.retry_after))
+                self._sleep(self._pause_seconds(attempt, None if reply is None else reply.headers.get(_RETRY_AFTER)))
 
     @contextmanager
     def stream(
@@ -159,21 +177,22 @@ class Connection:
         while True:
             attempt += 1
             with ExitStack() as stack:
-                signed, target = self._signed(method, path, query, body, {"content-type": "application/xml"})
+                headers = {"content-type": "application/xml"}
+                request = self._signed(method, path, query, body, headers, self._timeout_seconds)
                 refused: str | None = None
                 try:
-                    reply = stack.enter_context(
-                        self._transport.stream(method, target, signed, body, timeout_seconds=self._timeout_seconds)
-                    )
-                    refused = reply.retry_after
+                    with self._failures():
+                        reply = stack.enter_context(self._http.stream(request))
+                    pieces = self._read(reply.pieces)
+                    refused = reply.headers.get(_RETRY_AFTER)
                     if not 200 <= reply.status < 300:
-                        raise failure(reply.status, b"".join(reply.pieces), f"{method} {path}")
+                        raise failure(reply.status, b"".join(pieces), f"{method} {path}")
                 except LakebedError as error:
                     if attempt >= self._attempts or not _is_worth_repeating(error, may_repeat=True):
                         raise
                     self._sleep(self._pause_seconds(attempt, refused))
                     continue
-                yield reply.pieces
+                yield pieces
                 return
 
     def _send(
@@ -184,23 +203,51 @@ class Connection:
         document: object,
         wait_seconds: float,
         further: Mapping[str, str] | None = None,
-    ) -> Reply:
+    ) -> HttpResponse:
         body = b"" if document is None else _encode(document)
         headers = {"accept": "application/json", **(further or {})}
         if document is not None:
             headers["content-type"] = "application/json"
-        signed, target = self._signed(method, path, query, body, headers)
-        return self._transport.send(method, target, signed, body, timeout_seconds=self._timeout_seconds + wait_seconds)
+        request = self._signed(method, path, query, body, headers, self._timeout_seconds + wait_seconds)
+        with self._failures():
+            return self._http.send(request)
+
+    def _read(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        with self._failures():
+            yield from pieces
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Raise failures of the HTTP client as errors of this library."""
+        try:
+            yield
+        except HttpFailure as failure:
+            raise connection_failure(failure, self.access.endpoint) from failure.error
+
+    def _load_authorities(self) -> None:
+        try:
+            self._http.load_tls()
+        except Unavailable as error:
+            reason = getattr(error.__cause__, "strerror", None) or error.__cause__
+            raise InvalidSetting(
+                f"the authorities cannot be read. ca_bundle={self.access.ca_bundle} reason={reason}",
+                argument="ca_bundle",
+            ) from error
 
     def _signed(
-        self, method: str, path: str, query: Mapping[str, str], body: bytes, headers: Mapping[str, str]
-    ) -> tuple[Mapping[str, str], str]:
-        """The headers and the target of a request."""
-        access = self.access
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: bytes,
+        headers: Mapping[str, str],
+        timeout_seconds: float,
+    ) -> HttpRequest:
+        access, destination = self.access, self._destination
         sent_query = canonical_query(query.items())
         signed = signed_headers(
             method,
-            host=self._transport.host,
+            host=destination.netloc,
             path=path,
             query=sent_query,
             headers={"user-agent": f"lakebed/{__version__}", **headers},
@@ -210,7 +257,8 @@ class Connection:
             credentials=access,
             now_ms=self._clock.now_ms(),
         )
-        return signed, f"{path}?{sent_query}" if sent_query else path
+        url = f"{destination.scheme}://{destination.netloc}{path}" + (f"?{sent_query}" if sent_query else "")
+        return HttpRequest(method, url, signed, body, timeout_seconds, max_response_bytes=_MAX_RESPONSE_BYTES)
 
     def _pause_seconds(self, attempt: int, asked: str | None) -> float:
         """Doubling, less up to half of it by chance; no shorter than the server asks for."""

@@ -1,7 +1,9 @@
-"""What a refusal means to the caller: the wire's errors become those of `lakebed.core.errors`."""
+"""Errors for error responses and failed requests, of the classes in `lakebed.core.errors`."""
 
 from __future__ import annotations
 
+import http.client
+import ssl
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Final
@@ -10,8 +12,11 @@ from xml.etree import ElementTree
 import msgspec
 
 from lakebed.core import errors as e
+from lakebed.net.http import HttpFailure, ResponseTooLong, Unsendable
 
 _MAX_QUOTED: Final = 200
+_NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"})
+"""What OpenSSL, in its several versions, calls an answer that is no TLS: plain HTTP, most likely."""
 
 _BY_TYPE: Final[Mapping[str, Callable[[str], e.LakebedError]]] = {
     "AlreadyExistsException": e.AlreadyExists,
@@ -141,3 +146,58 @@ def _quoted(status: int, body: bytes) -> str:
         phrase = "an answer that is no success"
     text = " ".join(body.decode(errors="replace").split())[:_MAX_QUOTED]
     return f"{phrase}: {text}" if text else phrase
+
+
+def connection_failure(failure: HttpFailure, endpoint: str) -> e.LakebedError:
+    """The error for a request without a response: InvalidSetting where a setting is wrong, otherwise Unavailable.
+
+    Unavailable is `undecided` if the server may have received the request.
+    """
+    error, request = failure.error, failure.request
+    if not failure.is_sent and not isinstance(error, Unsendable):
+        return _unreachable(error, endpoint)
+    if isinstance(error, Unsendable):
+        # Without the header, which may hold a token.
+        return e.InvalidSetting(
+            f"a key, token or path that HTTP cannot carry. endpoint={endpoint}", argument="access_key_id"
+        )
+    if isinstance(error, ResponseTooLong):
+        return e.Unavailable(f"the answer is too long. endpoint={endpoint} maximum={request.max_response_bytes}")
+    if isinstance(error, TimeoutError):
+        return e.Unavailable(
+            f"no answer in time. endpoint={endpoint} seconds={request.timeout_seconds:g}", undecided=True
+        )
+    if isinstance(error, http.client.BadStatusLine) and _is_tls_alert(str(error)):
+        return e.InvalidSetting(
+            f"the server speaks TLS there, and the endpoint says plain HTTP: use https://. endpoint={endpoint}",
+            argument="endpoint",
+        )
+    return e.Unavailable(
+        f"the connection broke before the answer was there. endpoint={endpoint} reason={type(error).__name__}",
+        undecided=True,
+    )
+
+
+def _unreachable(error: Exception, endpoint: str) -> e.LakebedError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return e.InvalidSetting(
+            f"the server's certificate is not trusted ({error.verify_message}): give the authority that signed it"
+            f" as ca_bundle or in AWS_CA_BUNDLE. endpoint={endpoint}",
+            argument="ca_bundle",
+        )
+    if isinstance(error, ssl.SSLError) and error.reason in _NO_TLS:
+        return e.InvalidSetting(
+            f"the server does not speak TLS there: use http://, or the port that it serves HTTPS at."
+            f" endpoint={endpoint}",
+            argument="endpoint",
+        )
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return e.Unavailable(
+        f"the server cannot be reached: see that it runs and that the endpoint is right."
+        f" endpoint={endpoint} reason={reason}"
+    )
+
+
+def _is_tls_alert(line: str) -> bool:
+    """Whether a status line is how a TLS server refuses what is no handshake."""
+    return line.startswith(("\x15\x03", repr("\x15\x03")[:-1]))

@@ -15,9 +15,9 @@ import msgspec
 from lakebed.core.errors import Fenced, NotFound
 from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.core.sigv4 import encode_segment
+from lakebed.net.http import HttpResponse
 
 from .connection import Connection
-from .transport import Reply
 
 MAX_WAIT_SECONDS: Final = 30.0
 """The longest that a server lets a call wait for news."""
@@ -163,7 +163,7 @@ class Tasks:
         document: Document = {"token": claimed.token, "reason": reason, "retry": retry}
         return self._connection.decode(self._hold(claimed, "fail", document), _State).state
 
-    def _hold(self, claimed: ClaimedTask, word: str, document: Document) -> Reply:
+    def _hold(self, claimed: ClaimedTask, word: str, document: Document) -> HttpResponse:
         """Speak for a task that was claimed. The server takes the same words twice for the same."""
         try:
             return self._connection.call("POST", _path(claimed.id, word), document=document, repeatable=True)

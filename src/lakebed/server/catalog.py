@@ -22,11 +22,12 @@ from lakebed.governance.delegations import KEPT_SECONDS, Delegations
 from lakebed.governance.vault import MasterKeys
 from lakebed.governance.vending import Vending
 from lakebed.meta.leases import Leases
+from lakebed.net.hosts import AllowedHosts
+from lakebed.net.http import Http
 from lakebed.objects.deleting import ObjectDeleter
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import ObjectWriter
-from lakebed.storage.credentials.http import Http
 from lakebed.streams.admin.failover import Failover
 from lakebed.streams.gate import Gate as StreamGate
 from lakebed.streams.server_registry import ServerRegistry
@@ -51,7 +52,6 @@ from lakebed.tables.notifications import Notifications
 from lakebed.tables.publishing import Publisher
 from lakebed.tables.purging import PurgeWorker
 from lakebed.tables.registering import Registration
-from lakebed.tables.remote.hosts import AllowedHosts
 from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
 from lakebed.tables.restrictions.copies import Copies
@@ -152,7 +152,7 @@ def wire_catalog(
     validator = CommitValidator(files, level=validation)
     commits = Commits(facilities, gate, entries, files, publisher, validator, cache, deleter, claims)
     registration = Registration(facilities, gate, entries, files, publisher, validator, cache, claims)
-    hosts = AllowedHosts(federation.hosts)
+    hosts = AllowedHosts(federation.hosts, setting="federation.hosts")
     extensions = wire_extensions(
         facilities, gate, warehouses, entries, files, commits, registration, claims, master, http, hosts
     )

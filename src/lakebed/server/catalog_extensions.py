@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakebed.governance.vault import MasterKeys, Vault
+from lakebed.net.hosts import AllowedHosts
+from lakebed.net.http import Http
 from lakebed.objects.facilities import Facilities
-from lakebed.storage.credentials.http import Http
 from lakebed.tables.bridges.following import Following
 from lakebed.tables.bridges.outcomes import Outcomes
 from lakebed.tables.bridges.polling import Polling
@@ -24,7 +25,6 @@ from lakebed.tables.importing import Imports
 from lakebed.tables.pointers import PointerMoves
 from lakebed.tables.refs import References
 from lakebed.tables.registering import Registration
-from lakebed.tables.remote.hosts import AllowedHosts
 from lakebed.tables.rollback import Rollback
 from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.iceberg.services import TableExtensions

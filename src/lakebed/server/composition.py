@@ -26,6 +26,7 @@ from lakebed.meta.leases import Leases
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.reserve import DiskReserve
 from lakebed.meta.seam import MetaStore
+from lakebed.net.async_client import AsyncHttpClient
 from lakebed.objects.contents import Contents
 from lakebed.objects.facilities import NO_RESERVATIONS, Facilities
 from lakebed.objects.ingest import Ingester, OpenWriter
@@ -35,11 +36,11 @@ from lakebed.objects.reaper import BlobReaper
 from lakebed.objects.sealing import KeyRing
 from lakebed.objects.sweeping import Sweeper
 from lakebed.storage.ownership import Ownership, StoreOwnership
-from lakebed.storage.pooled_http import PooledHttp
 from lakebed.storage.seam import ObjectStorage
 from lakebed.tables.bridges.polling import Polling
 from lakebed.tables.gate import Gate
 from lakebed.tables.guard import TableGuard
+from lakebed.tables.remote.client import catalog_http
 from lakebed.tables.validation import Level
 from lakebed.wire.admin.app import AdminApplication, ReadinessCheck
 from lakebed.wire.aws.authentication import SignatureAuthenticator
@@ -97,7 +98,7 @@ class Parts:
     trace: TraceWriter
     governance: GovernanceEvents
     decisions: Decisions
-    outbound: PooledHttp
+    outbound: AsyncHttpClient
     """Connections to other catalogs."""
     live: LiveEvents
     requests: RequestAudit
@@ -133,7 +134,7 @@ async def compose(
                 await parts.requests.begin()
                 yield parts
             finally:
-                parts.decisions.close()
+                await parts.decisions.close()
                 parts.ingester.close()
                 await parts.outbound.close()
         finally:
@@ -284,7 +285,7 @@ def _wire(
         refused=governance.refused_at("oauth"),
     )
     bundle = settings.federation.ca_bundle
-    outbound = PooledHttp(ca_bundle=None if bundle is None else str(bundle))
+    outbound = catalog_http(None if bundle is None else str(bundle))
     catalog = wire_catalog(
         facilities,
         credentials,

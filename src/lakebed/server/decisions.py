@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from lakebed.core.access import Authorizer
 from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidSetting
 from lakebed.core.settings import DecisionsSettings
 from lakebed.governance.authorizer import PolicyAuthorizer
-from lakebed.governance.decision_point import Connections, DecisionPoint, DelegatingAuthorizer
+from lakebed.governance.decision_point import DecisionEndpoint, DecisionPoint, DelegatingAuthorizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +21,12 @@ class Decisions:
     authorizer: Authorizer
     policies: PolicyAuthorizer
     """The part of it that knows the language of policies."""
-    connections: tuple[Connections, ...] = ()
+    endpoints: tuple[DecisionEndpoint, ...] = ()
 
-    def close(self) -> None:
-        """Hang up."""
-        for one in self.connections:
-            one.close()
+    async def close(self) -> None:
+        """Close the connections to the decision point."""
+        for endpoint in self.endpoints:
+            await endpoint.close()
 
 
 def wire_decisions(settings: DecisionsSettings, clock: Clock) -> Decisions:
@@ -34,22 +36,29 @@ def wire_decisions(settings: DecisionsSettings, clock: Clock) -> Decisions:
         return Decisions(policies, policies)
     bundle = None if settings.ca_bundle is None else str(settings.ca_bundle)
 
-    def connect(url: str) -> Connections:
-        return Connections(url, timeout_seconds=settings.timeout, token=settings.token, ca_bundle=bundle)
+    def connect(url: str) -> DecisionEndpoint:
+        return DecisionEndpoint(url, timeout_seconds=settings.timeout, token=settings.token, ca_bundle=bundle)
 
-    try:
-        single = connect(settings.url)
-        batch = None if settings.batch_url is None else connect(settings.batch_url)
-    except OSError as error:
-        raise InvalidSetting(
-            f"decisions.ca_bundle: cannot be read: {error.strerror or type(error).__name__}. file={bundle}",
-            argument="decisions.ca_bundle",
-        ) from error
+    urls = [url for url in (settings.url, settings.batch_url) if url is not None]
+    if any(urlsplit(url).scheme == "https" for url in urls):
+        _check_authorities(bundle)
+    single = connect(settings.url)
+    batch = None if settings.batch_url is None else connect(settings.batch_url)
     point = DecisionPoint(
         single.post,
         clock,
         remember_seconds=settings.remember,
         post_batch=None if batch is None else batch.post,
     )
-    connections = (single,) if batch is None else (single, batch)
-    return Decisions(DelegatingAuthorizer(policies, point, settings.mode), policies, connections)
+    endpoints = (single,) if batch is None else (single, batch)
+    return Decisions(DelegatingAuthorizer(policies, point, settings.mode), policies, endpoints)
+
+
+def _check_authorities(ca_bundle: str | None) -> None:
+    try:
+        ssl.create_default_context(cafile=ca_bundle)
+    except OSError as error:
+        raise InvalidSetting(
+            f"decisions.ca_bundle: cannot be read: {error.strerror or type(error).__name__}. file={ca_bundle}",
+            argument="decisions.ca_bundle",
+        ) from error

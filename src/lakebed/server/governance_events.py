@@ -16,8 +16,8 @@ from lakebed.governance.attempts import AttemptRecorder
 from lakebed.governance.listeners import HookPolicy, HttpHook, Listener, Listeners, OnFailure, load_listener
 from lakebed.governance.vault import MasterKeys
 from lakebed.meta.tasks import TaskQueue
+from lakebed.net.sync_client import threaded_http
 from lakebed.objects.facilities import Facilities
-from lakebed.storage.credentials.http import blocking_http
 from lakebed.tables.upkeep.arrivals import Arrivals
 from lakebed.wire.audit.refusals import OnRefusal, refusal_recorder
 from lakebed.wire.iceberg import intents as iceberg_intents
@@ -100,5 +100,5 @@ def read_listeners(stated: ListenersSettings, clock: Clock) -> list[Listener]:
                 sends_documents=hook.send_documents,
             )
             bundle = None if hook.ca_bundle is None else str(hook.ca_bundle)
-            found.append(HttpHook(name, policy, blocking_http(bundle, threads), clock))
+            found.append(HttpHook(name, policy, threaded_http(bundle, threads), clock))
     return found

@@ -12,14 +12,7 @@ from lakebed.core.errors import InvalidInput, InvalidSetting
 from lakebed.core.settings import OidcProvider, Settings, TokenMode
 from lakebed.governance.access_keys import AccessKeys
 from lakebed.governance.bearer_tokens import BearerTokens, TokenSource
-from lakebed.governance.oidc import (
-    ClaimPath,
-    ExternalIdentities,
-    Provider,
-    ProviderKeys,
-    ProviderTokens,
-    RoleMapping,
-)
+from lakebed.governance.oidc import ClaimPath, ExternalIdentities, Provider, ProviderKeys, ProviderTokens, RoleMapping
 from lakebed.governance.principals import Principals
 from lakebed.governance.rbac.loading import CallerGrants
 from lakebed.governance.tokens import (
@@ -34,7 +27,8 @@ from lakebed.governance.tokens import (
 from lakebed.governance.vault import MasterKeys
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
-from lakebed.storage.credentials.http import Http, blocking_http
+from lakebed.net.http import Http
+from lakebed.net.sync_client import threaded_http
 from lakebed.wire.audit.refusals import OnRefusal
 from lakebed.wire.oauth.app import Observe, TokenApplication
 
@@ -88,7 +82,7 @@ def wire_tokens(
         for name, stated in settings.oidc.providers.items():
             provider = read_provider(f"oidc.providers.{name}", stated)
             bundle = None if stated.ca_bundle is None else str(stated.ca_bundle)
-            published = ProviderKeys(http or blocking_http(bundle, threads), clock, provider.issuer)
+            published = ProviderKeys(http or threaded_http(bundle, threads), clock, provider.issuer)
             sources[provider.issuer] = ProviderTokens(provider, published, identities, grants, clock)
     return Tokens(
         TokenApplication(

@@ -9,7 +9,7 @@ from lakebed.core.errors import Unavailable, Undeliverable
 from lakebed.events.targets.connected import ConnectedTarget
 from lakebed.events.targets.failures import Fault
 from lakebed.events.targets.seam import Message
-from lakebed.events.targets.tls import TlsFiles
+from lakebed.net.tls import TlsFiles
 from tests.contracts.targets import make_message
 from tests.fixtures.brokers.authority import Certificates
 

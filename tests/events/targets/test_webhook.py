@@ -12,7 +12,7 @@ from lakebed.core.webhooks import new_secret, verify
 from lakebed.events.forms import Form, render
 from lakebed.events.targets.webhook import WebhookSettings, WebhookTarget, webhook_kind
 from lakebed.meta.outbox import Entry, Event
-from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
+from lakebed.net.http import HttpRequest, HttpResponse
 from tests.events.made import IDS
 
 URL = "https://receiver.example/events"
@@ -29,9 +29,9 @@ class Way:
         self.sent: list[HttpRequest] = []
         self.is_closed = False
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
         self.sent.append(request)
-        return HttpAnswer(self.status, b"")
+        return HttpResponse(self.status, b"")
 
     async def close(self) -> None:
         self.is_closed = True

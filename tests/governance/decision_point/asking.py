@@ -8,8 +8,8 @@ from typing import Any
 
 from lakebed.core.access import DEFAULT_ACCOUNT, AccessRequest, LastingKey, Principal, ResourceRules, Session, Target
 from lakebed.core.errors import Unavailable
-from lakebed.governance.decision_point.connections import Answer
 from lakebed.governance.rbac import GrantSet
+from lakebed.net.http import HttpResponse
 
 RULES = ResourceRules(DEFAULT_ACCOUNT)
 TABLE = Target("TABLE_LIKE", ("lake", "sales", "eu", "orders"))
@@ -43,13 +43,13 @@ class Oracle:
     def __init__(self, script: Callable[[Any], object] = lambda asked: True) -> None:
         self.asked: list[Any] = []
         self.script = script
-        self.answer: Answer | None = None
+        self.answer: HttpResponse | None = None
         self.is_down = False
 
-    async def post(self, body: bytes) -> Answer:
+    async def post(self, body: bytes) -> HttpResponse:
         self.asked.append(json.loads(body)["input"])
         if self.is_down:
             raise Unavailable("no answer. host=localhost reason=ConnectionRefusedError")
         if self.answer is not None:
             return self.answer
-        return Answer(200, json.dumps({"result": self.script(self.asked[-1])}).encode())
+        return HttpResponse(200, json.dumps({"result": self.script(self.asked[-1])}).encode())

@@ -12,7 +12,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
 from lakebed.governance.decision_point import Asked, DecisionPoint
 from lakebed.governance.decision_point import point as module
-from lakebed.governance.decision_point.connections import Answer
+from lakebed.net.http import HttpResponse
 
 from .asking import RULES, Oracle, question, user
 
@@ -35,28 +35,28 @@ async def test_only_a_clear_yes_allows(result: object, allowed: bool) -> None:
 @pytest.mark.parametrize("body", [b"{}", b'{"decision_id": "1"}', b'{"result": null}'])
 async def test_undefined_is_a_no(body: bytes) -> None:
     oracle = Oracle()
-    oracle.answer = Answer(200, body)
+    oracle.answer = HttpResponse(200, body)
     assert not await point_of(oracle).allows(ASKED, "R")
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        Answer(500, b'{"result": true}'),
-        Answer(404, b'{"result": true}'),
-        Answer(401, b""),
-        Answer(302, b'{"result": true}'),
-        Answer(200, b""),
-        Answer(200, b"true"),
-        Answer(200, b'{"result": "yes"}'),
-        Answer(200, b'{"result": 1}'),
-        Answer(200, b'{"result": [true]}'),
-        Answer(200, b'{"result": {"allow": "true"}}'),
-        Answer(200, b"[" * 100_000),
-        Answer(200, b'{"result": \xff}'),
+        HttpResponse(500, b'{"result": true}'),
+        HttpResponse(404, b'{"result": true}'),
+        HttpResponse(401, b""),
+        HttpResponse(302, b'{"result": true}'),
+        HttpResponse(200, b""),
+        HttpResponse(200, b"true"),
+        HttpResponse(200, b'{"result": "yes"}'),
+        HttpResponse(200, b'{"result": 1}'),
+        HttpResponse(200, b'{"result": [true]}'),
+        HttpResponse(200, b'{"result": {"allow": "true"}}'),
+        HttpResponse(200, b"[" * 100_000),
+        HttpResponse(200, b'{"result": \xff}'),
     ],
 )
-async def test_what_is_no_answer_allows_nothing_and_is_not_remembered(answer: Answer) -> None:
+async def test_what_is_no_answer_allows_nothing_and_is_not_remembered(answer: HttpResponse) -> None:
     oracle = Oracle()
     point = point_of(oracle)
     oracle.answer = answer
@@ -70,7 +70,7 @@ async def test_what_is_no_answer_allows_nothing_and_is_not_remembered(answer: An
 @given(st.binary())
 def test_noise_is_never_a_yes(noise: bytes) -> None:
     oracle = Oracle()
-    oracle.answer = Answer(200, noise)
+    oracle.answer = HttpResponse(200, noise)
 
     async def ask() -> bool:
         try:
@@ -135,7 +135,7 @@ class Slow(Oracle):
         super().__init__()
         self.let = asyncio.Event()
 
-    async def post(self, body: bytes) -> Answer:
+    async def post(self, body: bytes) -> HttpResponse:
         answer = await super().post(body)
         await self.let.wait()
         return answer
@@ -165,7 +165,7 @@ async def test_who_gives_up_takes_no_answer_from_others() -> None:
 
 async def test_failure_that_nobody_waits_for_any_more_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
     oracle = Slow()
-    oracle.answer = Answer(500, b"")
+    oracle.answer = HttpResponse(500, b"")
     asking = asyncio.create_task(point_of(oracle).allows(ASKED, "R"))
     await asyncio.sleep(0)
     asking.cancel()

@@ -12,7 +12,7 @@ from lakebed.core.errors import InvalidInput, Unavailable
 from lakebed.core.operations import parse_operations
 from lakebed.core.webhooks import new_secret, verify
 from lakebed.governance.listeners import HookPolicy, HttpHook, OnFailure
-from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
+from lakebed.net.http import HttpRequest, HttpResponse
 
 from .intents import an_intent
 
@@ -23,10 +23,10 @@ class Answering:
     """The other side: remembers what it was sent, and answers what it was told to."""
 
     def __init__(self, status: int = 200, body: bytes = b'{"allow": true}') -> None:
-        self.answer: HttpAnswer | Exception = HttpAnswer(status, body)
+        self.answer: HttpResponse | Exception = HttpResponse(status, body)
         self.sent: list[HttpRequest] = []
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
         self.sent.append(request)
         if isinstance(self.answer, Exception):
             raise self.answer

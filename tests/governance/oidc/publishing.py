@@ -14,7 +14,7 @@ from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
 from lakebed.core.secrets import Secret
-from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
+from lakebed.net.http import HttpRequest, HttpResponse
 
 ISSUER = "https://id.example/realms/lake"
 AUDIENCE = "lakebed"
@@ -37,7 +37,7 @@ class FakeProvider:
     is_down: bool = False
     asked: list[str] = field(default_factory=list)
 
-    async def http(self, request: HttpRequest) -> HttpAnswer:
+    async def http(self, request: HttpRequest) -> HttpResponse:
         """How it is spoken to."""
         self.asked.append(request.url)
         if self.is_down:
@@ -46,7 +46,7 @@ class FakeProvider:
             return _json({"issuer": self.named or self.issuer, "jwks_uri": self.jwks_uri})
         if request.url == self.jwks_uri:
             return _json({"keys": self.keys()})
-        return HttpAnswer(404, b"")
+        return HttpResponse(404, b"")
 
     def keys(self) -> list[dict[str, Any]]:
         if self.published is not None:
@@ -95,5 +95,5 @@ def public_jwk(key: Any, kid: str | None) -> dict[str, Any]:  # Any: keys of sev
     return {**document, "use": "sig"} | ({} if kid is None else {"kid": kid})
 
 
-def _json(document: object) -> HttpAnswer:
-    return HttpAnswer(200, json.dumps(document).encode())
+def _json(document: object) -> HttpResponse:
+    return HttpResponse(200, json.dumps(document).encode())

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
 from lakebed.governance.oidc import ProviderKeys
-from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
+from lakebed.net.http import HttpRequest, HttpResponse
 
 from .publishing import ISSUER, FakeProvider, public_jwk
 
@@ -166,8 +166,8 @@ async def test_without_a_key_id_among_several_none_is_meant(provider: FakeProvid
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"keys": 7}', b"\xff", b"[" * 100_000])
 async def test_an_answer_that_cannot_be_read_is_none(clock: ManualClock, provider: FakeProvider, body: bytes) -> None:
-    async def http(request: HttpRequest) -> HttpAnswer:
-        return HttpAnswer(200, body)
+    async def http(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, body)
 
     with pytest.raises(Unavailable):
         await ProviderKeys(http, clock, ISSUER).find("one", "RS256")

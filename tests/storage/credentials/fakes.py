@@ -10,23 +10,24 @@ from urllib.parse import urlsplit
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
+from lakebed.net.http import Http, HttpRequest, HttpResponse
+from lakebed.net.sync_client import threaded_http
 from lakebed.storage.credentials import Surroundings
-from lakebed.storage.credentials.http import Http, HttpAnswer, HttpRequest, blocking_http
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
 
 
-async def no_network(request: HttpRequest) -> HttpAnswer:
+async def no_network(request: HttpRequest) -> HttpResponse:
     """A network that answers nothing."""
     raise Unavailable(f"no answer. url={request.url}")
 
 
 def network_to(url: str) -> Http:
     """A network where every host is the server at `url`, for services with fixed addresses."""
-    send = blocking_http()
+    send = threaded_http()
 
-    async def redirected(request: HttpRequest) -> HttpAnswer:
+    async def redirected(request: HttpRequest) -> HttpResponse:
         parts = urlsplit(request.url)
         server = urlsplit(url)
         there = parts._replace(scheme=server.scheme, netloc=server.netloc).geturl()

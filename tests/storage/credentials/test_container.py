@@ -6,8 +6,8 @@ import pytest
 from tests.fixtures.scripted_http import Answer, Asked, scripted_server
 
 from lakebed.core.errors import InvalidSetting, Unauthenticated, Unavailable
+from lakebed.net.sync_client import threaded_http
 from lakebed.storage.credentials.container import ContainerSource, may_see_token
-from lakebed.storage.credentials.http import blocking_http
 
 from .fakes import HOUR_MS, NOW_MS, key_document, machine, network_to
 
@@ -36,7 +36,7 @@ async def test_full_uri_is_asked_with_the_token_that_is_in_the_file_now() -> Non
     files = {"/token": "first"}
     with scripted_server(lambda _: Answer(200, key_document())) as agent:
         environ = {FULL: f"{agent.url}/creds", TOKEN: "never", TOKEN_FILE: "/token"}
-        source = ContainerSource(machine(environ, files=files, http=blocking_http()))
+        source = ContainerSource(machine(environ, files=files, http=threaded_http()))
         await source.load()
         files["/token"] = "second"
         await source.load()
@@ -45,7 +45,7 @@ async def test_full_uri_is_asked_with_the_token_that_is_in_the_file_now() -> Non
 
 async def test_token_from_the_environment_is_sent() -> None:
     with scripted_server(lambda _: Answer(200, key_document())) as agent:
-        await ContainerSource(machine({FULL: agent.url, TOKEN: "Bearer x"}, http=blocking_http())).load()
+        await ContainerSource(machine({FULL: agent.url, TOKEN: "Bearer x"}, http=threaded_http())).load()
     assert agent.asked[0].headers["authorization"] == "Bearer x"
 
 
@@ -101,7 +101,7 @@ async def test_relative_uri_cannot_name_another_host() -> None:
 
 async def test_failing_agent_is_asked_three_times() -> None:
     with scripted_server(lambda _: Answer(500)) as agent, pytest.raises(Unavailable):
-        await ContainerSource(machine({FULL: agent.url}, http=blocking_http())).load()
+        await ContainerSource(machine({FULL: agent.url}, http=threaded_http())).load()
     assert len(agent.asked) == 3
 
 
@@ -112,19 +112,19 @@ async def test_second_answer_of_a_stumbling_agent_is_taken() -> None:
         return next(answers)
 
     with scripted_server(stumble) as agent:
-        assert await ContainerSource(machine({FULL: agent.url}, http=blocking_http())).load() is not None
+        assert await ContainerSource(machine({FULL: agent.url}, http=threaded_http())).load() is not None
 
 
 async def test_refusing_agent_is_asked_once() -> None:
     with scripted_server(lambda _: Answer(403)) as agent, pytest.raises(Unauthenticated):
-        await ContainerSource(machine({FULL: agent.url}, http=blocking_http())).load()
+        await ContainerSource(machine({FULL: agent.url}, http=threaded_http())).load()
     assert len(agent.asked) == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"AccessKeyId": "hidden-id", "SecretAccessKey": 5}', b"\xff"])
 async def test_answer_that_is_no_credentials_is_an_error_without_its_text(body: bytes) -> None:
     with scripted_server(lambda _: Answer(200, body)) as agent, pytest.raises(Unavailable) as refused:
-        await ContainerSource(machine({FULL: agent.url}, http=blocking_http())).load()
+        await ContainerSource(machine({FULL: agent.url}, http=threaded_http())).load()
     assert "hidden" not in str(refused.value)
 
 

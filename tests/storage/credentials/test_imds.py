@@ -6,7 +6,8 @@ import pytest
 from tests.fixtures.scripted_http import Answer, Asked, Script, ScriptedServer, scripted_server
 
 from lakebed.core.errors import InvalidSetting, LakebedError, Unauthenticated, Unavailable
-from lakebed.storage.credentials.http import HttpAnswer, HttpRequest, blocking_http
+from lakebed.net.http import HttpRequest, HttpResponse
+from lakebed.net.sync_client import threaded_http
 from lakebed.storage.credentials.imds import ROLES_PATH, TOKEN_PATH, InstanceMetadataSource
 
 from .fakes import key_document, machine, network_to
@@ -28,7 +29,7 @@ def metadata_service(asked: Asked) -> Answer:
 
 
 async def _load(server: ScriptedServer, *, v1_fallback: bool = False, **environ: str) -> object:
-    around = machine({ENDPOINT: server.url + "/", **environ}, http=blocking_http())
+    around = machine({ENDPOINT: server.url + "/", **environ}, http=threaded_http())
     return await InstanceMetadataSource(around, v1_fallback).load()
 
 
@@ -73,9 +74,9 @@ async def test_version_1_is_spoken_only_when_asked_for() -> None:
 
 async def test_version_1_is_spoken_where_the_session_request_is_lost() -> None:
     with scripted_server(version_1_only) as server:
-        send = blocking_http()
+        send = threaded_http()
 
-        async def lossy(request: HttpRequest) -> HttpAnswer:
+        async def lossy(request: HttpRequest) -> HttpResponse:
             if request.method == "PUT":
                 raise Unavailable("no answer")
             return await send(request)

@@ -23,8 +23,8 @@ from lakebed.core.errors import (
 )
 from lakebed.core.secrets import Secret
 from lakebed.core.sigv4 import signed_headers
+from lakebed.net.http import HttpRequest
 from lakebed.storage.credentials import Credentials
-from lakebed.storage.credentials.http import HttpRequest
 from lakebed.storage.credentials.sts import FORM_TYPE, AssumedRole, TokenService, parse_keys, parse_refusal
 
 from .fakes import HOUR_MS, NOW_MS, machine, network_to, sts_answer, sts_refusal

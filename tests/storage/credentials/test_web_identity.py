@@ -8,7 +8,7 @@ import pytest
 from tests.fixtures.scripted_http import Answer, scripted_server
 
 from lakebed.core.errors import InvalidSetting, Unauthenticated, Unavailable
-from lakebed.storage.credentials.http import blocking_http
+from lakebed.net.sync_client import threaded_http
 from lakebed.storage.credentials.web_identity import WebIdentitySource
 
 from .fakes import NOW_MS, machine, network_to, sts_answer, sts_refusal
@@ -41,7 +41,7 @@ async def test_token_is_traded_without_a_signature() -> None:
 async def test_token_file_is_read_again_at_every_refresh() -> None:
     files = {"/token": "first"}
     with scripted_server(lambda _: ANSWER) as server:
-        around = machine({**ENVIRON, "AWS_ENDPOINT_URL_STS": server.url}, files=files, http=blocking_http())
+        around = machine({**ENVIRON, "AWS_ENDPOINT_URL_STS": server.url}, files=files, http=threaded_http())
         source = WebIdentitySource(around)
         await source.load()
         files["/token"] = "second"
@@ -76,7 +76,7 @@ async def test_absent_or_empty_token_is_an_error(files: dict[str, str]) -> None:
 async def test_token_reaches_no_error() -> None:
     with scripted_server(lambda _: Answer(400, sts_refusal("InvalidIdentityToken", "bad token hidden-jwt"))) as server:
         around = machine(
-            {**ENVIRON, "AWS_ENDPOINT_URL_STS": server.url}, files={"/token": "hidden-jwt"}, http=blocking_http()
+            {**ENVIRON, "AWS_ENDPOINT_URL_STS": server.url}, files={"/token": "hidden-jwt"}, http=threaded_http()
         )
         with pytest.raises(Unauthenticated) as refused:
             await WebIdentitySource(around).load()

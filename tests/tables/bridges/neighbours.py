@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 
 from lakebed.core.errors import LakebedError
-from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
+from lakebed.net.http import HttpRequest, HttpResponse
 from lakebed.tables.bridges.model import BridgeConfig, CatalogKind, SyncMode
 from tests.tables.appends import appended
 from tests.tables.catalogs import Catalog, name
@@ -53,12 +53,12 @@ class Neighbour:
     failure: LakebedError | None = None
     asked: list[HttpRequest] = field(default_factory=list)
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
         self.asked.append(request)
         if self.failure is not None:
             raise self.failure
         if "/v1/config" in request.url:
-            return HttpAnswer(200, b"{}")
+            return HttpResponse(200, b"{}")
         files = self.history.files
         table = {
             "metadata-location": files[self.at],
@@ -67,4 +67,4 @@ class Neighbour:
                 "metadata-log": [{"metadata-file": one, "timestamp-ms": 0} for one in files[: self.at]],
             },
         }
-        return HttpAnswer(self.status, json.dumps(table).encode())
+        return HttpResponse(self.status, json.dumps(table).encode())

@@ -11,10 +11,10 @@ import pytest
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied, InvalidInput, LakebedError, NotFound, Throttled, Unavailable
 from lakebed.core.secrets import Secret
-from lakebed.storage.credentials.http import blocking_http
+from lakebed.net.hosts import AllowedHosts
+from lakebed.net.sync_client import threaded_http
 from lakebed.tables.bridges.model import BridgeConfig, CatalogKind
 from lakebed.tables.bridges.rest_catalog import RestCatalog
-from lakebed.tables.remote.hosts import AllowedHosts
 from lakebed.tables.remote.model import AuthKind, RemoteAuth, RemoteSecrets
 from tests.clients.boto import Keys
 from tests.clients.signing import EMPTY_SHA256, Signer
@@ -37,7 +37,13 @@ def catalog_at(url: str, secrets: RemoteSecrets | None = None, **changes: Any) -
         catalog=CatalogKind.REST, external_namespace=("a", "b"), external_table="t x", uri=f"{url}/iceberg/"
     )
     config = msgspec.structs.replace(config, **changes)
-    return RestCatalog(blocking_http(), AllowedHosts(["*"]), ManualClock(), config, secrets or RemoteSecrets())
+    return RestCatalog(
+        threaded_http(),
+        AllowedHosts(["*"], setting="federation.hosts"),
+        ManualClock(),
+        config,
+        secrets or RemoteSecrets(),
+    )
 
 
 def answering(config: dict[str, Any] | None = None, table: Answer | None = None) -> Callable[[Asked], Answer]:

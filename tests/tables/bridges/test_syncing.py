@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NotFound, Unavailable
-from lakebed.storage.credentials.http import Http
+from lakebed.net.http import Http
 from lakebed.tables.bridges.following import OPERATION, Synced
 from lakebed.tables.bridges.model import Bridge, BridgeConfig, CatalogKind, SyncStatus
 from lakebed.tables.bridges.syncing import SyncRequest

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,18 +13,18 @@ import pytest
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import InvalidName, LakebedError, RemoteFault, Throttled, Unavailable
 from lakebed.core.secrets import Secret
-from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
-from lakebed.tables.remote.client import DEFAULT_ENDPOINTS, MANNERS_MS, RemoteCatalog, RemoteRequest
-from lakebed.tables.remote.hosts import AllowedHosts
+from lakebed.net.hosts import AllowedHosts
+from lakebed.net.http import HttpRequest, HttpResponse
+from lakebed.tables.remote.client import DEFAULT_ENDPOINTS, MANNERS_MS, RemoteCatalog, RemoteRequest, catalog_http
 from lakebed.tables.remote.model import AuthKind, RemoteAddress, RemoteAuth, RemoteSecrets
 
-ANY = AllowedHosts(["*"])
+ANY = AllowedHosts(["*"], setting="federation.hosts")
 OAUTH = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", scopes=("a", "b"))
 SECRET = RemoteSecrets(client_secret=Secret("s3cret"))
 READ = RemoteRequest("GET", ("namespaces",))
 CHANGE = RemoteRequest("POST", ("namespaces",), body=b"{}")
 
-Script = Callable[[HttpRequest], HttpAnswer]
+Script = Callable[[HttpRequest], HttpResponse]
 
 
 @dataclass
@@ -31,13 +32,13 @@ class Other:
     """Another catalog, as it is seen through `Http`: it gives tokens, and says what a test tells it to."""
 
     config: Mapping[str, Any] = field(default_factory=dict)
-    answer: Script = lambda request: HttpAnswer(200, b"{}")
+    answer: Script = lambda request: HttpResponse(200, b"{}")
     token: Script | None = None
     lifetime: int = 3600
     asked: list[HttpRequest] = field(default_factory=list)
     tokens: int = 0
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
         await asyncio.sleep(0)
         if request.url.endswith("/tokens"):
             self.tokens += 1
@@ -51,9 +52,9 @@ class Other:
                 "scope": ["a b"],
             }
             given = {"access_token": f"token-{self.tokens}", "token_type": "bearer", "expires_in": self.lifetime}
-            return HttpAnswer(200, json.dumps(given).encode())
+            return HttpResponse(200, json.dumps(given).encode())
         if urlsplit(request.url).path.endswith("/v1/config"):
-            return HttpAnswer(200, json.dumps(self.config).encode())
+            return HttpResponse(200, json.dumps(self.config).encode())
         self.asked.append(request)
         return self.answer(request)
 
@@ -113,19 +114,19 @@ async def test_one_token_serves_many_requests_until_it_is_about_to_end() -> None
 @pytest.mark.parametrize("request_", [READ, CHANGE])
 async def test_token_that_is_refused_is_replaced_once(request_: RemoteRequest) -> None:
     other = Other()
-    other.answer = lambda request: HttpAnswer(
+    other.answer = lambda request: HttpResponse(
         401 if request.headers["authorization"] == "Bearer token-1" else 200, b"{}"
     )
     assert (await catalog(other).ask(request_)).status == 200
     assert len(other.asked) == 2
-    other.answer = lambda request: HttpAnswer(401, b"{}")
+    other.answer = lambda request: HttpResponse(401, b"{}")
     other.asked.clear()
     assert (await catalog(other).ask(request_)).status == 401
     assert len(other.asked) == 2
 
 
 async def test_lasting_token_that_is_refused_is_not_sent_again() -> None:
-    other = Other(answer=lambda request: HttpAnswer(401, b"{}"))
+    other = Other(answer=lambda request: HttpResponse(401, b"{}"))
     remote = catalog(other, auth=RemoteAuth(kind=AuthKind.BEARER), secrets=RemoteSecrets(token=Secret("t")))
     assert (await remote.ask(READ)).status == 401
     assert [asked.headers["authorization"] for asked in other.asked] == ["Bearer t"]
@@ -134,18 +135,18 @@ async def test_lasting_token_that_is_refused_is_not_sent_again() -> None:
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (HttpAnswer(400, b'{"error": "invalid_client", "error_description": "s3cret"}'), RemoteFault),
-        (HttpAnswer(401, b'{"error": {"message": "s3cret"}}'), RemoteFault),
-        (HttpAnswer(200, b"{}"), RemoteFault),
-        (HttpAnswer(200, b"not json"), RemoteFault),
-        (HttpAnswer(200, b'{"access_token": "a\\nb"}'), RemoteFault),
-        (HttpAnswer(200, b'{"access_token": ""}'), RemoteFault),
-        (HttpAnswer(302, b""), RemoteFault),
-        (HttpAnswer(429, b""), Throttled),
-        (HttpAnswer(503, b""), Unavailable),
+        (HttpResponse(400, b'{"error": "invalid_client", "error_description": "s3cret"}'), RemoteFault),
+        (HttpResponse(401, b'{"error": {"message": "s3cret"}}'), RemoteFault),
+        (HttpResponse(200, b"{}"), RemoteFault),
+        (HttpResponse(200, b"not json"), RemoteFault),
+        (HttpResponse(200, b'{"access_token": "a\\nb"}'), RemoteFault),
+        (HttpResponse(200, b'{"access_token": ""}'), RemoteFault),
+        (HttpResponse(302, b""), RemoteFault),
+        (HttpResponse(429, b""), Throttled),
+        (HttpResponse(503, b""), Unavailable),
     ],
 )
-async def test_without_a_token_nothing_is_asked(answer: HttpAnswer, error: type[LakebedError]) -> None:
+async def test_without_a_token_nothing_is_asked(answer: HttpResponse, error: type[LakebedError]) -> None:
     other = Other(token=lambda request: answer)
     with pytest.raises(error) as refused:
         await catalog(other).ask(CHANGE)
@@ -155,7 +156,7 @@ async def test_without_a_token_nothing_is_asked(answer: HttpAnswer, error: type[
 
 
 async def test_token_that_does_not_say_how_long_it_lasts_is_used() -> None:
-    other = Other(token=lambda request: HttpAnswer(200, b'{"access_token": "t"}'))
+    other = Other(token=lambda request: HttpResponse(200, b'{"access_token": "t"}'))
     await catalog(other).ask(READ)
     assert other.asked[0].headers["authorization"] == "Bearer t"
 
@@ -163,14 +164,14 @@ async def test_token_that_does_not_say_how_long_it_lasts_is_used() -> None:
 @pytest.mark.parametrize(("request_", "times"), [(READ, 2), (CHANGE, 1)])
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
 async def test_reads_are_tried_again_and_changes_are_not(request_: RemoteRequest, times: int, status: int) -> None:
-    other = Other(answer=lambda request: HttpAnswer(status, b"{}"))
+    other = Other(answer=lambda request: HttpResponse(status, b"{}"))
     assert (await catalog(other).ask(request_)).status == status
     assert len(other.asked) == times
 
 
 @pytest.mark.parametrize(("request_", "times"), [(READ, 2), (CHANGE, 1)])
 async def test_silence_is_told_with_whether_something_may_have_happened(request_: RemoteRequest, times: int) -> None:
-    def silent(request: HttpRequest) -> HttpAnswer:
+    def silent(request: HttpRequest) -> HttpResponse:
         raise Unavailable("no answer", undecided=request.method == "POST")
 
     other = Other(answer=silent)
@@ -185,8 +186,8 @@ async def test_silence_is_told_with_whether_something_may_have_happened(request_
     ("status", "error"), [(401, RemoteFault), (403, RemoteFault), (404, RemoteFault), (503, Unavailable)]
 )
 async def test_catalog_that_does_not_say_how_to_speak_to_it(status: int, error: type[LakebedError]) -> None:
-    async def http(request: HttpRequest) -> HttpAnswer:
-        return HttpAnswer(status, b'{"error": {"message": "its words", "type": "X"}}')
+    async def http(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(status, b'{"error": {"message": "its words", "type": "X"}}')
 
     address = RemoteAddress("https://far.example")
     remote = RemoteCatalog.at(http, ManualClock(), address, RemoteAuth(), RemoteSecrets(), hosts=ANY)
@@ -197,8 +198,8 @@ async def test_catalog_that_does_not_say_how_to_speak_to_it(status: int, error: 
 
 @pytest.mark.parametrize("body", [b"[]", b"7", b'{"overrides": 7}', b"", b'{"endpoints": "x"}'])
 async def test_configuration_that_makes_no_sense(body: bytes) -> None:
-    async def http(request: HttpRequest) -> HttpAnswer:
-        return HttpAnswer(200, body)
+    async def http(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, body)
 
     remote = RemoteCatalog.at(http, ManualClock(), RemoteAddress("https://x"), RemoteAuth(), RemoteSecrets(), hosts=ANY)
     with pytest.raises(RemoteFault):
@@ -218,7 +219,35 @@ async def test_host_that_the_settings_do_not_name_is_not_spoken_to(hosts: list[s
     secrets = SECRET if auth.kind is AuthKind.OAUTH else RemoteSecrets()
     with pytest.raises(RemoteFault, match=r"federation\.hosts"):
         RemoteCatalog.at(
-            other, ManualClock(), RemoteAddress("https://far.example"), auth, secrets, hosts=AllowedHosts(hosts)
+            other,
+            ManualClock(),
+            RemoteAddress("https://far.example"),
+            auth,
+            secrets,
+            hosts=AllowedHosts(hosts, setting="federation.hosts"),
         )
     assert not other.asked
     assert not other.tokens
+
+
+async def test_name_that_leads_to_a_link_local_address_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached: list[str] = []
+
+    async def resolve(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", port))]
+
+    async def connect(_: object, host: str, *__: object, **___: object) -> None:
+        reached.append(host)
+        raise ConnectionRefusedError
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "getaddrinfo", resolve, raising=False)
+    monkeypatch.setattr(loop, "create_connection", connect, raising=False)
+    http = catalog_http()
+    with pytest.raises(Unavailable):
+        await http(HttpRequest("GET", "http://innocent.example/"))
+    assert reached == []
+    with pytest.raises(Unavailable):
+        await http(HttpRequest("GET", "http://169.254.169.254/"))
+    assert reached == ["169.254.169.254"]
+    await http.close()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core import errors as e
-from lakebed.storage.credentials.http import HttpAnswer
+from lakebed.net.http import HttpResponse
 from lakebed.tables.remote.failures import BY_TYPE, MAX_WORDS, Meant, refusal_by_kind, refusal_of
 from lakebed.wire.json.errors import ERROR_MODELS
 from lakebed.wire.json.errors import error_model as on_the_wire
@@ -15,8 +15,8 @@ from lakebed.wire.json.errors import error_model as on_the_wire
 HOST = "far.example"
 
 
-def answer(status: int, kind: str = "", message: str = "its words") -> HttpAnswer:
-    return HttpAnswer(status, json.dumps({"error": {"message": message, "type": kind, "code": status}}).encode())
+def answer(status: int, kind: str = "", message: str = "its words") -> HttpResponse:
+    return HttpResponse(status, json.dumps({"error": {"message": message, "type": kind, "code": status}}).encode())
 
 
 @pytest.mark.parametrize("kind", sorted(BY_TYPE))
@@ -51,9 +51,9 @@ def test_failure_leaves_a_change_open_and_a_read_not(status: int) -> None:
 
 def test_plain_statuses_mean_what_the_operation_says() -> None:
     meant = Meant(e.NoSuchView, e.AlreadyExists)
-    assert isinstance(refusal_of(HttpAnswer(404, b""), HOST, changes=False, meant=meant), e.NoSuchView)
-    assert isinstance(refusal_of(HttpAnswer(409, b"{}"), HOST, changes=True, meant=meant), e.AlreadyExists)
-    assert isinstance(refusal_of(HttpAnswer(409, b"<html>"), HOST, changes=True), e.CommitConflict)
+    assert isinstance(refusal_of(HttpResponse(404, b""), HOST, changes=False, meant=meant), e.NoSuchView)
+    assert isinstance(refusal_of(HttpResponse(409, b"{}"), HOST, changes=True, meant=meant), e.AlreadyExists)
+    assert isinstance(refusal_of(HttpResponse(409, b"<html>"), HOST, changes=True), e.CommitConflict)
 
 
 def test_what_is_about_this_server_is_not_told_to_the_caller() -> None:
@@ -76,10 +76,10 @@ def test_words_come_without_traces_and_end_somewhere() -> None:
     st.booleans(),
 )
 def test_whatever_comes_becomes_an_error_of_ours(status: int, body: bytes, changes: bool) -> None:
-    error = refusal_of(HttpAnswer(status, body), HOST, changes=changes)
+    error = refusal_of(HttpResponse(status, body), HOST, changes=changes)
     assert on_the_wire(error).status >= 400
     if changes and status >= 500 and status not in (501, 503, 507):
         # Never a 4xx, which would say that nothing was changed.
         assert on_the_wire(error).type == "CommitStateUnknownException"
-    assert isinstance(refusal_by_kind(HttpAnswer(status, body), HOST), e.LakebedError)
+    assert isinstance(refusal_by_kind(HttpResponse(status, body), HOST), e.LakebedError)
     assert type(error) is e.RemoteFault or any(kind in ERROR_MODELS for kind in type(error).__mro__)

@@ -27,13 +27,13 @@ from lakebed.governance.listeners import Listener, Listeners
 from lakebed.governance.tokens import ClientCredentials, SecretHashes
 from lakebed.governance.trace_writing import TraceWriter
 from lakebed.governance.vending import Vending
+from lakebed.net.http import Http
 from lakebed.select.seam import Selecting
 from lakebed.server.api_paths import Api, server_api_paths
 from lakebed.server.catalog import wire_catalog
 from lakebed.server.dispatch import BucketLookup, Dispatcher, SharedListenerChoice
 from lakebed.server.governance_events import INTENT_READERS, GovernanceEvents, wire_governance_events
 from lakebed.server.instruments import access_trace
-from lakebed.storage.credentials.http import Http
 from lakebed.tables.validation import Level
 from lakebed.wire.aws.authentication import SignatureAuthenticator
 from lakebed.wire.aws.store_address import StoreAddress

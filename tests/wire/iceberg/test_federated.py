@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from lakebed.core.errors import Unavailable
-from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
+from lakebed.net.http import HttpRequest, HttpResponse
 from tests.tables.catalogs import VIEW_VERSION
 
 from .lake import SCHEMA, Answer
@@ -165,10 +165,10 @@ async def test_configuration_lists_what_is_passed_on_and_served_there(lakes: Two
     whole = (await lakes.near.call("GET", "/config")).document
     assert "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/plan" in whole["endpoints"]
 
-    def modest(request: HttpRequest) -> HttpAnswer | None:
+    def modest(request: HttpRequest) -> HttpResponse | None:
         if "/v1/config" not in request.url:
             return None
-        return HttpAnswer(200, b'{"defaults": {}, "overrides": {"prefix": "lake"}}')
+        return HttpResponse(200, b'{"defaults": {}, "overrides": {"prefix": "lake"}}')
 
     lakes.wire.instead = modest
     lakes.forget_manners()
@@ -305,7 +305,7 @@ async def test_catalog_that_is_down_is_told_and_nothing_is_lost(lakes: TwoLakes)
     await lakes.table()
     told = await lakes.events()
 
-    def silent(request: HttpRequest) -> HttpAnswer | None:
+    def silent(request: HttpRequest) -> HttpResponse | None:
         raise Unavailable("no answer. reason=ConnectionRefusedError")
 
     lakes.wire.instead = silent
@@ -340,9 +340,9 @@ async def test_unknown_outcome_stays_unknown_and_its_key_tells_later(lakes: TwoL
 async def test_unknown_outcome_stays_unknown_where_the_other_side_keeps_no_keys(lakes: TwoLakes) -> None:
     await lakes.table()
 
-    def forgetful(request: HttpRequest) -> HttpAnswer | None:
+    def forgetful(request: HttpRequest) -> HttpResponse | None:
         if "/v1/config" in request.url:
-            return HttpAnswer(200, b'{"overrides": {"prefix": "lake"}}')
+            return HttpResponse(200, b'{"overrides": {"prefix": "lake"}}')
         return None
 
     lakes.wire.instead = forgetful
@@ -378,11 +378,11 @@ async def test_failures_of_the_other_side_are_told_apart(
 ) -> None:
     await lakes.table()
 
-    def failing(request: HttpRequest) -> HttpAnswer | None:
+    def failing(request: HttpRequest) -> HttpResponse | None:
         if "/v1/config" in request.url:
             return None
         words = json.dumps({"error": {"message": "as it says", "type": "AnyException", "code": status}})
-        return HttpAnswer(status, words.encode(), {"location": "http://169.254.169.254/"})
+        return HttpResponse(status, words.encode(), {"location": "http://169.254.169.254/"})
 
     lakes.wire.instead = failing
     assert (await lakes.call("GET", TABLE)).error == read
@@ -399,8 +399,8 @@ async def test_failures_of_the_other_side_are_told_apart(
 async def test_answer_that_makes_no_sense_is_told(lakes: TwoLakes, body: bytes) -> None:
     await lakes.table()
 
-    def mad(request: HttpRequest) -> HttpAnswer | None:
-        return None if "/v1/config" in request.url else HttpAnswer(200, body)
+    def mad(request: HttpRequest) -> HttpResponse | None:
+        return None if "/v1/config" in request.url else HttpResponse(200, body)
 
     lakes.wire.instead = mad
     committed = await lakes.call("POST", TABLE, SET)
@@ -412,9 +412,9 @@ async def test_answer_that_makes_no_sense_is_told(lakes: TwoLakes, body: bytes) 
 
 
 async def test_level_that_the_other_side_would_read_as_two_is_refused(lakes: TwoLakes) -> None:
-    def dotted(request: HttpRequest) -> HttpAnswer | None:
+    def dotted(request: HttpRequest) -> HttpResponse | None:
         if "/v1/config" in request.url:
-            return HttpAnswer(200, b'{"overrides": {"prefix": "lake", "namespace-separator": "."}}')
+            return HttpResponse(200, b'{"overrides": {"prefix": "lake", "namespace-separator": "."}}')
         return None
 
     lakes.wire.instead = dotted

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from lakebed.core.access import Authorizer
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
-from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
+from lakebed.net.http import HttpRequest, HttpResponse
 from lakebed.tables.remote.client import MANNERS_MS
 from tests.clients.boto import Keys
 from tests.objects.stores import opened_store
@@ -45,12 +45,12 @@ class Wire:
 
     far: Lake
     asked: list[HttpRequest] = field(default_factory=list)
-    instead: Callable[[HttpRequest], HttpAnswer | None] | None = None
+    instead: Callable[[HttpRequest], HttpResponse | None] | None = None
     """Answers in place of the far server where it does not give None; it may raise."""
     loses_answers: bool = False
     """Whether answers to changes are lost on the way back."""
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
         self.asked.append(request)
         if self.instead is not None:
             answered = self.instead(request)
@@ -63,7 +63,7 @@ class Wire:
         )
         if self.loses_answers and request.method not in ("GET", "HEAD"):
             raise Unavailable("no answer", undecided=True)
-        return HttpAnswer(answer.status, answer.body, answer.headers)
+        return HttpResponse(answer.status, answer.body, answer.headers)
 
     def take(self) -> list[tuple[str, str]]:
         """What was asked since the last time, but for how the far server wants to be spoken to."""

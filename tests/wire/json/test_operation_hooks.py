@@ -13,7 +13,7 @@ import pytest
 from lakebed.core.operations import Family, Operation
 from lakebed.core.webhooks import new_secret
 from lakebed.governance.listeners import HookPolicy, HttpHook
-from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
+from lakebed.net.http import HttpRequest, HttpResponse
 from lakebed.wire.json.route_operations import ELSEWHERE
 from tests.governance.listeners.intents import Remembering
 from tests.tables.catalogs import VIEW_VERSION
@@ -441,9 +441,9 @@ async def test_keys_that_come_with_a_table_are_told_of_as_keys(tmp_path: Path) -
 
 async def test_a_hook_that_does_not_answer_refuses_until_it_does(tmp_path: Path) -> None:
     asked: list[HttpRequest] = []
-    answers = [HttpAnswer(502, b""), HttpAnswer(200, b'{"allow": true}')]
+    answers = [HttpResponse(502, b""), HttpResponse(200, b'{"allow": true}')]
 
-    async def http(request: HttpRequest) -> HttpAnswer:
+    async def http(request: HttpRequest) -> HttpResponse:
         asked.append(request)
         return answers[len(asked) - 1]
 

@@ -20,12 +20,12 @@ from aio_pika.abc import AbstractChannel, AbstractConnection, DeliveryMode
 from aio_pika.exceptions import ChannelPreconditionFailed, DeliveryError
 
 from lakebed.core.errors import InvalidInput
+from lakebed.net.tls import TlsFiles
 
 from .addresses import Address, check_pair, check_present, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
 from .seam import Message, TargetKind, TargetSettings
-from .tls import TlsFiles
 
 _PORTS: Final = {"amqp": 5672, "amqps": 5671}
 _CONNECT_SECONDS: Final = 5.0

@@ -14,10 +14,10 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import Final, Generic, TypeVar
 
 from lakebed.core.errors import LakebedError, Unavailable, Undeliverable
+from lakebed.net.tls import Sight, TlsFiles, TlsWatch
 
 from .failures import Fault, told
 from .seam import Message
-from .tls import Sight, TlsFiles, TlsWatch
 
 C = TypeVar("C")
 T = TypeVar("T")

@@ -20,14 +20,14 @@ import msgspec
 
 from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
 from lakebed.core.own_messages import HEADER
-from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
+from lakebed.net.async_client import AsyncHttpClient
+from lakebed.net.http import HttpRequest, HttpResponse
+from lakebed.net.tls import TlsFiles
 
 from .addresses import check_one_of, check_pair, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .formats import Format, records_of
-from .http_connections import HttpConnections
 from .seam import Message, TargetKind, TargetSettings
-from .tls import TlsFiles
 
 _PORTS: Final = {"http": 9200, "https": 9200}
 _INDEX: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,254}")
@@ -61,7 +61,7 @@ class ElasticsearchSettings(TargetSettings, frozen=True):
         files.validate()
 
 
-class ElasticsearchTarget(ConnectedTarget[HttpConnections]):
+class ElasticsearchTarget(ConnectedTarget[AsyncHttpClient]):
     """Implements `Target`."""
 
     at_once = _AT_ONCE
@@ -91,13 +91,13 @@ class ElasticsearchTarget(ConnectedTarget[HttpConnections]):
         finally:
             await self._shut(http)
 
-    async def _open(self) -> HttpConnections:
-        return HttpConnections(self._tls_files or TlsFiles())
+    async def _open(self) -> AsyncHttpClient:
+        return AsyncHttpClient(self._tls_files or TlsFiles(), resends=True)
 
-    async def _shut(self, connection: HttpConnections) -> None:
+    async def _shut(self, connection: AsyncHttpClient) -> None:
         await connection.close()
 
-    async def _deliver(self, connection: HttpConnections, message: Message) -> None:
+    async def _deliver(self, connection: AsyncHttpClient, message: Message) -> None:
         document = msgspec.json.encode({"Records": records_of(message)})
         taken: tuple[int, ...] = ()
         if self._format is Format.ACCESS:
@@ -115,14 +115,14 @@ class ElasticsearchTarget(ConnectedTarget[HttpConnections]):
             raise Undeliverable(f"the target refuses the message. target={self._where} {_reason(answer)}")
         raise self._refusal(answer)
 
-    async def _probe(self, connection: HttpConnections) -> None:
+    async def _probe(self, connection: AsyncHttpClient) -> None:
         answer = await self._ask(connection, "HEAD", "")
         if answer.status != 200:
             raise self._refusal(answer)
 
     async def _ask(
-        self, http: HttpConnections, method: str, path: str, body: bytes = b"", proof: str = ""
-    ) -> HttpAnswer:
+        self, http: AsyncHttpClient, method: str, path: str, body: bytes = b"", proof: str = ""
+    ) -> HttpResponse:
         headers = {"Content-Type": "application/json", "User-Agent": "lakebed"}
         if proof:
             headers[HEADER] = proof
@@ -131,7 +131,7 @@ class ElasticsearchTarget(ConnectedTarget[HttpConnections]):
             headers["Authorization"] = f"Basic {base64.b64encode(who).decode()}"
         return await http(HttpRequest(method, f"{self._base}{path}", headers, body, self._deadline))
 
-    def _refusal(self, answer: HttpAnswer) -> Unavailable:
+    def _refusal(self, answer: HttpResponse) -> Unavailable:
         return Unavailable(f"the target does not take messages. target={self._where} {_reason(answer)}")
 
 
@@ -143,7 +143,7 @@ class _Failure(msgspec.Struct):
     error: _Cause | str = ""
 
 
-def _reason(answer: HttpAnswer) -> str:
+def _reason(answer: HttpResponse) -> str:
     """What may be told of an answer: its class, never what it quotes of the document."""
     try:
         error = msgspec.json.decode(answer.body, type=_Failure).error

@@ -23,12 +23,12 @@ from aiokafka.errors import (
 )
 
 from lakebed.core.errors import InvalidInput, Unavailable
+from lakebed.net.tls import TlsFiles
 
 from .addresses import check_one_of, check_present, parse_brokers
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
 from .seam import Message, TargetKind, TargetSettings
-from .tls import TlsFiles
 
 _ACKS: Final = {"all": "all", "-1": "all", "1": 1}
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

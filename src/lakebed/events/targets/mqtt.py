@@ -23,12 +23,12 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from lakebed.core.errors import InvalidInput, Undeliverable
+from lakebed.net.tls import TlsFiles
 
 from .addresses import Address, check_one_of, check_pair, check_present, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
 from .seam import Message, TargetKind, TargetSettings
-from .tls import TlsFiles
 
 _PORTS: Final = {
     "mqtt": 1883,

@@ -24,13 +24,13 @@ from pymysql.constants import CLIENT
 from pymysql.err import DataError, IntegrityError, MySQLError, OperationalError
 
 from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
+from lakebed.net.tls import TlsFiles
 
 from .addresses import check_one_of
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault, told
 from .formats import Format, occurred_at
 from .seam import Message, TargetKind, TargetSettings
-from .tls import TlsFiles
 
 _DSN: Final = re.compile(
     r"(?:mysql://)?(?P<user>[^:@/]+)(?::(?P<password>[^@]*))?@"

@@ -19,12 +19,12 @@ from nats.js.errors import APIError
 from nats.js.errors import Error as StreamError
 
 from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
+from lakebed.net.tls import TlsFiles
 
 from .addresses import Address, check_pair, check_present, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
 from .seam import Message, TargetKind, TargetSettings
-from .tls import TlsFiles
 
 _PORTS: Final = {"nats": 4222, "tls": 4222}
 _CONNECT_SECONDS: Final = 5

@@ -20,13 +20,13 @@ from urllib.parse import parse_qsl
 import asyncpg
 
 from lakebed.core.errors import InvalidInput, Unavailable
+from lakebed.net.tls import TlsFiles
 
 from .addresses import check_one_of, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault, told
 from .formats import Format
 from .seam import Message, TargetKind, TargetSettings
-from .tls import TlsFiles
 
 _PORTS: Final = {"postgres": 5432, "postgresql": 5432}
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")

@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Final
 import pulsar
 
 from lakebed.core.errors import InvalidInput
+from lakebed.net.tls import TlsFiles
 
 from .addresses import Address, check_pair, check_present, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
 from .seam import Message, TargetKind, TargetSettings
-from .tls import TlsFiles
 
 _PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651}
 _AT_ONCE: Final = 64

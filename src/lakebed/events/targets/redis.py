@@ -24,13 +24,13 @@ from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
 
 from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
+from lakebed.net.tls import TlsFiles
 
 from .addresses import check_one_of, check_present, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
 from .formats import Format, occurred_at, records_of
 from .seam import Message, TargetKind, TargetSettings
-from .tls import TlsFiles
 
 _PORTS: Final = {"redis": 6379, "rediss": 6379, "valkey": 6379, "valkeys": 6379}
 _SECURE: Final = frozenset({"rediss", "valkeys"})

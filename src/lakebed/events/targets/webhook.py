@@ -18,18 +18,18 @@ from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
 from lakebed.core.own_messages import HEADER
 from lakebed.core.secrets import Secret
 from lakebed.core.webhooks import ID_HEADER, check_secret, new_secret, signed_headers
-from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
+from lakebed.net.async_client import AsyncHttpClient
+from lakebed.net.http import HttpRequest, HttpResponse
+from lakebed.net.tls import TlsFiles
 
-from .http_connections import HttpConnections
 from .seam import Message, TargetKind, TargetSettings
-from .tls import TlsFiles
 
 NAME: Final = "webhook"
 AT_ONCE: Final = 16
 CHECK_SECONDS: Final = 5.0
 MAX_URL_CHARS: Final = 2048
 
-_MAX_ANSWER_BYTES: Final = 64 * 1024
+_MAX_RESPONSE_BYTES: Final = 64 * 1024
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 _HEADER: Final = re.compile(r"[!-~]+( [!-~]+)?")
 
@@ -81,7 +81,7 @@ class WebhookSettings(TargetSettings, frozen=True, forbid_unknown_fields=True, k
 class Posting(Protocol):
     """How requests are sent."""
 
-    async def __call__(self, request: HttpRequest) -> HttpAnswer:
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
         """The answer. Raises Unavailable when none came."""
         ...
 
@@ -124,7 +124,7 @@ class WebhookTarget:
                 message.body,
                 self._timeout_seconds,
                 through_proxy=True,
-                max_answer_bytes=_MAX_ANSWER_BYTES,
+                max_response_bytes=_MAX_RESPONSE_BYTES,
             )
         )
         if answer.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
@@ -139,7 +139,7 @@ class WebhookTarget:
         seconds = min(CHECK_SECONDS, self._timeout_seconds)
         answer = await self._http(
             HttpRequest(
-                "HEAD", url, self._headers, b"", seconds, through_proxy=True, max_answer_bytes=_MAX_ANSWER_BYTES
+                "HEAD", url, self._headers, b"", seconds, through_proxy=True, max_response_bytes=_MAX_RESPONSE_BYTES
             )
         )
         if answer.status == HTTPStatus.UNAUTHORIZED:
@@ -157,12 +157,14 @@ def webhook_kind(clock: Clock, *, timeout_seconds: float, allow_http: bool) -> T
         parts = _parsed(settings.endpoint)
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not allow_http:
             raise InvalidInput("events are posted over https, unless targets.allow_http is set", argument="endpoint")
-        return WebhookTarget(settings, HttpConnections(settings.tls), clock, timeout_seconds=timeout_seconds)
+        return WebhookTarget(
+            settings, AsyncHttpClient(settings.tls, resends=True), clock, timeout_seconds=timeout_seconds
+        )
 
     return TargetKind(NAME, WebhookSettings, make)
 
 
-def _refusal(answer: HttpAnswer) -> Unavailable:
+def _refusal(answer: HttpResponse) -> Unavailable:
     return Unavailable(f"answered {answer.status}. reason={responses.get(answer.status, 'unknown')}")
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
@@ -21,8 +22,11 @@ import msgspec
 from lakebed.core.access import Target
 from lakebed.core.clock import Clock
 from lakebed.core.errors import Unavailable
+from lakebed.core.secrets import Secret
+from lakebed.net.async_client import AsyncHttpClient
+from lakebed.net.http import HttpFailure, HttpRequest, HttpResponse, destination_of
+from lakebed.net.tls import TlsFiles
 
-from .connections import Answer
 from .questions import Asked, batch_document, document
 
 log = logging.getLogger("lakebed.decisions")
@@ -33,8 +37,53 @@ REMEMBERED: Final = 16_384
 BATCH: Final = 2_000
 """Targets asked about in one document."""
 
-Post = Callable[[bytes], Awaitable[Answer]]
+CONCURRENCY: Final = 32
+"""Questions under way at once in one process. Further ones wait their turn, and not longer than for an answer."""
+
+MAX_RESPONSE_BYTES: Final = 1024 * 1024
+
+Post = Callable[[bytes], Awaitable[HttpResponse]]
 """Sends a document. Raises Unavailable."""
+
+
+class DecisionEndpoint:
+    """Posts documents to one URL of a decision point.
+
+    Connections stay open for as long as the decision point keeps them. A question changes nothing, so one that finds
+    its connection closed is sent once more.
+    """
+
+    def __init__(
+        self, url: str, *, timeout_seconds: float, token: Secret | None = None, ca_bundle: str | None = None
+    ) -> None:
+        self._url = url
+        self._timeout = timeout_seconds
+        self._token = token
+        self._http = AsyncHttpClient(
+            TlsFiles(ca_bundle),
+            max_idle=CONCURRENCY,
+            idle_seconds=math.inf,
+            max_concurrency=CONCURRENCY,
+            resends=True,
+        )
+
+    async def post(self, body: bytes) -> HttpResponse:
+        """The response to a document. Raises Unavailable when none arrives in time."""
+        headers = {"Content-Type": "application/json"}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token.reveal()}"
+        request = HttpRequest("POST", self._url, headers, body, self._timeout, max_response_bytes=MAX_RESPONSE_BYTES)
+        try:
+            return await self._http.send(request)
+        except HttpFailure as failure:
+            host = destination_of(self._url).host
+            if isinstance(failure.error, TimeoutError):
+                raise Unavailable(f"no answer in time. host={host} seconds={self._timeout:g}") from None
+            raise Unavailable(f"no answer. host={host} reason={failure}") from None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.close()
 
 
 class _Result(msgspec.Struct):

@@ -18,13 +18,13 @@ from lakebed.core.errors import InvalidInput, InvalidSetting, Unavailable
 from lakebed.core.operations import Operation
 from lakebed.core.secrets import Secret
 from lakebed.core.webhooks import signed_headers
-from lakebed.storage.credentials.http import Http, HttpRequest
+from lakebed.net.http import Http, HttpRequest
 
 from .model import Intent
 
 log = logging.getLogger("lakebed.governance")
 
-_MAX_ANSWER_BYTES = 64 * 1024
+_MAX_RESPONSE_BYTES = 64 * 1024
 
 
 class OnFailure(StrEnum):
@@ -100,7 +100,7 @@ class HttpHook:
                 body,
                 policy.timeout_seconds,
                 through_proxy=True,
-                max_answer_bytes=_MAX_ANSWER_BYTES,
+                max_response_bytes=_MAX_RESPONSE_BYTES,
             )
         )
         if answer.status != 200:

@@ -21,7 +21,7 @@ from jwt.exceptions import PyJWTError
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError, Unavailable
-from lakebed.storage.credentials.http import Http, HttpRequest, ask
+from lakebed.net.http import Http, HttpRequest, send_with_retries
 
 from ..tokens.compact import PublicKey
 
@@ -161,7 +161,7 @@ class ProviderKeys:
         request = HttpRequest(
             "GET", url, {"accept": "application/json"}, timeout_seconds=_TIMEOUT_SECONDS, through_proxy=True
         )
-        answer = await ask(self._http, request, tries=_TRIES, who="the provider of identities")
+        answer = await send_with_retries(self._http, request, tries=_TRIES, who="the provider of identities")
         if answer.status != 200:
             raise Unavailable(f"the provider of identities answered {answer.status}. path={urlsplit(url).path}")
         try:

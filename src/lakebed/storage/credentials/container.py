@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from lakebed.net.http import HttpRequest, send_with_retries
+
 from ...core.errors import InvalidSetting, Unauthenticated, Unavailable
 from .document import credentials_of, parse_object
-from .http import HttpRequest, ask
 from .model import Credentials
 from .sts import is_loopback
 from .surroundings import Surroundings
@@ -39,7 +40,7 @@ class ContainerSource:
         if token:
             headers["authorization"] = token
         request = HttpRequest("GET", uri, headers, timeout_seconds=TIMEOUT_SECONDS)
-        answer = await ask(self.surroundings.http, request, tries=TRIES, who="container agent")
+        answer = await send_with_retries(self.surroundings.http, request, tries=TRIES, who="container agent")
         if answer.status == 200:
             return credentials_of(parse_object(answer.body, self.name), self.name)
         kind = Unavailable if answer.status >= 500 or answer.status == 429 else Unauthenticated

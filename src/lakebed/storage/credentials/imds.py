@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
+from lakebed.net.http import HttpRequest, HttpResponse, send_with_retries
+
 from ...core.errors import InvalidSetting, Unauthenticated, Unavailable
 from .document import credentials_of, parse_object
-from .http import HttpAnswer, HttpRequest, ask
 from .model import Credentials
 from .surroundings import Surroundings
 
@@ -73,10 +74,10 @@ class InstanceMetadataSource:
             raise _refused(answer.status)
         return answer.body
 
-    async def _send(self, method: str, path: str, headers: dict[str, str]) -> HttpAnswer:
+    async def _send(self, method: str, path: str, headers: dict[str, str]) -> HttpResponse:
         request = HttpRequest(method, self._endpoint() + path, headers, timeout_seconds=self._number("TIMEOUT"))
         tries = max(1, round(self._number("NUM_ATTEMPTS")))
-        answer = await ask(self.surroundings.http, request, tries=tries, who=self.name)
+        answer = await send_with_retries(self.surroundings.http, request, tries=tries, who=self.name)
         if answer.status >= 500:
             raise Unavailable(f"instance metadata: failed. status={answer.status}")
         return answer

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from urllib.parse import urlencode, urlsplit
 from xml.etree import ElementTree
 
+from lakebed.net.http import HttpRequest, send_with_retries
+
 from ...core.errors import AccessDenied, InvalidSetting, LakebedError, Throttled, Unauthenticated, Unavailable
 from ...core.secrets import Secret
 from ...core.sigv4 import signed_headers
-from .http import HttpRequest, ask
 from .model import Credentials, parse_expiry
 from .surroundings import Surroundings
 
@@ -108,7 +109,7 @@ class TokenService:
         request = HttpRequest(
             "POST", self.endpoint + "/", {**headers, "accept": "application/xml"}, form, TIMEOUT_SECONDS, True
         )
-        answer = await ask(self.surroundings.http, request, tries=TRIES, who="token service")
+        answer = await send_with_retries(self.surroundings.http, request, tries=TRIES, who="token service")
         if answer.status == 200:
             return parse_keys(answer.body, source)
         raise parse_refusal(answer.status, answer.body, source)

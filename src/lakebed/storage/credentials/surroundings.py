@@ -9,9 +9,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lakebed.net.http import Http
+from lakebed.net.sync_client import threaded_http
+
 from ...core.clock import Clock, SystemClock
 from ...core.errors import InvalidSetting, Unavailable
-from .http import Http, blocking_http
 
 PROCESS_TIMEOUT_SECONDS = 60.0
 """Long enough for a helper that asks a slow identity provider."""
@@ -40,7 +42,7 @@ class Surroundings:
         return cls(
             environ=seen,
             clock=clock or SystemClock(),
-            http=blocking_http(seen.get("AWS_CA_BUNDLE") or None),
+            http=threaded_http(seen.get("AWS_CA_BUNDLE") or None),
             read_file=read_text_file,
             run_process=run_command_line,
         )

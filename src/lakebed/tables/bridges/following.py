@@ -10,8 +10,9 @@ from typing import Final, NamedTuple, Protocol
 
 from lakebed.core.errors import CommitConflict, NotFound
 from lakebed.meta.seam import Transaction
+from lakebed.net.hosts import AllowedHosts
+from lakebed.net.http import Http
 from lakebed.objects.facilities import Facilities
-from lakebed.storage.credentials.http import Http
 
 from ..committing import Committed
 from ..entries import Entries
@@ -19,7 +20,6 @@ from ..files import TableFiles
 from ..idempotency import Mutation
 from ..model import Entry
 from ..registering import Registration
-from ..remote.hosts import AllowedHosts
 from .decision import Step, decide
 from .metadata_folder import MetadataFolder
 from .model import Bridge, Bridged, CatalogKind, ExternalTable, SyncStatus

@@ -6,11 +6,11 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidInput
-from lakebed.storage.credentials.http import Http
+from lakebed.net.hosts import AllowedHosts
+from lakebed.net.http import Http
 
 from ..remote.client import RemoteCatalog, RemoteRequest
 from ..remote.failures import refusal_by_kind
-from ..remote.hosts import AllowedHosts
 from ..remote.model import RemoteSecrets
 from .model import BridgeConfig, ExternalTable
 

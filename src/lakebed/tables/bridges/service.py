@@ -7,6 +7,7 @@ from uuid import uuid4
 from lakebed.core.errors import NotFound
 from lakebed.governance.vault import Vault
 from lakebed.meta.seam import Reader, Transaction
+from lakebed.net.hosts import AllowedHosts
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 
@@ -15,7 +16,7 @@ from ..events import tell
 from ..files import parse_location
 from ..gate import CREATE_OR_MOVE, Action, Gate
 from ..identifiers import Identifier
-from ..remote.hosts import AllowedHosts
+from ..remote.authentication import check_hosts
 from ..remote.model import NO_SECRETS, RemoteSecrets
 from . import rows
 from .configuration import check_config
@@ -112,7 +113,7 @@ class Bridges:
         if config.catalog is CatalogKind.REST:
             # It makes the server speak to whatever host is named, from where the server stands.
             await self._admitted(caller, warehouse_name, identifier, Action.CONFIGURE_BRIDGE)
-            self._hosts.check_catalog(config.address, config.auth)
+            check_hosts(self._hosts, config.address, config.auth)
         if config.catalog is CatalogKind.FOLDER:
             await self._admit_folder(caller, config.folder)
         return found

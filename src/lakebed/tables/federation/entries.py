@@ -19,8 +19,8 @@ from lakebed.core.errors import (
 )
 from lakebed.governance.rbac import OPERATIONS
 from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.net.http import HttpResponse
 from lakebed.objects.model import Caller
-from lakebed.storage.credentials.http import HttpAnswer
 
 from .. import rows as own
 from ..gate import Action, Gate
@@ -144,7 +144,7 @@ class RemoteEntries:
         await self._asking.check(caller, backed, Action.DELETE_TABLE, identifier, kind, privileges=privileges)
         await self._serves(backed, "DELETE", kind)
 
-        async def record(tx: Transaction, answer: HttpAnswer, now_ms: int) -> None:
+        async def record(tx: Transaction, answer: HttpResponse, now_ms: int) -> None:
             await forget_entry(tx, backed.catalog, identifier)
             await self._passing.tell(
                 tx,
@@ -171,7 +171,7 @@ class RemoteEntries:
         for one in (source, target):
             await backed.remote.namespace(one.namespace)
 
-        async def record(tx: Transaction, answer: HttpAnswer, now_ms: int) -> None:
+        async def record(tx: Transaction, answer: HttpResponse, now_ms: int) -> None:
             await rename_entry(tx, backed.catalog, source, target, kind, now_ms)
             await self._passing.tell(
                 tx,
@@ -195,7 +195,7 @@ class RemoteEntries:
 
     async def register(
         self, mutation: Mutation, backed: Backed, levels: Sequence[str], asked: Registration, kind: EntryKind
-    ) -> HttpAnswer:
+    ) -> HttpResponse:
         """Give a metadata file a name. Raises AlreadyExists.
 
         The other side reads the file with its own rights: it may be that of any table. So this takes the right to read
@@ -245,7 +245,7 @@ class _Recorder:
     kind: EntryKind
     what: str
 
-    async def __call__(self, tx: Transaction, answer: HttpAnswer, now_ms: int) -> None:
+    async def __call__(self, tx: Transaction, answer: HttpResponse, now_ms: int) -> None:
         told = Told() if answer.status == 204 else parsed(answer, Told, self.backed.remote.host, changes=True)
         if self.what != "Committed":
             # Somebody may have dropped, behind our back, what had the name before.

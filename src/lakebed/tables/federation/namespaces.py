@@ -10,8 +10,8 @@ import msgspec
 from lakebed.core.errors import AccessDenied, AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
 from lakebed.governance.rbac import OPERATIONS
 from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.net.http import HttpResponse
 from lakebed.objects.model import Caller
-from lakebed.storage.credentials.http import HttpAnswer
 
 from ..gate import Action, Gate, Privileges
 from ..held import held_children
@@ -113,14 +113,14 @@ class RemoteNamespaces:
 
     async def create(
         self, mutation: Mutation, backed: Backed, levels: Sequence[str], properties: Mapping[str, str]
-    ) -> HttpAnswer:
+    ) -> HttpResponse:
         """Make a namespace. Raises AlreadyExists, InvalidName."""
         name = check_namespace(levels)
         await self._gate.check(mutation.caller, backed.warehouse, Action.CREATE_NAMESPACE, namespace=name)
         await backed.remote.namespace(name)
         document = {"namespace": name, "properties": dict(properties)}
 
-        async def record(tx: Transaction, answer: HttpAnswer, now_ms: int) -> None:
+        async def record(tx: Transaction, answer: HttpResponse, now_ms: int) -> None:
             await self._passing.tell(tx, "NamespaceCreated", mutation.caller, backed, now_ms, name)
 
         return await self._passing.change(
@@ -132,7 +132,7 @@ class RemoteNamespaces:
             Answer(200, body=written(document)),
         )
 
-    async def get(self, caller: Caller, backed: Backed, levels: Sequence[str]) -> HttpAnswer:
+    async def get(self, caller: Caller, backed: Backed, levels: Sequence[str]) -> HttpResponse:
         """A namespace and its properties. Raises NoSuchNamespace."""
         path = await self._admitted(caller, backed, levels, Action.GET_NAMESPACE)
         return await self._passing.read(backed, RemoteRequest("GET", (_ALL, path)), MISSING)
@@ -153,12 +153,12 @@ class RemoteNamespaces:
         *,
         updates: Mapping[str, str],
         removals: Sequence[str],
-    ) -> HttpAnswer:
+    ) -> HttpResponse:
         """Set and remove properties. Raises NoSuchNamespace, ConflictingProperties."""
         path = await self._admitted(mutation.caller, backed, levels, Action.UPDATE_NAMESPACE)
         document = {"updates": dict(updates), "removals": list(removals)}
 
-        async def record(tx: Transaction, answer: HttpAnswer, now_ms: int) -> None:
+        async def record(tx: Transaction, answer: HttpResponse, now_ms: int) -> None:
             await self._passing.tell(tx, "NamespaceConfigured", mutation.caller, backed, now_ms, tuple(levels))
 
         # What its key keeps: the other side may say it otherwise, and every client reads no more than this.
@@ -176,7 +176,7 @@ class RemoteNamespaces:
         """Remove an empty namespace. Raises NoSuchNamespace, NamespaceNotEmpty."""
         path = await self._admitted(mutation.caller, backed, levels, Action.DELETE_NAMESPACE)
 
-        async def record(tx: Transaction, answer: HttpAnswer, now_ms: int) -> None:
+        async def record(tx: Transaction, answer: HttpResponse, now_ms: int) -> None:
             await forget_namespace(tx, backed.catalog, tuple(levels))
             await self._passing.tell(tx, "NamespaceDropped", mutation.caller, backed, now_ms, tuple(levels))
 

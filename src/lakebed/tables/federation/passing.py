@@ -13,9 +13,9 @@ from typing import Final
 
 from lakebed.core.errors import AlreadyAnswered, LakebedError, NotSupported, RemoteFault, Unavailable
 from lakebed.meta.seam import Transaction
+from lakebed.net.http import HttpResponse
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
-from lakebed.storage.credentials.http import HttpAnswer
 
 from ..events import tell
 from ..idempotency import Answer, IdempotencyKeys, Mutation
@@ -30,7 +30,7 @@ log = logging.getLogger("lakebed.federation")
 
 IDEMPOTENCY_KEY: Final = "idempotency-key"
 
-Record = Callable[[Transaction, HttpAnswer, int], Awaitable[None]]
+Record = Callable[[Transaction, HttpResponse, int], Awaitable[None]]
 """Writes down what a change means here, in the transaction that tells of it, at a time."""
 
 
@@ -46,7 +46,7 @@ class Passing:
         if endpoint not in (await backed.remote.manners()).endpoints:
             raise NotSupported(f"the catalog behind this one does not serve it: {endpoint}. host={backed.remote.host}")
 
-    async def read(self, backed: Backed, request: RemoteRequest, meant: Meant) -> HttpAnswer:
+    async def read(self, backed: Backed, request: RemoteRequest, meant: Meant) -> HttpResponse:
         """The answer to a request that changes nothing, whatever its method. Raises what the other side refuses."""
         try:
             answer = await backed.remote.ask(request)
@@ -66,7 +66,7 @@ class Passing:
         meant: Meant,
         record: Record,
         kept: Answer,
-    ) -> HttpAnswer:
+    ) -> HttpResponse:
         """The answer to a request that changes something; `kept` is what its key keeps here.
 
         Raises what the other side refuses with, and AlreadyAnswered.

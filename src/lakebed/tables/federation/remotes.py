@@ -6,10 +6,11 @@ from collections import OrderedDict
 from typing import Final
 
 from lakebed.core.clock import Clock
-from lakebed.storage.credentials.http import Http
+from lakebed.net.hosts import AllowedHosts
+from lakebed.net.http import Http
 
+from ..remote.authentication import check_hosts
 from ..remote.client import TIMEOUT_SECONDS, RemoteCatalog
-from ..remote.hosts import AllowedHosts
 from ..remote.model import RemoteSecrets
 from .model import Connection, ConnectionConfig
 
@@ -30,7 +31,7 @@ class Remotes:
 
     def check_hosts(self, config: ConnectionConfig) -> None:
         """Return if all that the connection leads to may be spoken to. Raises InvalidInput."""
-        self._hosts.check_catalog(config.address, config.auth, named="tokenUri")
+        check_hosts(self._hosts, config.address, config.auth, uri_field="tokenUri")
 
     def known(self, connection: Connection) -> RemoteCatalog | None:
         """The client of a connection that was used before: its secrets need not be opened again."""

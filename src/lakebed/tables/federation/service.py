@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakebed.governance.vault import MasterKeys, Vault
+from lakebed.net.hosts import AllowedHosts
+from lakebed.net.http import Http
 from lakebed.objects.facilities import Facilities
-from lakebed.storage.credentials.http import Http
 
 from ..gate import Gate
 from ..idempotency import IdempotencyKeys
 from ..remote.client import TIMEOUT_SECONDS
-from ..remote.hosts import AllowedHosts
 from ..warehouses import Warehouses
 from .asking import Asking
 from .connections import PURPOSE, Connections

@@ -14,8 +14,8 @@ from lakebed.core.errors import AccessDenied, AlreadyExists, CommitConflict, NoS
 from lakebed.core.parsing import parse_body
 from lakebed.governance.rbac import OPERATIONS, commit_privileges
 from lakebed.meta.seam import Transaction
+from lakebed.net.http import HttpResponse
 from lakebed.objects.model import Caller
-from lakebed.storage.credentials.http import HttpAnswer
 
 from ..gate import Action
 from ..idempotency import Answer, Mutation
@@ -166,11 +166,11 @@ class RemoteTables:
         for change in changes:
             await backed.remote.namespace(change.identifier.namespace)
 
-        async def record(tx: Transaction, answer: HttpAnswer, now_ms: int) -> None:
+        async def record(tx: Transaction, answer: HttpResponse, now_ms: int) -> None:
             for change in changes:
                 what = "Created" if change.creates else "Committed"
                 told = self._entries.recorder(caller, backed, change.identifier, EntryKind.TABLE, what)
-                await told(tx, HttpAnswer(204, b""), now_ms)
+                await told(tx, HttpResponse(204, b""), now_ms)
 
         document = {"table-changes": [change.document for change in changes]}
         await self._passing.change(
@@ -231,7 +231,7 @@ class RemoteTables:
         self,
         backed: Backed,
         identifier: Identifier,
-        answer: HttpAnswer,
+        answer: HttpResponse,
         *,
         with_keys: bool,
         changes: bool = False,

@@ -7,8 +7,8 @@ from functools import partial
 
 from lakebed.core.errors import AlreadyExists, CommitConflict, NoSuchNamespace, NoSuchView
 from lakebed.core.parsing import parse_body
+from lakebed.net.http import HttpResponse
 from lakebed.objects.model import Caller
-from lakebed.storage.credentials.http import HttpAnswer
 
 from ..gate import Action
 from ..idempotency import Mutation
@@ -84,6 +84,6 @@ class RemoteViews:
         return _shown(backed, answer, changes=True)
 
 
-def _shown(backed: Backed, answer: HttpAnswer, *, changes: bool = False) -> Fields:
+def _shown(backed: Backed, answer: HttpResponse, *, changes: bool = False) -> Fields:
     fields = parsed(answer, Fields, backed.remote.host, changes=changes)
     return shown_table(fields, with_keys=False, credentials_path="")

@@ -11,6 +11,8 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import AccessDenied, CredentialsExpired, InvalidSetting, RemoteFault, Unauthenticated
 from lakebed.core.secrets import Secret
 from lakebed.core.sigv4 import signed_headers
+from lakebed.net.hosts import AllowedHosts
+from lakebed.net.http import Http
 from lakebed.storage.credentials import (
     CredentialProvider,
     Credentials,
@@ -18,7 +20,6 @@ from lakebed.storage.credentials import (
     Surroundings,
     default_chain,
 )
-from lakebed.storage.credentials.http import Http
 from lakebed.storage.credentials.sts import AssumedRole, TokenService
 
 from .model import AuthKind, RemoteAddress, RemoteAuth, RemoteSecrets
@@ -201,5 +202,15 @@ def authentication_of(
 
 
 def token_uri_of(address: RemoteAddress, auth: RemoteAuth) -> str:
-    """Where tokens are asked for."""
+    """Where tokens are requested."""
     return auth.token_uri or f"{address.uri.rstrip('/')}/{TOKENS_PATH}"
+
+
+def check_hosts(hosts: AllowedHosts, address: RemoteAddress, auth: RemoteAuth, *, uri_field: str = "token-uri") -> None:
+    """Return if a catalog and its token endpoint are on allowed hosts. Raises InvalidInput.
+
+    `uri_field` is the name that the caller has for the field with the token endpoint.
+    """
+    hosts.check(address.uri)
+    if auth.kind is AuthKind.OAUTH:
+        hosts.check(token_uri_of(address, auth), argument=uri_field)

@@ -15,18 +15,20 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidInput, InvalidName, LakebedError, RemoteFault, Unavailable
-from lakebed.storage.credentials.http import Http, HttpAnswer, HttpRequest
+from lakebed.net.async_client import AsyncHttpClient
+from lakebed.net.hosts import AllowedHosts
+from lakebed.net.http import Http, HttpRequest, HttpResponse
+from lakebed.net.tls import TlsFiles
 
 from ..files import MAX_METADATA_BYTES
 from ..identifiers import SEPARATOR
-from .authentication import Authentication, Unsigned, authentication_of
+from .authentication import Authentication, Unsigned, authentication_of, check_hosts
 from .failures import refusal_of
-from .hosts import AllowedHosts
 from .model import RemoteAddress, RemoteAuth, RemoteSecrets
 
 T = TypeVar("T")
 
-MAX_ANSWER_BYTES: Final = MAX_METADATA_BYTES + 1024 * 1024
+MAX_RESPONSE_BYTES: Final = MAX_METADATA_BYTES + 1024 * 1024
 """A table is answered with its whole metadata."""
 
 TIMEOUT_SECONDS: Final = 15.0
@@ -55,6 +57,8 @@ DEFAULT_ENDPOINTS: Final = frozenset(
 
 _SAFE: Final = frozenset({"GET", "HEAD"})
 _READ_TRIES: Final = 2
+_CONNECTIONS: Final = 64
+"""The most requests under way to one catalog, and connections that are kept to it."""
 _PASSING: Final = frozenset({429, 500, 502, 503, 504})
 """Answers to reads after which it is worth to ask once more."""
 _UNAUTHENTICATED: Final = frozenset({401, 419})
@@ -108,7 +112,7 @@ class RemoteCatalog:
         authentication: Authentication,
         *,
         timeout_seconds: float = TIMEOUT_SECONDS,
-        refused: Callable[[HttpAnswer, str], LakebedError] | None = None,
+        refused: Callable[[HttpResponse, str], LakebedError] | None = None,
     ) -> None:
         """`refused` makes the error for a catalog that does not even say how it wants to be spoken to."""
         self._http = http
@@ -134,14 +138,14 @@ class RemoteCatalog:
         *,
         hosts: AllowedHosts,
         timeout_seconds: float = TIMEOUT_SECONDS,
-        refused: Callable[[HttpAnswer, str], LakebedError] | None = None,
+        refused: Callable[[HttpResponse, str], LakebedError] | None = None,
     ) -> RemoteCatalog:
         """The catalog at an address, with what a connection says of who this server is.
 
         Raises RemoteFault if the settings do not allow its host, or not any more.
         """
         try:
-            hosts.check_catalog(address, auth)
+            check_hosts(hosts, address, auth)
         except InvalidInput as error:
             raise RemoteFault(str(error)) from error
         shown = authentication_of(http, clock, address, auth, secrets)
@@ -170,7 +174,7 @@ class RemoteCatalog:
             )
         return separator.join(levels)
 
-    async def ask(self, request: RemoteRequest) -> HttpAnswer:
+    async def ask(self, request: RemoteRequest) -> HttpResponse:
         """The answer, whatever it is. Raises Unavailable, Throttled, RemoteFault when there is none to be had.
 
         `Unavailable.undecided` says that a change may have been made all the same.
@@ -196,7 +200,7 @@ class RemoteCatalog:
             bool(told.idempotency_key_lifetime),
         )
 
-    async def _send(self, request: RemoteRequest, path: str) -> HttpAnswer:
+    async def _send(self, request: RemoteRequest, path: str) -> HttpResponse:
         tries, may_renew = 1 if request.changes else _READ_TRIES, True
         while True:
             tries -= 1
@@ -227,11 +231,25 @@ class RemoteCatalog:
             request.body,
             timeout_seconds=self._timeout_seconds,
             through_proxy=True,
-            max_answer_bytes=MAX_ANSWER_BYTES,
+            max_response_bytes=MAX_RESPONSE_BYTES,
         )
 
 
-def parsed(answer: HttpAnswer, kind: type[T], host: str, *, changes: bool = False) -> T:
+def catalog_http(ca_bundle: str | None = None) -> AsyncHttpClient:
+    """The HTTP client for other catalogs. `ca_bundle` replaces the system's authorities."""
+    return AsyncHttpClient(
+        TlsFiles(ca_bundle),
+        max_idle=_CONNECTIONS,
+        max_concurrency=_CONNECTIONS,
+        # Shorter than servers keep connections: a change is never sent twice, so none may be sent on a stale one.
+        idle_seconds=4.0,
+        connect_timeout_seconds=5.0,
+        # Users name these hosts: none may lead to the metadata service of a cloud.
+        link_local=False,
+    )
+
+
+def parsed(answer: HttpResponse, kind: type[T], host: str, *, changes: bool = False) -> T:
     """What an answer says. Raises RemoteFault if it is not what the protocol has; a change has been made then."""
     try:
         return msgspec.json.decode(answer.body, type=kind)
@@ -244,7 +262,7 @@ def _spelled(endpoints: Iterable[str]) -> Iterable[str]:
     return (" ".join(endpoint.split()) for endpoint in endpoints)
 
 
-def _of_the_connection(answer: HttpAnswer, host: str) -> LakebedError:
+def _of_the_connection(answer: HttpResponse, host: str) -> LakebedError:
     """The error for a catalog that does not even say how it wants to be spoken to."""
     error = refusal_of(answer, host, changes=False)
     if isinstance(error, Unavailable) or error.retryable:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from lakebed.core import errors as e
-from lakebed.storage.credentials.http import HttpAnswer
+from lakebed.net.http import HttpResponse
 
 MAX_WORDS: Final = 2000
 
@@ -72,7 +72,7 @@ class _Error(msgspec.Struct):
     error: _ErrorModel | str | None = None
 
 
-def refusal_of(answer: HttpAnswer, host: str, *, changes: bool, meant: Meant = Meant()) -> e.LakebedError:  # noqa: B008
+def refusal_of(answer: HttpResponse, host: str, *, changes: bool, meant: Meant = Meant()) -> e.LakebedError:  # noqa: B008
     """The error for an answer that refuses. Of a change, it says whether that may have been made."""
     status, (kind, message) = answer.status, _read(answer)
     said = message or f"the catalog at {host} answered {status}"
@@ -101,7 +101,7 @@ def refusal_of(answer: HttpAnswer, host: str, *, changes: bool, meant: Meant = M
     return plain.get(status, e.InvalidInput)(said)
 
 
-def refusal_by_kind(answer: HttpAnswer, host: str) -> e.LakebedError:
+def refusal_by_kind(answer: HttpResponse, host: str) -> e.LakebedError:
     """The same for who watches a catalog by itself: only the type is told, the rest may be anything."""
     kind = _read(answer)[0][:100]
     said = f"the other catalog answered {answer.status}. host={host} type={kind or 'unknown'}"
@@ -130,7 +130,7 @@ def _believed(kind: type[e.LakebedError], status: int) -> bool:
     return any(issubclass(kind, family) and status in statuses for family, statuses in _STATUS_OF.items())
 
 
-def _read(answer: HttpAnswer) -> tuple[str, str]:
+def _read(answer: HttpResponse) -> tuple[str, str]:
     """The type and the words of a refusal, the latter without what a stack trace adds and no longer than they need."""
     try:
         error = msgspec.json.decode(answer.body, type=_Error).error

@@ -11,7 +11,7 @@ import msgspec
 from lakebed.core.clock import Clock
 from lakebed.core.errors import RemoteFault, Throttled, Unavailable
 from lakebed.core.secrets import Secret
-from lakebed.storage.credentials.http import Http, HttpAnswer, HttpRequest, ask
+from lakebed.net.http import Http, HttpRequest, HttpResponse, send_with_retries
 
 from .checking import is_token
 
@@ -78,7 +78,7 @@ class ClientTokens:
         )
         host = urlsplit(self._token_uri).netloc
         try:
-            answer = await ask(self._http, request, tries=_TRIES, who=f"the token endpoint at {host}")
+            answer = await send_with_retries(self._http, request, tries=_TRIES, who=f"the token endpoint at {host}")
         except Unavailable as error:
             # A token that was made and lost changes nothing for who asks for one.
             raise Unavailable(str(error)) from error
@@ -97,7 +97,7 @@ class ClientTokens:
         return self._held
 
 
-def _refusal(answer: HttpAnswer, host: str) -> Unavailable | Throttled:
+def _refusal(answer: HttpResponse, host: str) -> Unavailable | Throttled:
     """The error for an answer without a token. Its free text is dropped: it can quote what was sent."""
     try:
         code = msgspec.json.decode(answer.body, type=_Refusal).error

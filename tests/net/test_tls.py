@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.core.errors import InvalidInput, Unavailable
-from lakebed.events.targets.tls import Sight, TlsFiles, TlsWatch
+from lakebed.net.tls import Sight, TlsFiles, TlsWatch
 from tests.fixtures.brokers.authority import Authority, Certificates
 
 

@@ -1,8 +1,9 @@
-"""The files that a connection to a target is secured with: which they are, whether they changed, what they make."""
+"""The files that TLS connections use: certificate authorities, a client certificate, and whether they have changed."""
 
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import ssl
 from dataclasses import dataclass
@@ -11,16 +12,18 @@ from pathlib import Path
 
 from lakebed.core.errors import InvalidInput, Unavailable
 
+log = logging.getLogger("lakebed.net")
+
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Authorities to trust, in place of the system's, and what to show of oneself. Read anew for every connection."""
+    """Authorities to trust in place of the system's, and a client certificate with its key."""
 
     ca: str | None = None
     cert: str | None = None
     key: str | None = None
     verifies: bool = True
-    """Whether the other side has to be one that an authority vouches for."""
+    """Whether the server's certificate must be signed by a trusted authority."""
 
     def validate(self, names: tuple[str, str, str] = ("tls_ca", "tls_client_cert", "tls_client_key")) -> None:
         """Raises InvalidInput: paths are absolute, a certificate comes with its key, and all can be used now.
@@ -43,11 +46,11 @@ class TlsFiles:
 
     @property
     def are_named(self) -> bool:
-        """Whether there is any."""
+        """Whether any file is named."""
         return self.ca is not None or self.cert is not None
 
     def context(self) -> ssl.SSLContext:
-        """What connections are made with, from the files as they are now. Raises Unavailable if they are no good."""
+        """A TLS context from the files as they are now. Raises Unavailable if they cannot be used."""
         try:
             context = ssl.create_default_context(cafile=self.ca)
             context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -62,6 +65,34 @@ class TlsFiles:
             files = ", ".join(path for path in (self.ca, self.cert, self.key) if path)
             raise Unavailable(f"the files for TLS cannot be used. files={files} reason={reason}") from error
         return context
+
+
+class TlsContexts:
+    """The TLS context of files that may be replaced while the server runs.
+
+    Files that were replaced by unusable ones leave the context as it was.
+    """
+
+    def __init__(self, files: TlsFiles) -> None:
+        self._files = files
+        self._watch = TlsWatch(files)
+        self._context: ssl.SSLContext | None = None
+
+    def current(self) -> ssl.SSLContext | None:
+        """The context, unless the files must be read. Costs three calls of `stat` at most."""
+        return self._context if self._watch.look() is not Sight.OTHER else None
+
+    def load(self) -> ssl.SSLContext:
+        """Read the files, which takes milliseconds. Raises Unavailable if they cannot be used and none was before."""
+        # Before the files are read: what is written meanwhile is seen as a change.
+        self._watch.remember()
+        try:
+            self._context = self._files.context()
+        except Unavailable as error:
+            if self._context is None:
+                raise
+            log.warning("certificates that were replaced cannot be used: %s", error)
+        return self._context
 
 
 class Sight(Enum):

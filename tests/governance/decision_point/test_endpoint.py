@@ -9,26 +9,26 @@ import pytest
 
 from lakebed.core.errors import Unavailable
 from lakebed.core.secrets import Secret
-from lakebed.governance.decision_point import Connections
-from lakebed.governance.decision_point.connections import MAX_ANSWER_BYTES
+from lakebed.governance.decision_point import DecisionEndpoint
+from lakebed.governance.decision_point.point import MAX_RESPONSE_BYTES
 from tests.fixtures.scripted_http import Answer, scripted_server
 
 TOKEN = "a-token-for-the-decision-point"
 
 
 @asynccontextmanager
-async def connected(url: str, *, timeout: float = 10, token: str = "") -> AsyncIterator[Connections]:
-    connections = Connections(url, timeout_seconds=timeout, token=Secret(token) if token else None)
+async def connected(url: str, *, timeout: float = 10, token: str = "") -> AsyncIterator[DecisionEndpoint]:
+    endpoint = DecisionEndpoint(url, timeout_seconds=timeout, token=Secret(token) if token else None)
     try:
-        yield connections
+        yield endpoint
     finally:
-        connections.close()
+        await endpoint.close()
 
 
 async def test_documents_are_posted_with_the_token() -> None:
     with scripted_server(lambda asked: Answer(200, b"{}")) as server:
-        async with connected(f"{server.url}/v1/data/lakebed/allow?x=1", token=TOKEN) as connections:
-            answer = await connections.post(b'{"input": 1}')
+        async with connected(f"{server.url}/v1/data/lakebed/allow?x=1", token=TOKEN) as endpoint:
+            answer = await endpoint.post(b'{"input": 1}')
     (asked,) = server.asked
     assert (answer.status, answer.body) == (200, b"{}")
     assert (asked.method, asked.path, asked.body) == ("POST", "/v1/data/lakebed/allow?x=1", b'{"input": 1}')
@@ -37,10 +37,10 @@ async def test_documents_are_posted_with_the_token() -> None:
 
 
 async def test_token_shows_nowhere() -> None:
-    connections = Connections("http://127.0.0.1:1/", timeout_seconds=1, token=Secret(TOKEN))
-    assert TOKEN not in repr(vars(connections))
+    endpoint = DecisionEndpoint("http://127.0.0.1:1/", timeout_seconds=1, token=Secret(TOKEN))
+    assert TOKEN not in repr(vars(endpoint))
     with pytest.raises(Unavailable) as refused:
-        await connections.post(b"{}")
+        await endpoint.post(b"{}")
     assert TOKEN not in str(refused.value)
 
 
@@ -101,39 +101,39 @@ class Counting:
 
 async def test_connections_are_used_again() -> None:
     server = Counting()
-    async with server.serving() as url, connected(url) as connections:
+    async with server.serving() as url, connected(url) as endpoint:
         for _ in range(20):
-            assert (await connections.post(b"{}")).status == 200
+            assert (await endpoint.post(b"{}")).status == 200
         assert (server.connections, server.requests) == (1, 20)
-        await asyncio.gather(*(connections.post(b"{}") for _ in range(20)))
-        await asyncio.gather(*(connections.post(b"{}") for _ in range(20)))
+        await asyncio.gather(*(endpoint.post(b"{}") for _ in range(20)))
+        await asyncio.gather(*(endpoint.post(b"{}") for _ in range(20)))
     assert server.requests == 60
     assert server.connections <= 20
 
 
 async def test_connection_that_was_closed_meanwhile_costs_no_answer() -> None:
     server = Counting(a_connection=1)
-    async with server.serving() as url, connected(url) as connections:
+    async with server.serving() as url, connected(url) as endpoint:
         for _ in range(3):
-            assert (await connections.post(b"{}")).body == b"{}"
+            assert (await endpoint.post(b"{}")).body == b"{}"
     assert (server.connections, server.requests) == (3, 3)
 
 
 async def test_nobody_there() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        async with connected(f"http://127.0.0.1:{taken.getsockname()[1]}/") as connections:
+        async with connected(f"http://127.0.0.1:{taken.getsockname()[1]}/") as endpoint:
             with pytest.raises(Unavailable, match=r"no answer\. host=127\.0\.0\.1 reason=ConnectionRefusedError"):
-                await connections.post(b"{}")
+                await endpoint.post(b"{}")
 
 
 async def test_who_does_not_answer_is_not_waited_for() -> None:
     async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
-    async with serving(say_nothing) as url, connected(url, timeout=0.05) as connections:
+    async with serving(say_nothing) as url, connected(url, timeout=0.05) as endpoint:
         with pytest.raises(Unavailable, match="no answer in time"):
-            await connections.post(b"{}")
+            await endpoint.post(b"{}")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ async def test_who_does_not_answer_is_not_waited_for() -> None:
         b"",
         b"SSH-2.0-server\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n" + b" " * (MAX_ANSWER_BYTES + 1),
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n" + b" " * (MAX_RESPONSE_BYTES + 1),
     ],
 )
 async def test_what_is_no_whole_answer_is_none(answer: bytes) -> None:
@@ -150,9 +150,9 @@ async def test_what_is_no_whole_answer_is_none(answer: bytes) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer)
 
-    async with serving(serve) as url, connected(url) as connections:
+    async with serving(serve) as url, connected(url) as endpoint:
         with pytest.raises(Unavailable, match="no answer"):
-            await connections.post(b"{}")
+            await endpoint.post(b"{}")
 
 
 async def test_chunked_answers_are_read() -> None:
@@ -162,5 +162,5 @@ async def test_chunked_answers_are_read() -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(body)
 
-    async with serving(serve) as url, connected(url) as connections:
-        assert (await connections.post(b"{}")).body == b"{}"
+    async with serving(serve) as url, connected(url) as endpoint:
+        assert (await endpoint.post(b"{}")).body == b"{}"

@@ -1,31 +1,31 @@
-"""Single HTTP requests to a store, with all of the answer: its status, its headers and its words.
+"""Single HTTP requests to an object store, signed or not, and the whole response.
 
-The byte store's own client tells what an answer means; a check has to tell what it was. Nothing is repeated and no
-redirect followed.
+The object store's own client interprets responses; a check has to show them. Nothing is retried.
 """
 
 from __future__ import annotations
 
 import asyncio
-import http.client
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidSetting, Unavailable
 from lakebed.core.sigv4 import SigningKeys, canonical_query, signed_headers
+from lakebed.net.http import HttpFailure, HttpRequest, Unsendable
+from lakebed.net.sync_client import SyncHttpClient
+from lakebed.net.tls import TlsFiles
 
 TIMEOUT_SECONDS: Final = 10.0
-_MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+_MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What came back. The body may hold keys."""
+class StoreResponse:
+    """A response. The body may hold keys."""
 
     status: int
     headers: Mapping[str, str]
@@ -69,17 +69,17 @@ class Told:
         ]
 
 
-class Asking:
+class StoreClient:
     """Sends requests, signed or not."""
 
     def __init__(self, clock: Clock, region: str, ca_bundle: str | None = None) -> None:
         self._clock = clock
         self._region = region
-        self._ca_bundle = ca_bundle
+        self._http = SyncHttpClient(TlsFiles(ca_bundle))
 
-    async def plain(self, method: str, url: str) -> Told:
-        """One request of nobody's. Raises Unavailable when no answer came."""
-        return await asyncio.to_thread(self._send, method, urlsplit(url), {}, b"")
+    async def plain(self, method: str, url: str) -> StoreResponse:
+        """One unsigned request. Raises Unavailable when no response arrives."""
+        return await asyncio.to_thread(self._send, method, url, {}, b"")
 
     async def signed(
         self,
@@ -91,8 +91,8 @@ class Asking:
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
         service: str = "s3",
-    ) -> Told:
-        """One signed request. Raises Unavailable when no answer came."""
+    ) -> StoreResponse:
+        """One signed request. Raises Unavailable when no response arrives."""
         parts = urlsplit(url)._replace(query=canonical_query((query or {}).items()))
         made = signed_headers(
             method,
@@ -106,45 +106,21 @@ class Asking:
             credentials=keys,
             now_ms=self._clock.now_ms(),
         )
-        return await asyncio.to_thread(self._send, method, parts, made, body)
+        return await asyncio.to_thread(self._send, method, parts.geturl(), made, body)
 
-    def _send(self, method: str, parts: SplitResult, headers: Mapping[str, str], body: bytes) -> Told:
-        connection = self._connection(parts)
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes) -> StoreResponse:
+        request = HttpRequest(method, url, headers, body, TIMEOUT_SECONDS, max_response_bytes=_MAX_RESPONSE_BYTES)
         try:
-            connection.request(method, target, body=body or None, headers=dict(headers))
-            answer = connection.getresponse()
-            read = answer.read(_MAX_ANSWER_BYTES)
-        except ValueError:
-            # Its message quotes the header that cannot be sent, which may be a token.
-            raise InvalidSetting("a key or path that HTTP cannot carry", argument="access_key_id") from None
-        except (OSError, http.client.HTTPException) as error:
+            response = self._http.send(request)
+        except HttpFailure as failure:
+            if isinstance(failure.error, Unsendable):
+                # Without the header, which may hold a token.
+                raise InvalidSetting("a key or path that HTTP cannot carry", argument="access_key_id") from None
+            parts = urlsplit(url)
             raise Unavailable(
-                f"no answer that is HTTP. endpoint={parts.scheme}://{parts.netloc} reason={reason_of(error)}"
-            ) from error
-        finally:
-            connection.close()
-        return Told(answer.status, {name.lower(): value for name, value in answer.getheaders()}, read)
-
-    def _connection(self, parts: SplitResult) -> http.client.HTTPConnection:
-        host = parts.hostname or ""
-        if parts.scheme == "http":
-            return http.client.HTTPConnection(host, parts.port, timeout=TIMEOUT_SECONDS)
-        context = tls_context(self._ca_bundle)
-        return http.client.HTTPSConnection(host, parts.port, timeout=TIMEOUT_SECONDS, context=context)
-
-
-def tls_context(ca_bundle: str | None) -> ssl.SSLContext:
-    """Whom to trust. Raises InvalidSetting."""
-    try:
-        context = ssl.create_default_context(cafile=ca_bundle)
-    except OSError as error:
-        raise InvalidSetting(
-            f"AWS_CA_BUNDLE: the authorities cannot be read. path={ca_bundle} reason={reason_of(error)}",
-            argument="AWS_CA_BUNDLE",
-        ) from error
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context
+                f"no answer that is HTTP. endpoint={parts.scheme}://{parts.netloc} reason={reason_of(failure.error)}"
+            ) from failure.error
+        return StoreResponse(response.status, response.headers, response.body)
 
 
 def reason_of(error: Exception) -> str:

@@ -1,5 +1,3 @@
-"""Which hosts other catalogs may be at: one rule for bridges and connections."""
-
 from __future__ import annotations
 
 import pytest
@@ -7,10 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.remote.hosts import AllowedHosts
-from lakebed.tables.remote.model import AuthKind, RemoteAddress, RemoteAuth
+from lakebed.net.hosts import AllowedHosts
 
-FAR = RemoteAddress("https://far.example/iceberg")
+
+def allowed(patterns: list[str]) -> AllowedHosts:
+    return AllowedHosts(patterns, setting="federation.hosts")
 
 
 @pytest.mark.parametrize(
@@ -28,7 +27,7 @@ FAR = RemoteAddress("https://far.example/iceberg")
     ],
 )
 def test_hosts_that_are_named_may_be_spoken_to(patterns: list[str], uri: str) -> None:
-    AllowedHosts(patterns).check(uri)
+    allowed(patterns).check(uri)
 
 
 @pytest.mark.parametrize(
@@ -49,27 +48,13 @@ def test_hosts_that_are_named_may_be_spoken_to(patterns: list[str], uri: str) ->
 )
 def test_all_others_may_not(patterns: list[str], uri: str) -> None:
     with pytest.raises(InvalidInput, match=r"federation\.hosts"):
-        AllowedHosts(patterns).check(uri)
+        allowed(patterns).check(uri)
 
 
 @given(st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1), st.integers(1, 65535))
 def test_host_is_allowed_exactly_by_its_own_name(host: str, port: int) -> None:
     uri = f"http://{host}.test:{port}/x"
-    AllowedHosts([f"{host}.test"]).check(uri)
-    AllowedHosts([f"{host}.test:{port}"]).check(uri)
+    allowed([f"{host}.test"]).check(uri)
+    allowed([f"{host}.test:{port}"]).check(uri)
     with pytest.raises(InvalidInput):
-        AllowedHosts([f"x{host}.test", f"{host}.test:{port % 65535 + 1}"]).check(uri)
-
-
-@pytest.mark.parametrize("token_uri", ["", "https://far.example:8443/tokens"])
-def test_catalog_is_named_with_where_its_tokens_are_from(token_uri: str) -> None:
-    auth = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri=token_uri)
-    AllowedHosts(["far.example"]).check_catalog(FAR, auth)
-
-
-def test_tokens_from_elsewhere_are_not_asked_for() -> None:
-    auth = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri="https://idp.example/tokens")
-    with pytest.raises(InvalidInput, match=r"host=idp\.example:443") as refused:
-        AllowedHosts(["far.example"]).check_catalog(FAR, auth)
-    assert refused.value.argument == "token-uri"
-    AllowedHosts(["far.example", "idp.example"]).check_catalog(FAR, auth)
+        allowed([f"x{host}.test", f"{host}.test:{port % 65535 + 1}"]).check(uri)

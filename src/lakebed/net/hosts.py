@@ -1,7 +1,6 @@
-"""Which other catalogs this server speaks to at all, whoever asks for it: those that the settings name, and no others.
+"""Host allow-lists: which servers requests may be sent to, as an operator's settings name them. Pure.
 
-One rule for bridges and connections, asked when either is configured and again when it is used: a host that an operator
-takes out of the settings is not spoken to any more.
+Checked when an address is configured and again when it is used, so that removing a host from the settings takes effect.
 """
 
 from __future__ import annotations
@@ -12,38 +11,28 @@ from urllib.parse import urlsplit
 
 from lakebed.core.errors import InvalidInput
 
-from .authentication import token_uri_of
-from .model import AuthKind, RemoteAddress, RemoteAuth
-
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class AllowedHosts:
-    """The hosts of `federation.hosts`: what they do not name is refused.
+    """The hosts that a setting names; all others are refused.
 
     `catalog.example`, `catalog.example:8181`, `*.example` for all below it, or `*`. Without a port, all ports.
     """
 
-    def __init__(self, patterns: Sequence[str]) -> None:
+    def __init__(self, patterns: Sequence[str], *, setting: str) -> None:
+        """`setting` is the path of the setting, for error messages."""
         self._patterns = tuple(pattern.lower() for pattern in patterns)
-
-    def check_catalog(self, address: RemoteAddress, auth: RemoteAuth, *, named: str = "token-uri") -> None:
-        """Return if all that a catalog makes this server speak to is named. Raises InvalidInput.
-
-        `named` is what the caller calls the place that tokens are asked for at.
-        """
-        self.check(address.uri)
-        if auth.kind is AuthKind.OAUTH:
-            self.check(token_uri_of(address, auth), argument=named)
+        self._setting = setting
 
     def check(self, uri: str, *, argument: str = "uri") -> None:
-        """Return if the host of a URL may be spoken to. Raises InvalidInput."""
+        """Return if requests may be sent to the host of a URL. Raises InvalidInput."""
         parts = urlsplit(uri)
         host = (parts.hostname or "").lower()
         port = parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
         if not any(_matches(pattern, host, port) for pattern in self._patterns):
             raise InvalidInput(
-                f"this server does not speak to that host: an operator adds it to federation.hosts. host={host}:{port}",
+                f"this server does not speak to that host: an operator adds it to {self._setting}. host={host}:{port}",
                 argument=argument,
             )
 

@@ -12,26 +12,25 @@ import pytest
 import uvloop
 
 from lakebed.core.errors import InvalidSetting, Unavailable
-from lakebed.events.targets.http_connections import HttpConnections
-from lakebed.events.targets.tls import TlsFiles
-from lakebed.storage.credentials.http import HttpRequest
+from lakebed.net.async_client import AsyncHttpClient
+from lakebed.net.http import HttpRequest
+from lakebed.net.tls import TlsFiles
+from tests.fixtures.raw_server import OK, RawServer, raw_server
 from tests.wire.http.certificate import Certificate, make_certificate
-
-from .http_server import OK, RawServer, raw_server
 
 
 def post(server: RawServer, body: bytes = b"{}", scheme: str = "http", seconds: float = 30) -> HttpRequest:
-    return HttpRequest("POST", server.url(scheme), {"X-One": "1"}, body, seconds, max_answer_bytes=1000)
+    return HttpRequest("POST", server.url(scheme), {"X-One": "1"}, body, seconds, max_response_bytes=1000)
 
 
 @pytest.fixture
-async def http() -> AsyncIterator[HttpConnections]:
-    connections = HttpConnections()
+async def http() -> AsyncIterator[AsyncHttpClient]:
+    connections = AsyncHttpClient(resends=True)
     yield connections
     await connections.close()
 
 
-async def test_a_connection_is_used_for_one_request_after_the_other(http: HttpConnections) -> None:
+async def test_a_connection_is_used_for_one_request_after_the_other(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         for number in range(5):
             answer = await http(post(server, b"%d" % number))
@@ -43,7 +42,7 @@ async def test_a_connection_is_used_for_one_request_after_the_other(http: HttpCo
         assert "X-One: 1\r\n" in head
 
 
-async def test_requests_at_the_same_time_have_connections_of_their_own(http: HttpConnections) -> None:
+async def test_requests_at_the_same_time_have_connections_of_their_own(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         await asyncio.gather(*(http(post(server)) for _ in range(4)))
         assert server.connections == 4
@@ -51,7 +50,7 @@ async def test_requests_at_the_same_time_have_connections_of_their_own(http: Htt
         assert server.connections == 4
 
 
-async def test_a_kept_connection_that_the_other_side_closed_is_no_failure(http: HttpConnections) -> None:
+async def test_a_kept_connection_that_the_other_side_closed_is_no_failure(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         server.hangs_up = True
         for _ in range(3):
@@ -59,7 +58,7 @@ async def test_a_kept_connection_that_the_other_side_closed_is_no_failure(http: 
         assert len(server.bodies) == 3
 
 
-async def test_a_server_that_hangs_up_on_a_fresh_connection_is_a_failure(http: HttpConnections) -> None:
+async def test_a_server_that_hangs_up_on_a_fresh_connection_is_a_failure(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         server.answer = lambda head: None
         with pytest.raises(Unavailable, match="path=/events reason=EOFError"):
@@ -76,7 +75,7 @@ async def test_a_server_that_hangs_up_on_a_fresh_connection_is_a_failure(http: H
         (b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno", b"no"),
     ],
 )
-async def test_answers_end_as_they_may(http: HttpConnections, answer: bytes, body: bytes) -> None:
+async def test_answers_end_as_they_may(http: AsyncHttpClient, answer: bytes, body: bytes) -> None:
     async with raw_server() as server:
         server.answer = lambda head: answer
         for _ in range(2):
@@ -91,7 +90,7 @@ async def test_answers_end_as_they_may(http: HttpConnections, answer: bytes, bod
         b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + b"x" * 5000,
     ],
 )
-async def test_answers_that_are_none_are_failures(http: HttpConnections, answer: bytes) -> None:
+async def test_answers_that_are_none_are_failures(http: AsyncHttpClient, answer: bytes) -> None:
     async with raw_server() as server:
         server.answer = lambda head: answer
         with pytest.raises(Unavailable):
@@ -100,21 +99,21 @@ async def test_answers_that_are_none_are_failures(http: HttpConnections, answer:
         assert (await http(post(server))).status == 200
 
 
-async def test_the_head_of_something_has_no_body(http: HttpConnections) -> None:
+async def test_the_head_of_something_has_no_body(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         server.answer = lambda head: b"HTTP/1.1 404 Not Found\r\nContent-Length: 1000\r\n\r\n"
         answer = await http(HttpRequest("HEAD", server.url(), {}, b"", 30))
         assert (answer.status, answer.body) == (404, b"")
 
 
-async def test_who_says_nothing_is_not_waited_for_longer_than_agreed(http: HttpConnections) -> None:
+async def test_who_says_nothing_is_not_waited_for_longer_than_agreed(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         server.answer = lambda head: b""
         with pytest.raises(Unavailable, match="TimeoutError"):
             await http(post(server, seconds=0.05))
 
 
-async def test_nobody_there_is_unavailable_and_what_cannot_be_sent_is_told(http: HttpConnections) -> None:
+async def test_nobody_there_is_unavailable_and_what_cannot_be_sent_is_told(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         bad = HttpRequest("POST", server.url(), {"X-Bad": "a\r\nX-Evil: hunter2"}, b"", 5)
         with pytest.raises(InvalidSetting) as caught:
@@ -124,7 +123,7 @@ async def test_nobody_there_is_unavailable_and_what_cannot_be_sent_is_told(http:
         await http(post(server))
 
 
-async def test_nothing_is_sent_after_it_was_closed(http: HttpConnections) -> None:
+async def test_nothing_is_sent_after_it_was_closed(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         await http(post(server))
         await http.close()
@@ -151,7 +150,7 @@ def serving(own: Certificate, trusted: Certificate | None = None) -> ssl.SSLCont
 
 
 async def status(tls: TlsFiles, server: RawServer) -> int:
-    http = HttpConnections(tls)
+    http = AsyncHttpClient(tls, resends=True)
     try:
         return (await http(post(server, scheme="https"))).status
     finally:
@@ -185,7 +184,7 @@ async def test_files_that_are_replaced_are_used_by_the_next_connection(tmp_path:
     old, new = a_certificate(tmp_path / "old"), a_certificate(tmp_path / "new")
     trusted = tmp_path / "trusted.pem"
     shutil.copy(old.certificate, trusted)
-    http = HttpConnections(TlsFiles(ca=str(trusted)))
+    http = AsyncHttpClient(TlsFiles(ca=str(trusted)), resends=True)
     async with raw_server(serving(old)) as server:
         assert (await http(post(server, scheme="https"))).status == 200
         await server.stop()
@@ -245,7 +244,7 @@ def test_a_proxy_connects_and_what_goes_through_it_is_secured(
     own = a_certificate(tmp_path / "own")
 
     async def work() -> None:
-        http = HttpConnections(TlsFiles(ca=str(own.certificate)))
+        http = AsyncHttpClient(TlsFiles(ca=str(own.certificate)), resends=True)
         async with a_proxy(monkeypatch) as proxy, raw_server(serving(own)) as server:
             request = dataclasses.replace(post(server, scheme="https"), through_proxy=True)
             for _ in range(3):
@@ -259,7 +258,7 @@ def test_a_proxy_connects_and_what_goes_through_it_is_secured(
         runner.run(work())
 
 
-async def test_a_proxy_that_does_not_connect_is_told_of(http: HttpConnections, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_that_does_not_connect_is_told_of(http: AsyncHttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
     async with a_proxy(monkeypatch) as proxy, raw_server() as server:
         proxy.refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"
         with pytest.raises(Unavailable, match="the proxy does not connect"):
@@ -270,7 +269,7 @@ async def test_a_proxy_that_does_not_connect_is_told_of(http: HttpConnections, m
 # -- what nobody asked for --------------------------------------------------------------------------------------
 
 
-async def test_an_answer_too_many_is_nobodys(http: HttpConnections) -> None:
+async def test_an_answer_too_many_is_nobodys(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         server.answer = lambda head: OK + b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\nX: 1\r\n\r\nno"
         for _ in range(2):
@@ -279,7 +278,7 @@ async def test_an_answer_too_many_is_nobodys(http: HttpConnections) -> None:
         assert server.connections == 2
 
 
-async def test_an_answer_that_comes_late_is_not_taken_for_the_next(http: HttpConnections) -> None:
+async def test_an_answer_that_comes_late_is_not_taken_for_the_next(http: AsyncHttpClient) -> None:
     async with raw_server() as server:
         server.answer = lambda head: b""
         with pytest.raises(Unavailable, match="TimeoutError"):
@@ -291,3 +290,36 @@ async def test_an_answer_that_comes_late_is_not_taken_for_the_next(http: HttpCon
         await asyncio.sleep(0.06)
         assert (await http(post(server))).status == 200
         assert server.connections == 2
+
+
+# -- bounds -----------------------------------------------------------------------------------------------------
+
+
+async def test_requests_beyond_the_bound_wait_for_their_turn_within_their_timeout() -> None:
+    http = AsyncHttpClient(max_concurrency=2)
+    async with raw_server() as server:
+        answers = await asyncio.gather(*(http(post(server)) for _ in range(6)))
+        assert [answer.body for answer in answers] == [b"ok"] * 6
+        assert server.connections == 2
+        server.answer = lambda head: b""
+        silent = [asyncio.create_task(http(post(server, seconds=0.2))) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(Unavailable, match="TimeoutError") as waited:
+            await http(post(server, seconds=0.05))
+        assert not waited.value.undecided  # it was never sent
+        assert all(isinstance(error, Unavailable) for error in await asyncio.gather(*silent, return_exceptions=True))
+        server.answer = lambda head: OK
+        assert (await http(post(server))).status == 200
+    await http.close()
+
+
+async def test_without_resending_a_change_on_a_stale_connection_is_undecided() -> None:
+    http = AsyncHttpClient()
+    async with raw_server() as server:
+        assert (await http(post(server))).status == 200
+        server.answer = lambda head: None
+        with pytest.raises(Unavailable, match="EOFError") as lost:
+            await http(post(server))
+        assert lost.value.undecided
+        assert server.connections == 1
+    await http.close()

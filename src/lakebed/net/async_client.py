@@ -1,0 +1,235 @@
+"""The async HTTP client: connections that are kept between requests, for one event loop.
+
+A request costs no task, lock or timer of its own where its connection is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import Sequence
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import SplitResult
+
+import httptools
+
+from lakebed.core.errors import Unavailable
+
+from .async_connection import HttpConnection, message_of
+from .http import (
+    Destination,
+    HttpFailure,
+    HttpRequest,
+    HttpResponse,
+    ResponseTooLong,
+    Unsendable,
+    destination_of,
+    unavailable,
+)
+from .proxy import proxy_authorization, proxy_for
+from .tls import TlsContexts, TlsFiles
+
+_SYSTEM: Final = TlsFiles()
+_CLOSE_SECONDS: Final = 1.0
+
+_Origin = tuple[str, str, bool]
+_FAILURES: Final = (
+    OSError,
+    EOFError,
+    UnicodeError,
+    httptools.HttpParserError,
+    httptools.HttpParserUpgrade,
+    ResponseTooLong,
+    Unsendable,
+)
+
+
+class AsyncHttpClient:
+    """Sends requests to any number of servers. Implements `Http`."""
+
+    def __init__(
+        self,
+        tls: TlsFiles = _SYSTEM,
+        *,
+        max_idle: int = 32,
+        idle_seconds: float = 30.0,
+        max_concurrency: int | None = None,
+        connect_timeout_seconds: float | None = None,
+        resends: bool = False,
+        link_local: bool = True,
+    ) -> None:
+        """Opens nothing yet. All bounds are for each server.
+
+        `max_idle` connections are kept, for `idle_seconds` at most. Requests beyond `max_concurrency` wait, within
+        their timeout. `resends`: a request whose kept connection the server has closed is sent once more; for users
+        to whom a request that arrives twice does no harm. Without `link_local`, names that resolve to a link-local
+        address (169.254.0.0/16, fe80::/10) are refused: there clouds serve the credentials of machines.
+        """
+        self._tls = TlsContexts(tls)
+        self._max_idle = max_idle
+        self._idle_seconds = idle_seconds
+        self._max_concurrency = max_concurrency
+        self._connect_timeout_seconds = connect_timeout_seconds
+        self._resends = resends
+        self._link_local = link_local
+        self._idle: dict[_Origin, list[HttpConnection]] = {}
+        self._turns: dict[_Origin, asyncio.Semaphore] = {}
+        self._is_closed = False
+
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
+        """The response. Raises Unavailable when none arrives, InvalidSetting when the request cannot be sent."""
+        try:
+            return await self.send(request)
+        except HttpFailure as failure:
+            raise unavailable(failure) from None
+
+    async def send(self, request: HttpRequest) -> HttpResponse:
+        """The response. Raises HttpFailure; Unavailable if the client is closed or the TLS files cannot be used."""
+        if self._is_closed:
+            raise Unavailable("the HTTP client is closed")
+        destination = destination_of(request.url)
+        origin = destination.scheme, destination.netloc, request.through_proxy
+        deadline = asyncio.get_running_loop().time() + request.timeout_seconds
+        turn = None
+        is_sent = False
+        try:
+            message = message_of(request, destination)
+            if self._max_concurrency is not None:
+                turn = await self._take_turn(origin, deadline)
+            connection = self._take(origin)
+            while connection is not None:
+                is_sent = True
+                try:
+                    return await self._exchange(connection, origin, request, message, deadline)
+                except (OSError, EOFError) as error:
+                    if not self._resends or connection.has_begun or isinstance(error, TimeoutError):
+                        raise
+                    connection = self._take(origin)
+            connection = await self._connect(destination, deadline, through_proxy=request.through_proxy)
+            is_sent = True
+            return await self._exchange(connection, origin, request, message, deadline)
+        except _FAILURES as error:
+            raise HttpFailure(request, error, is_sent=is_sent) from error
+        finally:
+            if turn is not None:
+                turn.release()
+
+    async def close(self) -> None:
+        """Close the idle connections; those in use are closed after their response. Idempotent."""
+        self._is_closed = True
+        idle = [connection for connections in self._idle.values() for connection in connections]
+        self._idle.clear()
+        for connection in idle:
+            connection.close()
+        if idle:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    for connection in idle:
+                        await connection.wait_closed()
+
+    # -- connections ------------------------------------------------------------------------------------------------
+
+    async def _take_turn(self, origin: _Origin, deadline: float) -> asyncio.Semaphore:
+        turn = self._turns.get(origin)
+        if turn is None:
+            turn = self._turns[origin] = asyncio.Semaphore(self._max_concurrency or 1)
+        if turn.locked():
+            async with asyncio.timeout_at(deadline):
+                await turn.acquire()
+        else:
+            await turn.acquire()
+        return turn
+
+    def _take(self, origin: _Origin) -> HttpConnection | None:
+        """A kept connection that is still open, as far as this side knows."""
+        idle = self._idle.get(origin)
+        if not idle:
+            return None
+        now = asyncio.get_running_loop().time()
+        while idle:
+            connection = idle.pop()
+            if now - connection.used_at < self._idle_seconds and connection.is_usable:
+                return connection
+            connection.close()
+        return None
+
+    async def _exchange(
+        self, connection: HttpConnection, origin: _Origin, request: HttpRequest, message: bytes, deadline: float
+    ) -> HttpResponse:
+        try:
+            return await connection.exchange(request.method, message, request.max_response_bytes, deadline)
+        finally:
+            idle = self._idle.setdefault(origin, [])
+            if connection.is_usable and not self._is_closed and len(idle) < self._max_idle:
+                connection.used_at = asyncio.get_running_loop().time()
+                idle.append(connection)
+            else:
+                connection.close()
+
+    async def _connect(self, destination: Destination, deadline: float, *, through_proxy: bool) -> HttpConnection:
+        if self._connect_timeout_seconds is not None:
+            deadline = min(deadline, asyncio.get_running_loop().time() + self._connect_timeout_seconds)
+        async with asyncio.timeout_at(deadline):
+            if destination.scheme == "http":
+                return await self._open(destination, None)
+            context = self._tls.current()
+            if context is None:
+                # Off the loop: reading the authorities takes milliseconds.
+                context = await asyncio.to_thread(self._tls.load)
+            proxy = proxy_for(destination.host) if through_proxy else None
+            if proxy is not None:
+                return await _open_tunneled(destination, proxy, context, deadline)
+            return await self._open(destination, context)
+
+    async def _open(self, destination: Destination, context: ssl.SSLContext | None) -> HttpConnection:
+        host, port = destination.host, destination.port
+        server_name = host if context is not None else None
+        loop = asyncio.get_running_loop()
+        failure: OSError | None = None
+        for address in [host] if self._link_local else await _resolved(host, port):
+            try:
+                made = loop.create_connection(HttpConnection, address, port, ssl=context, server_hostname=server_name)
+                return (await made)[1]
+            except OSError as error:
+                failure = error
+        raise failure or ConnectionRefusedError("the name leads nowhere")
+
+
+async def _open_tunneled(
+    destination: Destination, proxy: SplitResult, context: ssl.SSLContext, deadline: float
+) -> HttpConnection:
+    loop = asyncio.get_running_loop()
+    _, outside = await loop.create_connection(HttpConnection, proxy.hostname or "", proxy.port or 8080)
+    try:
+        where = f"{destination.host}:{destination.port}"
+        tunnel = await outside.open_tunnel(where, proxy_authorization(proxy), deadline)
+        if tunnel is None:
+            raise Unavailable(f"the proxy does not connect. host={destination.host}")
+        inside = HttpConnection()
+        secured = await loop.start_tls(tunnel, inside, context, server_hostname=destination.host)
+        if secured is None:
+            raise EOFError
+    except BaseException:
+        outside.close()
+        raise
+    inside.connection_made(secured)
+    return inside
+
+
+async def _resolved(host: str, port: int) -> Sequence[str]:
+    """The addresses of a host, without link-local ones unless it is such an address itself."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
+    allowed = [address for address in addresses if address == host or not _is_link_local(address)]
+    if addresses and not allowed:
+        raise ConnectionRefusedError("the name leads to a link-local address")
+    return allowed
+
+
+def _is_link_local(address: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ip_address(address.partition("%")[0]).is_link_local
+    return False
