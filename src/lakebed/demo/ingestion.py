@@ -10,7 +10,7 @@ from lakebed.client import Task, TaskState
 from lakebed.core.errors import Unavailable
 from lakebed.core.jobs import JobKind
 
-from .demo_upkeep import client_with, missing_for_spark
+from .clients import client_with, missing_for_spark
 
 _LANDING: Final = "landing"
 _PREFIX: Final = "orders/"

@@ -1,4 +1,4 @@
-"""DuckDB on the demo's table bucket, with nothing but a key to sign with."""
+"""Clients of the demo's server: boto3, the Lakebed client, and DuckDB on a table bucket."""
 
 from __future__ import annotations
 
@@ -7,6 +7,37 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from lakebed.client import LakebedClient
+from lakebed.core.errors import PipelineUnavailable
+
+
+def boto3_client(service: str, endpoint: str, keys: Mapping[str, str]) -> Any:  # Any: boto3 has no types
+    """A client of boto3; `keys` are its keyword arguments."""
+    import boto3
+
+    return boto3.client(service, endpoint_url=endpoint, region_name="us-east-1", **keys)
+
+
+def client_with(endpoint: str, keys: Mapping[str, str]) -> LakebedClient:
+    """A client of the demo's server, with the keys as boto3 is given them."""
+    return LakebedClient(
+        endpoint,
+        access_key_id=keys["aws_access_key_id"],
+        secret_access_key=keys["aws_secret_access_key"],
+        region="us-east-1",
+    )
+
+
+def missing_for_spark() -> str:
+    """Why Spark cannot run on this machine, and what to do about it; empty if it can."""
+    from lakebed.pipeline.java import find_java
+
+    try:
+        find_java()
+    except PipelineUnavailable as error:
+        return str(error)
+    return ""
 
 
 @contextmanager

@@ -15,9 +15,7 @@ from lakebed.client.streams import StreamClient
 from lakebed.core.errors import Unavailable
 from lakebed.core.jobs import JobKind
 
-from .demo_duckdb import duckdb_on
-from .demo_upkeep import client_with, missing_for_spark
-from .stream_columns import parse_column
+from .clients import client_with, duckdb_on, missing_for_spark
 
 _DATABASE: Final = "fluss"
 _CLICKS: Final = "clicks"
@@ -74,9 +72,9 @@ class StreamDemo:
     def write(self) -> str:
         """A log of clicks, and orders by their ids; all acknowledged once they are on disk."""
         with self._streams() as client:
-            _make(client, _CLICKS, ("id:bigint", "page:string", "at:timestamp"), buckets=4)
+            _make(client, _CLICKS, {"id": "BIGINT", "page": "STRING", "at": "TIMESTAMP_WITHOUT_TIME_ZONE"}, buckets=4)
             if self._has_pyfluss:
-                _make(client, _ORDERS, ("id:bigint", "state:string", "amount:bigint"), key="id", buckets=2)
+                _make(client, _ORDERS, {"id": "BIGINT", "state": "STRING", "amount": "BIGINT"}, key="id", buckets=2)
         started = time.monotonic()
         if self._has_pyfluss:
             asyncio.run(self._send(_clicks(), [(each, "new", each % 100) for each in range(_ORDER_ROWS)]))
@@ -199,8 +197,11 @@ class StreamDemo:
         ]
 
 
-def _make(client: StreamClient, name: str, columns: Sequence[str], *, buckets: int, key: str = "") -> None:
-    described = [parse_column(said, number) for number, said in enumerate(columns)]
+def _make(client: StreamClient, name: str, columns: Mapping[str, str], *, buckets: int, key: str = "") -> None:
+    described = [
+        {"name": column, "data_type": {"type": type_}, "id": number}
+        for number, (column, type_) in enumerate(columns.items())
+    ]
     schema: dict[str, Any] = {"version": 1, "columns": described, "highest_field_id": len(described) - 1}
     if key:
         schema["primary_key"] = [key]

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lakebed.client import LakebedClient, TableHealth, TableRef, Task, TaskState
+from lakebed.client import TableHealth, TableRef, Task, TaskState
 from lakebed.client.policies import namespace_target
-from lakebed.core.errors import PipelineUnavailable, Unavailable
+from lakebed.core.errors import Unavailable
 
-from .demo_duckdb import duckdb_on
+from .clients import client_with, duckdb_on, missing_for_spark
 
 _NAMESPACE: Final = "web"
 _NAME: Final = "clicks"
@@ -34,7 +34,7 @@ _LOOK_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _TableState:
     """How the table is, and how long reading it takes."""
 
     health: TableHealth
@@ -45,7 +45,7 @@ class _Look:
     scan_seconds: float
 
 
-class UpkeepDemo:
+class MaintenanceDemo:
     """The steps that a table goes through which nobody looks after by hand."""
 
     def __init__(
@@ -65,7 +65,7 @@ class UpkeepDemo:
         self._tell = tell
         self._ref = TableRef(bucket, (_NAMESPACE,), _NAME)
         self._client = client_with(endpoint, keys)
-        self._before: _Look | None = None
+        self._before: _TableState | None = None
         self._planned: Sequence[Task] = ()
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ class UpkeepDemo:
         found = self._client.tasks.list()
         return [task for task in found if (task.order.namespace, task.order.table) == self._ref[1:]]
 
-    def _look(self) -> _Look:
+    def _look(self) -> _TableState:
         table = self._catalog.load_table((_NAMESPACE, _NAME))
         folder = table.location().removeprefix(f"s3://{self._ref.warehouse}/") + "/"
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._ref.warehouse, Prefix=folder)
@@ -168,7 +168,7 @@ class UpkeepDemo:
         started = time.monotonic()
         rows = table.scan().to_arrow()
         took = time.monotonic() - started
-        return _Look(
+        return _TableState(
             self._client.tables.health(self._ref),
             len(sizes),
             sum(sizes),
@@ -181,27 +181,6 @@ class UpkeepDemo:
         """Delete as engines do that leave the data files as they are."""
         with duckdb_on(self._endpoint, self._keys, self._ref.warehouse) as duck:
             duck.execute(f"DELETE FROM lake.{_NAMESPACE}.{_NAME} WHERE {condition}")  # noqa: S608  # words of ours
-
-
-def client_with(endpoint: str, keys: Mapping[str, str]) -> LakebedClient:
-    """A client of the demo's server, with the keys as boto3 is given them."""
-    return LakebedClient(
-        endpoint,
-        access_key_id=keys["aws_access_key_id"],
-        secret_access_key=keys["aws_secret_access_key"],
-        region="us-east-1",
-    )
-
-
-def missing_for_spark() -> str:
-    """What Spark lacks to run here, and what to do about it; nothing if it has all."""
-    from lakebed.pipeline.java import find_java
-
-    try:
-        find_java()
-    except PipelineUnavailable as error:
-        return str(error)
-    return ""
 
 
 def _stage(task: Task) -> str:
