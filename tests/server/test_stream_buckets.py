@@ -10,12 +10,12 @@ from lakebed.streams.buckets import OpenBucket
 from lakebed.streams.failures import Reason
 from lakebed.streams.keys.batches import write_key_batch
 from lakebed.streams.keys.bucket import open_keys
-from lakebed.streams.keys.index import MemoryIndex
 from lakebed.streams.keys.table import KeyedTable, KeySettings
 from lakebed.streams.schema import Schema
 from lakebed.streams.seam import Acks, Put
 from tests.contracts.bucket_keys import PLAIN, key_of
 from tests.contracts.stream_log import refused
+from tests.fixtures.memory_index import MemoryIndex
 from tests.streams.log.conftest import world
 from tests.streams.log.tiered_world import PLACE, World
 

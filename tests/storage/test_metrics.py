@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 from tests.contracts.storage import StorageContract, keys_of, put_all, streamed
+from tests.fixtures.faulty_storage import Delay, FailBefore, FaultScript, FaultyStorage
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import NotFound, Unavailable
-from lakebed.storage.faults import Delay, FailBefore, FaultScript, FaultyStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.metrics import BUCKET_SECONDS, InstrumentedStorage
 from lakebed.storage.seam import Key, ObjectStorage
