@@ -14,11 +14,11 @@ from botocore.exceptions import ClientError
 from lakebed.core.clock import SystemClock
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import S3StorageSettings, Settings, StorageKind, StorageSettings, StreamsSettings
-from lakebed.server.stream_files import RoleKeys, open_files
+from lakebed.server.stream_files import open_files
 from lakebed.storage.credentials import Credentials
 from lakebed.storage.credentials.http import HttpAnswer, HttpRequest
 from lakebed.storage.credentials.sts import TokenService
-from lakebed.streams.file_access import read_policy
+from lakebed.streams.file_access import RoleCredentials, read_policy
 from tests.fixtures.minio import MinioServer
 from tests.storage.credentials.fakes import machine, sts_answer
 
@@ -89,7 +89,7 @@ async def test_keys_are_the_role_s_and_confined() -> None:
         return HttpAnswer(200, sts_answer())
 
     service = TokenService(machine(http=http), "eu-west-1", "https://s3.example")
-    made = await RoleKeys(ROLE, service, Own()).make("user-ann", '{"Version":"2012-10-17"}')
+    made = await RoleCredentials(ROLE, service, Own()).make("user-ann", '{"Version":"2012-10-17"}')
     (request,) = asked
     form = {name: value for name, (value,) in parse_qs(request.body.decode()).items()}
     assert request.url == "https://s3.example/"

@@ -14,12 +14,12 @@ from lakebed.core.settings import ServerSettings, Settings
 from lakebed.objects.model import Caller
 from lakebed.server.identity import Identity, establish_identity, root_credential
 from lakebed.server.metrics import Metrics
-from lakebed.server.stream_calls import CallCounts
 from lakebed.server.stream_instruments import StreamInstruments
 from lakebed.server.streams import Streams, compose
 from lakebed.streams.admin.stats import HealthStatus
 from lakebed.streams.keys.batches import write_key_batch
 from lakebed.wire.fluss import messages_pb2 as pb
+from lakebed.wire.fluss.call_counts import CallCounts
 from lakebed.wire.fluss.calls import Raw, call_table
 from tests.contracts.stream_log import plain_batch
 

@@ -9,13 +9,13 @@ import pytest
 
 from lakebed.server import stream_instruments as instruments_module
 from lakebed.server.metrics import Metrics
-from lakebed.server.stream_calls import CallCount
 from lakebed.server.stream_instruments import StreamInstruments
 from lakebed.streams.admin.census import Census, LakeCount, TableCount
 from lakebed.streams.admin.key_sizes import KeyUse
 from lakebed.streams.admin.stats import Health
 from lakebed.streams.tending import Copied
 from lakebed.streams.traffic import TableTraffic, Traffic
+from lakebed.wire.fluss.call_counts import CallCount
 
 CALLS = ("PUT_KV", "LOOKUP", "PREFIX_LOOKUP", "LIMIT_SCAN", "FETCH_LOG")
 """Those that are about a bucket of a table with keys, of which there are the most."""

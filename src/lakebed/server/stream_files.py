@@ -7,10 +7,10 @@ from typing import Final
 
 from lakebed.core.clock import Clock
 from lakebed.core.settings import Settings
-from lakebed.storage.credentials import CredentialProvider, Credentials, Surroundings
-from lakebed.storage.credentials.sts import AssumedRole, TokenService
+from lakebed.storage.credentials import Surroundings
+from lakebed.storage.credentials.sts import TokenService
 from lakebed.storage.s3 import S3Options, credentials_of, region_of
-from lakebed.streams.file_access import KEY_SECONDS, FileAccess, FilePlace
+from lakebed.streams.file_access import FileAccess, FilePlace, RoleCredentials
 from lakebed.streams.gate import Gate
 from lakebed.streams.log.remote import RemoteSettings
 from lakebed.streams.tables import Tables
@@ -20,33 +20,13 @@ from .remote_storage import s3_options
 STREAMS_PREFIX: Final = RemoteSettings().prefix
 """The folder of all streams in the byte store."""
 
-_SOURCE: Final = "role of streams"
-
-
-class RoleKeys:
-    """Keys of a role, which the byte store's own keys may assume. Implements `KeyMaker`."""
-
-    def __init__(self, role: str, service: TokenService, own: CredentialProvider) -> None:
-        self._role = role
-        self._service = service
-        self._own = own
-
-    async def make(self, name: str, policy: str) -> Credentials:
-        """Keys that may do what the role may and `policy` allows. Raises as the token service does."""
-        asked = AssumedRole(self._role, name, KEY_SECONDS, policy=policy)
-        return await self._service.assume_role(await self._own.credentials(), asked, _SOURCE)
-
-    async def close(self) -> None:
-        """Ask for no more."""
-        await self._own.close()
-
 
 @dataclass(frozen=True, slots=True)
 class StreamFiles:
     """Files that clients read themselves."""
 
     place: FilePlace
-    keys: RoleKeys | None
+    keys: RoleCredentials | None
     """None: clients have access of their own."""
 
     async def close(self) -> None:
@@ -65,7 +45,7 @@ async def open_files(settings: Settings, clock: Clock) -> StreamFiles | None:
     if role is None:
         return StreamFiles(place, None)
     service = TokenService(around, region, settings.streams.remote_sts_endpoint or options.endpoint)
-    return StreamFiles(place, RoleKeys(role, service, credentials_of(options, around, region)))
+    return StreamFiles(place, RoleCredentials(role, service, credentials_of(options, around, region)))
 
 
 def file_access(files: StreamFiles | None, clock: Clock, gate: Gate, tables: Tables) -> FileAccess:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import secrets
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,29 +14,31 @@ from typing import Final, NamedTuple
 
 from lakebed.core.access import Authorizer
 from lakebed.core.clock import Clock, SystemClock
-from lakebed.core.errors import Corrupted, Fenced, LakebedError, Unavailable
+from lakebed.core.errors import LakebedError, Unavailable
 from lakebed.core.settings import Address, Settings
 from lakebed.governance.access_keys import AccessKeys
+from lakebed.governance.connection_logins import ConnectionLogins
 from lakebed.governance.tokens import Attempts, Clients, SecretHashes
 from lakebed.governance.vault import MasterKeys
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.outbox import Outbox
-from lakebed.meta.seam import MetaStore, Reader
+from lakebed.meta.seam import MetaStore
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.attachment import STREAM_SERVERS_PREFIX
-from lakebed.storage.files import make_folder, sync_folder
 from lakebed.storage.ownership import Ownership
 from lakebed.storage.seam import ObjectStorage
 from lakebed.streams.admin.census import CensusTaker
 from lakebed.streams.admin.key_sizes import KeySizes
 from lakebed.streams.admin.stats import HealthCheck
+from lakebed.streams.admin.tiering_tasks import TieringTasks
+from lakebed.streams.bucket_opening import StoredBuckets
 from lakebed.streams.buckets import Buckets
 from lakebed.streams.configs import ClusterConfigs
 from lakebed.streams.counters import Counters, WriterIds
 from lakebed.streams.databases import Databases
 from lakebed.streams.failures import StreamFailure
 from lakebed.streams.file_access import SNAPSHOTS_FOLDER
-from lakebed.streams.folder_ownership import LOGS_FOLDER, SERVER_NAME_FILE, FolderOwnership
+from lakebed.streams.folder_ownership import LOGS_FOLDER, FolderOwnership
 from lakebed.streams.gate import Gate
 from lakebed.streams.home import Home
 from lakebed.streams.home_store import HomeStore
@@ -48,12 +49,12 @@ from lakebed.streams.keys.snapshotting import KeySnapshotting
 from lakebed.streams.keys.store import KeyStore
 from lakebed.streams.log.log_rows import LogRows
 from lakebed.streams.log.logs import Logs
-from lakebed.streams.log.recovery import replace_file
 from lakebed.streams.log.remote import RemoteLogs, RemoteSettings
 from lakebed.streams.log.settings import LogSettings
 from lakebed.streams.partitions import Partitions
 from lakebed.streams.purging import Purging
 from lakebed.streams.returning import TailReturn
+from lakebed.streams.server_identity import establish_server_name, establish_server_number
 from lakebed.streams.server_registry import SeenServer, ServerRegistry
 from lakebed.streams.shared_store import join_servers
 from lakebed.streams.tables import Tables
@@ -73,10 +74,8 @@ from .metadata import open_metadata
 from .object_store import confirm_object_store, open_storage
 from .stream_address import advertised_address
 from .stream_administration import wire_administration
-from .stream_buckets import StoredBuckets
-from .stream_callers import StreamCallers
 from .stream_files import STREAMS_PREFIX, StreamFiles, file_access, open_files
-from .stream_rounds import QueuedRounds
+from .table_tasks import QueuedTableTasks
 
 log = logging.getLogger("lakebed.streams")
 
@@ -88,7 +87,6 @@ _TEND_SECONDS: Final = 60.0
 _SWEEP_SECONDS: Final = 30.0
 _REPORTS: Final = 4
 """How often a server reports that it runs within the time after which it counts as down."""
-_NUMBER_FILE: Final = "server-number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,7 @@ class Streams:
     home: Home
     buckets: Buckets
     calls: tuple[AnyCall, ...]
-    callers: StreamCallers
+    callers: ConnectionLogins
     chores: tuple[Callable[[], Coroutine[None, None, None]], ...]
     """What the home does by itself: each until it is cancelled."""
     census: CensusTaker
@@ -140,8 +138,8 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
         ownership = await confirm_object_store(settings, meta, storage)
         folder_ownership = FolderOwnership(meta, folder)
         await folder_ownership.confirm_at_start()
-        server = await asyncio.to_thread(_server_name, folder)
-        number = await _server_number(meta, folder)
+        server = await asyncio.to_thread(establish_server_name, folder)
+        number = await establish_server_number(meta, folder)
         registry = ServerRegistry(meta, clock)
         if settings.meta.is_postgres:
             own = SeenServer(server, number, str(address), acks_after_upload(settings))
@@ -176,36 +174,6 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
         yield _wire(settings, identity, ground)
 
 
-def _server_name(folder: Path) -> str:
-    """A name that this data folder's server has and no other: it stays the same when the server starts again."""
-    make_folder(str(folder))
-    path = folder / SERVER_NAME_FILE
-    if not path.exists():
-        _keep(path, secrets.token_hex(8))
-    name = path.read_text(encoding="ascii").strip()
-    if not name:
-        raise Corrupted(
-            "the name of this stream server is lost: its file is empty. Write the name back that `lakebed streams "
-            f"status` shows for this server; under another one its records stay stranded. file={path}"
-        )
-    return name
-
-
-async def _server_number(meta: MetaStore, folder: Path) -> int:
-    """The same as a number among those of all servers on one metadata store: clients have numbers for names."""
-    path = folder / _NUMBER_FILE
-    if not path.exists():
-        (number,) = await Counters(meta).take("servers", 1, first=1)
-        await asyncio.to_thread(_keep, path, str(number))
-    return int(path.read_text(encoding="ascii"))
-
-
-def _keep(path: Path, words: str) -> None:
-    """Write a file that survives a loss of power: rows of logs name the server that alone has their records."""
-    replace_file(str(path), words.encode("ascii"))
-    sync_folder(str(path.parent))
-
-
 def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     meta, clock = ground.meta, ground.clock
     root = root_credential(identity)
@@ -229,14 +197,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     def is_home() -> bool:
         return home.is_here
 
-    async def fence(reader: Reader) -> int:
-        lease = home.lease
-        if lease is None:
-            raise Fenced("this server is not the home of streams")
-        await leases.check(reader, lease)
-        return lease.token
-
-    at_home = HomeStore(meta, fence)
+    at_home = HomeStore(meta, home.fence)
     tables = Tables(at_home, outbox, clock, gate, configs)
     tables.remember_while(is_home)
     partitions = Partitions(at_home, outbox, clock, gate, tables, configs)
@@ -251,7 +212,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     remotes = RemoteLogs(
         ground.storage,
         ground.ownership,
-        LogRows(meta, fence),
+        LogRows(meta, home.fence),
         ground.logs.threads,
         lambda: str(uuid.uuid4()),
         RemoteSettings(address=None if ground.files is None else ground.files.place.address),
@@ -286,7 +247,9 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
     rounds = None
     if (warehouse := settings.streams.warehouse) is not None:
         queue = TaskQueue(meta, clock, random.SystemRandom())
-        rounds = QueuedRounds(meta, outbox, clock, queue, warehouse, settings.streams.advertise)
+        rounds = TieringTasks(
+            meta, queue, QueuedTableTasks(meta, outbox, clock, queue), warehouse, settings.streams.advertise
+        )
     tending = Tending(buckets, tables, remotes.rows, clock, is_home, server=ground.server)
     tails = TailReturn(buckets, remotes.rows, store.return_tail, lambda: home.holds_lease, server=ground.server)
     check = HealthCheck(
@@ -358,7 +321,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Ground) -> Streams:
         lambda: _repeat("logs", _TEND_SECONDS, tend),
         lambda: _repeat("scans that nobody goes on with", _SWEEP_SECONDS, sweep_cursors),
     )
-    callers = StreamCallers(meta, clients, access_keys, ground.master)
+    callers = ConnectionLogins(meta, clients, access_keys, ground.master)
     return Streams(home, buckets, calls, callers, chores, administration.census, hand_over)
 
 

@@ -10,10 +10,10 @@ from lakebed.core.clock import SystemClock
 from lakebed.core.errors import LakebedError
 from lakebed.core.memory import give_back
 from lakebed.streams.admin.census import Census
+from lakebed.wire.fluss.call_counts import CallCounts
 from lakebed.wire.fluss.listening import Listening
 
 from .child import Child, Station, end_chores, live
-from .stream_calls import CallCounts
 from .stream_instruments import StreamInstruments
 from .streams import Streams, compose
 

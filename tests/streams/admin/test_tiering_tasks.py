@@ -11,8 +11,9 @@ from lakebed.core.errors import NoSuchWarehouse
 from lakebed.core.jobs import JobKind, decode_order
 from lakebed.core.settings import Address
 from lakebed.meta.tasks import TaskQueue
-from lakebed.server.stream_rounds import QueuedRounds
+from lakebed.server.table_tasks import QueuedTableTasks
 from lakebed.streams.admin.lake_planning import Outcome
+from lakebed.streams.admin.tiering_tasks import TieringTasks
 from lakebed.tables.gate import Gate
 from lakebed.tables.upkeep.task_events import decode_event
 from lakebed.tables.warehouses import Warehouses
@@ -33,12 +34,15 @@ def queue(store: ObjectStore) -> TaskQueue:
 
 
 @pytest.fixture
-async def rounds(store: ObjectStore, queue: TaskQueue) -> QueuedRounds:
+async def rounds(store: ObjectStore, queue: TaskQueue) -> TieringTasks:
     await store.buckets.create(ROOT, "lake")
     await Warehouses(store.facilities, Gate(store.facilities)).enable(ROOT, "lake")
-    return QueuedRounds(
-        store.meta, store.facilities.outbox, store.clock, queue, "lake", Address("streams.example", 9123)
-    )
+    return tiering(store, queue, "lake", Address("streams.example", 9123))
+
+
+def tiering(store: ObjectStore, queue: TaskQueue, warehouse: str, advertised: Address | None) -> TieringTasks:
+    tasks = QueuedTableTasks(store.meta, store.facilities.outbox, store.clock, queue)
+    return TieringTasks(store.meta, queue, tasks, warehouse, advertised)
 
 
 async def news(store: ObjectStore) -> list[tuple[str, int]]:
@@ -51,7 +55,7 @@ async def news(store: ObjectStore) -> list[tuple[str, int]]:
 
 
 async def test_a_round_is_a_task_that_says_what_workers_need(
-    store: ObjectStore, queue: TaskQueue, rounds: QueuedRounds
+    store: ObjectStore, queue: TaskQueue, rounds: TieringTasks
 ) -> None:
     number = await rounds.ask("shop", "orders", "12 records")
     assert await rounds.ask("shop", "orders", "13 records") == number
@@ -70,7 +74,7 @@ async def test_a_round_is_a_task_that_says_what_workers_need(
 
 
 async def test_how_a_round_ended_is_how_its_task_did(
-    store: ObjectStore, queue: TaskQueue, rounds: QueuedRounds
+    store: ObjectStore, queue: TaskQueue, rounds: TieringTasks
 ) -> None:
     done = await rounds.ask("shop", "done", "")
     assert await rounds.outcome(done) is Outcome.OPEN
@@ -94,7 +98,7 @@ async def test_how_a_round_ended_is_how_its_task_did(
 
 
 async def test_a_round_that_nobody_has_begun_is_taken_back(
-    store: ObjectStore, queue: TaskQueue, rounds: QueuedRounds
+    store: ObjectStore, queue: TaskQueue, rounds: TieringTasks
 ) -> None:
     number = await rounds.ask("shop", "orders", "")
     await rounds.withdraw(number, "switched off")
@@ -108,14 +112,14 @@ async def test_a_round_that_nobody_has_begun_is_taken_back(
 
 
 async def test_a_table_bucket_that_is_not_there_gets_no_tasks(store: ObjectStore, queue: TaskQueue) -> None:
-    rounds = QueuedRounds(store.meta, store.facilities.outbox, store.clock, queue, "nowhere", None)
+    rounds = tiering(store, queue, "nowhere", None)
     with pytest.raises(NoSuchWarehouse):
         await rounds.ask("shop", "orders", "")
     assert not await queue.is_due(KINDS)
 
 
 async def test_tables_of_the_lake_are_tidied_up_by_the_jobs_of_tables(
-    store: ObjectStore, queue: TaskQueue, rounds: QueuedRounds
+    store: ObjectStore, queue: TaskQueue, rounds: TieringTasks
 ) -> None:
     for _ in range(2):
         await rounds.tidy("shop", "orders", compact=True, expire=True)

@@ -11,9 +11,9 @@ import pytest
 from lakebed.core.access import root_of
 from lakebed.core.clock import ManualClock
 from lakebed.objects.model import Caller
-from lakebed.server.stream_calls import CallCount, CallCounts
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.wire.fluss import messages_pb2 as pb
+from lakebed.wire.fluss.call_counts import CallCount, CallCounts
 from lakebed.wire.fluss.calls import Answer, AnyCall, Call, Raw, Room
 
 CALLER = Caller(root_of("000000000000"), request_id="r")

@@ -1,4 +1,8 @@
-"""Who stream clients are: whoever shows an access key and its secret, or client credentials."""
+"""Logins on long-lived connections, by an access key or by client credentials.
+
+The secret is verified once. The principal and its grants are looked up again for every request, so that revoked keys
+and changed grants take effect on open connections.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,6 @@ from lakebed.governance.tokens.clients import is_generation
 from lakebed.governance.tokens.model import client_key
 from lakebed.governance.vault import MasterKeys
 from lakebed.meta.seam import MetaStore
-from lakebed.wire.fluss.sasl import Proof
 
 _HELD_BY_CLIENT: Final = (
     f"SELECT {CHANGE_NUMBER}, c.rotate_only FROM client_credentials c"  # noqa: S608 - constants only
@@ -24,8 +27,8 @@ _HELD_BY_CLIENT: Final = (
 )
 
 
-class StreamCallers:
-    """Implements `sasl.Authenticator`."""
+class ConnectionLogins:
+    """Verifies names and secrets."""
 
     def __init__(self, meta: MetaStore, clients: Clients, access_keys: AccessKeys, master: MasterKeys) -> None:
         self._meta = meta
@@ -35,12 +38,12 @@ class StreamCallers:
         self._identities = LastingIdentities(meta, access_keys)
         self._grants = CallerGrants(meta)
 
-    async def authenticate(self, name: str, secret: Secret, address: str) -> Proof:
-        """Raises Unauthenticated, Throttled."""
-        return _Shown(self, await self._clients.authenticate(name, secret, address))
+    async def authenticate(self, name: str, secret: Secret, address: str) -> VerifiedLogin:
+        """Verify a secret. Raises Unauthenticated, CredentialsExpired, Throttled."""
+        return VerifiedLogin(self, await self._clients.authenticate(name, secret, address))
 
     async def principal(self, client: Client) -> Principal:
-        """Who that is, with the rights of now. Raises Unauthenticated."""
+        """The principal with its current grants. Raises Unauthenticated if the secret was replaced or revoked."""
         if not client.generation.isdecimal():
             found = await self._access_keys.lookup(client.client_id)
             if not is_generation(self._master, client.generation, client.client_id, found.secret):
@@ -56,12 +59,12 @@ class StreamCallers:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
-    """A secret that was right. Implements `sasl.Proof`."""
+class VerifiedLogin:
+    """A secret that was verified."""
 
-    callers: StreamCallers
+    logins: ConnectionLogins
     client: Client
 
     async def principal(self) -> Principal:
-        """Raises Unauthenticated."""
-        return await self.callers.principal(self.client)
+        """The principal with its current grants. Raises Unauthenticated if the secret was replaced or revoked."""
+        return await self.logins.principal(self.client)

@@ -1,4 +1,4 @@
-"""Calls of stream clients that are counted: how many bytes, and how long. Plain numbers, told at intervals."""
+"""Counts calls by name: bytes, seconds and how many are under way. Plain numbers, read at intervals for metrics."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import replace
 from google.protobuf.message import Message
 
 from lakebed.objects.model import Caller
-from lakebed.wire.fluss.calls import Answer, AnyCall, Call, Raw, Room
+
+from .calls import Answer, AnyCall, Call, Raw, Room
 
 
 class CallCount:
-    """What was counted of one call since it was last told."""
+    """Numbers of one call, since they were last read."""
 
     __slots__ = ("handled_seconds", "is_used", "received_bytes", "sent_bytes", "under_way", "waited_seconds")
 

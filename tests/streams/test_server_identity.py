@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakebed.core.errors import Corrupted
-from lakebed.server.streams import _server_name
+from lakebed.streams.server_identity import establish_server_name
 
 
 def test_it_is_on_stable_storage_before_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,13 +22,13 @@ def test_it_is_on_stable_storage_before_it_is_used(tmp_path: Path, monkeypatch: 
             return _real(*arguments)
 
         monkeypatch.setattr(os, call, noted)
-    name = _server_name(tmp_path)
+    name = establish_server_name(tmp_path)
     assert done == ["fdatasync", "replace", "fsync"]
-    assert _server_name(tmp_path) == name
+    assert establish_server_name(tmp_path) == name
 
 
 def test_a_name_that_was_lost_is_not_replaced(tmp_path: Path) -> None:
-    _server_name(tmp_path)
+    establish_server_name(tmp_path)
     (tmp_path / "server-name").write_bytes(b"")
     with pytest.raises(Corrupted, match="streams status"):
-        _server_name(tmp_path)
+        establish_server_name(tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from lakebed.server.stream_buckets import StoredBuckets
+from lakebed.streams.bucket_opening import StoredBuckets
 from lakebed.streams.buckets import OpenBucket
 from lakebed.streams.failures import Reason
 from lakebed.streams.keys.batches import write_key_batch

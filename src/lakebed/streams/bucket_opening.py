@@ -1,35 +1,36 @@
-"""Where buckets are: the log of each, and over it the keys of those that have some."""
+"""Opens stream buckets: the log of each and, for primary-key tables, the KV index over it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from lakebed.core.clock import Clock
-from lakebed.streams.arrow_types import arrow_type
-from lakebed.streams.buckets import OpenBucket
-from lakebed.streams.counters import Counters
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.bucket import KeyBucket
-from lakebed.streams.keys.changelog import ChangelogRendering
-from lakebed.streams.keys.counting import Counter
-from lakebed.streams.keys.key_rows import KeyRows
-from lakebed.streams.keys.store import KeyStore
-from lakebed.streams.keys.table import KeyedTable, KeySettings
-from lakebed.streams.log.logs import Logs
-from lakebed.streams.log.manifest import LogPlace
-from lakebed.streams.log.presentation import Presentation
-from lakebed.streams.log.projection import ColumnShape, shape_of
-from lakebed.streams.log.remote import RemoteLogs
-from lakebed.streams.log.tiered import open_tiered, return_tail
-from lakebed.streams.partitions import Partition
-from lakebed.streams.schema import Schema
-from lakebed.streams.seam import TableBucket
-from lakebed.streams.table import StreamTable
-from lakebed.streams.tables import Tables
+
+from .arrow_types import arrow_type
+from .buckets import OpenBucket
+from .counters import Counters
+from .failures import Reason, StreamFailure
+from .keys.bucket import KeyBucket
+from .keys.changelog import ChangelogRendering
+from .keys.counting import Counter
+from .keys.key_rows import KeyRows
+from .keys.store import KeyStore
+from .keys.table import KeyedTable, KeySettings
+from .log.logs import Logs
+from .log.manifest import LogPlace
+from .log.presentation import Presentation
+from .log.projection import ColumnShape, shape_of
+from .log.remote import RemoteLogs
+from .log.tiered import open_tiered, return_tail
+from .partitions import Partition
+from .schema import Schema
+from .seam import TableBucket
+from .table import StreamTable
+from .tables import Tables
 
 
 class StoredBuckets:
-    """Opens buckets. Implements `streams.buckets.BucketStore`."""
+    """Opens, closes and removes buckets. Implements `buckets.BucketStore`."""
 
     def __init__(
         self,
@@ -100,7 +101,7 @@ class StoredBuckets:
         return await return_tail(self._logs, self._remotes, place, presentation, server=self._server, clock=self._clock)
 
     async def close(self, opened: OpenBucket) -> None:
-        """Let go of it."""
+        """Close its log and its index."""
         # The log first: it gives up waiting for a byte store that is away, and keys wait for the log.
         await opened.log.close()
         if isinstance(opened.keys, KeyBucket):
