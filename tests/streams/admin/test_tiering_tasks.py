@@ -11,7 +11,7 @@ from lakebed.core.errors import NoSuchWarehouse
 from lakebed.core.jobs import JobKind, decode_order
 from lakebed.core.settings import Address
 from lakebed.meta.tasks import TaskQueue
-from lakebed.server.table_tasks import QueuedTableTasks
+from lakebed.server.streams.table_tasks import QueuedTableTasks
 from lakebed.streams.admin.lake_planning import Outcome
 from lakebed.streams.admin.tiering_tasks import TieringTasks
 from lakebed.tables.gate import Gate

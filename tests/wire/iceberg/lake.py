@@ -29,11 +29,11 @@ from lakebed.governance.trace_writing import TraceWriter
 from lakebed.governance.vending import Vending
 from lakebed.objects.rows import BUCKET_BY_NAME
 from lakebed.select.seam import Selecting
-from lakebed.server.api_paths import Api, server_api_paths
 from lakebed.server.catalog import wire_catalog
-from lakebed.server.dispatch import SharedDispatch, root_of_path
-from lakebed.server.governance_events import GovernanceEvents, wire_governance_events
-from lakebed.server.instruments import access_trace
+from lakebed.server.events.governance_events import GovernanceEvents, wire_governance_events
+from lakebed.server.http.api_paths import Api, server_api_paths
+from lakebed.server.http.dispatch import SharedDispatch, root_of_path
+from lakebed.server.metrics.instruments import access_trace
 from lakebed.storage.credentials.http import Http
 from lakebed.tables.validation import Level
 from lakebed.wire.announcing import Announcer

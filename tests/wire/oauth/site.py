@@ -20,9 +20,9 @@ from lakebed.governance.delegations import Delegations
 from lakebed.governance.tokens import LastingIdentities, NewCredentials
 from lakebed.governance.vending import Vending
 from lakebed.meta.seam import Transaction
-from lakebed.server.api_paths import Api, server_api_paths
 from lakebed.server.catalog import Catalog, wire_catalog
-from lakebed.server.dispatch import CatalogDispatch
+from lakebed.server.http.api_paths import Api, server_api_paths
+from lakebed.server.http.dispatch import CatalogDispatch
 from lakebed.server.tokens import Tokens, wire_tokens
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
