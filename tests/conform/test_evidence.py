@@ -13,9 +13,9 @@ from lakebed.conform.evidence import (
     FILE,
     SCHEMA,
     ClientResults,
-    Counts,
     Evidence,
-    Outcome,
+    ScenarioCounts,
+    SelectorResult,
     packaged_evidence,
     parse_summary,
     source_digest,
@@ -81,13 +81,13 @@ def test_results_are_found_by_client_and_selector() -> None:
     skipped = record("tests/b.py::test_c", "skipped")
     known = evidence(first, second, skipped, named=["tests/b.py", "tests/none.py"])
     assert known.clients == ["spark"]
-    assert known.of_client("spark") == ClientResults(("tests/a.py",), {"all": Counts(passed=1)})
-    assert known.outcome("tests/b.py") == Outcome(1, ("tests/b.py::test_c",))
-    assert known.outcome("tests/none.py") is None
+    assert known.of_client("spark") == ClientResults(("tests/a.py",), {"all": ScenarioCounts(passed=1)})
+    assert known.result("tests/b.py") == SelectorResult(1, ("tests/b.py::test_c",))
+    assert known.result("tests/none.py") is None
     assert (known.versions_of("spark"), known.versions_of("trino")) == (["1.2.3"], [])
     assert NOTHING.versions_of("spark") == []
     assert not NOTHING.of_client("spark").has_passed
-    assert NOTHING.outcome("tests/b.py") is None
+    assert NOTHING.result("tests/b.py") is None
 
 
 @pytest.mark.parametrize("is_same", [True, False])

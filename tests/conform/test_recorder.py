@@ -121,7 +121,7 @@ def test_whole_run_writes_the_results_and_a_summary_that_the_command_reads(recor
     assert known.summary == summarize(written, selectors())
     assert known.versions_of("pyiceberg") == [VERSIONS["pyiceberg"]()]
     assert known.described()["is_of_these_sources"]
-    assert all(known.outcome(selector) is not None for selector in selectors())
+    assert all(known.result(selector) is not None for selector in selectors())
     assert str(ROOT) not in path.read_text() + summary.read_text()
 
 

@@ -55,7 +55,7 @@ class Verdict:
 
 def judge(claim: Claim, evidence: Evidence) -> Verdict:
     """What the tests say of a claim."""
-    found = {selector: evidence.outcome(selector) for selector in claim.selectors}
+    found = {selector: evidence.result(selector) for selector in claim.selectors}
     absent = {selector for selector, outcome in found.items() if outcome is None}
     skipped = {test for outcome in found.values() if outcome is not None for test in outcome.skipped}
     if not found or absent or skipped:

@@ -25,7 +25,7 @@ _SOURCES: Final = frozenset({".py", ".sql", ".c"})
 """Suffixes of source files. Other files of the package are built from these, or are the summary itself."""
 
 
-class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class SelectorResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Result of all tests that a selector matches."""
 
     passed: int = 0
@@ -33,7 +33,7 @@ class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """Names of the tests that were skipped."""
 
 
-class Counts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ScenarioCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Number of tests of a client's scenario, by their result."""
 
     passed: int = 0
@@ -45,7 +45,7 @@ class ClientResults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     files: tuple[str, ...]
     """The test files, in order."""
-    scenarios: dict[str, Counts]
+    scenarios: dict[str, ScenarioCounts]
 
     @property
     def has_passed(self) -> bool:
@@ -65,7 +65,7 @@ class Summary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client_versions: dict[str, str]
     """Of the clients that ran."""
     tests: int
-    outcomes: dict[str, Outcome]
+    results: dict[str, SelectorResult]
     """By selector. A selector that matched no test is absent."""
     clients: dict[str, ClientResults]
 
@@ -79,9 +79,9 @@ class Evidence:
     def __init__(self, summary: Summary | None) -> None:
         self.summary = summary
 
-    def outcome(self, selector: str) -> Outcome | None:
+    def result(self, selector: str) -> SelectorResult | None:
         """Result of the tests that a claim's selector matches; None if none of them ran."""
-        return None if self.summary is None else self.summary.outcomes.get(selector)
+        return None if self.summary is None else self.summary.results.get(selector)
 
     @property
     def clients(self) -> list[str]:
