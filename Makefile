@@ -4,8 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 
-# What printed claims stand on: written by the tests that show them, if all of them ran and none failed.
-EVIDENCE := src/lakebed/conform/evidence.json
+# Results of the tests that `lakebed conform` makes its claims from, and the summary of them that is packaged. Written
+# only if all of these tests ran and none failed.
+EVIDENCE := --evidence=tests/conform/evidence.json --evidence-summary=src/lakebed/conform/evidence_summary.json
 
 # Two processes share the tests. Each takes the next one in their order, so that both are in the same file, and what its
 # tests share is started twice at most.
@@ -40,10 +41,10 @@ test: setup ## The test suite: under 25 minutes on 2 cores
 	@$(BIN)/python -m pytest -q $(SHARED) -m "not heavy"
 
 test-all: setup ## The test suite with the heavy parts; records what it showed
-	@$(BIN)/python -m pytest -q $(SHARED) --evidence=$(EVIDENCE)
+	@$(BIN)/python -m pytest -q $(SHARED) $(EVIDENCE)
 
 evidence: setup ## Only the tests that `lakebed conform` stands on; records what they showed
-	@$(BIN)/python -m pytest -q $(SHARED) --evidence=$(EVIDENCE) --evidence-alone
+	@$(BIN)/python -m pytest -q $(SHARED) $(EVIDENCE) --evidence-alone
 
 check: setup ## Format, lint, types, import layers
 	@$(BIN)/ruff format --check .

@@ -11,6 +11,7 @@ from random import Random
 from typing import Final
 
 import msgspec
+from tests.fixtures.memory_target import MemorySettings
 
 from lakebed.core.clock import SystemClock
 from lakebed.core.ids import new_deployment_id
@@ -21,7 +22,6 @@ from lakebed.events.delivery.reading import Feed
 from lakebed.events.delivery.sending import Slots
 from lakebed.events.ids import EventIds
 from lakebed.events.rules import RuleMatcher
-from lakebed.events.targets.memory import MemorySettings
 from lakebed.events.targets.seam import Message
 from lakebed.meta.holding import HeldLease
 from lakebed.meta.leases import Leases

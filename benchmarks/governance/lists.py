@@ -13,7 +13,7 @@ from benchmarks.pipeline.planning import LAKE, TABLES_A_NAMESPACE
 from lakebed.governance.rbac.model import GrantTarget
 from lakebed.governance.rbac.privileges import GrantKind, Privilege
 from lakebed.objects.model import Caller
-from lakebed.server.memory import settle_memory
+from lakebed.server.processes.memory import settle_memory
 from lakebed.tables.model import EntryKind
 from lakebed.wire.json.responses import identifiers, ok
 

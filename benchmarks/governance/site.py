@@ -36,10 +36,10 @@ from lakebed.meta.seam import Transaction
 from lakebed.objects.buckets import Buckets
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
-from lakebed.server.composition import lay_ground
-from lakebed.server.identity import establish_identity, root_credential
-from lakebed.server.metadata import open_metadata
-from lakebed.server.object_store import confirm_object_store, open_storage
+from lakebed.server.composition import build_foundation
+from lakebed.server.stores.identity import establish_identity, root_credential
+from lakebed.server.stores.metadata import open_metadata
+from lakebed.server.stores.object_store import confirm_object_store, open_storage
 from lakebed.tables.cache import MetadataCache
 from lakebed.tables.creating import Creation
 from lakebed.tables.gate import Gate
@@ -107,7 +107,7 @@ async def opened(folder: Path) -> AsyncIterator[Site]:
     meta = await open_metadata(settings, master)
     storage, open_writer = await open_storage(settings, clock)
     ownership = await confirm_object_store(settings, meta, storage)
-    facilities = lay_ground(settings, identity, master, clock, meta, storage, ownership, open_writer).facilities
+    facilities = build_foundation(settings, identity, master, clock, meta, storage, ownership, open_writer).facilities
     try:
         catalog = planning.wire(facilities)
         await Buckets(facilities).create(ROOT, LAKE)

@@ -39,10 +39,10 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import NewObject, ObjectWriter
-from lakebed.server.composition import lay_ground
-from lakebed.server.identity import establish_identity
-from lakebed.server.metadata import open_metadata
-from lakebed.server.object_store import confirm_object_store, open_storage
+from lakebed.server.composition import build_foundation
+from lakebed.server.stores.identity import establish_identity
+from lakebed.server.stores.metadata import open_metadata
+from lakebed.server.stores.object_store import confirm_object_store, open_storage
 from lakebed.tables.cache import MetadataCache
 from lakebed.tables.claims import Claims, Place
 from lakebed.tables.entries import Entries
@@ -314,7 +314,7 @@ async def _measure(folder: Path, tables: int) -> list[Pass]:
     meta = await open_metadata(settings, master)
     storage, open_writer = await open_storage(settings, clock)
     ownership = await confirm_object_store(settings, meta, storage)
-    facilities = lay_ground(settings, identity, master, clock, meta, storage, ownership, open_writer).facilities
+    facilities = build_foundation(settings, identity, master, clock, meta, storage, ownership, open_writer).facilities
     try:
         site = wire(facilities)
         tell(f"making {tables:,} tables")

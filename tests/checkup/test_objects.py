@@ -11,9 +11,9 @@ from lakebed.checkup.objects import LARGE, SMALL, ObjectTrial
 from lakebed.checkup.scope import BESIDE, INSIDE, OUTSIDE, confine
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied, LakebedError, Unavailable
-from lakebed.storage.faults import FailAfter, FailBefore, FaultScript, FaultyStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectHead, ObjectStorage, ObjectVersion
+from tests.fixtures.faulty_storage import FailAfter, FailBefore, FaultScript, FaultyStorage
 
 
 @pytest.fixture

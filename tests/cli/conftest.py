@@ -11,7 +11,7 @@ import pytest
 
 from lakebed.cli import main
 from lakebed.core.settings import ServerSettings, Settings
-from lakebed.server.identity import establish_identity
+from lakebed.server.stores.identity import establish_identity
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from lakebed.core.errors import Unauthenticated
 from lakebed.core.settings import ServerSettings, Settings
 from lakebed.governance import AccessKeys, MasterKeys
 from lakebed.meta.outbox import Outbox
-from lakebed.server.identity import SECRETS_FILE, establish_identity, require_identity, root_credential
-from lakebed.server.metadata import open_metadata
+from lakebed.server.stores.identity import SECRETS_FILE, establish_identity, require_identity, root_credential
+from lakebed.server.stores.metadata import open_metadata
 
 from .conftest import Lakebed, Outcome
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.cli.main import FAILED
-from lakebed.server.identity import SECRETS_FILE
+from lakebed.server.stores.identity import SECRETS_FILE
 
 from .conftest import Lakebed
 

@@ -9,8 +9,8 @@ import pytest
 
 from lakebed.cli.main import FAILED
 from lakebed.core.clock import ManualClock
-from lakebed.server.metadata import SQLITE_FILE
-from lakebed.server.object_store import BYTES_FOLDER
+from lakebed.server.stores.metadata import SQLITE_FILE
+from lakebed.server.stores.object_store import BYTES_FOLDER
 from lakebed.storage.folder import FolderStorage
 from tests.meta.stores import open_migrated_file
 from tests.objects.stores import wire

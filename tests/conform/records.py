@@ -1,8 +1,19 @@
-"""Evidence made up for tests."""
+"""Test results made up for tests."""
 
 from __future__ import annotations
 
-from lakebed.conform.evidence import SCHEMA, SCHEMA_VERSION, Document, Evidence, Record, Status
+from collections.abc import Iterable
+
+from lakebed.conform.evidence import Evidence
+from tests.fixtures.recorded_evidence import (
+    SCHEMA,
+    SCHEMA_VERSION,
+    Document,
+    Record,
+    Status,
+    selectors,
+    summarize,
+)
 
 
 def record(test: str, status: Status = "passed", *, client: str = "lakebed", scenario: str = "all") -> Record:
@@ -21,8 +32,9 @@ def document(*records: Record) -> Document:
     )
 
 
-def evidence(*records: Record) -> Evidence:
-    return Evidence(document(*records))
+def evidence(*records: Record, named: Iterable[str] = ()) -> Evidence:
+    """A summary of these for all claims, and for the selectors in `named`."""
+    return Evidence(summarize(document(*records), selectors() | set(named)))
 
 
 NOTHING = Evidence(None)

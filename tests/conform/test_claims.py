@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.conform.claims import Claim, Standing, judge, judge_client
-from lakebed.conform.evidence import Status, selects
-from lakebed.conform.inventories import selectors
+from tests.fixtures.recorded_evidence import Status, selectors, selects
 
 from .records import NOTHING, evidence, record
 
@@ -18,9 +17,9 @@ CLAIM = Claim("it works", ("tests/a.py", "tests/b.py::test_b"))
 
 
 def test_claim_is_made_when_all_that_its_selectors_mean_has_passed() -> None:
-    verdict = judge(CLAIM, evidence(record("tests/a.py::test_a"), record("tests/b.py::test_b")))
+    verdict = judge(CLAIM, evidence(record("tests/a.py::test_a"), record("tests/b.py::test_b"), named=CLAIM.selectors))
     assert verdict.is_claimed
-    assert verdict.tests == ("tests/a.py::test_a", "tests/b.py::test_b")
+    assert verdict.tests == CLAIM.selectors
     assert verdict.described() == {"status": "claimed", "tests": list(verdict.tests)}
 
 
@@ -30,7 +29,7 @@ def test_nothing_is_claimed_without_evidence() -> None:
 
 
 def test_claim_with_no_tests_is_never_made() -> None:
-    verdict = judge(Claim("hope", (), "soon"), evidence(record("tests/a.py::test_a")))
+    verdict = judge(Claim("hope", (), "soon"), evidence(record("tests/a.py::test_a"), named=CLAIM.selectors))
     assert verdict.described() == {"status": "not-claimed", "tests": [], "note": "soon"}
 
 
@@ -44,7 +43,8 @@ def test_claim_with_no_tests_is_never_made() -> None:
     ids=["absent", "skipped", "skipped beside one that passed"],
 )
 def test_test_that_did_not_run_shows_nothing(more: list[tuple[str, Status]], lacks: str) -> None:
-    verdict = judge(CLAIM, evidence(record("tests/a.py::test_a"), *(record(*one) for one in more)))
+    known = evidence(record("tests/a.py::test_a"), *(record(*one) for one in more), named=CLAIM.selectors)
+    verdict = judge(CLAIM, known)
     assert not verdict.is_claimed
     assert verdict.tests == ()
     assert verdict.lacks == (lacks,)

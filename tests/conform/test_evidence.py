@@ -1,17 +1,31 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.conform.evidence import SCHEMA, Document, Evidence, packaged_evidence, parse_evidence, selected, selects
-from lakebed.conform.sources import source_digest
+from lakebed.conform.evidence import (
+    FILE,
+    SCHEMA,
+    ClientResults,
+    Evidence,
+    ScenarioCounts,
+    SelectorResult,
+    packaged_evidence,
+    parse_summary,
+    source_digest,
+)
 from lakebed.core.errors import Corrupted
+from tests.fixtures.recorded_evidence import OWN_TESTS, parse_document, selected, selects, summarize
 
 from .records import NOTHING, document, evidence, record
+
+RESULTS = Path(__file__).parent / "evidence.json"
 
 
 @pytest.mark.parametrize(
@@ -34,42 +48,51 @@ def test_selector_means_a_file_or_a_test(selector: str, is_meant: bool) -> None:
 
 def test_document_is_read_as_it_was_written() -> None:
     made = document(record("tests/a.py::test_a"), record("tests/b.py::test_b", "skipped", client="duckdb"))
-    assert parse_evidence(msgspec.json.encode(made)).document == made
+    assert parse_document(msgspec.json.encode(made)) == made
+    summary = summarize(made, {"tests/a.py", "tests/b.py"})
+    assert parse_summary(msgspec.json.encode(summary)).summary == summary
 
 
 @given(st.binary())
 def test_noise_is_refused(data: bytes) -> None:
     with pytest.raises(Corrupted):
-        parse_evidence(data)
+        parse_summary(data)
 
 
 @pytest.mark.parametrize("change", [{"schema": "other"}, {"schema_version": 2}])
 def test_other_schemas_are_refused(change: dict[str, object]) -> None:
-    fields = {**msgspec.to_builtins(document()), **change}
+    fields = {**msgspec.to_builtins(summarize(document(), ())), **change}
     with pytest.raises(Corrupted, match="schema"):
-        parse_evidence(msgspec.json.encode(fields))
+        parse_summary(msgspec.json.encode(fields))
+    with pytest.raises(ValueError, match="schema"):
+        parse_document(msgspec.json.encode({**msgspec.to_builtins(document()), **change}))
 
 
 @pytest.mark.parametrize("status", ["failed", "believed"])
 def test_test_has_passed_or_was_skipped(status: str) -> None:
     fields = msgspec.to_builtins(document(record("tests/a.py::test_a")))
     fields["records"][0]["status"] = status
-    with pytest.raises(Corrupted):
-        parse_evidence(msgspec.json.encode(fields))
+    with pytest.raises(msgspec.ValidationError):
+        parse_document(msgspec.json.encode(fields))
 
 
-def test_records_are_found_by_client_and_selector() -> None:
+def test_results_are_found_by_client_and_selector() -> None:
     first, second = record("tests/a.py::test_a", client="spark"), record("tests/b.py::test_b")
-    known = evidence(first, second)
-    assert known.of_client("spark") == [first]
-    assert known.matching("tests/b.py") == [second]
+    skipped = record("tests/b.py::test_c", "skipped")
+    known = evidence(first, second, skipped, named=["tests/b.py", "tests/none.py"])
+    assert known.clients == ["spark"]
+    assert known.of_client("spark") == ClientResults(("tests/a.py",), {"all": ScenarioCounts(passed=1)})
+    assert known.result("tests/b.py") == SelectorResult(1, ("tests/b.py::test_c",))
+    assert known.result("tests/none.py") is None
     assert (known.versions_of("spark"), known.versions_of("trino")) == (["1.2.3"], [])
     assert NOTHING.versions_of("spark") == []
+    assert not NOTHING.of_client("spark").has_passed
+    assert NOTHING.result("tests/b.py") is None
 
 
 @pytest.mark.parametrize("is_same", [True, False])
 def test_evidence_says_whether_it_is_of_the_sources_that_run(is_same: bool) -> None:
-    made = document(record("tests/a.py::test_a", client="spark"))
+    made = summarize(document(record("tests/a.py::test_a", client="spark")), ())
     if is_same:
         made = msgspec.structs.replace(made, source_digest=source_digest())
     assert Evidence(made).described() == {
@@ -83,10 +106,61 @@ def test_evidence_says_whether_it_is_of_the_sources_that_run(is_same: bool) -> N
     assert NOTHING.described() == {"recorded": False}
 
 
-def test_packaged_file_is_that_of_the_recorder() -> None:
-    packaged = packaged_evidence()
-    assert packaged.document is None or packaged.document.schema == SCHEMA
-    assert isinstance(packaged.document, Document | None)
-    assert fnmatch.filter([one.test for one in packaged.records], "tests/*.py::*") == [
-        one.test for one in packaged.records
-    ]
+def test_packaged_summary_is_of_the_recorded_results() -> None:
+    packaged = packaged_evidence().summary
+    assert packaged is not None
+    assert packaged.schema == SCHEMA
+    recorded = parse_document(RESULTS.read_bytes())
+    tests = [one.test for one in recorded.records]
+    assert fnmatch.filter(tests, "tests/*.py::*") == tests
+    assert (packaged.date_utc, packaged.source_digest, packaged.tests, packaged.client_versions) == (
+        recorded.date_utc,
+        recorded.source_digest,
+        len(tests),
+        recorded.client_versions,
+    )
+    of_clients = [one.status for one in recorded.records if one.client != OWN_TESTS]
+    counts = [counts for results in packaged.clients.values() for counts in results.scenarios.values()]
+    assert sum(one.passed for one in counts) == of_clients.count("passed")
+    assert sum(one.skipped for one in counts) == of_clients.count("skipped")
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    root = tmp_path / "package"
+    (root / "inner").mkdir(parents=True)
+    (root / "a.py").write_text("a = 1\n")
+    (root / "inner" / "b.sql").write_text("SELECT 1")
+    return root
+
+
+def _write(name: str, text: str) -> Callable[[Path], object]:
+    return lambda root: (root / name).write_text(text)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _write("a.py", "a = 2\n"),
+        _write("c.py", ""),
+        _write("inner/b.sql", "SELECT 2"),
+        lambda root: (root / "a.py").rename(root / "b.py"),
+        lambda root: (root / "a.py").unlink(),
+    ],
+    ids=["edited", "added", "other kind", "renamed", "removed"],
+)
+def test_change_of_the_sources_changes_the_digest(package: Path, change: Callable[[Path], object]) -> None:
+    before = source_digest(package)
+    change(package)
+    assert source_digest(package) != before
+
+
+@pytest.mark.parametrize("name", [FILE, "a.pyc", "lanes.so"])
+def test_what_is_made_from_them_does_not(package: Path, name: str) -> None:
+    before = source_digest(package)
+    (package / name).write_text("made")
+    assert source_digest(package) == before
+
+
+def test_digest_is_of_this_package_unless_told_otherwise() -> None:
+    assert source_digest() == source_digest(Path(__file__).parents[2] / "src" / "lakebed")

@@ -8,11 +8,12 @@ import pytest
 
 from lakebed.conform import capabilities, engines, failures
 from lakebed.conform.evidence import Evidence
-from lakebed.conform.inventories import PRINTS, Context, selectors
+from lakebed.conform.inventories import PRINTS, Context
 from lakebed.conform.options import add_options, option_values
 from lakebed.core.errors import InvalidInput
 from lakebed.pipeline.versions import PACKAGES
 from tests.fixtures.evidence import VERSIONS
+from tests.fixtures.recorded_evidence import selectors
 
 from .records import NOTHING, evidence, record
 

@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 import pytest
 
-from lakebed.conform.evidence import parse_evidence
-from lakebed.conform.inventories import selectors
+from lakebed.conform.evidence import parse_summary, source_digest
 from tests.fixtures import evidence
 from tests.fixtures.evidence import VERSIONS, Recorder, SharedTests, client_of, is_kept
+from tests.fixtures.recorded_evidence import parse_document, selectors, summarize
 
 ROOT = Path(__file__).parents[2]
 PYICEBERG = "tests/clients/iceberg/test_pyiceberg_writing.py::test_a"
@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def recorder(path: Path) -> Recorder:
     """One that has a test of every selector before it."""
-    made = Recorder(path)
+    made = Recorder(path, path.with_name("summary.json"))
     made.expect(suite())
     return made
 
@@ -110,14 +110,19 @@ def test_tests_that_no_claim_needs_are_left_out(test: str, kept: bool) -> None:
     assert is_kept(test) is kept
 
 
-def test_whole_run_writes_a_file_that_the_command_reads(recorder: Recorder, path: Path) -> None:
+def test_whole_run_writes_the_results_and_a_summary_that_the_command_reads(recorder: Recorder, path: Path) -> None:
     run(recorder, *suite())
     assert finish(recorder) == pytest.ExitCode.OK
-    known = parse_evidence(path.read_bytes())
-    assert {one.test for one in known.records} == set(suite())
+    written = parse_document(path.read_bytes())
+    assert {one.test for one in written.records} == set(suite())
+    assert written.source_digest == source_digest()
+    summary = path.with_name("summary.json")
+    known = parse_summary(summary.read_bytes())
+    assert known.summary == summarize(written, selectors())
     assert known.versions_of("pyiceberg") == [VERSIONS["pyiceberg"]()]
     assert known.described()["is_of_these_sources"]
-    assert str(ROOT) not in path.read_text()
+    assert all(known.result(selector) is not None for selector in selectors())
+    assert str(ROOT) not in path.read_text() + summary.read_text()
 
 
 def test_all_parameters_are_one_test_that_passed_if_none_was_left_out(recorder: Recorder) -> None:
@@ -139,14 +144,14 @@ def test_client_that_only_skipped_has_no_version(recorder: Recorder) -> None:
 def test_run_that_did_not_pass_leaves_the_file_as_it_was(recorder: Recorder, path: Path, status: int) -> None:
     run(recorder, *suite())
     assert finish(recorder, status) == status
-    assert not path.exists()
+    assert not any(path.parent.iterdir())
 
 
 def test_run_that_left_out_a_test_leaves_the_file_as_it_was_and_fails(recorder: Recorder, path: Path) -> None:
     run(recorder, *(one for one in suite() if one != PYICEBERG))
     assert recorder.lacks(pytest.ExitCode.OK) == [f"1 of its tests did not run, such as {PYICEBERG}"]
     assert finish(recorder) == pytest.ExitCode.TESTS_FAILED
-    assert not path.exists()
+    assert not any(path.parent.iterdir())
 
 
 def test_run_without_a_test_of_some_claim_is_not_enough(recorder: Recorder) -> None:

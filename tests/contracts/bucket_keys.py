@@ -22,14 +22,15 @@ from lakebed.streams.keys.batches import write_key_batch
 from lakebed.streams.keys.bucket import KeyBucket, open_keys
 from lakebed.streams.keys.changelog import ChangelogRendering
 from lakebed.streams.keys.counting import Counter
-from lakebed.streams.keys.index import KeyIndex, MemoryIndex
+from lakebed.streams.keys.index import KeyIndex
 from lakebed.streams.keys.table import KeyedTable, KeySettings
 from lakebed.streams.log.batches import walk
-from lakebed.streams.log.memory import MemoryLog
 from lakebed.streams.log.presentation import Presentation
 from lakebed.streams.schema import Schema
 from lakebed.streams.seam import Acks, MergeMode, Put
 from lakebed.streams.types import DataType, Root
+from tests.fixtures.memory_index import MemoryIndex
+from tests.fixtures.memory_log import MemoryLog
 
 OpenIndex = Callable[[], KeyIndex]
 

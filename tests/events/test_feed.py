@@ -8,7 +8,7 @@ import pytest
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
-from lakebed.events.feed import Feed, Recent, Subscription
+from lakebed.events.feed import Feed, Subscription
 from lakebed.events.interests import Interests
 from lakebed.events.names import EventName
 from lakebed.meta.outbox import Entry, Event, Outbox
@@ -153,28 +153,7 @@ async def test_reads_are_told_of_while_somebody_listens_for_them(store: ObjectSt
 # -- without a subscription -------------------------------------------------------------------------------------
 
 
-async def test_recent_events_are_told_in_pages(store: ObjectStore, feed: Feed) -> None:
-    assert await feed.recent_since(0, 10) == Recent([], 0, False, False)
-    await tell(store, *"ABCDE")
-    first = await feed.recent_since(0, 2)
-    assert (kinds_of(list(first.entries)), first.next_sequence, first.truncated) == (["A", "B"], 2, True)
-    rest = await feed.recent_since(2, 3)
-    assert (kinds_of(list(rest.entries)), rest.next_sequence, rest.truncated) == (["C", "D", "E"], 5, False)
-    assert await feed.recent_since(5, 3) == Recent([], 5, False, False)
-
-
-async def test_recent_events_are_those_that_are_asked_for(store: ObjectStore, feed: Feed) -> None:
-    await tell(store, "Noise", "News:1", "Noise", "News:2", "Noise")
-    one = await feed.recent_since(0, 1, is_news)
-    assert (kinds_of(list(one.entries)), one.next_sequence, one.truncated) == (["News:1"], 3, True)
-    rest = await feed.recent_since(one.next_sequence, 1, is_news)
-    assert (kinds_of(list(rest.entries)), rest.next_sequence, rest.truncated) == (["News:2"], 5, False)
-
-
-async def test_a_place_before_the_oldest_event_is_a_gap(store: ObjectStore, feed: Feed) -> None:
+async def test_first_is_the_oldest_event_that_is_kept(store: ObjectStore, feed: Feed) -> None:
     await tell(store, *"ABCD")
     await store.facilities.outbox.trim(occurred_before_ms=2000, limit=2)
-    assert (await feed.recent_since(0, 10)).gap
-    assert (await feed.recent_since(1, 10)).gap
-    assert not (await feed.recent_since(2, 10)).gap
     assert await feed.first() == 3

@@ -15,8 +15,8 @@ from lakebed.meta.sqlite import SqliteStore
 from lakebed.objects.events import decode_event
 from lakebed.objects.ingest import BLOBS_PREFIX
 from lakebed.objects.model import unpack_layout, unpack_piece
-from lakebed.server.metadata import SQLITE_FILE
-from lakebed.server.object_store import BYTES_FOLDER
+from lakebed.server.stores.metadata import SQLITE_FILE
+from lakebed.server.stores.object_store import BYTES_FOLDER
 
 from .ledger import Change
 

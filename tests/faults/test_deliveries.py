@@ -18,7 +18,7 @@ from lakebed.core.webhooks import new_secret
 from tests.client.conftest import access_to
 from tests.fixtures.server import RunningServer, start_server
 from tests.fixtures.webhook_receiver import Receiver, start_receiver
-from tests.server.processes import deliveries_of, kill_worker, wait_until
+from tests.server.running_processes import deliveries_of, kill_worker, wait_until
 
 from .data_folder import metadata_of, release_leases
 from .killing import SEED

@@ -24,7 +24,7 @@ from tests.client.conftest import access_to
 from tests.clients.boto import connected
 from tests.fixtures.server import RunningServer, start_server
 from tests.fixtures.webhook_receiver import Receiver, running_receiver
-from tests.server.processes import wait_until
+from tests.server.running_processes import wait_until
 
 from .data_folder import metadata_of, release_leases
 from .killing import SEED

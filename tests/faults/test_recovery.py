@@ -19,10 +19,10 @@ from lakebed.core.clock import SystemClock
 from lakebed.core.ids import BlobId, new_blob_id
 from lakebed.meta.seam import Transaction
 from lakebed.objects.ingest import blob_key
-from lakebed.server.object_store import BYTES_FOLDER
+from lakebed.server.stores.object_store import BYTES_FOLDER
 from tests.fixtures.raw_http import Connection, Signer
 from tests.fixtures.server import running_server, start_server
-from tests.server.processes import workers_of
+from tests.server.running_processes import workers_of
 
 from .client import Client
 from .data_folder import blob_files, metadata_of, read_changes, release_leases

@@ -17,7 +17,7 @@ from lakebed.objects.attachment import Attachment, Decision, Evidence, Reference
 from lakebed.objects.ingest import blob_key
 from lakebed.objects.reaper import BlobReaper
 from lakebed.objects.sweeping import Sweeper, SweepReport
-from lakebed.server.streams import SERVERS_PREFIX
+from lakebed.server.streams.composition import SERVERS_PREFIX
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.ownership import MARKER_KEY, Marker, claim_marker, read_marker
 from lakebed.storage.seam import Key, ObjectHead

@@ -24,10 +24,10 @@ from lakebed.objects.ingest import Ingested, Ingester, blob_key
 from lakebed.objects.md5 import LIBRARY, PlainMd5
 from lakebed.objects.model import Content, pack
 from lakebed.objects.sealing import FRAME_BYTES, sealed_size
-from lakebed.storage.faults import FailBefore, FaultScript, FaultyStorage
 from lakebed.storage.folder import DIRECT_BYTES, FolderStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ObjectStorage
+from tests.fixtures.faulty_storage import FailBefore, FaultScript, FaultyStorage
 
 from .stores import INLINE_MAX_BYTES, Body, new_key_ring, read_all, replaced
 

@@ -8,8 +8,8 @@ import pytest
 from lakebed.core.errors import Unavailable
 from lakebed.objects import reaper
 from lakebed.objects.ingest import BLOBS_PREFIX
-from lakebed.storage.faults import FailAfter, FailBefore, FailPartway, FaultScript, FaultyStorage
 from lakebed.storage.memory import MemoryStorage
+from tests.fixtures.faulty_storage import FailAfter, FailBefore, FailPartway, FaultScript, FaultyStorage
 from tests.meta.stores import until
 
 from .consistency import check_tables

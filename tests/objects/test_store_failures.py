@@ -20,8 +20,8 @@ from lakebed.objects.contents import ByteRange, Contents, ContentSource
 from lakebed.objects.digests import Expectations
 from lakebed.objects.ingest import Ingester
 from lakebed.objects.model import Content, Piece, pack
-from lakebed.storage.faults import FailBefore, FaultScript, FaultyStorage
 from lakebed.storage.memory import MemoryStorage
+from tests.fixtures.faulty_storage import FailBefore, FaultScript, FaultyStorage
 
 from .stores import INLINE_MAX_BYTES, Body, new_key_ring, replaced
 

@@ -17,7 +17,7 @@ from lakebed.pipeline.datasource import LakebedSource
 from tests.fixtures.server import running_server
 from tests.pipeline.bench import SPARK_MARKS, new_bench
 from tests.pipeline.tending import Tended, own_engine, tended, work_off
-from tests.server.processes import wait_until
+from tests.server.running_processes import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,8 +11,8 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.settings import CommitValidation, ServerSettings, Settings, TablesSettings
 from lakebed.server import composition
 from lakebed.server.catalog import Catalog, wire_catalog
-from lakebed.server.identity import establish_identity
 from lakebed.server.metrics import Metrics
+from lakebed.server.stores.identity import establish_identity
 from lakebed.tables.validation import Level
 from tests.objects.stores import opened_store
 from tests.tables.appends import appended

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.server.metadata import SQLITE_FILE
+from lakebed.server.stores.metadata import SQLITE_FILE
 from tests.fixtures.raw_http import Connection, Signer
 from tests.fixtures.server import RunningServer, running_server, start_server
 
-from .processes import wait_until
+from .running_processes import wait_until
 
 
 def event_count(data: Path) -> int:

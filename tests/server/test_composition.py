@@ -17,20 +17,20 @@ from lakebed.core.clock import ManualClock, SystemClock
 from lakebed.core.errors import Corrupted, Unavailable
 from lakebed.core.settings import LogFormat, LogSettings, ServerSettings, Settings
 from lakebed.net.http import HttpRequest
-from lakebed.server.child import CONNECTION
-from lakebed.server.composition import Parts, compose
-from lakebed.server.identity import establish_identity
-from lakebed.server.instruments import promised_bytes, with_access_log
+from lakebed.server.composition import WorkerParts, compose
 from lakebed.server.logs import AccessLog
 from lakebed.server.metrics import Metrics
-from lakebed.server.object_store import open_storage
+from lakebed.server.metrics.instruments import promised_bytes, with_access_log
+from lakebed.server.processes.child import CONNECTION
+from lakebed.server.stores.identity import establish_identity
+from lakebed.server.stores.object_store import open_storage
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import FileSlice, HeadFault, Request, Response
 from tests.fixtures.descriptors import open_descriptors, opened_since
 from tests.fixtures.raw_http import Connection, Signer, request_bytes
 from tests.fixtures.server import RunningServer, running_server
 
-from .processes import plain
+from .running_processes import plain
 
 V4 = Config(signature_version="v4")
 
@@ -44,7 +44,7 @@ def request(method: str, path: str, query: str = "", **headers: str) -> Request:
 
 
 @pytest.fixture
-async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
+async def parts(tmp_path: Path) -> AsyncIterator[WorkerParts]:
     settings = settings_on(tmp_path)
     metrics = Metrics(tmp_path / "run", 0)
     async with compose(settings, establish_identity(settings), metrics) as composed:
@@ -55,7 +55,7 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
 # -- one worker's parts ----------------------------------------------------------------------------------------------
 
 
-async def test_health_and_metrics_are_answered_without_keys_and_all_else_is_s3(parts: Parts) -> None:
+async def test_health_and_metrics_are_answered_without_keys_and_all_else_is_s3(parts: WorkerParts) -> None:
     assert (await parts.edges[CONNECTION].application(request("GET", "/health/ready"))).status == 200
     metrics = await parts.edges[CONNECTION].application(request("GET", "/metrics"))
     assert b"lakebed_connections 0\n" in metrics.body
@@ -98,7 +98,7 @@ def sockets() -> set[str]:
     return {what for what in open_descriptors().values() if what.startswith("socket:")}
 
 
-async def test_readiness_is_the_metadata_store_s(parts: Parts) -> None:
+async def test_readiness_is_the_metadata_store_s(parts: WorkerParts) -> None:
     await parts.meta.close()
     answer = await parts.edges[CONNECTION].application(request("GET", "/health/ready"))
     assert answer.status == 503
@@ -115,7 +115,7 @@ async def test_readiness_is_the_metadata_store_s(parts: Parts) -> None:
     ],
 )
 async def test_heads_that_cannot_be_read_are_refused_in_s3_s_words(
-    parts: Parts, fault: HeadFault, status: int, code: str
+    parts: WorkerParts, fault: HeadFault, status: int, code: str
 ) -> None:
     response = parts.edges[CONNECTION].reject(fault, "REQ9")
     assert response.status == status

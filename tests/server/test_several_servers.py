@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.server.identity import SECRETS_FILE
+from lakebed.server.stores.identity import SECRETS_FILE
 from tests.clients.boto import connected
 from tests.fixtures.server import RunningServer, launch_server, wait_until_ready
 
-from .processes import GUARD_SECONDS
+from .running_processes import GUARD_SECONDS
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

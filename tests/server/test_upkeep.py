@@ -17,7 +17,7 @@ from tests.clients.plain_http import fetch
 from tests.clients.signing import Signer
 from tests.fixtures.server import running_server
 
-from .processes import kill_worker, wait_until, workers_of
+from .running_processes import kill_worker, wait_until, workers_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

@@ -7,6 +7,15 @@ from random import Random
 
 import pytest
 from tests.contracts.storage import StorageContract, keys_of, open_uploads, put_all, streamed
+from tests.fixtures.faulty_storage import (
+    FailAfter,
+    FailBefore,
+    FailPartway,
+    Fault,
+    FaultScript,
+    FaultyStorage,
+    SeededFaults,
+)
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import (
@@ -18,7 +27,6 @@ from lakebed.core.errors import (
     WriteConflict,
 )
 from lakebed.storage.backoff import Retrier, RetryPolicy
-from lakebed.storage.faults import FailAfter, FailBefore, FailPartway, Fault, FaultScript, FaultyStorage, SeededFaults
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.retry import PUT_ID, RetryingStorage
 from lakebed.storage.seam import IfAbsent, IfMatch, Key, ObjectStorage

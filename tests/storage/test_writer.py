@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.contracts.storage import keys_of, open_uploads
+from tests.fixtures.faulty_storage import Delay, DelayAnswer, FailAfter, FailBefore, Fault, FaultScript, FaultyStorage
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import (
@@ -27,7 +28,6 @@ from lakebed.core.errors import (
 from lakebed.storage import writer as writer_module
 from lakebed.storage.backoff import Retrier, RetryPolicy
 from lakebed.storage.budget import ByteBudget
-from lakebed.storage.faults import Delay, DelayAnswer, FailAfter, FailBefore, Fault, FaultScript, FaultyStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import (
     MAX_PARTS,

@@ -11,12 +11,12 @@ import pytest
 from lakebed.streams import buckets as buckets_module
 from lakebed.streams.buckets import Buckets, OpenBucket
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.log.memory import MemoryLog
 from lakebed.streams.partitions import Partition
 from lakebed.streams.purging import Purging
 from lakebed.streams.seam import Acks, TableBucket
 from lakebed.streams.table import StreamTable
 from tests.contracts.stream_log import plain_batch
+from tests.fixtures.memory_log import MemoryLog
 
 from .world import StreamWorld
 

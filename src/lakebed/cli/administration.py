@@ -16,8 +16,8 @@ from lakebed.core.clock import Clock, SystemClock
 from lakebed.governance import AccessKeys, MasterKeys, Principals
 from lakebed.governance.tokens import SigningKeys
 from lakebed.meta.outbox import Outbox
-from lakebed.server.identity import require_identity, root_credential
-from lakebed.server.metadata import open_metadata
+from lakebed.server.stores.identity import require_identity, root_credential
+from lakebed.server.stores.metadata import open_metadata
 
 from .settings_flags import add_settings_flags, read_settings
 

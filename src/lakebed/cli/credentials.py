@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from lakebed.server.identity import require_identity
+from lakebed.server.stores.identity import require_identity
 
 from .output import print_facts
 from .settings_flags import add_settings_flags, read_settings

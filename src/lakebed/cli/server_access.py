@@ -9,7 +9,7 @@ from typing import Final
 from lakebed.client.access import ENDPOINT_VARIABLE, S3_ENDPOINT_VARIABLE, ServerAccess, find_access
 from lakebed.core.errors import InvalidInput, InvalidSetting
 from lakebed.core.settings import Settings
-from lakebed.server.identity import find_identity
+from lakebed.server.stores.identity import find_identity
 
 from .settings_flags import add_settings_flags
 

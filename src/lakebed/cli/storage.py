@@ -15,9 +15,9 @@ from lakebed.core.clock import SystemClock
 from lakebed.core.ids import DeploymentId
 from lakebed.governance.vault import MasterKeys
 from lakebed.objects.attachment import Attachment, Decision, StoreState
-from lakebed.server.identity import require_identity
-from lakebed.server.metadata import open_metadata
-from lakebed.server.object_store import attachment_of, open_storage, store_address
+from lakebed.server.stores.identity import require_identity
+from lakebed.server.stores.metadata import open_metadata
+from lakebed.server.stores.object_store import attachment_of, open_storage, store_address
 
 from .output import print_facts
 from .settings_flags import add_settings_flags, read_settings

@@ -1,4 +1,4 @@
-"""A claim and the tests it needs: it is made only if they ran and passed."""
+"""A claim and the tests that it needs: it is made only if they ran and passed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Verdict:
     claim: Claim
     standing: Standing
     tests: tuple[str, ...] = ()
-    """Those that passed, of a claim that is made."""
+    """Selectors of the tests that passed, of a claim that is made."""
     lacks: tuple[str, ...] = ()
     """Of one that is not: tests that were skipped, and selectors of tests that did not run."""
 
@@ -55,16 +55,14 @@ class Verdict:
 
 def judge(claim: Claim, evidence: Evidence) -> Verdict:
     """What the tests say of a claim."""
-    found = {selector: evidence.matching(selector) for selector in claim.selectors}
-    records = [record for matching in found.values() for record in matching]
-    absent = {selector for selector, matching in found.items() if not matching}
-    skipped = {record.test for record in records if record.status != "passed"}
+    found = {selector: evidence.result(selector) for selector in claim.selectors}
+    absent = {selector for selector, outcome in found.items() if outcome is None}
+    skipped = {test for outcome in found.values() if outcome is not None for test in outcome.skipped}
     if not found or absent or skipped:
         return Verdict(claim, Standing.NOT_CLAIMED, lacks=tuple(sorted(absent | skipped)))
-    return Verdict(claim, Standing.CLAIMED, tests=tuple(sorted({record.test for record in records})))
+    return Verdict(claim, Standing.CLAIMED, tests=tuple(sorted(found)))
 
 
 def judge_client(client: str, evidence: Evidence) -> Standing:
     """What the tests say of a client as a whole. What it has no words for is skipped, and counted where it is shown."""
-    has_passed = any(record.status == "passed" for record in evidence.of_client(client))
-    return Standing.CLAIMED if has_passed else Standing.NOT_CLAIMED
+    return Standing.CLAIMED if evidence.of_client(client).has_passed else Standing.NOT_CLAIMED

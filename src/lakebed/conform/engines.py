@@ -3,7 +3,6 @@
 # ruff: noqa: S608 (statements are printed for a person to run)
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,7 +10,7 @@ from typing import Any, Final
 from lakebed.pipeline.versions import EXTENSIONS, ICEBERG_VERSION, SCALA_VERSION, SPARK_VERSION
 
 from .claims import Claim, Standing, judge, judge_client
-from .evidence import Evidence, Record
+from .evidence import ClientResults, Evidence
 from .live_evidence import CLAIMS
 from .options import Option
 from .profiles import PROFILES, ResolvedProfile, described
@@ -88,13 +87,27 @@ STORE_CLIENTS: Final = ("boto3", "awscli", "mc", "minio_py", "pyarrow", "s3fs")
 KITS: Final = ("compatibility_kit",)
 """Clients that do nothing but test: Iceberg's REST Compatibility Kit."""
 
+PROFILE_CLAIMS: Final = tuple(
+    (
+        profile,
+        Claim(
+            profile.name,
+            (f"tests/conform/test_live_run.py::test_{profile.name.replace('-', '_')}_passes",)
+            if profile.can_run
+            else (),
+        ),
+    )
+    for profile in PROFILES.values()
+)
+"""Each profile, and the claim that a run of it passes."""
+
 _AUTOMATED: Final = "automated"
 
 
 def client_matrix(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JSON
     """Each client, what its tests covered, and how they are run again."""
     named = [*(engine.name for engine in ENGINES), *KITS, *STORE_CLIENTS]
-    others = sorted({record.client for record in evidence.records} - {*named, "lakebed"})
+    others = [client for client in evidence.clients if client not in named]
     return [_client(name, evidence) for name in (*named, *others)]
 
 
@@ -102,14 +115,13 @@ def engine_compatibility(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JS
     """Each engine: which versions were tested, by what, and what may be said of a run by hand."""
     entries = []
     for engine in ENGINES:
-        records = evidence.of_client(engine.name)
         entries.append(
             {
                 "engine": engine.title,
                 "client_name": engine.name,
                 "status": _status(engine.name, evidence),
                 "tested_versions": evidence.versions_of(engine.name),
-                "scenarios": _scenarios(records),
+                "scenarios": _scenarios(evidence.of_client(engine.name)),
                 "live_evidence_claims": list(CLAIMS.get(engine.name, ())),
             }
         )
@@ -138,9 +150,8 @@ def engine_matrix(evidence: Evidence, values: Mapping[str, str], profile: Resolv
 def vendor_audit(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JSON
     """Each profile: whether it is run here, and by which tests."""
     entries = []
-    for profile in PROFILES.values():
-        run = f"tests/conform/test_live_run.py::test_{profile.name.replace('-', '_')}_passes"
-        verdict = judge(Claim(profile.name, (run,) if profile.can_run else ()), evidence)
+    for profile, claim in PROFILE_CLAIMS:
+        verdict = judge(claim, evidence)
         entries.append({**described(profile), "evidence_status": verdict.standing.value, "tests": list(verdict.tests)})
     return entries
 
@@ -231,14 +242,13 @@ def spark_sql(values: Mapping[str, str]) -> list[str]:
 
 
 def _client(name: str, evidence: Evidence) -> dict[str, Any]:  # Any: JSON
-    records = evidence.of_client(name)
-    files = sorted({record.test.partition("::")[0] for record in records})
+    results = evidence.of_client(name)
     return {
         "client": name,
         "status": _status(name, evidence),
         "versions": evidence.versions_of(name),
-        "coverage": _scenarios(records),
-        "entrypoint": f"pytest {' '.join(files)}" if files else "",
+        "coverage": _scenarios(results),
+        "entrypoint": f"pytest {' '.join(results.files)}" if results.files else "",
     }
 
 
@@ -247,12 +257,11 @@ def _status(client: str, evidence: Evidence) -> str:
     return _AUTOMATED if standing is Standing.CLAIMED else standing.value
 
 
-def _scenarios(records: list[Record]) -> list[dict[str, Any]]:  # Any: JSON
-    entries = []
-    for scenario in sorted({record.scenario for record in records}):
-        counts = Counter(record.status for record in records if record.scenario == scenario)
-        entries.append({"scenario": scenario, **{status: counts[status] for status in ("passed", "skipped")}})
-    return entries
+def _scenarios(results: ClientResults) -> list[dict[str, Any]]:  # Any: JSON
+    return [
+        {"scenario": scenario, "passed": counts.passed, "skipped": counts.skipped}
+        for scenario, counts in sorted(results.scenarios.items())
+    ]
 
 
 def _profile_values(profile: ResolvedProfile) -> dict[str, str]:

@@ -1,41 +1,59 @@
-"""What the test suite showed, as packaged with this build: the only ground that printed claims stand on.
+"""Results of the test suite, as packaged with this build: printed claims are made from them and from nothing else.
 
-`evidence.json` is written by the tests' recorder (`make evidence`), never by hand, and only by a run of all that claims
-need in which nothing failed. A test that was skipped shows nothing.
+`evidence_summary.json` holds one result per selector that a claim names, and counts per client. The tests' recorder
+writes it (`make evidence`) beside its full record, which is not packaged, and only after a run of all tests that claims
+need in which nothing failed. A skipped test shows nothing.
 """
 
 from __future__ import annotations
 
-import fnmatch
+import hashlib
 import importlib.resources
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
+import lakebed
 from lakebed.core.errors import Corrupted
 
-from .sources import source_digest
-
-SCHEMA: Final = "lakebed-test-evidence"
+SCHEMA: Final = "lakebed-test-evidence-summary"
 SCHEMA_VERSION: Final = 1
-FILE: Final = "evidence.json"
+FILE: Final = "evidence_summary.json"
 
-Status = Literal["passed", "skipped"]
-
-
-class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What became of one test; all its parameters together."""
-
-    client: str
-    """Through which client it spoke: `pyiceberg`, `duckdb`, …; `lakebed` for tests inside the process."""
-    scenario: str
-    status: Status
-    test: str
-    """`tests/….py::test_name`."""
+_SOURCES: Final = frozenset({".py", ".sql", ".c"})
+"""Suffixes of source files. Other files of the package are built from these, or are the summary itself."""
 
 
-class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SelectorResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Result of all tests that a selector matches."""
+
+    passed: int = 0
+    skipped: tuple[str, ...] = ()
+    """Names of the tests that were skipped."""
+
+
+class ScenarioCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Number of tests of a client's scenario, by their result."""
+
+    passed: int = 0
+    skipped: int = 0
+
+
+class ClientResults(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Results of the tests that use one client."""
+
+    files: tuple[str, ...]
+    """The test files, in order."""
+    scenarios: dict[str, ScenarioCounts]
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether any test passed."""
+        return any(counts.passed for counts in self.scenarios.values())
+
+
+class Summary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The file."""
 
     schema: str
@@ -46,65 +64,79 @@ class Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     date_utc: str
     client_versions: dict[str, str]
     """Of the clients that ran."""
-    records: list[Record]
+    tests: int
+    results: dict[str, SelectorResult]
+    """By selector. A selector that matched no test is absent."""
+    clients: dict[str, ClientResults]
+
+
+_NOT_TESTED: Final = ClientResults((), {})
 
 
 class Evidence:
-    """The records, to be asked."""
+    """Looks up results in a summary; without one, nothing was tested."""
 
-    def __init__(self, document: Document | None) -> None:
-        self.document = document
-        self.records: Sequence[Record] = () if document is None else document.records
+    def __init__(self, summary: Summary | None) -> None:
+        self.summary = summary
 
-    def matching(self, selector: str) -> list[Record]:
-        """Records of the tests that it selects."""
-        return [record for record in self.records if selects(selector, record.test)]
+    def result(self, selector: str) -> SelectorResult | None:
+        """Result of the tests that a claim's selector matches; None if none of them ran."""
+        return None if self.summary is None else self.summary.results.get(selector)
 
-    def of_client(self, client: str) -> list[Record]:
-        """Records of the tests that spoke through a client."""
-        return [record for record in self.records if record.client == client]
+    @property
+    def clients(self) -> list[str]:
+        """Names of the clients that were tested, in order."""
+        return [] if self.summary is None else sorted(self.summary.clients)
+
+    def of_client(self, client: str) -> ClientResults:
+        """Results of the tests that use a client."""
+        return _NOT_TESTED if self.summary is None else self.summary.clients.get(client, _NOT_TESTED)
 
     def versions_of(self, client: str) -> list[str]:
-        """The version of a client that ran; nothing if it did not."""
-        known = {} if self.document is None else self.document.client_versions
+        """The version of a client that ran; empty if it did not."""
+        known = {} if self.summary is None else self.summary.client_versions
         return [known[client]] if client in known else []
 
     def described(self) -> dict[str, Any]:  # Any: JSON
-        """Where the claims come from, and whether it is what is running here."""
-        if self.document is None:
+        """The run that the claims come from, and whether it tested the sources that are running."""
+        if self.summary is None:
             return {"recorded": False}
         return {
             "recorded": True,
-            "date_utc": self.document.date_utc,
-            "lakebed_version": self.document.lakebed_version,
-            "is_of_these_sources": self.document.source_digest == source_digest(),
-            "client_versions": self.document.client_versions,
-            "tests": len(self.records),
+            "date_utc": self.summary.date_utc,
+            "lakebed_version": self.summary.lakebed_version,
+            "is_of_these_sources": self.summary.source_digest == source_digest(),
+            "client_versions": self.summary.client_versions,
+            "tests": self.summary.tests,
         }
 
 
-def selects(selector: str, test: str) -> bool:
-    """Whether a selector means a test: `file`, `file::test`, or either with `*`."""
-    return fnmatch.fnmatchcase(test, selector) or fnmatch.fnmatchcase(test.partition("::")[0], selector)
-
-
-def selected(selectors: Iterable[str], test: str) -> bool:
-    """Whether any of these means it."""
-    return any(selects(selector, test) for selector in selectors)
-
-
-def parse_evidence(data: bytes) -> Evidence:
+def parse_summary(data: bytes) -> Evidence:
     """Read the file. Raises Corrupted."""
     try:
-        document = msgspec.json.decode(data, type=Document)
+        summary = msgspec.json.decode(data, type=Summary)
     except msgspec.DecodeError as error:
         raise Corrupted(f"{FILE} does not parse: {error}") from error
-    if (document.schema, document.schema_version) != (SCHEMA, SCHEMA_VERSION):
-        raise Corrupted(f"{FILE} has another schema. found={document.schema} version={document.schema_version}")
-    return Evidence(document)
+    if (summary.schema, summary.schema_version) != (SCHEMA, SCHEMA_VERSION):
+        raise Corrupted(f"{FILE} has another schema. found={summary.schema} version={summary.schema_version}")
+    return Evidence(summary)
 
 
 def packaged_evidence() -> Evidence:
-    """What came with this build; empty if nothing did. Raises Corrupted."""
+    """The results that came with this build; none if the file is missing. Raises Corrupted."""
     file = importlib.resources.files(__package__).joinpath(FILE)
-    return parse_evidence(file.read_bytes()) if file.is_file() else Evidence(None)
+    return parse_summary(file.read_bytes()) if file.is_file() else Evidence(None)
+
+
+def source_digest(root: Path | None = None) -> str:
+    """SHA-256 over the names and bytes of a package's source files, by default this package's.
+
+    Ties test results to the code that they are of.
+    """
+    root = Path(lakebed.__file__).parent if root is None else root
+    digest = hashlib.sha256()
+    for path in sorted(path for path in root.rglob("*") if path.suffix in _SOURCES):
+        body = path.read_bytes()
+        digest.update(f"{path.relative_to(root).as_posix()}\0{len(body)}\0".encode())
+        digest.update(body)
+    return digest.hexdigest()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Final
 
 from . import beyond, capabilities, engines, failures
@@ -142,15 +141,3 @@ PRINTS: Final[Mapping[str, tuple[str, Callable[[Context], Printed]]]] = {
     ),
 }
 """Name behind `--print-`, its help, and how it is made."""
-
-
-@cache
-def selectors() -> frozenset[str]:
-    """The tests that any claim needs: what the recorder keeps besides tests of clients."""
-    claims = [
-        *(capability.claim for capability in capabilities.CAPABILITIES),
-        *(claim for claim, _ in capabilities.READINESS),
-        *(claim for item in beyond.ITEMS for claim in item.claims),
-        *(case.claim for case in failures.CASES),
-    ]
-    return frozenset({"tests/conform/test_live_run.py", *(one for claim in claims for one in claim.selectors)})

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final
 
 from lakebed.core.errors import LakebedError
 from lakebed.meta.outbox import Entry, Outbox
@@ -28,7 +28,6 @@ KEPT: Final = 1024
 PAGE: Final = 256
 _LOOK_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 1.0
-_MAX_LOOKED_AT: Final = 10_000
 
 Takes = Callable[[Entry], bool]
 
@@ -37,18 +36,6 @@ _seq = attrgetter("seq")
 
 def _everything(_: Entry) -> bool:
     return True
-
-
-class Recent(NamedTuple):
-    """Events after a number."""
-
-    entries: Sequence[Entry]
-    next_sequence: int
-    """Where to go on."""
-    truncated: bool
-    """Whether there are more already."""
-    gap: bool
-    """Whether events that were asked for may be gone: the number is older than the oldest event there is."""
 
 
 class Feed:
@@ -76,25 +63,6 @@ class Feed:
     async def first(self) -> int:
         """The number of the oldest event there is; 0 if there is none."""
         return await self._outbox.first_seq(self._meta)
-
-    async def recent_since(self, after: int, limit: int, takes: Takes = _everything) -> Recent:
-        """Up to `limit` events after a number that are asked for."""
-        first = await self.first()
-        found: list[Entry] = []
-        place, looked_at = after, 0
-        while True:
-            page = await self._outbox.read_durable(place, PAGE)
-            for entry in page:
-                if takes(entry):
-                    if len(found) == limit:
-                        return Recent(found, place, True, after < first - 1)
-                    found.append(entry)
-                place = entry.seq
-            looked_at += len(page)
-            if len(page) < PAGE:
-                return Recent(found, place, False, after < first - 1)
-            if looked_at >= _MAX_LOOKED_AT:
-                return Recent(found, place, True, after < first - 1)
 
     @asynccontextmanager
     async def subscribe(

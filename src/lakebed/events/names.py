@@ -256,17 +256,6 @@ def parse_name(text: str) -> EventName:
     return found
 
 
-def parse_audit_name(text: str) -> EventName:
-    """A name that an audit target may ask for: those of buckets, and those that are for audit alone.
-
-    Raises InvalidInput.
-    """
-    found = _BY_TEXT.get(text)
-    if found is None:
-        raise InvalidInput("no such event", argument="Event", value=text[:200])
-    return found
-
-
 def name_of_kind(kind: str) -> EventName | None:
     """The name of what the outbox has under a kind; None for what is no event of S3."""
     return _BY_KIND.get(kind)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import quote_plus, unquote_plus
+from urllib.parse import quote_plus
 
 import msgspec
 
@@ -148,11 +148,6 @@ def sequencer_of(seq: int) -> str:
 def encode_key(key: str) -> str:
     """A key as records have it: as in a form, but with its slashes."""
     return quote_plus(key, safe="/*").replace("~", "%7E")
-
-
-def decode_key(text: str) -> str:
-    """The key that a record has."""
-    return unquote_plus(text)
 
 
 def rfc3339(ms: int) -> str:

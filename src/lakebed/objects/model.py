@@ -16,7 +16,6 @@ from .config.object_lock import Retention
 from .config.tagging import NO_TAGS, TagSet
 
 MAX_KEY_BYTES: Final = 1024
-MAX_OBJECT_BYTES: Final = 5 * 1024**4
 MAX_PUT_BYTES: Final = 5 * 1024**3
 MAX_METADATA_BYTES: Final = 2048
 MIN_PART_BYTES: Final = 5 * 1024**2

@@ -1,5 +1,5 @@
 """The composition root: settings become stores, stores become services, services become edges."""
 
-from .supervisor import run
+from .processes.supervisor import run
 
 __all__ = ["run"]

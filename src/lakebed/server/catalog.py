@@ -82,8 +82,8 @@ from lakebed.wire.polaris.services import PolarisServices
 from lakebed.wire.s3.documents.deletion import deleted_keys
 
 from .catalog_extensions import wire_extensions
-from .governance_events import GovernanceEvents, wire_governance_events
-from .live_events import wire_live_events
+from .events.governance_events import GovernanceEvents, wire_governance_events
+from .events.live_events import wire_live_events
 from .table_chores import TableChores
 
 SAFETY_WINDOW_MS: Final = 900_000

@@ -52,22 +52,26 @@ from lakebed.wire.s3.app import S3Application
 from lakebed.wire.s3.services import S3Services
 from lakebed.wire.s3.sts import SecurityTokenService
 
-from .api_paths import Api, ReservedNames, server_api_paths
+from .api_paths import ReservedNames
 from .catalog import wire_catalog
-from .connections import Edge
 from .decisions import Decisions, wire_decisions
 from .dispatch import BucketLookup, wire_edges
-from .embedded_worker import WorkerStarter
-from .governance_events import GovernanceEvents, wire_governance_events
-from .identity import Identity, root_credential
-from .instruments import Instruments, access_trace, with_access_log
-from .live_events import LiveEvents, wire_live_events
+from .events.governance_events import GovernanceEvents, wire_governance_events
+from .events.live_events import LiveEvents, wire_live_events
+from .events.request_log import Requests, wire_requests
+from .http.api_paths import Api, server_api_paths
+from .http.connections import Edge
+from .http.edges import wire_edges
+from .http.reserved_names import ReservedNames
 from .logs import AccessLog
-from .metadata import open_metadata
 from .metrics import Metrics
-from .object_store import confirm_object_store, open_storage
+from .metrics.instruments import Instruments, access_trace, with_access_log
+from .processes.embedded_worker import WorkerStarter
 from .request_log import RequestAudit, wire_request_audit
 from .selects import wire_selects
+from .stores.identity import Identity, root_credential
+from .stores.metadata import open_metadata
+from .stores.object_store import confirm_object_store, open_storage
 from .table_chores import TableChores
 from .tokens import wire_tokens
 
@@ -76,7 +80,7 @@ REMOTE_GRACE_MS: Final = 15 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class WorkerParts:
     """A worker's parts, for its life to run."""
 
     edges: Mapping[bytes, Edge]
@@ -107,7 +111,7 @@ class Parts:
 @asynccontextmanager
 async def compose(
     settings: Settings, identity: Identity, metrics: Metrics, checks: Mapping[str, ReadinessCheck] | None = None
-) -> AsyncIterator[Parts]:
+) -> AsyncIterator[WorkerParts]:
     """Open the stores and wire everything on them; closed at the end. `checks` are those of the server's processes."""
     clock = SystemClock()
     master = MasterKeys(identity.master_keys, identity.active_key_id)
@@ -144,7 +148,7 @@ async def compose(
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class Foundation:
     """What every service stands on, and what of it the server runs itself."""
 
     facilities: Facilities
@@ -153,7 +157,7 @@ class Ground:
     live: LiveEvents
 
 
-def lay_ground(
+def build_foundation(
     settings: Settings,
     identity: Identity,
     master: MasterKeys,
@@ -163,7 +167,7 @@ def lay_ground(
     ownership: Ownership,
     open_writer: OpenWriter | None,
     count_missing: Callable[[], None] = lambda: None,
-) -> Ground:
+) -> Foundation:
     """The facilities on opened stores. `count_missing` is called for each read of bytes that are missing."""
     keys = KeyRing(
         {key_id: master.derive("object data keys", key_id) for key_id in identity.master_keys}, identity.active_key_id
@@ -196,7 +200,7 @@ def lay_ground(
         onlookers=live.accesses,
         reserved=NO_RESERVATIONS if settings.server.catalog_listen is not None else ReservedNames(server_api_paths()),
     )
-    return Ground(replace(facilities, guard=TableGuard(meta, Gate(facilities), clock)), reaper, decisions, live)
+    return Foundation(replace(facilities, guard=TableGuard(meta, Gate(facilities), clock)), reaper, decisions, live)
 
 
 def _store_address(settings: Settings) -> StoreAddress:
@@ -222,9 +226,9 @@ def _wire(
     open_writer: OpenWriter | None,
     deployment: DeploymentId,
     checks: Mapping[str, ReadinessCheck],
-) -> Parts:
+) -> WorkerParts:
     instruments = Instruments(metrics)
-    ground = lay_ground(
+    ground = build_foundation(
         settings,
         identity,
         master,
@@ -359,7 +363,7 @@ def _wire(
         has_catalog_listener=settings.server.catalog_listen is not None,
     )
     leases = Leases(meta, clock)
-    return Parts(
+    return WorkerParts(
         edges=edges,
         meta=meta,
         outbox=facilities.outbox,

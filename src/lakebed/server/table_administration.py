@@ -23,10 +23,10 @@ from lakebed.tables.gate import Gate
 from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.tables.warehouses import Warehouses
 
-from .composition import lay_ground
-from .identity import require_identity, root_credential
-from .metadata import open_metadata
-from .object_store import confirm_object_store, open_storage
+from .composition import build_foundation
+from .stores.identity import require_identity, root_credential
+from .stores.metadata import open_metadata
+from .stores.object_store import confirm_object_store, open_storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,9 @@ async def opened_tables(settings: Settings) -> AsyncIterator[TableAdministration
         storage, open_writer = await open_storage(settings, clock)
         try:
             ownership = await confirm_object_store(settings, meta, storage)
-            facilities = lay_ground(settings, identity, master, clock, meta, storage, ownership, open_writer).facilities
+            facilities = build_foundation(
+                settings, identity, master, clock, meta, storage, ownership, open_writer
+            ).facilities
             gate = Gate(facilities)
             warehouses = Warehouses(facilities, gate)
             files = TableFiles(facilities, ObjectWriter(facilities), ObjectReader(facilities))

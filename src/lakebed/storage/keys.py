@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..core.errors import InvalidInput, InvalidName, TooLarge
-from .seam import Key, Metadata
+from .seam import Metadata
 
-__all__ = ["MAX_KEY_BYTES", "MAX_METADATA_BYTES", "check_key", "check_metadata", "encode_text", "parse_key"]
+__all__ = ["MAX_KEY_BYTES", "MAX_METADATA_BYTES", "check_key", "check_metadata", "encode_text"]
 
 MAX_KEY_BYTES: Final = 1024
 """S3's longest key."""
@@ -23,12 +23,6 @@ _ORDINARY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_-][A-Za-z0-9
 _METADATA_NAME = re.compile(r"[a-z0-9]+")
 _METADATA_VALUE = re.compile(r"[!-~](?:[ -~]*[!-~])?|")
 """Printable ASCII without spaces at the ends: what an HTTP header hands on unchanged."""
-
-
-def parse_key(text: str) -> Key:
-    """The text as a key. Raises InvalidName."""
-    check_key(text)
-    return Key(text)
 
 
 def check_key(key: str) -> bytes:

@@ -20,7 +20,8 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 from lakebed.governance.vending import plain_text
 from lakebed.objects.model import Caller
-from lakebed.storage.credentials import Credentials
+from lakebed.storage.credentials import CredentialProvider, Credentials
+from lakebed.storage.credentials.sts import AssumedRole, TokenService
 
 from .failures import Reason, StreamFailure
 from .gate import Gate, Need
@@ -29,13 +30,24 @@ from .seam import TableBucket
 from .table import StreamTable
 from .tables import Tables
 
-__all__ = ["KEY_SECONDS", "SNAPSHOTS_FOLDER", "FileAccess", "FileGrant", "FilePlace", "KeyMaker", "read_policy"]
+__all__ = [
+    "KEY_SECONDS",
+    "SNAPSHOTS_FOLDER",
+    "FileAccess",
+    "FileGrant",
+    "FilePlace",
+    "KeyMaker",
+    "RoleCredentials",
+    "read_policy",
+]
 
 KEY_SECONDS: Final = 900
 """How long keys are good: the least that there is. They outlive a right that was taken away."""
 
 MAX_POLICY_CHARS: Final = 2048
 """The largest policy that a session can have."""
+
+_ROLE_SOURCE: Final = "role of streams"
 
 SNAPSHOTS_FOLDER: Final = "kv"
 """That of all snapshots of keys, in the folder of all streams."""
@@ -101,6 +113,24 @@ class KeyMaker(Protocol):
         Raises LakebedError of any kind: somebody else is asked.
         """
         ...
+
+
+class RoleCredentials:
+    """Credentials of a role that the server's own credentials may assume. Implements `KeyMaker`."""
+
+    def __init__(self, role: str, service: TokenService, own: CredentialProvider) -> None:
+        self._role = role
+        self._service = service
+        self._own = own
+
+    async def make(self, name: str, policy: str) -> Credentials:
+        """Credentials that have the permissions of both the role and `policy`. Raises as the token service does."""
+        asked = AssumedRole(self._role, name, KEY_SECONDS, policy=policy)
+        return await self._service.assume_role(await self._own.credentials(), asked, _ROLE_SOURCE)
+
+    async def close(self) -> None:
+        """Close the source of the server's own credentials."""
+        await self._own.close()
 
 
 @dataclass(frozen=True, slots=True)

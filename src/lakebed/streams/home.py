@@ -17,7 +17,7 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import Fenced, LakebedError
 from lakebed.core.settings import Address
 from lakebed.meta.leases import Lease, Leases
-from lakebed.meta.seam import MetaStore
+from lakebed.meta.seam import MetaStore, Reader
 
 __all__ = ["LEASE", "Home", "HomeNode", "Leader", "leader_of"]
 
@@ -114,6 +114,14 @@ class Home:
     def holds_lease(self) -> bool:
         """Whether this server took the lease and has not yet closed what it opened under it, expired or not."""
         return self._lease is not None
+
+    async def fence(self, reader: Reader) -> int:
+        """The epoch, checked against the metadata. Raises Fenced if another server leads."""
+        lease = self.lease
+        if lease is None:
+            raise Fenced("this server is not the home of streams")
+        await self._leases.check(reader, lease)
+        return lease.token
 
     @property
     def _holder(self) -> str:

@@ -16,7 +16,7 @@ from .failures import Reason, StreamFailure
 from .json_documents import read_json
 from .keys.table import KeySettings
 from .names import RESERVED_COLUMNS
-from .options import check_options, flag, milliseconds, whole_number
+from .options import check_options, flag, whole_number
 from .schema import Schema
 from .types import Root
 
@@ -24,7 +24,6 @@ __all__ = ["MAX_BUCKETS", "StreamTable", "TableDefinition", "TablePath"]
 
 MAX_BUCKETS: Final = 4096
 _NO_PARTITION_KEYS: Final = frozenset({Root.ARRAY, Root.MAP, Root.ROW, Root.DECIMAL})
-_DAY_MS: Final = 86_400_000
 
 
 class TablePath(NamedTuple):
@@ -147,16 +146,6 @@ class TableDefinition:
     def log_format(self) -> str:
         """How rows are in the log."""
         return self.options.get("table.log.format", "ARROW").upper()
-
-    @property
-    def key_format(self) -> str:
-        """How rows of keys are."""
-        return self.options.get("table.kv.format", "COMPACTED").upper()
-
-    @property
-    def log_ttl_ms(self) -> int:
-        """How long its records stay."""
-        return milliseconds(self.options.get("table.log.ttl", str(7 * _DAY_MS)))
 
     @property
     def is_auto_partitioned(self) -> bool:

@@ -15,7 +15,7 @@ from tests.clients.boto import all_keys, connected
 from tests.clients.iceberg.lake import Lake, new_lake
 from tests.clients.iceberg.rows import SCHEMA, ids_of, people
 from tests.fixtures.server import running_server
-from tests.server.processes import wait_until
+from tests.server.running_processes import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

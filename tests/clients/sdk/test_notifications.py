@@ -12,7 +12,7 @@ from tests.client.conftest import access_to
 from tests.clients.boto import Connect, refused
 from tests.clients.people import User
 from tests.fixtures.server import RunningServer
-from tests.server.processes import wait_until
+from tests.server.running_processes import wait_until
 
 pytestmark = pytest.mark.integration
 

@@ -26,7 +26,7 @@ from lakebed.streams.log.batches import write_batch
 from tests.clients.streams.serving import StreamServer, make_table
 from tests.contracts.stream_log import arrow_body
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
-from tests.server.processes import wait_until
+from tests.server.running_processes import wait_until
 
 pytestmark = pytest.mark.integration
 

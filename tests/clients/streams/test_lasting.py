@@ -14,7 +14,7 @@ import pyarrow
 import pytest
 
 from tests.clients.streams.serving import StreamServer, connected, make_table, read_records, start_streams
-from tests.server.processes import children_of, wait_until
+from tests.server.running_processes import children_of, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

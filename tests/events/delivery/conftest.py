@@ -30,7 +30,6 @@ from lakebed.events.interests import Interests
 from lakebed.events.matching import Matcher
 from lakebed.events.requests import RequestEntry, event_of_request
 from lakebed.events.rules import RuleMatcher
-from lakebed.events.targets.memory import NAME, Mailbox, MemorySettings, MemoryTarget
 from lakebed.events.targets.registry import TargetKinds
 from lakebed.events.targets.seam import Message, TargetKind
 from lakebed.events.targets.webhook import webhook_kind
@@ -39,6 +38,7 @@ from lakebed.meta.outbox import Event
 from lakebed.meta.seam import Transaction
 from lakebed.objects.facilities import Facilities
 from tests.events.made import IDS
+from tests.fixtures.memory_target import NAME, Mailbox, MemorySettings, MemoryTarget
 from tests.fixtures.postgres import postgres_dsn, postgres_server
 from tests.meta.conftest import address
 from tests.objects.stores import ROOT, opened_store

@@ -19,9 +19,9 @@ from lakebed.events.delivery.reading import Feed
 from lakebed.events.delivery.sending import Failed, Outcome
 from lakebed.events.ids import EventIds
 from lakebed.events.rules import RuleMatcher
-from lakebed.events.targets.memory import NAME
 from lakebed.events.targets.seam import Message
 from lakebed.meta.outbox import Entry, Event
+from tests.fixtures.memory_target import NAME
 from tests.objects.stores import ROOT, opened_store
 
 from .conftest import Office, Receiver, open_office

@@ -9,10 +9,10 @@ from lakebed.core.errors import LakebedError, Unavailable
 from lakebed.core.ids import BucketId
 from lakebed.events.delivery import Standing, dispatching
 from lakebed.events.delivery.delivering import Courier
-from lakebed.events.targets.memory import NAME, MemorySettings, MemoryTarget
 from lakebed.events.targets.seam import Message, TargetKind
 from lakebed.meta.outbox import Entry
 from lakebed.objects.bucket import Bucket, BucketSettings, encode_settings
+from tests.fixtures.memory_target import NAME, MemorySettings, MemoryTarget
 from tests.objects.stores import ROOT
 
 from .conftest import Counts, Office, Receiver, a_target, open_office

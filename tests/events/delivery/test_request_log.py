@@ -10,12 +10,12 @@ import pytest
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import InvalidInput
 from lakebed.events.delivery import Asked, DeliveryState
-from lakebed.events.targets.memory import NAME, MemorySettings
 from lakebed.events.targets.registry import TargetKinds
 from lakebed.events.targets.seam import TargetKind
 from lakebed.meta.outbox import FIRST_REQUEST
 from lakebed.objects.facilities import Facilities
 from tests.events.made import IDS
+from tests.fixtures.memory_target import NAME, MemorySettings
 from tests.objects.stores import ROOT
 
 from .conftest import Counts, Office, Receiver, a_target, open_office

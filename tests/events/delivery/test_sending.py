@@ -9,10 +9,10 @@ from lakebed.events.delivery import sending
 from lakebed.events.delivery.lanes import Outgoing
 from lakebed.events.delivery.sending import Outcome, Slots, Watch, send_lanes
 from lakebed.events.forms import Form, render
-from lakebed.events.targets.memory import Mailbox, MemoryTarget
 from lakebed.events.targets.seam import Message
 from lakebed.meta.outbox import Entry, Event
 from tests.events.made import IDS
+from tests.fixtures.memory_target import Mailbox, MemoryTarget
 
 
 def one(seq: int, subject: str) -> Outgoing:

@@ -11,12 +11,12 @@ from lakebed.events.delivery import Asked, DeliveryState, Origin, shown_settings
 from lakebed.events.names import EventName
 from lakebed.events.rules import Configuration, Rule
 from lakebed.events.rules.model import encode_configuration
-from lakebed.events.targets.memory import NAME, MemorySettings, MemoryTarget
 from lakebed.events.targets.seam import TargetKind
 from lakebed.events.targets.webhook import NAME as WEBHOOK
 from lakebed.events.targets.webhook import WebhookSettings
 from lakebed.meta.seam import Transaction
 from lakebed.objects.notification_versions import record_version
+from tests.fixtures.memory_target import NAME, MemorySettings, MemoryTarget
 from tests.objects.stores import ROOT, user
 
 from .conftest import Office, Receiver, a_target, open_office

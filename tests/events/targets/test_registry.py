@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from lakebed.core.errors import InvalidInput
-from lakebed.events.targets.memory import MemorySettings, memory_kind
 from lakebed.events.targets.registry import TargetKinds
 from lakebed.events.targets.seam import TargetKind
+from tests.fixtures.memory_target import MemorySettings, memory_kind
 
 KINDS = TargetKinds([memory_kind({})])
 

@@ -18,8 +18,8 @@ from typing import Final, TypeVar
 
 from lakebed.core.clock import ManualClock
 from lakebed.meta.seam import MetaStore, Row, Transaction, Value, Work
-from lakebed.server.metadata import SQLITE_FILE
-from lakebed.server.object_store import BYTES_FOLDER
+from lakebed.server.stores.metadata import SQLITE_FILE
+from lakebed.server.stores.object_store import BYTES_FOLDER
 from lakebed.storage.folder import FolderStorage
 from lakebed.storage.seam import ByteSource, FileWriter, Key
 from tests.meta.stores import open_migrated_file

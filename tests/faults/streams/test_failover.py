@@ -30,7 +30,7 @@ from lakebed.core.secrets import Secret
 from tests.clients.streams.serving import StreamServer, connected, drain, make_table, start_streams
 from tests.fixtures.ports import free_port
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY, launch_server
-from tests.server.processes import GUARD_SECONDS, wait_until
+from tests.server.running_processes import GUARD_SECONDS, wait_until
 from tests.server.test_several_servers import settings_file
 
 from .byte_store import ByteStore, byte_store

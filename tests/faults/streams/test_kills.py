@@ -25,7 +25,7 @@ from tests.clients.streams.serving import StreamServer, connected, make_table, s
 from tests.faults.killing import SEED
 from tests.fixtures.ports import free_port
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY, launch_server
-from tests.server.processes import children_of, wait_until
+from tests.server.running_processes import children_of, wait_until
 
 from .producing import (
     KEYS,

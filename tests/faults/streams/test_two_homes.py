@@ -26,7 +26,7 @@ from lakebed.streams.log.batches import write_batch
 from tests.clients.streams.serving import StreamServer, connected, start_streams
 from tests.fixtures.ports import free_port
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
-from tests.server.processes import GUARD_SECONDS, wait_until
+from tests.server.running_processes import GUARD_SECONDS, wait_until
 from tests.server.test_several_servers import settings_file
 
 from .byte_store import ByteStore, byte_store

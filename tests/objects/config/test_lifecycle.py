@@ -112,9 +112,3 @@ def test_configuration_has_one_to_a_thousand_rules() -> None:
     for wrong in (0, 1001):
         with pytest.raises(InvalidInput, match=f"count={wrong}"):
             LifecycleConfiguration(tuple(rule(str(n)) for n in range(wrong)))
-
-
-def test_tags_are_needed_only_if_a_rule_in_force_asks() -> None:
-    tagged = LifecycleFilter(tags=(A1,))
-    assert LifecycleConfiguration((rule("a"), rule("b", tagged))).needs_tags
-    assert not LifecycleConfiguration((rule("a"), rule("b", tagged, enabled=False))).needs_tags

@@ -7,6 +7,7 @@ import pytest
 from lakebed.core.errors import AccessDenied
 from lakebed.streams.evolution import AddColumn, Operation, OptionChange
 from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.streams.options import milliseconds
 from lakebed.streams.table import StreamTable
 from lakebed.streams.types import DataType, Root
 from tests.streams.world import StreamWorld
@@ -48,7 +49,7 @@ async def test_options_change_without_a_new_schema(world: StreamWorld) -> None:
     await world.altering.table(world.root, "fluss", "orders", changes=changes)
     table = await world.tables.by_path("fluss", "orders")
     assert table.schema_id == 1
-    assert table.definition.log_ttl_ms == 86_400_000
+    assert milliseconds(table.definition.options["table.log.ttl"]) == 86_400_000
     assert table.definition.custom_options == {"mine": "x"}
 
 

@@ -13,7 +13,6 @@ from pyroaring import BitMap
 
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.bitmaps import Bitmaps, bitmaps_32, bitmaps_64
-from lakebed.streams.keys.index import MemoryIndex
 from lakebed.streams.keys.long_bitmaps import (
     Container,
     NotABitmap,
@@ -25,6 +24,7 @@ from lakebed.streams.keys.long_bitmaps import (
 from lakebed.streams.schema import Schema
 from lakebed.streams.seam import MergeMode
 from tests.contracts.bucket_keys import Bucket, BucketKeysContract
+from tests.fixtures.memory_index import MemoryIndex
 
 MINUS_ONE, MINUS_FIVE = 2**64 - 1, 2**64 - 5
 LIST = 2

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.index import MemoryIndex
 from lakebed.streams.keys.rocks import RocksIndex, RocksMemory
 from lakebed.streams.keys.warm import WarmMemory
 from tests.contracts.bucket_keys import BucketKeysContract, OpenIndex, key_of
+from tests.fixtures.memory_index import MemoryIndex
 
 
 class TestKeysInMemory(BucketKeysContract):

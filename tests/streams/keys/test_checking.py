@@ -14,12 +14,12 @@ from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.batches import write_key_batch
 from lakebed.streams.keys.columns import Rows, check_rows, decode_columns
 from lakebed.streams.keys.fields import RowFormat
-from lakebed.streams.keys.index import MemoryIndex
 from lakebed.streams.keys.rows import RowLayout
 from lakebed.streams.schema import Schema
 from lakebed.streams.seam import Acks, MergeMode, Put
 from lakebed.streams.types import DataType, Root, RowField
 from tests.contracts.bucket_keys import Bucket, BucketKeysContract, key_of
+from tests.fixtures.memory_index import MemoryIndex
 
 from ..strategies import plain_types, rows, schemas
 from .test_rows import fit_char

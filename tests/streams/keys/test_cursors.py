@@ -8,9 +8,10 @@ import pytest
 from lakebed.core.clock import ManualClock
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.cursors import CursorLimits, Cursors, ScanCall, ScanPage
-from lakebed.streams.keys.index import IndexView, MemoryIndex
+from lakebed.streams.keys.index import IndexView
 from lakebed.streams.seam import BucketKeys, TableBucket
 from tests.contracts.bucket_keys import Bucket, BucketKeysContract
+from tests.fixtures.memory_index import MemoryIndex
 
 HERE = TableBucket(1, None, 0)
 SMALL = 30

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.index import MemoryIndex
 from lakebed.streams.keys.key_forms import KeyForm, decode_key, key_form
 from lakebed.streams.keys.key_rows import KeyRows
 from lakebed.streams.keys.table import KeyedTable, KeySettings
 from lakebed.streams.schema import Schema
 from lakebed.streams.types import DataType, Root
 from tests.contracts.bucket_keys import BucketKeysContract
+from tests.fixtures.memory_index import MemoryIndex
 
 INT = DataType(Root.INT, is_nullable=False)
 LONG = DataType(Root.BIGINT)

@@ -8,10 +8,10 @@ import pytest
 
 from lakebed.core.clock import ManualClock
 from lakebed.streams.keys import bucket as bucket_module
-from lakebed.streams.keys.index import MemoryIndex
-from lakebed.streams.log.memory import MemoryLog
 from lakebed.streams.seam import Acks, Put
 from tests.contracts.bucket_keys import BucketKeysContract
+from tests.fixtures.memory_index import MemoryIndex
+from tests.fixtures.memory_log import MemoryLog
 
 
 class _Unsettled(MemoryLog):

@@ -16,10 +16,10 @@ from lakebed.streams.keys.snapshots import KeySnapshots
 from lakebed.streams.keys.snapshotting import KeySnapshotting
 from lakebed.streams.keys.store import KeyStore
 from lakebed.streams.keys.table import KeyedTable, KeySettings
-from lakebed.streams.log.memory import MemoryLog
 from lakebed.streams.schema import Schema
 from lakebed.streams.seam import Acks, Put, TableBucket
 from tests.contracts.bucket_keys import PLAIN, key_of
+from tests.fixtures.memory_log import MemoryLog
 from tests.meta.stores import open_migrated_file
 from tests.storage.ownership import ClaimedAtFirstUse
 

@@ -16,7 +16,7 @@ from lakebed.wire.http.message import Request, Response
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.raw_http import Answer, Connection, Signer
 from tests.fixtures.server import RunningServer, running_server
-from tests.server.processes import ask, kill_worker, plain, wait_until, worker_of, workers_of
+from tests.server.running_processes import ask, kill_worker, plain, wait_until, worker_of, workers_of
 
 Sample = tuple[str, tuple[tuple[str, str], ...]]
 

@@ -16,7 +16,6 @@ from lakebed.core.clock import ManualClock
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.batches import write_key_batch
 from lakebed.streams.keys.bucket import KeyBucket, open_keys
-from lakebed.streams.keys.index import MemoryIndex
 from lakebed.streams.keys.table import KeyedTable, KeySettings
 from lakebed.streams.log.batches import Buffer
 from lakebed.streams.log.folder import FolderLog
@@ -28,6 +27,7 @@ from lakebed.wire.fluss.handlers.keys import KeyCalls
 from lakebed.wire.fluss.handlers.logs import LogCalls
 from tests.contracts.bucket_keys import PLAIN, key_of
 from tests.contracts.stream_log import offsets, plain_batch, read_all
+from tests.fixtures.memory_index import MemoryIndex
 from tests.wire.fluss.test_order import CALLER, nothing
 
 SOON, NEVER_MIND = 50, 60_000

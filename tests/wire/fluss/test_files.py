@@ -16,13 +16,13 @@ from lakebed.storage.credentials import Credentials
 from lakebed.streams.buckets import OpenBucket
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.file_access import FileAccess, FileGrant, FilePlace
-from lakebed.streams.log.memory import MemoryLog
 from lakebed.streams.seam import Acks, Fetched, RemoteSegment, TableBucket
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.clients import ConnectionClient
 from lakebed.wire.fluss.handlers.files import file_calls
 from lakebed.wire.fluss.handlers.logs import LogCalls
 from tests.contracts.stream_log import plain_batch
+from tests.fixtures.memory_log import MemoryLog
 from tests.streams.world import StreamWorld
 
 PLACE = FilePlace("s3://lake", "lake", "streams", "eu-west-1", "https://s3.example", True)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from lakebed.streams.buckets import Buckets, OpenBucket
-from lakebed.streams.log.memory import MemoryLog
 from lakebed.streams.partitions import Partition
 from lakebed.streams.seam import Acks, TableBucket
 from lakebed.streams.table import StreamTable
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.handlers.logs import LogCalls
 from tests.contracts.stream_log import plain_batch
+from tests.fixtures.memory_log import MemoryLog
 from tests.streams.world import StreamWorld
 
 NOT_LEADER, UNKNOWN_TABLE_OR_BUCKET = 12, 21

@@ -11,12 +11,12 @@ from lakebed.streams.buckets import Buckets, OpenBucket
 from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.file_access import FileAccess, FilePlace
 from lakebed.streams.keys.snapshots import KeySnapshot, KeySnapshots, SnapshotFile
-from lakebed.streams.log.memory import MemoryLog
 from lakebed.streams.partitions import Partition
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.table import StreamTable
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.handlers.snapshots import SnapshotCalls
+from tests.fixtures.memory_log import MemoryLog
 from tests.streams.world import StreamWorld
 
 

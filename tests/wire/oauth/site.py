@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+from lakebed.server.dispatch import CatalogListenerChoice
+
 from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
 from lakebed.core.clock import ManualClock
 from lakebed.core.ids import new_deployment_id
@@ -20,9 +22,9 @@ from lakebed.governance.delegations import Delegations
 from lakebed.governance.tokens import LastingIdentities, NewCredentials
 from lakebed.governance.vending import Vending
 from lakebed.meta.seam import Transaction
-from lakebed.server.api_paths import Api, server_api_paths
 from lakebed.server.catalog import Catalog, wire_catalog
-from lakebed.server.dispatch import CatalogListenerChoice
+from lakebed.server.http.api_paths import Api, server_api_paths
+from lakebed.server.http.dispatch import CatalogDispatch
 from lakebed.server.tokens import Tokens, wire_tokens
 from lakebed.wire.aws.store_address import StoreAddress
 from lakebed.wire.http.body import RequestBody

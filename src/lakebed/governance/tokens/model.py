@@ -13,9 +13,8 @@ from lakebed.core.secrets import Secret
 MAX_TOKEN_CHARS: Final = 16 * 1024
 """Longest token that is looked at. Those of providers carry groups, ours do not."""
 
-MIN_LIFETIME_SECONDS: Final = 60
 MAX_LIFETIME_SECONDS: Final = 86_400
-"""Bounds of a token's life, whatever the settings say: a retired key verifies for the longest."""
+"""Longest lifetime of a token, whatever the settings say: a retired key verifies for as long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,8 +159,3 @@ class LifecycleConfiguration:
     def expires_objects(self) -> bool:
         """Whether some rule, in force or not, removes objects or versions, rather than unfinished uploads alone."""
         return any(rule.expiration is not None or rule.noncurrent is not None for rule in self.rules)
-
-    @property
-    def needs_tags(self) -> bool:
-        """Whether deciding anything takes the tags of objects: reading them can be saved otherwise."""
-        return any(rule.filter.tags for rule in self.enabled_rules)

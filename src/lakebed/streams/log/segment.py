@@ -152,10 +152,6 @@ class Segment:
             position += place.size
         return self.end_offset
 
-    def position_of(self, offset: int) -> int:
-        """Where the batch with `offset` begins."""
-        return self._seek(self.index.before(offset), offset)[0]
-
     def last_place(self) -> Place:
         """The last batch. Raises ValueError if there is none."""
         if not self.size:

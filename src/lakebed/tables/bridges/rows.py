@@ -10,7 +10,6 @@ from .model import Bridge, decode_config, decode_state
 
 _NAMES: Final = "namespace, name, revision, config, secrets, state, due_ms, created_ms, updated_ms"
 _COLUMNS: Final = ", ".join(f"r.{name.strip()}" for name in _NAMES.split(","))
-BRIDGE_COLUMNS: Final = len(_NAMES.split(","))
 
 FIND: Final = f"SELECT {_COLUMNS} FROM bridges r WHERE r.namespace = ? AND r.name = ?"  # noqa: S608  # constants only
 PUT: Final = (

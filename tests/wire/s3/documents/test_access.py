@@ -7,7 +7,6 @@ from lakebed.objects.config.ownership import ObjectOwnership, Payer
 from lakebed.objects.config.public_access import PublicAccessBlock
 from lakebed.wire.s3.documents.access import (
     OwnerElement,
-    read_accelerate,
     read_logging,
     read_ownership,
     read_public_access_block,
@@ -91,15 +90,7 @@ def test_only_the_bucket_owner_pays() -> None:
         read_request_payment(body("Nobody"))
 
 
-def test_acceleration_can_only_be_off() -> None:
-    def body(status: str) -> bytes:
-        return sent("PutBucketAccelerateConfiguration", Bucket="b", AccelerateConfiguration={"Status": status})
-
-    read_accelerate(body("Suspended"))
-    with pytest.raises(NotSupported, match="acceleration"):
-        read_accelerate(body("Enabled"))
-    with pytest.raises(MalformedDocument):
-        read_accelerate(body("Faster"))
+def test_acceleration_is_never_on() -> None:
     assert understood("GetBucketAccelerateConfiguration", write_no_accelerate()) == {}
 
 

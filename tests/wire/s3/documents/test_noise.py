@@ -30,7 +30,6 @@ from lakebed.wire.s3.documents import (
 DATE = "2030-01-01T00:00:00Z"
 TAG = "<Tag><Key>k</Key><Value>v</Value></Tag>"
 READERS: dict[str, tuple[Callable[[bytes], object], str]] = {
-    "AccelerateConfiguration": (access.read_accelerate, "<Status>Suspended</Status>"),
     "BucketLoggingStatus": (access.read_logging, ""),
     "CORSConfiguration": (
         cors.read_cors,

@@ -6,12 +6,11 @@ from lakebed.core.errors import NotSupported
 from lakebed.objects.config.ownership import ObjectOwnership, Payer, check_ownership, check_payer
 from lakebed.objects.config.public_access import PublicAccessBlock
 
-from ..xml import MalformedDocument, document, escape, parse_document
+from ..xml import document, escape, parse_document
 from ._parts import OwnerElement, boolean, owner_element
 
 __all__ = [
     "OwnerElement",
-    "read_accelerate",
     "read_logging",
     "read_ownership",
     "read_public_access_block",
@@ -88,15 +87,6 @@ def read_request_payment(body: bytes) -> Payer:
 def write_request_payment(payer: Payer) -> bytes:
     """RequestPaymentConfiguration."""
     return document("RequestPaymentConfiguration", f"<Payer>{payer}</Payer>")
-
-
-def read_accelerate(body: bytes) -> None:
-    """AccelerateConfiguration: only switching it off is accepted. Raises MalformedDocument, NotSupported."""
-    status = parse_document(body, "AccelerateConfiguration").only("Status").text_of("Status")
-    if status == "Enabled":
-        raise NotSupported("transfer acceleration is not supported")
-    if status != "Suspended":
-        raise MalformedDocument(f"status must be Enabled or Suspended. value={status[:100]!r}")
 
 
 def write_no_accelerate() -> bytes:

@@ -1,0 +1,115 @@
+"""The demo's auto-ingest: a rule of a bucket has Spark add the files that arrive to a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from lakebed.client import Task, TaskState
+from lakebed.core.errors import Unavailable
+from lakebed.core.jobs import JobKind
+
+from .clients import client_with, missing_for_spark
+
+_LANDING: Final = "landing"
+_PREFIX: Final = "orders/"
+_NAMESPACE: Final = "raw"
+_NAME: Final = "orders"
+_FILES: Final = 12
+_ROWS: Final = 250
+
+_ARRIVE_SECONDS: Final = 60.0
+_WORK_SECONDS: Final = 600.0
+_LOOK_SECONDS: Final = 0.2
+
+
+class IngestDemo:
+    """Files that arrive are rows of a table, once each."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        keys: Mapping[str, str],
+        warehouse: str,
+        s3: Any,  # Any, here and below: boto3 and PyIceberg are there at run time only
+        catalog: Any,
+        tell: Callable[[str], None],
+    ) -> None:
+        """`tell` is told how far it is, while it lasts."""
+        self._warehouse = warehouse
+        self._s3 = s3
+        self._catalog = catalog
+        self._tell = tell
+        self._client = client_with(endpoint, keys)
+
+    def close(self) -> None:
+        """Give up what is held."""
+        self._client.close()
+
+    def arrive(self) -> str:
+        """A target that starts the pipeline, a rule that names it, files, and the task that comes of them."""
+        self._s3.create_bucket(Bucket=_LANDING)
+        settings = {
+            "source": f"{_LANDING}/{_PREFIX}",
+            "table": f"{self._warehouse}.{_NAMESPACE}.{_NAME}",
+            "format": "csv",
+        }
+        arn = self._client.targets.put("pipeline", "orders", settings).arn
+        rule = {
+            "QueueArn": arn,
+            "Events": ["s3:ObjectCreated:*"],
+            "Filter": {"Key": {"FilterRules": [{"Name": "prefix", "Value": _PREFIX}]}},
+        }
+        self._s3.put_bucket_notification_configuration(
+            Bucket=_LANDING, NotificationConfiguration={"QueueConfigurations": [rule]}
+        )
+        for number in range(_FILES):
+            first = number * _ROWS
+            lines = [f"{id},{id % 7},{id * 3 % 100}" for id in range(first, first + _ROWS)]
+            body = "\n".join(("id,customer,amount", *lines, "")).encode()
+            self._s3.put_object(Bucket=_LANDING, Key=f"{_PREFIX}{number:03d}.csv", Body=body)
+        self._s3.put_object(Bucket=_LANDING, Key="elsewhere/not.csv", Body=b"id\n1\n")
+        deadline = time.monotonic() + _ARRIVE_SECONDS
+        while not self._tasks():
+            if time.monotonic() > deadline:
+                raise Unavailable("the files were not told of in time")
+            time.sleep(_LOOK_SECONDS)
+        task = self._tasks()[0]
+        return f"{arn}\n{_FILES} files of {_ROWS} rows arrive; {task.kind}: {task.order.reason}"
+
+    def work(self) -> str:
+        """The worker adds them; PyIceberg reads them."""
+        missing = missing_for_spark()
+        if missing:
+            return f"left out: {missing}. The files wait until a worker can add them."
+        deadline = time.monotonic() + _WORK_SECONDS
+        while self._is_behind():
+            failed = next((task for task in self._tasks() if task.failure is not None), None)
+            if failed is not None:
+                return f"left out: {failed.kind} failed, and is tried again later: {failed.failure}"
+            if time.monotonic() > deadline:
+                return "left out: the files were not added in time; that goes on"
+            self._tell("Spark adds the files")
+            time.sleep(_LOOK_SECONDS)
+        numbers, events, commits = self._column("id"), set(self._column("_event")), len(set(self._column("_ingest")))
+        is_whole = sorted(numbers) == list(range(_FILES * _ROWS)) and len(events) == _FILES
+        return (
+            f"{len(numbers):,} rows of {len(events)} events in {commits} commit{'s'[: commits > 1]}:"
+            f" {'each file once' if is_whole else 'NOT each file once'}"
+        )
+
+    def _tasks(self) -> Sequence[Task]:
+        found = self._client.tasks.list(kind=JobKind.INGEST)
+        return [task for task in found if task.order.table == _NAME]
+
+    def _is_behind(self) -> bool:
+        return len(self._column("_event")) < _FILES * _ROWS or any(
+            task.state is not TaskState.DONE for task in self._tasks()
+        )
+
+    def _column(self, name: str) -> list[int]:
+        if not self._catalog.table_exists((_NAMESPACE, _NAME)):
+            return []
+        found: list[int] = self._catalog.load_table((_NAMESPACE, _NAME)).scan().to_arrow()[name].to_pylist()
+        return found

@@ -1,0 +1,232 @@
+"""The demo's streams: records come by a client of Fluss, and Spark takes them on into Iceberg, each once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any, Final
+
+from lakebed.client import Task, TaskState
+from lakebed.client.stream_logs import EARLIEST, LATEST, StreamLog, StreamLogWriter
+from lakebed.client.streams import StreamClient
+from lakebed.core.errors import Unavailable
+from lakebed.core.jobs import JobKind
+
+from .clients import client_with, duckdb_on, missing_for_spark
+
+_DATABASE: Final = "fluss"
+_CLICKS: Final = "clicks"
+_ORDERS: Final = "orders"
+_CLICK_ROWS: Final = 100_000
+_ORDER_ROWS: Final = 5_000
+_CHANGED: Final = 1_000
+_DELETED: Final = 200
+
+_OPTIONS: Final = {
+    "table.datalake.enabled": "true",
+    # Not thirty seconds, as one would have it: somebody waits.
+    "table.datalake.freshness": "2s",
+}
+_WITHOUT: Final = (
+    "pyfluss is not installed here, and has no package for Python 3.13: written with lakebed.client, and the table with"
+    " keys is left out"
+)
+
+_WORK_SECONDS: Final = 900.0
+"""Long, because the first start of Spark on a machine fetches what it needs."""
+_LOOK_SECONDS: Final = 0.2
+
+
+class StreamDemo:
+    """A log table and a table with keys, from their first records to Iceberg."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        address: str,
+        keys: Mapping[str, str],
+        warehouse: str,
+        catalog: Any,  # Any, here and below: PyIceberg and pyfluss are there at run time only
+        tell: Callable[[str], None],
+    ) -> None:
+        """`address` is where streams are; `tell` is told how far it is, while it lasts."""
+        self._endpoint = endpoint
+        self._address = address
+        self._keys = keys
+        self._warehouse = warehouse
+        self._catalog = catalog
+        self._tell = tell
+        self._client = client_with(endpoint, keys)
+        self._has_pyfluss = find_spec("fluss") is not None
+        self._tables: tuple[str, ...] = (_CLICKS, _ORDERS) if self._has_pyfluss else (_CLICKS,)
+        self._seen: set[int] = set()
+        """Tasks that were told of."""
+
+    def close(self) -> None:
+        """Give up what is held."""
+        self._client.close()
+
+    def write(self) -> str:
+        """A log of clicks, and orders by their ids; all acknowledged once they are on disk."""
+        with self._streams() as client:
+            _make(client, _CLICKS, {"id": "BIGINT", "page": "STRING", "at": "TIMESTAMP_WITHOUT_TIME_ZONE"}, buckets=4)
+            if self._has_pyfluss:
+                _make(client, _ORDERS, {"id": "BIGINT", "state": "STRING", "amount": "BIGINT"}, key="id", buckets=2)
+        started = time.monotonic()
+        if self._has_pyfluss:
+            asyncio.run(self._send(_clicks(), [(each, "new", each % 100) for each in range(_ORDER_ROWS)]))
+        else:
+            with self._streams() as client:
+                writer = StreamLogWriter(client, client.table(_DATABASE, _CLICKS))
+                for batch in _clicks():
+                    writer.append(batch.cast(writer.schema))
+        count = _CLICK_ROWS + (_ORDER_ROWS if self._has_pyfluss else 0)
+        told = [f"{count:,} records in {time.monotonic() - started:.2f} s, all of them synced to disk"]
+        return "\n".join(told if self._has_pyfluss else [*told, _WITHOUT])
+
+    def count(self) -> str:
+        """How many records there are. Raises Unavailable if there are fewer than were acknowledged."""
+        wanted = {_CLICKS: _CLICK_ROWS, _ORDERS: _ORDER_ROWS}
+        with self._streams() as client:
+            found = {name: sum(_ends(client, name).values()) for name in self._tables}
+        if any(found[name] != wanted[name] for name in self._tables):
+            raise Unavailable(f"records are missing. found={found}")
+        return f"{sum(found.values()):,} records of streams are there, and they are all that were acknowledged"
+
+    def tier(self) -> str:
+        """The planner of the server has rounds done; PyIceberg and DuckDB read what came of them."""
+        if (left_out := self._wait()) is not None:
+            return left_out
+        lines = self._rounds()
+        rows = self._catalog.load_table((_DATABASE, _CLICKS)).scan(selected_fields=("id",)).to_arrow()
+        numbers = rows["id"].to_pylist()
+        is_whole = sorted(numbers) == list(range(_CLICK_ROWS))
+        lines.append(f"PyIceberg reads {len(numbers):,} clicks: {'each once' if is_whole else 'NOT each once'}")
+        return "\n".join(lines)
+
+    def merge(self) -> str:
+        """Some orders are paid, some deleted, some new; the lake has the last row of each, as the stream has it."""
+        if not self._has_pyfluss:
+            return f"left out: {_WITHOUT}"
+        paid = [(each, "paid", each % 100 + 1) for each in range(_CHANGED)]
+        new = [(each, "new", 7) for each in range(_ORDER_ROWS, _ORDER_ROWS + _CHANGED)]
+        gone = range(_CHANGED, _CHANGED + _DELETED)
+        asyncio.run(self._send((), paid + new, gone))
+        if (left_out := self._wait()) is not None:
+            return left_out
+        with self._streams() as client, client.scan_keys(_DATABASE, _ORDERS) as scan:
+            stream = sorted(tuple(row.values()) for batch in scan for row in batch.to_pylist())
+        query = f"SELECT id, state, amount FROM lake.{_DATABASE}.{_ORDERS} ORDER BY id"  # noqa: S608  # words of ours
+        with duckdb_on(self._endpoint, self._keys, self._warehouse) as duck:
+            lake = [tuple(row) for row in duck.execute(query).fetchall()]
+        lines = [f"{len(paid):,} rows changed, {len(new):,} came, {len(gone):,} were deleted", *self._rounds()]
+        lines.append(
+            f"DuckDB reads {len(lake):,} orders from the lake: {'the rows' if lake == stream else 'NOT the rows'}"
+            f" that the stream has now"
+        )
+        return "\n".join(lines)
+
+    def _streams(self) -> StreamClient:
+        return StreamClient(self._address, self._keys["aws_access_key_id"], self._keys["aws_secret_access_key"])
+
+    async def _send(self, clicks: Iterable[Any], orders: Sequence[tuple[Any, ...]], gone: Iterable[int] = ()) -> None:
+        import fluss
+
+        settings = {
+            "bootstrap.servers": self._address,
+            "security.protocol": "sasl",
+            "security.sasl.mechanism": "PLAIN",
+            "security.sasl.username": self._keys["aws_access_key_id"],
+            "security.sasl.password": self._keys["aws_secret_access_key"],
+        }
+        connection = await fluss.FlussConnection.create(fluss.Config(settings))
+        try:
+            log = await connection.get_table(fluss.TablePath(_DATABASE, _CLICKS))
+            appends = log.new_append().create_writer()
+            for batch in clicks:
+                appends.write_arrow_batch(batch)
+            await appends.flush()
+            keyed = await connection.get_table(fluss.TablePath(_DATABASE, _ORDERS))
+            upserts = keyed.new_upsert().create_writer()
+            for id_, state, amount in orders:
+                upserts.upsert({"id": id_, "state": state, "amount": amount})
+            for id_ in gone:
+                upserts.delete({"id": id_})
+            await upserts.flush()
+        finally:
+            await connection.close()
+
+    def _wait(self) -> str | None:
+        """Wait until all is in the lake; why it will not be, if it will not."""
+        if missing := missing_for_spark():
+            return f"left out: {missing}. The records wait until a worker can take them."
+        deadline = time.monotonic() + _WORK_SECONDS
+        while True:
+            tasks = self._tasks()
+            if not self._behind() and tasks and all(task.state is TaskState.DONE for task in tasks):
+                return None
+            if (failed := next((task for task in tasks if task.failure is not None), None)) is not None:
+                return f"left out: {failed.kind} failed, and is tried again later: {failed.failure}"
+            if time.monotonic() > deadline:
+                return "left out: the records were not in the lake in time; that goes on"
+            at = next((task for task in tasks if task.state is TaskState.CLAIMED), None)
+            self._tell("a worker starts" if at is None else f"{at.order.table}: {(at.progress or {}).get('stage')}")
+            time.sleep(_LOOK_SECONDS)
+
+    def _behind(self) -> int:
+        with self._streams() as client:
+            return sum(
+                end - client.lake_offsets(_DATABASE, name).get((None, bucket), 0)
+                for name in self._tables
+                for bucket, end in _ends(client, name).items()
+            )
+
+    def _tasks(self) -> list[Task]:
+        return [task for task in self._client.tasks.list(kind=JobKind.TIER_STREAM) if task.id not in self._seen]
+
+    def _rounds(self) -> list[str]:
+        """What the tasks came to since this was last asked."""
+        tasks = self._tasks()
+        self._seen |= {task.id for task in tasks}
+        return [
+            f"{task.kind} {task.order.table}: {task.order.reason}; took {(task.report or {}).get('seconds', 0):.1f} s"
+            for task in tasks
+        ]
+
+
+def _make(client: StreamClient, name: str, columns: Mapping[str, str], *, buckets: int, key: str = "") -> None:
+    described = [
+        {"name": column, "data_type": {"type": type_}, "id": number}
+        for number, (column, type_) in enumerate(columns.items())
+    ]
+    schema: dict[str, Any] = {"version": 1, "columns": described, "highest_field_id": len(described) - 1}
+    if key:
+        schema["primary_key"] = [key]
+    document = {"version": 1, "schema": schema, "bucket_count": buckets, "properties": _OPTIONS}
+    client.create_table(_DATABASE, name, json.dumps(document).encode())
+
+
+def _clicks() -> list[Any]:
+    import pyarrow as pa
+
+    moment = pa.scalar(int(time.time() * 1_000_000), pa.timestamp("us"))
+    size = _CLICK_ROWS // 10
+    return [
+        pa.record_batch(
+            {
+                "id": pa.array(range(first, first + size), pa.int64()),
+                "page": pa.array([f"/{each % 97}" for each in range(size)]),
+                "at": pa.array([moment] * size),
+            }
+        )
+        for first in range(0, _CLICK_ROWS, size)
+    ]
+
+
+def _ends(client: StreamClient, name: str) -> Mapping[int, int]:
+    log = StreamLog(client, client.table(_DATABASE, name))
+    begin = log.offsets(EARLIEST)
+    return {bucket: end - begin[bucket] for bucket, end in log.offsets(LATEST).items()}

@@ -1,0 +1,222 @@
+"""One worker process: takes connections from the supervisor, serves them, does its share of the housekeeping."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from lakebed.core.errors import LakebedError
+from lakebed.core.settings import Settings
+from lakebed.events.rules import trim_versions
+from lakebed.governance.stored_policies import stored_policy_problems
+from lakebed.meta.periodic import RETRY_SECONDS, PeriodicJob
+from lakebed.tables.upkeep.planner import Planned
+
+from ..composition import WorkerParts, compose
+from ..http.connections import Connections
+from ..selects import leave_out_arrays
+from .child import Child, ChildContext, end_chores, live
+
+log = logging.getLogger("lakebed.server")
+
+_PURGE_PAUSE_SECONDS: Final = 5.0
+_UPKEEP_PAUSE_SECONDS: Final = 5.0
+_TOKEN_KEYS_SECONDS: Final = 600.0
+_FIRST_WORKER: Final = 0
+"""What is logged once per start of a server is logged by this child."""
+
+
+def serve(context: ChildContext) -> int:
+    """Run a worker until the supervisor ends it; the exit status."""
+    leave_out_arrays()
+    return live(context, _serve)
+
+
+async def _serve(child: Child) -> None:
+    settings = child.context.settings
+    checks = child.context.processes.readiness_checks()
+    async with compose(settings, child.context.identity, child.metrics, checks) as parts:
+        connections = Connections(
+            parts.edges,
+            limit=max(1, settings.server.max_connections // settings.server.workers),
+            tls=child.context.certificate,
+            report=parts.instruments.connections.set,
+        )
+        child.when_certificate_changes(connections.use_certificate)
+        chores = [
+            asyncio.create_task(connections.watch()),
+            asyncio.create_task(parts.reaper.run()),
+            asyncio.create_task(_repeat("sweep", settings.objects.sweep_interval, parts, _sweep(parts))),
+            asyncio.create_task(_repeat("lifecycle", settings.objects.lifecycle_interval, parts, _expire(parts))),
+            asyncio.create_task(_repeat("outbox", settings.meta.trim_interval, parts, _trim(parts, settings))),
+            asyncio.create_task(_repeat("bridges", settings.tables.bridge_interval, parts, _poll_bridges(parts))),
+            *(
+                asyncio.create_task(_repeat(name, settings.tables.chore_interval, parts, chore))
+                for name, chore in _table_chores(parts).items()
+            ),
+            asyncio.create_task(_repeat("token keys", _TOKEN_KEYS_SECONDS, parts, _rotate_keys(parts, settings))),
+            asyncio.create_task(_purge_tables(parts)),
+            asyncio.create_task(_schedule_upkeep(parts)),
+            asyncio.create_task(parts.governance.recorder.run()),
+            asyncio.create_task(parts.live.interests.run()),
+            asyncio.create_task(parts.live.accesses.run()),
+            asyncio.create_task(parts.requests.behind.run()),
+            asyncio.create_task(parts.worker_starter.run()),
+            asyncio.create_task(parts.trace.run()),
+        ]
+        if child.context.number == _FIRST_WORKER:
+            chores.append(asyncio.create_task(_check_stored_policies(parts)))
+        await child.wait_for_stop(connections.adopt)
+        await connections.drain(settings.server.shutdown_grace)
+        await end_chores(chores)
+
+
+def _sweep(parts: WorkerParts) -> Callable[[], Awaitable[None]]:
+    async def sweep() -> None:
+        report = await parts.sweeper.sweep()
+        for kind, count in (
+            ("garbage", report.garbage),
+            ("orphan", report.orphans),
+            ("stale_upload", report.stale_uploads),
+            ("old_result", report.old_results),
+        ):
+            parts.instruments.swept.of(kind).add(count)
+
+    return sweep
+
+
+def _rotate_keys(parts: WorkerParts, settings: Settings) -> Callable[[], Awaitable[None]]:
+    async def rotate() -> None:
+        await parts.token_keys.rotate_older(settings.tokens.key_rotation)
+        await parts.token_keys.forget_expired()
+
+    return rotate
+
+
+def _expire(parts: WorkerParts) -> Callable[[], Awaitable[None]]:
+    async def expire() -> None:
+        report = await parts.lifecycle.run()
+        for kind, count in (
+            ("expired", report.expired),
+            ("version", report.versions_removed),
+            ("marker", report.markers_removed),
+            ("upload", report.uploads_aborted),
+        ):
+            parts.instruments.expired.of(kind).add(count)
+
+    return expire
+
+
+def _trim(parts: WorkerParts, settings: Settings) -> Callable[[], Awaitable[None]]:
+    async def trim() -> None:
+        before_ms = parts.clock.now_ms() - round(settings.meta.event_retention * 1000)
+        while removed := await parts.outbox.trim(occurred_before_ms=before_ms):
+            parts.instruments.swept.of("event").add(removed)
+        await trim_versions(parts.meta, parts.outbox)
+
+    return trim
+
+
+def _poll_bridges(parts: WorkerParts) -> Callable[[], Awaitable[None]]:
+    async def poll() -> None:
+        await parts.bridges.poll_due()
+
+    return poll
+
+
+def _table_chores(parts: WorkerParts) -> dict[str, Callable[[], Awaitable[None]]]:
+    """The catalog's chores by name. Apart, so that none waits for another, or fails with it."""
+    chores, tended = parts.table_chores, parts.instruments.tended
+
+    async def give_up() -> None:
+        tended.of("dropped_table").add(await chores.give_up_dropped())
+
+    async def forget() -> None:
+        forgotten = await chores.forget_old()
+        tended.of("idempotency_key").add(forgotten.answers)
+        tended.of("engine_report").add(forgotten.reports)
+        tended.of("scan_plan").add(forgotten.plans)
+        tended.of("ended_task").add(forgotten.tasks)
+        tended.of("delegation").add(forgotten.delegations)
+
+    async def maintain() -> None:
+        report = await chores.maintain()
+        for kind, count in (
+            ("job", report.jobs),
+            ("failed_job", report.failed),
+            ("deleted_file", report.deleted),
+            ("quarantined_file", report.quarantined),
+            ("purged_file", report.purged),
+        ):
+            tended.of(kind).add(count)
+
+    return {"dropped tables": give_up, "old answers": forget, "table maintenance": maintain}
+
+
+async def _purge_tables(parts: WorkerParts) -> None:
+    """Purge dropped tables as they come, in whichever worker is free."""
+    while True:
+        try:
+            parts.instruments.tended.of("purged_table").add(await parts.table_chores.purge_next())
+            continue
+        except LakebedError as error:
+            log.warning("a purge failed; it is tried again", extra={"chore": "purge"}, exc_info=error)
+        except Exception:
+            log.exception("a purge crashed; it is tried again", extra={"chore": "purge"})
+        await asyncio.sleep(_PURGE_PAUSE_SECONDS)
+
+
+async def _schedule_upkeep(parts: WorkerParts) -> None:
+    """Plan what the policies of tables ask for, in one process of all that share the metadata store at a time."""
+    tended = parts.instruments.tended
+
+    def told(planned: Planned) -> None:
+        tended.of("planned_table").add(planned.tables)
+        tended.of("planned_task").add(planned.tasks)
+        tended.of("withdrawn_task").add(planned.withdrawn)
+
+    while True:
+        try:
+            await parts.table_chores.schedule(told)
+        except LakebedError as error:
+            log.warning("upkeep could not be planned; it is tried again", extra={"chore": "upkeep"}, exc_info=error)
+        except Exception:
+            log.exception("the planning of upkeep crashed; it is tried again", extra={"chore": "upkeep"})
+        await asyncio.sleep(_UPKEEP_PAUSE_SECONDS)
+
+
+async def _check_stored_policies(parts: WorkerParts) -> None:
+    """Warn of actions in stored user policies that match no request."""
+    try:
+        async for found in stored_policy_problems(parts.meta):
+            log.warning(
+                "stored policy has no effect as written: %s; correct it with `lakebed policy put`",
+                found.problem,
+                extra={"principal": found.principal, "policy": found.policy},
+            )
+    except LakebedError as error:
+        log.warning("stored policies could not be checked", exc_info=error)
+
+
+async def _repeat(name: str, seconds: float, parts: WorkerParts, work: Callable[[], Awaitable[None]]) -> None:
+    """Run a job at intervals, in one process of all that share the metadata store at a time."""
+    # Servers in containers may share host name and process id.
+    holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+    job = PeriodicJob(parts.meta, parts.leases, parts.clock, name, holder, seconds, work)
+    retry_seconds = min(seconds, RETRY_SECONDS)
+    while True:
+        try:
+            wait_seconds = await job.step()
+        except LakebedError as error:
+            log.warning("periodic job failed", extra={"job": name, "retry_seconds": retry_seconds}, exc_info=error)
+            wait_seconds = retry_seconds
+        except Exception:
+            # A bug must not end the job for the life of the process.
+            log.exception("periodic job crashed", extra={"job": name, "retry_seconds": retry_seconds})
+            wait_seconds = retry_seconds
+        await asyncio.sleep(wait_seconds)

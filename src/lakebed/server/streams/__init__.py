@@ -1,0 +1,1 @@
+"""Streams in the server: their composition, their process, and the adapters that they need."""

@@ -1,0 +1,361 @@
+"""Wires streams: stores → tables and buckets → the calls of clients."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from lakebed.core.access import Authorizer
+from lakebed.core.clock import Clock, SystemClock
+from lakebed.core.errors import LakebedError, Unavailable
+from lakebed.core.settings import Address, Settings
+from lakebed.governance.access_keys import AccessKeys
+from lakebed.governance.connection_logins import ConnectionLogins
+from lakebed.governance.tokens import Attempts, Clients, SecretHashes
+from lakebed.governance.vault import MasterKeys
+from lakebed.meta.leases import Lease, Leases
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore
+from lakebed.meta.tasks import TaskQueue
+from lakebed.objects.attachment import STREAM_SERVERS_PREFIX
+from lakebed.storage.ownership import Ownership
+from lakebed.storage.seam import ObjectStorage
+from lakebed.streams.admin.census import CensusTaker
+from lakebed.streams.admin.key_sizes import KeySizes
+from lakebed.streams.admin.stats import HealthCheck
+from lakebed.streams.admin.tiering_tasks import TieringTasks
+from lakebed.streams.bucket_opening import StoredBuckets
+from lakebed.streams.buckets import Buckets
+from lakebed.streams.configs import ClusterConfigs
+from lakebed.streams.counters import Counters, WriterIds
+from lakebed.streams.databases import Databases
+from lakebed.streams.failures import StreamFailure
+from lakebed.streams.file_access import SNAPSHOTS_FOLDER
+from lakebed.streams.folder_ownership import LOGS_FOLDER, FolderOwnership
+from lakebed.streams.gate import Gate
+from lakebed.streams.home import Home
+from lakebed.streams.home_store import HomeStore
+from lakebed.streams.keys.cursors import CursorLimits, Cursors
+from lakebed.streams.keys.rocks import RocksMemory
+from lakebed.streams.keys.snapshots import KeySnapshots
+from lakebed.streams.keys.snapshotting import KeySnapshotting
+from lakebed.streams.keys.store import KeyStore
+from lakebed.streams.log.log_rows import LogRows
+from lakebed.streams.log.logs import Logs
+from lakebed.streams.log.remote import RemoteLogs, RemoteSettings
+from lakebed.streams.log.settings import LogSettings
+from lakebed.streams.partitions import Partitions
+from lakebed.streams.purging import Purging
+from lakebed.streams.returning import TailReturn
+from lakebed.streams.server_identity import establish_server_name, establish_server_number
+from lakebed.streams.server_registry import SeenServer, ServerRegistry
+from lakebed.streams.shared_store import join_servers
+from lakebed.streams.tables import Tables
+from lakebed.streams.tending import Tending
+from lakebed.streams.traffic import Traffic
+from lakebed.wire.fluss.calls import AnyCall
+from lakebed.wire.fluss.handlers.databases import database_calls
+from lakebed.wire.fluss.handlers.keys import KeyCalls
+from lakebed.wire.fluss.handlers.logs import LogCalls
+from lakebed.wire.fluss.handlers.metadata import metadata_calls
+from lakebed.wire.fluss.handlers.remote_logs import remote_log_calls
+from lakebed.wire.fluss.handlers.tables import partition_calls, table_calls
+
+from ..decisions import wire_decisions
+from ..stores.identity import Identity, root_credential
+from ..stores.metadata import open_metadata
+from ..stores.object_store import confirm_object_store, open_storage
+from .address import advertised_address
+from .administration import wire_administration
+from .files import STREAMS_PREFIX, StreamFiles, file_access, open_files
+from .table_tasks import QueuedTableTasks
+
+log = logging.getLogger("lakebed.streams")
+
+STREAMS_FOLDER: Final = "streams"
+SERVERS_PREFIX: Final = STREAM_SERVERS_PREFIX.removesuffix("/")
+SNAPSHOTS_PREFIX: Final = f"{STREAMS_PREFIX}/{SNAPSHOTS_FOLDER}"
+_SNAPSHOT_SECONDS: Final = 600.0
+_TEND_SECONDS: Final = 60.0
+_SWEEP_SECONDS: Final = 30.0
+_REPORTS: Final = 4
+"""How often a server reports that it runs within the time after which it counts as down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """What serves streams, for its process to run."""
+
+    home: Home
+    buckets: Buckets
+    calls: tuple[AnyCall, ...]
+    callers: ConnectionLogins
+    chores: tuple[Callable[[], Coroutine[None, None, None]], ...]
+    """What the home does by itself: each until it is cancelled."""
+    census: CensusTaker
+    hand_over: Callable[[], Coroutine[None, None, None]]
+    """What it does when it stops, for another to go on."""
+
+
+class _Foundation(NamedTuple):
+    """What streams stand on."""
+
+    clock: Clock
+    master: MasterKeys
+    meta: MetaStore
+    storage: ObjectStorage
+    ownership: Ownership
+    folder_ownership: FolderOwnership
+    authorizer: Authorizer
+    folder: Path
+    logs: Logs
+    server: str
+    number: int
+    address: Address
+    files: StreamFiles | None
+    registry: ServerRegistry
+
+
+@asynccontextmanager
+async def compose(settings: Settings, identity: Identity, *, port: int) -> AsyncIterator[Streams]:
+    """Open the stores and wire streams on them; closed at the end. Raises Unavailable if another process has them."""
+    clock = SystemClock()
+    master = MasterKeys(identity.master_keys, identity.active_key_id)
+    folder = settings.server.data / STREAMS_FOLDER
+    address = advertised_address(settings, port)
+    async with AsyncExitStack() as stack:
+        meta = await open_metadata(settings, master)
+        stack.push_async_callback(meta.close)
+        storage, _ = await open_storage(settings, clock)
+        stack.push_async_callback(storage.close)
+        ownership = await confirm_object_store(settings, meta, storage)
+        folder_ownership = FolderOwnership(meta, folder)
+        await folder_ownership.confirm_at_start()
+        server = await asyncio.to_thread(establish_server_name, folder)
+        number = await establish_server_number(meta, folder)
+        registry = ServerRegistry(meta, clock)
+        if settings.meta.is_postgres:
+            own = SeenServer(server, number, str(address), acks_after_upload(settings))
+            await join_servers(storage, registry, own, prefix=SERVERS_PREFIX, ttl_seconds=settings.streams.lease)
+        try:
+            sizes = LogSettings(segment_bytes=settings.streams.segment)
+            logs = await asyncio.to_thread(Logs, str(folder / LOGS_FOLDER), clock, sizes, folder_ownership.confirm)
+        except StreamFailure as failure:
+            raise Unavailable(str(failure)) from failure
+        stack.callback(logs.close)
+        decisions = wire_decisions(settings.decisions, clock)
+        stack.callback(decisions.close)
+        files = await open_files(settings, clock)
+        if files is not None:
+            stack.push_async_callback(files.close)
+        ground = _Foundation(
+            clock,
+            master,
+            meta,
+            storage,
+            ownership,
+            folder_ownership,
+            decisions.authorizer,
+            folder,
+            logs,
+            server,
+            number,
+            address,
+            files,
+            registry,
+        )
+        yield _wire(settings, identity, ground)
+
+
+def _wire(settings: Settings, identity: Identity, ground: _Foundation) -> Streams:
+    meta, clock = ground.meta, ground.clock
+    root = root_credential(identity)
+    outbox = Outbox(meta)
+    gate = Gate(ground.authorizer, root.principal.account)
+    configs = ClusterConfigs(meta, outbox, clock, gate, _initial_configs(settings))
+    counters = Counters(meta)
+    leases = Leases(meta, clock)
+    home = Home(
+        meta,
+        leases,
+        clock,
+        server=ground.server,
+        number=ground.number,
+        advertised=ground.address,
+        as_reached=settings.streams.advertise is None,
+        ttl_seconds=settings.streams.lease,
+    )
+    ack_after_upload = acks_after_upload(settings)
+
+    def is_home() -> bool:
+        return home.is_here
+
+    at_home = HomeStore(meta, home.fence)
+    tables = Tables(at_home, outbox, clock, gate, configs)
+    tables.remember_while(is_home)
+    partitions = Partitions(at_home, outbox, clock, gate, tables, configs)
+    partitions.remember_while(is_home)
+    databases = Databases(at_home, outbox, clock, gate, tables)
+    folder = ground.folder
+    snapshots = KeySnapshots(meta, clock)
+    snapshotting = KeySnapshotting(snapshots, ground.storage, ground.ownership, SNAPSHOTS_PREFIX, folder / "scratch")
+    memory = RocksMemory()
+    keys = KeyStore(folder / "keys", memory, snapshotting)
+
+    remotes = RemoteLogs(
+        ground.storage,
+        ground.ownership,
+        LogRows(meta, home.fence),
+        ground.logs.threads,
+        lambda: str(uuid.uuid4()),
+        RemoteSettings(address=None if ground.files is None else ground.files.place.address),
+    )
+    store = StoredBuckets(
+        ground.logs,
+        remotes,
+        keys,
+        tables,
+        counters,
+        clock,
+        is_home,
+        server=ground.server,
+        ack_after_upload=ack_after_upload,
+    )
+    buckets = Buckets(store, tables, partitions, is_home)
+    purging = Purging(meta, buckets, is_home, ground.folder_ownership.confirm)
+    tables.when_dropped(purging.wake)
+    partitions.when_dropped(purging.wake)
+
+    async def begin(lease: Lease) -> None:
+        # Another may have been the home since: nothing that is remembered is known to be true.
+        tables.forget_all()
+        partitions.forget_all()
+
+    cursors = Cursors(clock, CursorLimits(ttl_seconds=settings.streams.scan_ttl))
+    buckets.when_closed(cursors.close_bucket)
+    home.when_begun(begin)
+    home.when_ended(buckets.close)
+    access_keys = AccessKeys(meta, outbox, ground.master, clock, root)
+    clients = Clients(meta, access_keys, SecretHashes(), Attempts(clock), ground.master)
+    rounds = None
+    if (warehouse := settings.streams.warehouse) is not None:
+        queue = TaskQueue(meta, clock, random.SystemRandom())
+        rounds = TieringTasks(
+            meta, queue, QueuedTableTasks(meta, outbox, clock, queue), warehouse, settings.streams.advertise
+        )
+    tending = Tending(buckets, tables, remotes.rows, clock, is_home, server=ground.server)
+    tails = TailReturn(buckets, remotes.rows, store.return_tail, lambda: home.holds_lease, server=ground.server)
+    check = HealthCheck(
+        tables, partitions, buckets, remotes.rows, lambda: tending.uncopied, is_home, server=ground.server
+    )
+    traffic = Traffic()
+    administration = wire_administration(
+        at_home,
+        outbox,
+        clock,
+        gate,
+        root.principal,
+        databases,
+        tables,
+        partitions,
+        buckets,
+        configs,
+        snapshots,
+        home,
+        file_access(ground.files, clock, gate, tables),
+        rounds,
+        check,
+        KeySizes(folder / "keys", partitions, snapshots, clock),
+        tending,
+        traffic,
+        {"log": ground.logs.flushes, "keys": memory.flushes},
+    )
+    calls = (
+        *administration.calls,
+        *database_calls(databases),
+        *table_calls(tables),
+        *partition_calls(partitions),
+        *metadata_calls(tables, partitions, home),
+        *LogCalls(tables, partitions, buckets, gate, WriterIds(counters), clock, traffic).calls(),
+        *KeyCalls(tables, buckets, gate, cursors, traffic).calls(),
+        *remote_log_calls(gate, tables, remotes),
+    )
+
+    async def take_snapshots() -> None:
+        lease = home.lease
+        if lease is not None:
+            await keys.take_snapshots(lambda tx: leases.check(tx, lease))
+
+    async def tend() -> None:
+        await tending.tend()
+
+    async def hand_over() -> None:
+        if settings.streams.hand_over:
+            try:
+                await take_snapshots()
+                await tending.hand_over()
+            except LakebedError as error:
+                log.warning("not all of streams was handed over", exc_info=error)
+
+    async def sweep_cursors() -> None:
+        cursors.sweep()
+
+    async def report() -> None:
+        failure = next(iter(buckets.broken().values()), "") if home.holds_lease else tails.failure
+        seen = SeenServer(ground.server, ground.number, str(ground.address), ack_after_upload, failure)
+        await ground.registry.report(seen, settings.streams.lease)
+
+    chores = (
+        *administration.chores,
+        purging.run,
+        tails.run,
+        lambda: _repeat("report of this server", settings.streams.lease / _REPORTS, report, at_once=True),
+        lambda: _repeat("snapshots of keys", _SNAPSHOT_SECONDS, take_snapshots),
+        lambda: _repeat("logs", _TEND_SECONDS, tend),
+        lambda: _repeat("scans that nobody goes on with", _SWEEP_SECONDS, sweep_cursors),
+    )
+    callers = ConnectionLogins(meta, clients, access_keys, ground.master)
+    return Streams(home, buckets, calls, callers, chores, administration.census, hand_over)
+
+
+def acks_after_upload(settings: Settings) -> bool:
+    """Whether records are acknowledged only once the object store has them.
+
+    By default where several servers can share the metadata store: an acknowledged record survives the loss of any.
+    """
+    said = settings.streams.ack_after_upload
+    return settings.meta.is_postgres if said is None else said
+
+
+async def _repeat(name: str, seconds: float, chore: Callable[[], Awaitable[None]], *, at_once: bool = False) -> None:
+    """Do a chore at intervals, until cancelled."""
+    while True:
+        if not at_once:
+            await asyncio.sleep(seconds)
+        at_once = False
+        try:
+            await chore()
+        except (LakebedError, OSError) as error:
+            log.warning("a chore failed; it is tried again at the next interval", extra={"chore": name}, exc_info=error)
+        except Exception:
+            # A mistake of ours must not end the chore for the life of the process.
+            log.exception("a chore crashed; it is tried again at the next interval", extra={"chore": name})
+
+
+def _initial_configs(settings: Settings) -> dict[str, str]:
+    """What streams were started with, as their clients call it."""
+    streams = settings.streams
+    return {
+        "bind.listeners": f"FLUSS://{streams.listen}",
+        "advertised.listeners": "" if streams.advertise is None else f"FLUSS://{streams.advertise}",
+        "security.protocol.map": "FLUSS:sasl",
+        "security.sasl.enabled.mechanisms": "PLAIN",
+        "authorizer.enabled": "true",
+    }

@@ -1,0 +1,83 @@
+"""The process that serves streams: it alone has the files of logs and keys open."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from lakebed.core.clock import SystemClock
+from lakebed.core.errors import LakebedError
+from lakebed.core.memory import give_back
+from lakebed.streams.admin.census import Census
+from lakebed.wire.fluss.call_counts import CallCounts
+from lakebed.wire.fluss.listening import FlussListener
+
+from ..metrics.stream_instruments import StreamInstruments
+from ..processes.child import Child, ChildContext, end_chores, live
+from .composition import Streams, compose
+
+log = logging.getLogger("lakebed.streams")
+
+_CENSUS_SECONDS: Final = 15.0
+_GIVING_BACK_SECONDS: Final = 5.0
+
+
+def serve(context: ChildContext) -> int:
+    """Serve streams until the supervisor ends it; the exit status."""
+    return live(context, _serve)
+
+
+async def _serve(child: Child) -> None:
+    context = child.context
+    listener = context.listener
+    if listener is None:
+        raise RuntimeError("streams are served on a port of their own")
+    settings = context.settings.streams
+    instruments = StreamInstruments(child.metrics)
+    counts = CallCounts(SystemClock.monotonic)
+    async with compose(context.settings, context.identity, port=listener.getsockname()[1]) as streams:
+        await streams.home.begin()
+        listening = FlussListener(
+            counts.counted(streams.calls),
+            streams.callers,
+            max_connections=settings.max_connections,
+            max_frame_bytes=settings.max_frame,
+            observe=instruments.observe,
+            report=instruments.connections.set,
+        )
+        chores = [
+            asyncio.create_task(streams.home.run()),
+            asyncio.create_task(listening.watch()),
+            *(asyncio.create_task(chore()) for chore in streams.chores),
+            asyncio.create_task(_count(streams, counts, instruments)),
+            asyncio.create_task(_give_back()),
+        ]
+        await listening.start(listener)
+        await child.wait_for_stop()
+        await listening.drain(context.settings.server.shutdown_grace)
+        await streams.hand_over()
+        await end_chores(chores)
+        await streams.buckets.close()
+
+
+async def _give_back() -> None:
+    """Have little more memory than is in use: blocks, buffers and rows do not fit into what others of them left."""
+    while True:
+        await asyncio.sleep(_GIVING_BACK_SECONDS)
+        await asyncio.to_thread(give_back)
+
+
+async def _count(streams: Streams, counts: CallCounts, instruments: StreamInstruments) -> None:
+    """Tell at intervals how much there is, while this server is the home; nothing, while it is not."""
+    while True:
+        try:
+            instruments.report_calls(counts)
+            is_home = streams.home.is_here
+            instruments.report(await streams.census.take() if is_home else Census(), is_home=is_home)
+        except LakebedError as error:
+            log.warning("streams were not counted; it is tried again at the next interval", exc_info=error)
+        except Exception:
+            # A mistake of ours must not end the counting for the life of the process.
+            log.exception("counting streams crashed; it is tried again at the next interval")
+        await asyncio.sleep(_CENSUS_SECONDS)

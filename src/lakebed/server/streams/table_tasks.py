@@ -1,0 +1,52 @@
+"""Connects tiering to the task queue of tables: `streams` and `tables` do not import each other."""
+
+from __future__ import annotations
+
+from lakebed.core.clock import Clock
+from lakebed.core.errors import NoSuchWarehouse, NotFound
+from lakebed.core.jobs import TaskOrder, decode_order
+from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.meta.tasks import TaskQueue
+from lakebed.tables import rows
+from lakebed.tables.backing import served_here
+from lakebed.tables.upkeep.orders import Orders
+from lakebed.tables.upkeep.task_events import tell_all
+
+
+class QueuedTableTasks:
+    """Implements `TableTasks` of `streams.admin.tiering_tasks`."""
+
+    def __init__(self, meta: MetaStore, outbox: Outbox, clock: Clock, queue: TaskQueue) -> None:
+        self._meta = meta
+        self._outbox = outbox
+        self._queue = queue
+        self._orders = Orders(outbox, clock, queue)
+
+    async def place(self, order: TaskOrder) -> int:
+        """Put an order into the queue."""
+
+        async def work(tx: Transaction) -> int:
+            found = await tx.row(rows.WAREHOUSE, order.warehouse)
+            if found is None:
+                raise NoSuchWarehouse(
+                    f"no table bucket has the name that streams.warehouse says. warehouse={order.warehouse}"
+                )
+            served_here(rows.warehouse_from(found))
+            return (await self._orders.place_one(tx, order)).task_id
+
+        return await self._meta.transact(work)
+
+    async def withdraw(self, number: int, reason: str) -> None:
+        """Remove a waiting task."""
+
+        async def work(tx: Transaction) -> None:
+            events: list[Event] = []
+            try:
+                order = decode_order((await self._queue.find(tx, number)).payload)
+            except NotFound:
+                return
+            await self._orders.withdraw(tx, number, order, reason, events)
+            await tell_all(self._outbox, tx, events)
+
+        await self._meta.transact(work)

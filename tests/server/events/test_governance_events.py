@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import InvalidSetting
+from lakebed.core.operations import Operation
+from lakebed.core.settings import (
+    ListenerHook,
+    ListenersSettings,
+    SettingsFile,
+    load_settings,
+)
+from lakebed.core.webhooks import new_secret
+from lakebed.server.events.governance_events import read_listeners
+
+SECRET = new_secret()
+GOOD = f"""
+[listeners]
+python = ["tests.governance.listeners.offered:Asynchronous"]
+after_reads = ["LOAD_*"]
+
+[listeners.hooks.review]
+url = "https://review.example/ask"
+secret = "{SECRET.reveal()}"
+operations = ["DROP_TABLE"]
+timeout = "2s"
+on_failure = "allow"
+"""
+
+
+def test_listeners_are_those_of_the_settings_in_their_order() -> None:
+    settings = load_settings(file=SettingsFile("lakebed.toml", GOOD)).settings
+    python, hook = read_listeners(settings.listeners, ManualClock())
+    assert python.name == "tests.governance.listeners.offered:Asynchronous"
+    assert (hook.name, hook.operations) == ("review", frozenset({Operation.DROP_TABLE}))
+    assert SECRET.reveal() not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (('operations = ["DROP_TABLE"]', 'operations = ["DROP"]'), "listeners.hooks.review.operations: no such"),
+        (("https://review.example", "http://review.example"), "listeners.hooks.review.url: plain HTTP"),
+        (("https://review.example", "https://me:word@review.example"), "listeners.hooks.review.url: holds credentials"),
+        (('["LOAD_*"]', '["DROP_TABLE"]'), "listeners.after_reads: DROP_TABLE changes something"),
+        (("hooks.review", 'hooks."a b"'), "expected a name"),
+        (('timeout = "2s"', 'timeout = "2h"'), "timeout: expected a duration"),
+        (('"allow"', '"shrug"'), "on_failure: expected one of refuse, allow"),
+        ((SECRET.reveal(), "hunter2"), "listeners.hooks.review.secret: expected whsec_"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_by_their_path(change: tuple[str, str], told: str) -> None:
+    with pytest.raises(InvalidSetting) as caught:
+        load_settings(file=SettingsFile("lakebed.toml", GOOD.replace(*change)))
+    assert told in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_plain_http_is_for_who_allows_it() -> None:
+    allowed = GOOD.replace("[listeners]", "[listeners]\nallow_http = true")
+    loaded = load_settings(file=SettingsFile("lakebed.toml", allowed.replace("https://", "http://")))
+    assert loaded.settings.listeners.hooks["review"].url.startswith("http://")
+
+
+def test_a_hook_that_names_no_operations_is_asked_about_all() -> None:
+    hook = ListenerHook("https://review.example/", SECRET)
+    (found,) = read_listeners(ListenersSettings(hooks={"h": hook}), ManualClock())
+    assert found.operations == frozenset(Operation)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakebed.events.delivery import Standing, Tally
+from lakebed.events.delivery.dispatching import NOTHING
+from lakebed.select.model import Counts
+from lakebed.server.metrics import Metrics
+from lakebed.server.metrics.instruments import DeliveryInstruments, Instruments
+from lakebed.wire.http.body import RequestBody
+from lakebed.wire.http.message import Request, Response
+
+
+def request(method: str, received: int = 0) -> Request:
+    body = RequestBody(received)
+    if received:
+        body.push(b"x" * received)
+    return Request(method, "/b/k", "", {}, body, "http", "", "R")
+
+
+def test_answers_are_counted_by_operation_and_status(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path, 0)
+    instruments = Instruments(metrics).s3
+    for _ in range(3):
+        instruments.observe("GetObject", request("GET"), Response(200, body=b"12345"), 0.002)
+    instruments.observe("GetObject", request("GET"), Response(404, body=b"no"), 0.002)
+    instruments.observe("HeadObject", request("HEAD"), Response(200, length=99), 0.02)
+    instruments.observe("PutObject", request("PUT", 7), Response(200), 0.2)
+    told = metrics.render().decode().splitlines()
+    for line in (
+        'lakebed_s3_requests_total{operation="GetObject",status="200"} 3',
+        'lakebed_s3_requests_total{operation="GetObject",status="404"} 1',
+        'lakebed_s3_requests_total{operation="HeadObject",status="200"} 1',
+        'lakebed_s3_request_seconds_count{operation="GetObject"} 4',
+        'lakebed_s3_request_seconds_bucket{operation="GetObject",le="0.001"} 0',
+        'lakebed_s3_sent_bytes_total{operation="GetObject"} 17',
+        'lakebed_s3_received_bytes_total{operation="PutObject"} 7',
+    ):
+        assert line in told
+    assert not any("lakebed_catalog_requests_total{" in line for line in told)
+    assert not any("sent_bytes" in line and "HeadObject" in line for line in told)
+    sums = [line for line in told if line.startswith('lakebed_s3_request_seconds_sum{operation="GetObject"}')]
+    assert float(sums[0].split()[1]) == pytest.approx(0.008)
+    metrics.close()
+
+
+def test_selects_are_counted_by_how_they_ended(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path, 0)
+    selects = Instruments(metrics).selects
+    selects.ended("done", Counts(100, 300, 7))
+    selects.ended("done", Counts(10, 10, 0))
+    selects.ended("CastFailed", Counts(1, 1, 1))
+    told = metrics.render().decode().splitlines()
+    for line in (
+        'lakebed_selects_total{outcome="done"} 2',
+        'lakebed_selects_total{outcome="CastFailed"} 1',
+        'lakebed_select_bytes_total{kind="scanned"} 111',
+        'lakebed_select_bytes_total{kind="processed"} 311',
+        'lakebed_select_bytes_total{kind="returned"} 8',
+    ):
+        assert line in told
+    metrics.close()
+
+
+def test_targets_are_told_apart_by_name_and_type(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path, 0)
+    try:
+        deliveries = DeliveryInstruments(metrics)
+        deliveries.count("r:webhook", Tally(delivered=5, failed=2, given_up=1, skipped=0))
+        deliveries.count("r:webhook", Tally(delivered=1, failed=0, given_up=0, skipped=3))
+        deliveries.measure("r:webhook", Standing(behind=7, waiting=4, dead=1, under_way=2))
+        deliveries.measure("r:kafka", Standing(behind=9, waiting=0, dead=0))
+        deliveries.measure("r:kafka", NOTHING)
+        told = metrics.render().decode()
+        webhook = '{target="r",type="webhook"}'
+        for name, value in (
+            ("sent_total", 6),
+            ("failed_total", 2),
+            ("given_up_total", 1),
+            ("skipped_total", 3),
+            ("behind", 7),
+            ("waiting", 4),
+            ("dead", 1),
+            ("sending", 2),
+        ):
+            assert f"lakebed_target_{name}{webhook} {value}\n" in told
+        assert 'lakebed_target_behind{target="r",type="kafka"} 0\n' in told
+    finally:
+        metrics.close()

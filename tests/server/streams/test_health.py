@@ -1,0 +1,190 @@
+"""What a whole server of streams says of its health and counts of its work, asked as clients ask."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest_asyncio
+
+from lakebed.core.settings import ServerSettings, Settings
+from lakebed.objects.model import Caller
+from lakebed.server.metrics import Metrics
+from lakebed.server.metrics.stream_instruments import StreamInstruments
+from lakebed.server.stores.identity import Identity, establish_identity, root_credential
+from lakebed.server.streams.composition import Streams, compose
+from lakebed.streams.admin.stats import HealthStatus
+from lakebed.streams.keys.batches import write_key_batch
+from lakebed.wire.fluss import messages_pb2 as pb
+from lakebed.wire.fluss.call_counts import CallCounts
+from lakebed.wire.fluss.calls import Raw, call_table
+from tests.contracts.stream_log import plain_batch
+
+CREATE_TABLE, PRODUCE, FETCH, PUT, LOOKUP, LIMIT_SCAN, HEALTH = 1005, 1014, 1015, 1016, 1017, 1033, 1062
+GET_TABLE_INFO, DROP_TABLE = 1007, 1006
+
+
+class Client:
+    """Somebody who calls, without a connection."""
+
+    def __init__(self, streams: Streams, identity: Identity, folder: Path) -> None:
+        self.streams = streams
+        self.metrics = Metrics(folder, 0)
+        self._instruments = StreamInstruments(self.metrics)
+        self._counts = CallCounts(lambda: 0.0)
+        self._calls = call_table(self._counts.counted(streams.calls))
+        self._caller = Caller(root_credential(identity).principal, request_id="r")
+
+        async def at_once() -> None:
+            """There is room."""
+
+        self._room: Any = SimpleNamespace(acquire_large=at_once, wait_until_read=at_once)
+
+    async def ask(self, key: int, request: Any) -> Any:
+        """Any: each call has a message of its own."""
+        call = self._calls[key]
+        if not isinstance(call, Raw):
+            return await call.answer(self._caller, request)
+        return await call.answer(self._caller, memoryview(request.SerializeToString()), 0, self._room)
+
+    async def table(self, name: str, *, key: bool = False, buckets: int = 1) -> int:
+        columns = [
+            {"name": "id", "data_type": {"type": "INTEGER", "nullable": not key}, "id": 0},
+            {"name": "name", "data_type": {"type": "STRING"}, "id": 1},
+        ]
+        schema: dict[str, Any] = {"version": 1, "columns": columns, "highest_field_id": 1}
+        if key:
+            schema["primary_key"] = ["id"]
+        document = json.dumps({"version": 1, "schema": schema, "bucket_count": buckets}).encode()
+        path = pb.TablePath(database_name="fluss", table_name=name)
+        await self.ask(
+            CREATE_TABLE, pb.CreateTableRequest(table_path=path, table_json=document, ignore_if_exists=False)
+        )
+        return int((await self.ask(GET_TABLE_INFO, pb.GetTableInfoRequest(table_path=path))).table_id)
+
+    async def produce(self, table_id: int, records: bytes, bucket: int = 0) -> Any:
+        request = pb.ProduceLogRequest(acks=-1, table_id=table_id, timeout_ms=10_000)
+        request.buckets.add(bucket_id=bucket, records=records)
+        return (await self.ask(PRODUCE, request)).buckets[0]
+
+    async def put(self, table_id: int, records: bytes) -> Any:
+        request = pb.PutKvRequest(acks=-1, table_id=table_id, timeout_ms=10_000)
+        request.buckets.add(bucket_id=0, records=records)
+        return (await self.ask(PUT, request)).buckets[0]
+
+    async def health(self) -> tuple[int, int, HealthStatus]:
+        """Leaders, those of them that are active, and the colour."""
+        told = await self.ask(HEALTH, pb.GetClusterHealthRequest())
+        return told.num_leader_replicas, told.active_leader_replicas, HealthStatus(told.status)
+
+    async def told(self) -> dict[str, str]:
+        """What a scrape has after the next round."""
+        self._instruments.report_calls(self._counts)
+        self._instruments.report(await self.streams.census.take())
+        lines = self.metrics.render().decode().splitlines()
+        return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+
+
+@pytest_asyncio.fixture
+async def client(tmp_path: Path) -> AsyncIterator[Client]:
+    settings = Settings(server=ServerSettings(data=tmp_path / "data"))
+    settings.server.data.mkdir()
+    identity = establish_identity(settings)
+    async with compose(settings, identity, port=9123) as streams:
+        await streams.home.begin()
+        made = Client(streams, identity, tmp_path / "metrics")
+        yield made
+        await streams.buckets.close()
+        made.metrics.close()
+
+
+async def test_a_log_that_is_damaged_makes_it_red_until_it_is_gone(client: Client, tmp_path: Path) -> None:
+    table_id = await client.table("orders", buckets=2)
+    assert await client.health() == (2, 2, HealthStatus.GREEN)
+    assert (await client.produce(table_id, plain_batch(3))).error_code == 0
+    await client.streams.buckets.close()
+    folder = tmp_path / "data" / "streams" / "logs" / str(table_id) / "all" / "0"
+    (folder / "checkpoint").unlink(missing_ok=True)
+    (log,) = folder.glob("*.log")
+    log.unlink()
+    log.mkdir()  # a disk that refuses, whoever asks
+    assert await client.health() == (2, 2, HealthStatus.GREEN)  # nobody knows yet
+    assert (await client.produce(table_id, plain_batch(3))).error_code != 0
+    assert await client.health() == (2, 1, HealthStatus.RED)
+    assert (await client.told())['lakebed_streams_things{kind="offline_buckets"}'] == "1"
+    path = pb.TablePath(database_name="fluss", table_name="orders")
+    await client.ask(DROP_TABLE, pb.DropTableRequest(table_path=path, ignore_if_not_exists=False))
+    assert await client.health() == (0, 0, HealthStatus.GREEN)
+
+
+async def test_keys_that_refuse_make_it_red_until_they_do_not(client: Client, tmp_path: Path) -> None:
+    table_id = await client.table("orders", key=True)
+    lookup = pb.LookupRequest(table_id=table_id)
+    lookup.buckets.add(bucket_id=0, keys=[b"\x00\x00\x00\x01"])
+    await client.ask(LOOKUP, lookup)
+    await client.streams.buckets.close()
+    current = tmp_path / "data" / "streams" / "keys" / str(table_id) / "0" / "CURRENT"
+    words = current.read_bytes()
+    current.write_bytes(b"nonsense")
+    await client.ask(LOOKUP, lookup)
+    assert await client.health() == (1, 0, HealthStatus.RED)
+    current.write_bytes(words)
+    await client.ask(LOOKUP, lookup)
+    assert await client.health() == (1, 1, HealthStatus.GREEN)
+    lines = await client.told()
+    assert lines['lakebed_streams_table_requests_total{table="fluss.orders",call="LOOKUP",outcome="failed"}'] == "1"
+    assert lines['lakebed_streams_table_requests_total{table="fluss.orders",call="LOOKUP",outcome="ok"}'] == "2"
+
+
+async def test_what_clients_write_and_read_is_counted(client: Client) -> None:
+    log_id, keys_id = await client.table("events"), await client.table("orders", key=True)
+    batch = plain_batch(5, b"x" * 50)
+    assert (await client.produce(log_id, batch)).error_code == 0
+    assert (await client.produce(log_id, b"no batch at all")).error_code != 0
+    assert (await client.produce(999, batch)).error_code != 0
+    fetch = pb.FetchLogRequest(follower_server_id=-1, max_bytes=1 << 20, max_wait_ms=0)
+    asked = fetch.tables.add(table_id=log_id, projection_pushdown_enabled=False)
+    asked.buckets.add(bucket_id=0, fetch_offset=2, max_fetch_bytes=1 << 20)
+    await client.ask(FETCH, fetch)
+    asked.buckets[0].fetch_offset = 77
+    await client.ask(FETCH, fetch)
+    key = (1).to_bytes(4, "big")
+    put = write_key_batch([(key, None), ((2).to_bytes(4, "big"), None)], 1)
+    assert (await client.put(keys_id, put)).error_code == 0
+    assert (await client.put(keys_id, b"no batch at all")).error_code != 0
+    lookup = pb.LookupRequest(table_id=keys_id)
+    lookup.buckets.add(bucket_id=0, keys=[key])
+    looked_up = sum(map(len, await client.ask(LOOKUP, lookup)))
+    await client.ask(LIMIT_SCAN, pb.LimitScanRequest(table_id=log_id, bucket_id=0, limit=5))
+    await client.ask(LIMIT_SCAN, pb.LimitScanRequest(table_id=log_id, bucket_id=7, limit=5))
+    lines = await client.told()
+
+    def of(table: str, name: str, which: str) -> int:
+        return int(lines[f'lakebed_streams_table_traffic_{name}_total{{table="fluss.{table}",which="{which}"}}'])
+
+    assert (of("events", "bytes", "in"), of("events", "records", "in")) == (len(batch), 5)
+    assert of("events", "bytes", "out") == 2 * len(batch)  # of a fetch and of a scan: batches are whole
+    assert of("events", "records", "out") == 3
+    assert (of("orders", "bytes", "in"), of("orders", "records", "in")) == (len(put), 2)
+    assert of("orders", "bytes", "out") == looked_up
+    parts = "lakebed_streams_bucket_requests_total"
+    assert {name.removeprefix(parts): value for name, value in lines.items() if name.startswith(parts)} == {
+        '{call="FETCH_LOG",outcome="failed"}': "1",
+        '{call="FETCH_LOG",outcome="ok"}': "1",
+        '{call="LIMIT_SCAN",outcome="failed"}': "1",
+        '{call="LIMIT_SCAN",outcome="ok"}': "1",
+        '{call="LOOKUP",outcome="ok"}': "1",
+        '{call="PRODUCE_LOG",outcome="failed"}': "2",
+        '{call="PRODUCE_LOG",outcome="ok"}': "1",
+        '{call="PUT_KV",outcome="failed"}': "1",
+        '{call="PUT_KV",outcome="ok"}': "1",
+    }
+    assert int(lines['lakebed_streams_received_bytes_total{call="PUT_KV"}']) > len(put)
+    assert int(lines['lakebed_streams_sent_bytes_total{call="FETCH_LOG"}']) > len(batch)
+    assert lines['lakebed_streams_things{kind="segments"}'] == "2"
+    assert int(lines['lakebed_streams_table_stored_bytes{table="fluss.events",kind="log"}']) == len(batch)
+    assert int(lines['lakebed_streams_table_stored_bytes{table="fluss.orders",kind="keys"}']) > 0
+    assert lines["lakebed_metrics_dropped_total"] == "0"
