@@ -50,15 +50,15 @@ from lakebed.tables.files import FileAddress, TableFiles
 from lakebed.tables.gate import Gate
 from lakebed.tables.idempotency import Answer, IdempotencyKeys, Mutation
 from lakebed.tables.identifiers import Identifier
+from lakebed.tables.maintenance.service import UpkeepParts, wire_upkeep
+from lakebed.tables.maintenance.table_planner import Planned
 from lakebed.tables.model import EntryKind
 from lakebed.tables.namespaces import Namespaces
+from lakebed.tables.policies.attachments import CATALOG, Attaching, TargetName
+from lakebed.tables.policies.policies import NewPolicy, Policies
+from lakebed.tables.policies.policy_types import PolicyTypes
+from lakebed.tables.policies.targets import Targets
 from lakebed.tables.publishing import CREATED, Pointer, Publisher
-from lakebed.tables.upkeep.attaching import CATALOG, Attaching, TargetName
-from lakebed.tables.upkeep.planner import Planned
-from lakebed.tables.upkeep.policies import NewPolicy, Policies
-from lakebed.tables.upkeep.policy_types import PolicyTypes
-from lakebed.tables.upkeep.service import UpkeepParts, wire_upkeep
-from lakebed.tables.upkeep.targets import Targets
 from lakebed.tables.warehouses import Warehouses
 
 LAKE: Final = "lake"

@@ -14,7 +14,7 @@ from lakebed.meta.tasks import TaskQueue
 from lakebed.server.stream_rounds import QueuedRounds
 from lakebed.streams.admin.lake_planning import Outcome
 from lakebed.tables.gate import Gate
-from lakebed.tables.upkeep.task_events import decode_event
+from lakebed.tables.maintenance.tasks.events import decode_event
 from lakebed.tables.warehouses import Warehouses
 from tests.objects.stores import ROOT, ObjectStore, opened_store
 

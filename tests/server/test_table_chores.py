@@ -13,10 +13,10 @@ from lakebed.server import table_chores
 from lakebed.server.table_chores import TableChores
 from lakebed.tables import dropping
 from lakebed.tables.idempotency import LIFETIME_MS, RequestKey
+from lakebed.tables.maintenance.service import wire_upkeep
+from lakebed.tables.maintenance.table_planner import Planned
 from lakebed.tables.reports import KEPT_MS
 from lakebed.tables.scanning import Scans
-from lakebed.tables.upkeep.planner import Planned
-from lakebed.tables.upkeep.service import wire_upkeep
 from tests.objects.conftest import clock, light_store
 from tests.objects.stores import ROOT, ObjectStore
 from tests.tables.maintenance.workshop import Workshop, open_workshop

@@ -44,9 +44,16 @@ from lakebed.tables.generic_tables import GenericTables
 from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.tables.labels.places import Places
 from lakebed.tables.labels.service import Labelling
-from lakebed.tables.maintenance.service import wire_maintenance
+from lakebed.tables.maintenance.jobs.service import wire_maintenance
+from lakebed.tables.maintenance.service import UpkeepParts, wire_upkeep
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.notifications import Notifications
+from lakebed.tables.policies.attachments import Attaching
+from lakebed.tables.policies.coverage import Coverage
+from lakebed.tables.policies.policies import Policies
+from lakebed.tables.policies.policy_types import PolicyTypes
+from lakebed.tables.policies.policy_versions import PolicyVersions
+from lakebed.tables.policies.targets import Targets
 from lakebed.tables.publishing import Publisher
 from lakebed.tables.purging import PurgeWorker
 from lakebed.tables.registering import Registration
@@ -55,13 +62,6 @@ from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
 from lakebed.tables.restrictions.copies import Copies
 from lakebed.tables.scanning import Scans
-from lakebed.tables.upkeep.attaching import Attaching
-from lakebed.tables.upkeep.coverage import Coverage
-from lakebed.tables.upkeep.policies import Policies
-from lakebed.tables.upkeep.policy_types import PolicyTypes
-from lakebed.tables.upkeep.policy_versions import PolicyVersions
-from lakebed.tables.upkeep.service import UpkeepParts, wire_upkeep
-from lakebed.tables.upkeep.targets import Targets
 from lakebed.tables.validation.commit import CommitValidator
 from lakebed.tables.validation.model import Level
 from lakebed.tables.views import Views

@@ -18,7 +18,7 @@ from lakebed.governance.vault import MasterKeys
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.facilities import Facilities
 from lakebed.storage.credentials.http import blocking_http
-from lakebed.tables.upkeep.arrivals import Arrivals
+from lakebed.tables.arrivals import Arrivals
 from lakebed.wire.announcing import Announcer
 from lakebed.wire.governed_routes import OPERATION_OF
 from lakebed.wire.refusals import Refused, refusal_notes

@@ -14,9 +14,9 @@ from lakebed.meta.tasks import TaskQueue, TaskState
 from lakebed.streams.admin.lake_planning import Outcome
 from lakebed.tables import rows
 from lakebed.tables.backing import served_here
-from lakebed.tables.upkeep.orders import Orders
-from lakebed.tables.upkeep.planning import SCHEDULER
-from lakebed.tables.upkeep.task_events import tell_all
+from lakebed.tables.maintenance.planner import SCHEDULER
+from lakebed.tables.maintenance.tasks.events import tell_all
+from lakebed.tables.maintenance.tasks.queue import Orders
 
 _OUTCOMES: Final = {TaskState.DONE: Outcome.DONE, TaskState.DEAD: Outcome.GIVEN_UP}
 

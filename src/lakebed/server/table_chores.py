@@ -15,13 +15,13 @@ from lakebed.meta.tasks import TaskQueue
 from lakebed.tables.claims import Claims
 from lakebed.tables.dropping import PURGE_KIND, Dropping
 from lakebed.tables.idempotency import IdempotencyKeys
-from lakebed.tables.maintenance.background import Background, BackgroundReport
+from lakebed.tables.maintenance.jobs.background import Background, BackgroundReport
+from lakebed.tables.maintenance.scheduler import Scheduler
+from lakebed.tables.maintenance.table_planner import Planned
 from lakebed.tables.purging import PurgeWorker
 from lakebed.tables.reports import Reports
 from lakebed.tables.restrictions.copies import Copies
 from lakebed.tables.scanning import Scans
-from lakebed.tables.upkeep.planner import Planned
-from lakebed.tables.upkeep.scheduler import Scheduler
 
 TASKS_KEPT_MS: Final = 30 * 86_400_000
 """How long tasks are kept that have ended, with what they came to."""

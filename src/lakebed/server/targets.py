@@ -34,7 +34,7 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.facilities import Facilities
-from lakebed.tables.upkeep.arrivals import Arrival, Destination, Intake
+from lakebed.tables.arrivals import Arrival, Destination, Intake
 
 from .request_log import own_messages
 

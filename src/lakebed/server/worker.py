@@ -15,7 +15,7 @@ from lakebed.core.settings import Settings
 from lakebed.events.rules import trim_versions
 from lakebed.governance.stored_policies import stored_policy_problems
 from lakebed.meta.periodic import RETRY_SECONDS, PeriodicJob
-from lakebed.tables.upkeep.planner import Planned
+from lakebed.tables.maintenance.table_planner import Planned
 
 from .child import Child, Station, end_chores, live
 from .composition import Parts, compose

@@ -28,6 +28,8 @@ from lakebed.tables.entries import Entries, Known
 from lakebed.tables.files import TableFiles
 from lakebed.tables.idempotency import Answer, Mutation
 from lakebed.tables.identifiers import Identifier
+from lakebed.tables.maintenance.tasks.events import tell_all
+from lakebed.tables.maintenance.tasks.queue import Orders
 from lakebed.tables.metadata import TableMetadata, serialize_table
 from lakebed.tables.metadata.builder import build_table
 from lakebed.tables.metadata.documents import encode
@@ -37,8 +39,6 @@ from lakebed.tables.metadata_naming import metadata_address
 from lakebed.tables.model import Entry, EntryKind, Warehouse
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.publishing import CREATED, Pointer, Publisher
-from lakebed.tables.upkeep.orders import Orders
-from lakebed.tables.upkeep.task_events import tell_all
 
 from . import copy_rows
 from .copy_rows import CopyRow, copy_from, find_copy

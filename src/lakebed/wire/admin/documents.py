@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from lakebed.meta.tasks import TaskState
-from lakebed.tables.upkeep.tasks import SeenTask
+from lakebed.tables.maintenance.tasks.service import SeenTask
 
 
 def task_document(seen: SeenTask) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from lakebed.events.ids import EventIds
 from lakebed.events.log import EventLog
 from lakebed.meta.tasks import TaskQueue
 from lakebed.streams.admin.failover import Failover
-from lakebed.tables.upkeep.arrivals import Arrivals
-from lakebed.tables.upkeep.service import Upkeep
-from lakebed.tables.upkeep.tasks import Tasks
+from lakebed.tables.arrivals import Arrivals
+from lakebed.tables.maintenance.service import Upkeep
+from lakebed.tables.maintenance.tasks.service import Tasks
 
 
 @dataclass(frozen=True, slots=True)

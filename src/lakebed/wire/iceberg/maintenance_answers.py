@@ -15,8 +15,8 @@ import msgspec
 from lakebed.meta.tasks import Task, TaskState
 from lakebed.tables.entries import Known
 from lakebed.tables.identifiers import display
-from lakebed.tables.maintenance.config import EffectiveConfig
-from lakebed.tables.maintenance.model import (
+from lakebed.tables.maintenance.jobs.config import EffectiveConfig
+from lakebed.tables.maintenance.jobs.model import (
     AuditEvent,
     CompactionReport,
     CompactionStatus,
@@ -29,9 +29,9 @@ from lakebed.tables.maintenance.model import (
     ObjectState,
     RowLevelReport,
 )
-from lakebed.tables.maintenance.quarantine import Held
-from lakebed.tables.maintenance.scheduling import SchedulerView
-from lakebed.tables.maintenance.service import Seen
+from lakebed.tables.maintenance.jobs.quarantine import Held
+from lakebed.tables.maintenance.jobs.service import Seen
+from lakebed.tables.maintenance.jobs.triggers import SchedulerView
 
 Document = dict[str, Any]
 """JSON. Any: fields are of many types."""

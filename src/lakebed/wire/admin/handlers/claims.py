@@ -10,8 +10,8 @@ from msgspec import Meta
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
-from lakebed.tables.upkeep.orders import KINDS
-from lakebed.tables.upkeep.tasks import SeenTask
+from lakebed.tables.maintenance.tasks.queue import KINDS
+from lakebed.tables.maintenance.tasks.service import SeenTask
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.answers import no_content, ok
 from lakebed.wire.iceberg.request import CatalogRequest

@@ -10,8 +10,8 @@ from typing import Any
 from lakebed.core.errors import InvalidInput
 from lakebed.governance.policies import Effect
 from lakebed.tables.identifiers import Levels, check_namespace
-from lakebed.tables.upkeep.attaching import TargetName
-from lakebed.tables.upkeep.coverage import AffectedEntry, Change
+from lakebed.tables.policies.attachments import TargetName
+from lakebed.tables.policies.coverage import AffectedEntry, Change
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.iceberg.answers import ok
 from lakebed.wire.iceberg.request import CatalogRequest, split_namespace

@@ -7,8 +7,8 @@ from typing import Any
 from lakebed.core.errors import InvalidInput
 from lakebed.tables.gate import Action
 from lakebed.tables.identifiers import check_namespace
-from lakebed.tables.upkeep.attaching import TargetName
-from lakebed.tables.upkeep.planner import TablePlan
+from lakebed.tables.maintenance.table_planner import TablePlan
+from lakebed.tables.policies.attachments import TargetName
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.answers import ok
 from lakebed.wire.iceberg.extensions import NoDocument, read_extension

@@ -11,7 +11,7 @@ from lakebed.core.paging import PageTokens
 from lakebed.governance.policies import Applicable, Place, TargetKind
 from lakebed.governance.policies.resolving import position
 from lakebed.governance.policies.rows import Target
-from lakebed.tables.upkeep.attaching import TargetName
+from lakebed.tables.policies.attachments import TargetName
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.answers import no_content, ok
 from lakebed.wire.iceberg.paging import read_page

@@ -8,7 +8,7 @@ import msgspec
 
 from lakebed.core.changes import KEEP
 from lakebed.governance.policies import Policy
-from lakebed.tables.upkeep.policies import NewPolicy
+from lakebed.tables.policies.policies import NewPolicy
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.answers import no_content, ok
 from lakebed.wire.iceberg.paging import read_page

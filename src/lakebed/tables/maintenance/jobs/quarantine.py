@@ -1,0 +1,255 @@
+"""Files moved aside instead of deleted: held for a while, given back, or removed for good.
+
+A move touches rows only: the object under the new key refers to the content of the one under the old key. Each move,
+and the note that tells where the file came from, commit together; so a file is in its place or held, never both or
+neither.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from lakebed.meta.seam import Row, Transaction
+from lakebed.objects import rows as object_rows
+from lakebed.objects.bucket import Bucket, bucket_from
+from lakebed.objects.deleting import is_protected
+from lakebed.objects.events import tell_of_object
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import MAX_KEY_BYTES, Caller, StoredObject
+from lakebed.objects.publish import Displaced, add_marker, current_of, make_current, remove_current
+from lakebed.tables.locations import QUARANTINE_FOLDER, entry_at
+from lakebed.tables.model import Warehouse
+
+from . import rows
+from .audit import noted
+from .job_store import Jobs
+from .lifecycle import recommended
+from .model import Actor, Job, JobRecord, ObjectKind, Step
+
+__all__ = ["Held", "LetGo", "Quarantine", "held_key", "hold", "take_away"]
+
+_A_COMMIT: Final = 64
+_PROTECTED_LONGER_MS: Final = 3_600_000
+"""How long to wait before a held file is looked at again that object lock keeps."""
+
+
+class Held(NamedTuple):
+    """A file in quarantine."""
+
+    bucket: int
+    held_key: str
+    key: str
+    entry: str
+    job: str
+    kind: ObjectKind
+    size: int
+    moved_ms: int
+    purge_ms: int
+
+
+class LetGo(NamedTuple):
+    """What became of the files that a job held."""
+
+    done: int
+    kept: int
+    """Still held: another file has taken the place, or object lock keeps it."""
+
+
+def held_key(warehouse: Warehouse, job_id: str, key: str) -> str:
+    """Where a file is held: under its own key where that fits."""
+    folder = f"{warehouse.reserved_prefix}{QUARANTINE_FOLDER}{job_id}/"
+    plain = f"{folder}{key}"
+    if len(plain.encode("utf-8", "replace")) <= MAX_KEY_BYTES:
+        return plain
+    return f"{folder}{hashlib.sha256(key.encode('utf-8', 'replace')).hexdigest()}"
+
+
+async def hold(
+    f: Facilities,
+    tx: Transaction,
+    warehouse: Warehouse,
+    job: Job,
+    current: StoredObject,
+    kind: ObjectKind,
+    now_ms: int,
+    displaced: Displaced,
+) -> None:
+    """The step of a transaction that puts a copy of a file into quarantine."""
+    bucket, place = warehouse.bucket, held_key(warehouse, job.id, current.key)
+    # Its time stays: that of a held file says when it was written.
+    await _share(f, tx, bucket, current, place, current.modified_ms, displaced)
+    purge_ms = now_ms + job.config.quarantine_retention_seconds * 1000
+    held = Held(bucket.id, place, current.key, job.entry, job.id, kind, current.size, now_ms, purge_ms)
+    await tx.run(rows.LET_GO, bucket.id, place)
+    await tx.run(rows.HOLD, *held)
+
+
+async def take_away(
+    f: Facilities,
+    tx: Transaction,
+    bucket: Bucket,
+    current: StoredObject,
+    caller: Caller,
+    now_ms: int,
+    displaced: Displaced,
+) -> None:
+    """The step of a transaction that removes a file as a client of the bucket would."""
+    if not bucket.keeps_versions:
+        await remove_current(tx, bucket, current, displaced)
+        await tell_of_object(f.outbox, tx, "ObjectRemoved:Delete", bucket, current, caller, now_ms)
+        return
+    marker = await add_marker(tx, bucket, current, current.key, bucket.new_version(f.clock), now_ms, displaced)
+    await tell_of_object(f.outbox, tx, "ObjectRemoved:DeleteMarkerCreated", bucket, marker, caller, now_ms)
+
+
+class Quarantine:
+    """Gives held files back, or removes them."""
+
+    def __init__(self, facilities: Facilities, jobs: Jobs) -> None:
+        self._f = facilities
+        self._jobs = jobs
+
+    async def held(self, job_id: str, limit: int) -> list[Held]:
+        """What a job holds, by key."""
+        return [_held(row) for row in await self._f.meta.rows(rows.HELD_BY_JOB, job_id, "", limit)]
+
+    async def of_table(self, entry_id: str) -> list[tuple[str, int]]:
+        """The jobs of a table that hold files, the latest first, and how many."""
+        return [(str(job), int(count)) for job, count in await self._f.meta.rows(rows.HELD_OF_TABLE, entry_id)]
+
+    async def restore(self, caller: Caller, job_id: str) -> LetGo:
+        """Put what a job holds back in its place. A file stays held whose place is taken, or is the table's no more."""
+
+        async def restore(tx: Transaction, one: Held, now_ms: int, displaced: Displaced) -> bool:
+            return await self._restore(tx, caller, one, now_ms, displaced)
+
+        return await self._all_of(job_id, restore, deletes=False)
+
+    async def purge(self, job_id: str) -> LetGo:
+        """Remove what a job holds, for good."""
+        return await self._all_of(job_id, self._purge, deletes=True)
+
+    async def purge_due(self) -> int:
+        """Remove what was held for long enough; how many files. For the server's clock to call."""
+        total = 0
+        while due := await self._f.meta.rows(rows.HELD_DUE, self._f.clock.now_ms(), _A_COMMIT):
+            held = [_held(row) for row in due]
+            total += (await self._each(held, self._purge, deletes=True, reason="quarantine retention is over")).done
+        return total
+
+    async def _all_of(self, job_id: str, let_go: _LetGo, *, deletes: bool) -> LetGo:
+        done = kept = 0
+        after = ""
+        while page := await self._f.meta.rows(rows.HELD_BY_JOB, job_id, after, _A_COMMIT):
+            after = page[-1][1]
+            some = await self._each([_held(row) for row in page], let_go, deletes=deletes)
+            done, kept = done + some.done, kept + some.kept
+        return LetGo(done, kept)
+
+    async def _each(self, held: Sequence[Held], let_go: _LetGo, *, deletes: bool, reason: str = "") -> LetGo:
+        f = self._f
+        now_ms = f.clock.now_ms()
+        displaced = Displaced(now_ms + f.garbage_grace_ms)
+
+        async def work(tx: Transaction) -> LetGo:
+            displaced.blobs.clear()
+            freed: dict[str, list[Held]] = {}
+            for one in held:
+                # Somebody else may have been here in between.
+                there = await tx.row(rows.STILL_HELD, one.bucket, one.held_key) is not None
+                if there and await let_go(tx, one, now_ms, displaced):
+                    await tx.run(rows.LET_GO, one.bucket, one.held_key)
+                    freed.setdefault(one.job, []).append(one)
+            for job_id, files in freed.items():
+                await self._count(tx, job_id, files, now_ms, deletes=deletes, reason=reason)
+            done = sum(map(len, freed.values()))
+            return LetGo(done, len(held) - done)
+
+        outcome = await f.meta.transact(work)
+        if displaced.blobs:
+            f.reaper.wake(displaced.blobs)
+        return outcome
+
+    async def _restore(self, tx: Transaction, caller: Caller, held: Held, now_ms: int, displaced: Displaced) -> bool:
+        f = self._f
+        bucket = await _bucket(tx, held.bucket)
+        stored = None if bucket is None else await current_of(tx, bucket, held.held_key)
+        if bucket is None or stored is None:
+            return True
+        is_free = await current_of(tx, bucket, held.key) is None
+        if not is_free or await entry_at(tx, bucket.id, held.key) != held.entry:
+            return False
+        # As written now: its owner has the safety window to make use of it.
+        restored = await _share(f, tx, bucket, stored, held.key, now_ms, displaced)
+        await remove_current(tx, bucket, stored, displaced)
+        await tell_of_object(f.outbox, tx, "ObjectCreated:Copy", bucket, restored, caller, now_ms)
+        return True
+
+    async def _purge(self, tx: Transaction, held: Held, now_ms: int, displaced: Displaced) -> bool:
+        bucket = await _bucket(tx, held.bucket)
+        stored = None if bucket is None else await current_of(tx, bucket, held.held_key)
+        if bucket is None or stored is None:
+            return True
+        if is_protected(stored, now_ms):
+            await tx.run(rows.HOLD_LONGER, now_ms + _PROTECTED_LONGER_MS, held.bucket, held.held_key)
+            return False
+        await remove_current(tx, bucket, stored, displaced)
+        return True
+
+    async def _count(
+        self, tx: Transaction, job_id: str, files: Sequence[Held], now_ms: int, *, deletes: bool, reason: str
+    ) -> None:
+        """Tell the job what is no longer held for it. With a reason, its audit is told too."""
+        record = await self._jobs.record(tx, job_id)
+        if record is None:
+            return
+        counts = record.job.counts
+        counts = msgspec.structs.replace(counts, quarantined_objects=max(0, counts.quarantined_objects - len(files)))
+        if deletes:
+            metadata = sum(one.kind is ObjectKind.METADATA_FILE for one in files)
+            counts = msgspec.structs.replace(
+                counts,
+                deleted_metadata_files=counts.deleted_metadata_files + metadata,
+                deleted_objects=counts.deleted_objects + len(files) - metadata,
+            )
+        job = msgspec.structs.replace(record.job, counts=counts)
+        job = msgspec.structs.replace(job, actions=recommended(job))
+        changed = (
+            noted(record, job, now_ms, Actor.SCHEDULER, Step.QUARANTINE_PURGED, reason)
+            if reason
+            else JobRecord(job=job, audit=record.audit)
+        )
+        await self._jobs.change(tx, changed, now_ms)
+
+
+_LetGo = Callable[[Transaction, Held, int, Displaced], Awaitable[bool]]
+"""Lets go of one file inside a transaction; whether it is held no longer."""
+
+
+async def _share(
+    f: Facilities,
+    tx: Transaction,
+    bucket: Bucket,
+    current: StoredObject,
+    key: str,
+    modified_ms: int,
+    displaced: Displaced,
+) -> StoredObject:
+    """Make an object under another key of the same content, with all that is known of it."""
+    if current.content is not None:
+        await tx.run(object_rows.SHARE_CONTENT, current.content)
+    copy = current._replace(key=key, rank=0, version=bucket.new_version(f.clock), modified_ms=modified_ms)
+    return await make_current(tx, bucket, await current_of(tx, bucket, key), copy, displaced)
+
+
+async def _bucket(tx: Transaction, bucket_id: int) -> Bucket | None:
+    row = await tx.row(rows.BUCKET_BY_ID, bucket_id)
+    return None if row is None else bucket_from(row)
+
+
+def _held(row: Row) -> Held:
+    return Held(*row)._replace(kind=ObjectKind(row[5]))

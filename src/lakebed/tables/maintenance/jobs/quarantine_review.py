@@ -1,0 +1,102 @@
+"""What an operator does about files in quarantine."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+import msgspec
+
+from lakebed.core.errors import StateConflict
+from lakebed.meta.seam import Transaction
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import Caller
+
+from .audit import noted
+from .job_store import Jobs, Stored
+from .lifecycle import recommended
+from .model import MAX_LISTED, Actor, JobStatus, Step
+from .quarantine import Held, LetGo, Quarantine
+
+__all__ = ["QuarantineAction", "QuarantineReview", "Reviewed"]
+
+
+class QuarantineAction(StrEnum):
+    """What is to become of the files that a job holds."""
+
+    INSPECT = "INSPECT"
+    RELEASE = "RELEASE"
+    """Back to where they were."""
+    RETRY = "RETRY"
+    """The same, and the job that failed may be tried again at once."""
+    ABANDON = "ABANDON"
+    """Removed for good, and a job that failed is not waited for."""
+
+
+_STEPS: Final = {
+    QuarantineAction.RELEASE: Step.QUARANTINE_RELEASE,
+    QuarantineAction.RETRY: Step.QUARANTINE_RETRY,
+    QuarantineAction.ABANDON: Step.QUARANTINE_ABANDON,
+}
+
+
+class Reviewed(NamedTuple):
+    """What came of it."""
+
+    stored: Stored
+    let_go: LetGo
+    held: list[Held]
+    """What is still held, as far as it is listed."""
+
+
+class QuarantineReview:
+    """Carries out what operators decide."""
+
+    def __init__(self, facilities: Facilities, jobs: Jobs, quarantine: Quarantine) -> None:
+        self._f = facilities
+        self._jobs = jobs
+        self._quarantine = quarantine
+
+    async def act(
+        self, caller: Caller, entry_id: str, job_name: str, action: QuarantineAction, reason: str
+    ) -> Reviewed:
+        """Do it. Raises NotFound; StateConflict when the job is not in a state for it."""
+        meta = self._f.meta
+        stored = await self._jobs.find(meta, entry_id, job_name)
+        job_id = stored.job.id
+        done = LetGo(0, 0)
+        if action is not QuarantineAction.INSPECT:
+            await self._check(entry_id, stored, action)
+            if action is QuarantineAction.ABANDON:
+                done = await self._quarantine.purge(job_id)
+            else:
+                done = await self._quarantine.restore(caller, job_id)
+            stored = await self._note(entry_id, stored, action, reason)
+        return Reviewed(stored, done, await self._quarantine.held(job_id, MAX_LISTED))
+
+    async def _check(self, entry_id: str, stored: Stored, action: QuarantineAction) -> None:
+        job = stored.job
+        if job.status in (JobStatus.RUNNING, JobStatus.QUEUED):
+            raise StateConflict(f"the job has not ended. job={job.id} status={job.status}")
+        if not await self._quarantine.held(job.id, 1):
+            raise StateConflict(f"the job holds nothing in quarantine. job={job.id}")
+        if action is QuarantineAction.RETRY:
+            current = await self._jobs.current(self._f.meta, entry_id)
+            if job.status is not JobStatus.FAILED or current is None or current.job.id != job.id:
+                raise StateConflict(f"only the current job is tried again, after it failed. job={job.id}")
+
+    async def _note(self, entry_id: str, before: Stored, action: QuarantineAction, reason: str) -> Stored:
+        async def work(tx: Transaction) -> Stored:
+            now_ms = self._f.clock.now_ms()
+            stored = await self._jobs.find(tx, entry_id, before.job.id)
+            job = stored.job
+            if action is not QuarantineAction.RELEASE:
+                job = msgspec.structs.replace(job, next_retry_ms=None)
+            job = msgspec.structs.replace(job, actions=recommended(job))
+            # The counts went down file by file: the audit tells of all at once.
+            asked = msgspec.structs.replace(stored.record, job=before.job)
+            record = noted(asked, job, now_ms, Actor.OPERATOR, _STEPS[action], reason)
+            await self._jobs.change(tx, record, now_ms)
+            return Stored(record, stored.findings)
+
+        return await self._f.meta.transact(work)

@@ -1,0 +1,169 @@
+"""The use cases of maintenance, for the edges: who may ask, and what is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakebed.core.errors import NotFound
+from lakebed.meta.tasks import Task, TaskQueue
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import Caller
+from lakebed.tables.committing import Commits
+from lakebed.tables.entries import Entries, Known, no_such_entry
+from lakebed.tables.external import check_own
+from lakebed.tables.files import TableFiles
+from lakebed.tables.gate import Action, Gate
+from lakebed.tables.identifiers import Identifier
+from lakebed.tables.maintenance.tasks.queue import Orders
+from lakebed.tables.model import EntryKind
+from lakebed.tables.warehouses import Warehouses
+
+from .background import Background
+from .configs import Configs
+from .execution import Executor
+from .job_store import Jobs, Stored
+from .quarantine import Quarantine
+from .quarantine_review import QuarantineAction, QuarantineReview, Reviewed
+from .requests import Operating, RunRequest
+from .triggers import SchedulerView, Scheduling
+
+__all__ = ["Maintenance", "Seen", "wire_maintenance"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A job, the table that it is of, and the task that it queued, if it did and there still is one."""
+
+    known: Known
+    stored: Stored
+    task: Task | None = None
+
+
+class Maintenance:
+    """Maintenance of tables."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        entries: Entries,
+        configs: Configs,
+        jobs: Jobs,
+        operating: Operating,
+        scheduling: Scheduling,
+        review: QuarantineReview,
+        tasks: TaskQueue,
+    ) -> None:
+        self._f = facilities
+        self._entries = entries
+        self._jobs = jobs
+        self._operating = operating
+        self._scheduling = scheduling
+        self._review = review
+        self._tasks = tasks
+        self.configs = configs
+
+    async def run(self, caller: Caller, warehouse_name: str, identifier: Identifier, request: RunRequest) -> Seen:
+        """Plan, remove, expire or queue, as the request says."""
+        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
+        return await self._seen(known, await self._operating.run(caller, known, request))
+
+    async def job(self, caller: Caller, warehouse_name: str, identifier: Identifier, job_name: str) -> Seen:
+        """A job with its report. Raises NotFound."""
+        known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
+        return await self._seen(known, await self._jobs.find(self._f.meta, known.entry.id, job_name))
+
+    async def scheduler(
+        self, caller: Caller, warehouse_name: str, identifier: Identifier
+    ) -> tuple[Known, SchedulerView]:
+        """How the maintenance of a table stands."""
+        known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
+        return known, await self._scheduling.view(known.entry.id)
+
+    async def schedule(
+        self, caller: Caller, warehouse_name: str, identifier: Identifier, scheduler_id: str
+    ) -> tuple[Seen, SchedulerView]:
+        """Queue a job."""
+        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
+        stored = await self._scheduling.schedule(known, scheduler_id)
+        return await self._seen(known, stored), await self._scheduling.view(known.entry.id)
+
+    async def work(self, caller: Caller, warehouse_name: str, identifier: Identifier, worker_id: str) -> Seen:
+        """Run a job."""
+        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
+        return await self._seen(known, await self._scheduling.work(caller, known, worker_id))
+
+    async def heartbeat(
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        identifier: Identifier,
+        job_name: str,
+        *,
+        worker_id: str,
+        lease_id: str,
+    ) -> Seen:
+        """Take a worker's sign of life."""
+        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
+        return await self._seen(known, await self._scheduling.heartbeat(known, job_name, worker_id, lease_id))
+
+    async def quarantine(
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        identifier: Identifier,
+        job_name: str,
+        action: QuarantineAction,
+        reason: str,
+    ) -> tuple[Seen, Reviewed, SchedulerView]:
+        """Look at what a job holds, or decide what becomes of it."""
+        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
+        reviewed = await self._review.act(caller, known.entry.id, job_name, action, reason)
+        return (
+            await self._seen(known, reviewed.stored),
+            reviewed,
+            await self._scheduling.view(known.entry.id),
+        )
+
+    async def _admitted(self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action) -> Known:
+        found = await self._entries.get(caller, warehouse_name, identifier, EntryKind.TABLE, action)
+        if action is Action.RUN_MAINTENANCE:
+            check_own(found.warehouse, "maintain a table")
+        if found.live is None:
+            raise no_such_entry(identifier, EntryKind.TABLE)
+        return Known(found.warehouse, found.namespace, found.live)
+
+    async def _seen(self, known: Known, stored: Stored) -> Seen:
+        compaction = stored.findings.compaction
+        if compaction is None or compaction.task_id is None:
+            return Seen(known, stored)
+        try:
+            return Seen(known, stored, await self._tasks.find(self._f.meta, compaction.task_id))
+        except NotFound:
+            return Seen(known, stored)
+
+
+def wire_maintenance(
+    facilities: Facilities,
+    gate: Gate,
+    warehouses: Warehouses,
+    entries: Entries,
+    files: TableFiles,
+    commits: Commits,
+    tasks: TaskQueue,
+    *,
+    safety_window_ms: int,
+    worker_id: str,
+) -> tuple[Maintenance, Background]:
+    """The use cases, and what runs by itself."""
+    configs = Configs(facilities, gate, warehouses, entries)
+    jobs = Jobs(facilities.meta)
+    executor = Executor(facilities, entries, files, jobs)
+    quarantine = Quarantine(facilities, jobs)
+    scheduling = Scheduling(facilities, configs, jobs, executor, quarantine, safety_window_ms=safety_window_ms)
+    orders = Orders(facilities.outbox, facilities.clock, tasks)
+    operating = Operating(facilities, configs, jobs, executor, commits, orders, safety_window_ms=safety_window_ms)
+    review = QuarantineReview(facilities, jobs, quarantine)
+    return (
+        Maintenance(facilities, entries, configs, jobs, operating, scheduling, review, tasks),
+        Background(facilities, entries, jobs, scheduling, quarantine, worker_id),
+    )

@@ -1,0 +1,266 @@
+"""Queues jobs, runs them, and takes signs of life: what schedulers and workers ask for, ours and those of others."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+from lakebed.core.errors import CommitConflict, PointerMoved, StateConflict
+from lakebed.meta.seam import Reader, Transaction
+from lakebed.objects.facilities import Facilities
+from lakebed.objects.model import Caller
+from lakebed.tables import rows as catalog_rows
+from lakebed.tables.entries import Known
+from lakebed.tables.rows import NAMESPACE_COLUMNS, WAREHOUSE_COLUMNS, entry_from
+
+from ..reachability.removal_plan import Plan
+from .audit import noted
+from .config import EffectiveConfig
+from .configs import Configs
+from .execution import Executor, planned
+from .findings import findings_of
+from .job_store import CURRENT, Jobs, Stored
+from .lifecycle import (
+    Control,
+    Give,
+    Go,
+    SchedulerStatus,
+    Trigger,
+    advised,
+    beat,
+    control,
+    decide,
+    fail,
+    queue,
+    scheduler_status,
+    start,
+)
+from .model import Action, Actor, Findings, Job, JobRecord, JobStatus, Operation, Step
+from .quarantine import Quarantine
+
+__all__ = ["DEFAULT_SCHEDULER", "DEFAULT_WORKER", "Held", "SchedulerView", "Scheduling"]
+
+DEFAULT_SCHEDULER: Final = "lakebed-maintenance-scheduler"
+DEFAULT_WORKER: Final = "lakebed-maintenance-worker"
+
+_TIMELINE: Final = 10
+_ATTEMPTS: Final = 3
+_NO_FINDINGS: Final = Findings()
+_STALE: Final = "the table or its configuration changed since the job was planned"
+_ENTRY_AT: Final = WAREHOUSE_COLUMNS + NAMESPACE_COLUMNS
+
+
+class Held(NamedTuple):
+    """What a table has in quarantine."""
+
+    objects: int
+    source_job: str | None
+    """The latest job that holds something."""
+
+
+class SchedulerView(NamedTuple):
+    """How the maintenance of a table stands."""
+
+    effective: EffectiveConfig
+    status: SchedulerStatus
+    current: Job | None
+    held: Held
+    timeline: list[JobRecord]
+    actions: tuple[Action, ...]
+
+
+class Scheduling:
+    """The triggers of jobs."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        configs: Configs,
+        jobs: Jobs,
+        executor: Executor,
+        quarantine: Quarantine,
+        *,
+        safety_window_ms: int,
+    ) -> None:
+        self._f = facilities
+        self._configs = configs
+        self._jobs = jobs
+        self._executor = executor
+        self._quarantine = quarantine
+        self.safety_window_ms = safety_window_ms
+
+    async def view(self, entry_id: str) -> SchedulerView:
+        """How things stand."""
+        meta, now_ms = self._f.meta, self._f.clock.now_ms()
+        effective = await self._configs.effective(meta, entry_id)
+        current = await self._jobs.current(meta, entry_id)
+        holding = await self._quarantine.of_table(entry_id)
+        held = Held(sum(count for _, count in holding), holding[0][0] if holding else None)
+        job = None if current is None else current.job
+        status = scheduler_status(effective.config, job, held.objects, now_ms)
+        timeline = await self._jobs.newest(meta, entry_id, _TIMELINE)
+        return SchedulerView(effective, status, job, held, timeline, advised(status, job))
+
+    async def schedule(self, known: Known, scheduler_id: str) -> Stored:
+        """Plan a job for a worker to claim; or what stands in the way of one. Raises CommitConflict."""
+        entry_id = known.entry.id
+        for _ in range(_ATTEMPTS):
+            before = await self._look(self._f.meta, Trigger.SCHEDULER, entry_id)
+            plan: Plan | None = None
+            if isinstance(before.decision, Go):
+                job = self._new(entry_id, before.effective, before.now_ms, before.decision.attempts)
+                surveyed = await self._executor.survey(
+                    entry_id, retain_recent=job.retain_recent, watermark_ms=job.watermark_ms
+                )
+                plan = surveyed.plan
+            stored = await self._f.meta.transact(partial(self._queue, entry_id, scheduler_id, plan))
+            if stored is not None:
+                return stored
+        raise PointerMoved("the table kept changing while its maintenance was planned")
+
+    async def work(self, caller: Caller, known: Known, worker_id: str) -> Stored:
+        """Run the queued job, or a new one, to its end; or what stands in the way of one.
+
+        Raises CommitConflict when what was planned no longer holds; Fenced when somebody else took over.
+        """
+        entry_id = known.entry.id
+
+        async def begin(tx: Transaction) -> _Begun:
+            seen = await self._look(tx, Trigger.WORKER, entry_id)
+            match seen.decision:
+                case Give():
+                    return _Begun(await self._jobs.find(tx, entry_id, CURRENT))
+                case Control(status):
+                    return _Begun(await self._control(tx, seen, status, Actor.WORKER, Step.WORKER_CONTROL))
+                case Go() as go:
+                    await self._expire(tx, seen, go)
+                    return await (
+                        self._start(tx, seen, go, worker_id)
+                        if go.claimed is None
+                        else self._claim(tx, seen, go.claimed, worker_id)
+                    )
+
+        begun = await self._f.meta.transact(begin)
+        if begun.is_stale:
+            raise CommitConflict(_STALE, condition="version-token")
+        return await self._executor.run(caller, begun.stored.record, Actor.WORKER) if begun.is_running else begun.stored
+
+    async def heartbeat(self, known: Known, job_name: str, worker_id: str, lease_id: str) -> Stored:
+        """Take a sign of life. Raises StateConflict when the job is not that worker's, NotFound."""
+        entry_id = known.entry.id
+
+        async def work(tx: Transaction) -> Stored:
+            now_ms = self._f.clock.now_ms()
+            stored = await self._jobs.find(tx, entry_id, job_name)
+            current = await self._jobs.current(tx, entry_id)
+            if current is None or current.job.id != stored.job.id:
+                raise StateConflict(f"the job is not the table's current one. job={stored.job.id}")
+            job = beat(stored.job, worker_id, lease_id, now_ms)
+            record = noted(stored.record, job, now_ms, Actor.WORKER, Step.WORKER_HEARTBEAT)
+            await self._jobs.change(tx, record, now_ms)
+            return Stored(record, stored.findings)
+
+        return await self._f.meta.transact(work)
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    async def _look(self, reader: Reader, trigger: Trigger, entry_id: str) -> _Seen:
+        now_ms = self._f.clock.now_ms()
+        effective = await self._configs.effective(reader, entry_id)
+        current = await self._jobs.current(reader, entry_id)
+        job = None if current is None else current.job
+        return _Seen(entry_id, now_ms, effective, current, decide(trigger, effective.config, job, now_ms))
+
+    async def _queue(self, entry_id: str, scheduler_id: str, plan: Plan | None, tx: Transaction) -> Stored | None:
+        """Queue what was planned, if it may still be; None if the plan is of another version of the table."""
+        seen = await self._look(tx, Trigger.SCHEDULER, entry_id)
+        match seen.decision:
+            case Give():
+                return await self._jobs.find(tx, entry_id, CURRENT)
+            case Control(status):
+                return await self._control(tx, seen, status, Actor.SCHEDULER, Step.SCHEDULER_CONTROL)
+            case Go() as go:
+                if plan is None or plan.version_token != await _version(tx, entry_id):
+                    return None
+                await self._expire(tx, seen, go)
+                job = planned(self._new(entry_id, seen.effective, seen.now_ms, go.attempts), plan)
+                record = noted(None, job, seen.now_ms, Actor.SCHEDULER, Step.PLANNED)
+                job = queue(job, scheduler_id, uuid4().hex, seen.now_ms)
+                record = noted(record, job, seen.now_ms, Actor.SCHEDULER, Step.SCHEDULER_QUEUED)
+                return await self._jobs.add(tx, record, findings_of(plan), seen.now_ms, is_current=True)
+
+    async def _start(self, tx: Transaction, seen: _Seen, go: Go, worker_id: str) -> _Begun:
+        now_ms = seen.now_ms
+        job = start(self._new(seen.entry_id, seen.effective, now_ms, go.attempts), worker_id, uuid4().hex, now_ms)
+        record = noted(None, job, now_ms, Actor.WORKER, Step.WORKER_STARTED)
+        return _Begun(await self._jobs.add(tx, record, _NO_FINDINGS, now_ms, is_current=True), is_running=True)
+
+    async def _claim(self, tx: Transaction, seen: _Seen, claimed: Job, worker_id: str) -> _Begun:
+        now_ms = seen.now_ms
+        stored = await self._jobs.find(tx, seen.entry_id, claimed.id)
+        version = await _version(tx, seen.entry_id)
+        is_stale = version != claimed.version_token or seen.effective.config != claimed.config
+        if is_stale:
+            # It will not become any fresher: the next run plans anew instead of waiting for the lease to run out.
+            job, step = fail(claimed, _STALE, now_ms, retry=False), Step.WORKER_FAILED
+        else:
+            job, step = start(claimed, worker_id, uuid4().hex, now_ms), Step.WORKER_STARTED
+        record = noted(stored.record, job, now_ms, Actor.WORKER, step, job.failure_reason)
+        await self._jobs.change(tx, record, now_ms)
+        return _Begun(Stored(record, stored.findings), is_running=not is_stale, is_stale=is_stale)
+
+    async def _expire(self, tx: Transaction, seen: _Seen, go: Go) -> None:
+        """Record that the current job's holder went silent."""
+        if go.expired is None or seen.current is None:
+            return
+        was_running = seen.current.job.status is JobStatus.RUNNING
+        actor = Actor.WORKER if was_running else Actor.SCHEDULER
+        step = Step.WORKER_LEASE_EXPIRED if was_running else Step.SCHEDULER_LEASE_EXPIRED
+        record = noted(seen.current.record, go.expired, seen.now_ms, actor, step, go.expired.failure_reason)
+        await self._jobs.change(tx, record, seen.now_ms)
+
+    async def _control(self, tx: Transaction, seen: _Seen, status: JobStatus, actor: Actor, step: Step) -> Stored:
+        job = control(self._new(seen.entry_id, seen.effective, seen.now_ms, 0), status, seen.now_ms)
+        # Not the current job: one may be running that was begun before.
+        record = noted(None, job, seen.now_ms, actor, step)
+        return await self._jobs.add(tx, record, _NO_FINDINGS, seen.now_ms, is_current=False)
+
+    def _new(self, entry_id: str, effective: EffectiveConfig, now_ms: int, attempts: int) -> Job:
+        config = effective.config
+        return Job(
+            id=uuid4().hex,
+            entry=entry_id,
+            operation=Operation.DELETE if config.delete_enabled else Operation.DRY_RUN,
+            status=JobStatus.NOT_YET_RUN,
+            config_source=effective.source,
+            config=config,
+            attempt=attempts,
+            max_attempts=config.max_retry_attempts,
+            retain_recent=config.retain_recent_metadata_files,
+            safety_window_ms=self.safety_window_ms,
+            watermark_ms=now_ms - self.safety_window_ms,
+        )
+
+
+class _Seen(NamedTuple):
+    """What a trigger found, and what it may do."""
+
+    entry_id: str
+    now_ms: int
+    effective: EffectiveConfig
+    current: Stored | None
+    decision: Give | Control | Go
+
+
+class _Begun(NamedTuple):
+    """What came of the attempt to begin a job."""
+
+    stored: Stored
+    is_running: bool = False
+    is_stale: bool = False
+
+
+async def _version(reader: Reader, entry_id: str) -> str | None:
+    row = await reader.row(catalog_rows.ENTRY_BY_ID, entry_id)
+    return None if row is None else entry_from(row, _ENTRY_AT).version_token

@@ -1,0 +1,100 @@
+"""Orders for the pipeline, put into the task queue: of a job, one open task a table, however often it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from lakebed.core.clock import Clock
+from lakebed.core.jobs import JobKind, TaskOrder, decode_order, encode_order
+from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.seam import Reader, Transaction
+from lakebed.meta.tasks import Task, TaskQueue
+
+from .events import TaskNews, task_event, tell_all
+
+__all__ = ["KINDS", "OpenTask", "Orders", "Placed"]
+
+KINDS: Final = tuple(kind.value for kind in JobKind)
+"""The kinds of tasks that are the pipeline's."""
+
+MAX_ATTEMPTS: Final = 5
+
+
+class Placed(NamedTuple):
+    """An order that is in the queue."""
+
+    task_id: int
+    is_new: bool
+    """False if the table had a task of that job already, which may be an order of somebody else."""
+
+
+class OpenTask(NamedTuple):
+    """A task that waits or is under way, and what it is about."""
+
+    task: Task
+    order: TaskOrder
+
+
+class Orders:
+    """Puts orders in, changes them while they wait, and takes them back.
+
+    Each adds to `told` what it did: for `tell_all`, at the end of the transaction's work.
+    """
+
+    def __init__(self, outbox: Outbox, clock: Clock, queue: TaskQueue) -> None:
+        self._outbox = outbox
+        self._clock = clock
+        self._queue = queue
+
+    async def place(
+        self, tx: Transaction, order: TaskOrder, told: list[Event], *, run_at_ms: int | None = None, turn: int = 0
+    ) -> Placed:
+        """Ask for a job. There may be another open task of it for every `turn`."""
+        added = await self._queue.add(
+            tx,
+            order.job,
+            encode_order(order),
+            dedupe=_subject(order) + (f"\x1f{turn}" if turn else ""),
+            run_at_ms=run_at_ms,
+            max_attempts=MAX_ATTEMPTS,
+        )
+        if added.is_new:
+            told.append(task_event(TaskNews.PLANNED, added.id, order, self._clock.now_ms()))
+        return Placed(added.id, added.is_new)
+
+    async def place_one(self, tx: Transaction, order: TaskOrder) -> Placed:
+        """Ask for a job, as the last step of a transaction's work."""
+        told: list[Event] = []
+        placed = await self.place(tx, order, told)
+        await tell_all(self._outbox, tx, told)
+        return placed
+
+    async def revise(
+        self, tx: Transaction, task_id: int, order: TaskOrder, told: list[Event], *, run_at_ms: int
+    ) -> bool:
+        """Replace an order that nobody has begun; False if somebody has."""
+        changed = await self._queue.revise(tx, task_id, encode_order(order), run_at_ms=run_at_ms)
+        if changed:
+            told.append(task_event(TaskNews.PLANNED, task_id, order, self._clock.now_ms()))
+        return changed
+
+    async def withdraw(self, tx: Transaction, task_id: int, order: TaskOrder, why: str, told: list[Event]) -> bool:
+        """Take back an order that waits; False if somebody is at it."""
+        gone = await self._queue.withdraw(tx, task_id)
+        if gone:
+            told.append(task_event(TaskNews.WITHDRAWN, task_id, order, self._clock.now_ms(), failure=why))
+        return gone
+
+    async def open_for(self, reader: Reader, entries: Sequence[str]) -> Mapping[str, Sequence[OpenTask]]:
+        """The open tasks of tables, by table."""
+        found: dict[str, list[OpenTask]] = {}
+        for task in await self._queue.open_with(reader, KINDS, entries):
+            if task.dedupe is not None:
+                found.setdefault(task.dedupe, []).append(OpenTask(task, decode_order(task.payload)))
+        return found
+
+
+def _subject(order: TaskOrder) -> str:
+    """What there is one open task of a job for: a table by its id, or by the name that it is to have."""
+    return order.entry or "\x1f".join((order.warehouse, *order.namespace, order.table))
