@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
+from lakebed.iceberg import snapshot_expiry
 from lakebed.tables.maintenance.jobs.model import ExpirationReport, ExpirationStatus, SnapshotState
 from lakebed.tables.maintenance.rules import expiration
 from lakebed.tables.maintenance.rules.expiration import ExpirationRequest, expiration_updates, plan_expiration
@@ -104,7 +105,7 @@ def test_names_beyond_their_age_are_given_up_and_main_never() -> None:
     report = plan(a_table(line(100, 200), refs, 2))
     assert report.expired_refs == ("old",)
     assert report.candidates == (1,)
-    properties = {expiration.MAX_REF_AGE: "10"}
+    properties = {snapshot_expiry.MAX_REF_AGE: "10"}
     plain = {"kept": {"snapshot-id": 1, "type": "tag", "max-ref-age-ms": NOW}, "old": {"snapshot-id": 1, "type": "tag"}}
     report = plan(a_table(line(100, 200), plain, 2, properties))
     assert report.expired_refs == ("old",)
@@ -118,7 +119,7 @@ def test_a_limit_for_names_is_for_those_that_have_none(limit: int | None, expire
     report = plan_expiration(a_table(line(100, 200), refs, 2), request, NOW, max_ref_age_ms=limit)
     assert report.expired_refs == expired
     # The table's own is a floor, as it is for snapshots.
-    longer = a_table(line(100, 200), refs, 2, {expiration.MAX_REF_AGE: str(NOW)})
+    longer = a_table(line(100, 200), refs, 2, {snapshot_expiry.MAX_REF_AGE: str(NOW)})
     assert plan_expiration(longer, request, NOW, max_ref_age_ms=limit).expired_refs == ()
 
 
@@ -129,7 +130,7 @@ def test_a_snapshot_that_no_name_leads_to_is_kept_while_it_is_young() -> None:
 
 
 def test_properties_of_the_table_are_a_floor() -> None:
-    properties = {expiration.MIN_SNAPSHOTS: "3", expiration.MAX_SNAPSHOT_AGE: "5"}
+    properties = {snapshot_expiry.MIN_SNAPSHOTS: "3", snapshot_expiry.MAX_SNAPSHOT_AGE: "5"}
     table = a_table(line(1, 2, 3, 4), {}, 4, properties)
     report = plan(table)
     assert (report.min_snapshots_to_keep, report.max_snapshot_age_ms) == (3, 5)
@@ -152,8 +153,8 @@ def test_a_table_that_is_older_than_branches_keeps_its_current_snapshot() -> Non
 @pytest.mark.parametrize(
     ("properties", "refs", "reason"),
     [
-        ({expiration.MIN_SNAPSHOTS: "many"}, {}, expiration.TABLE_RETENTION_PROPERTY_CONFLICT),
-        ({expiration.MAX_REF_AGE: "-1"}, {}, expiration.TABLE_RETENTION_PROPERTY_CONFLICT),
+        ({snapshot_expiry.MIN_SNAPSHOTS: "many"}, {}, expiration.TABLE_RETENTION_PROPERTY_CONFLICT),
+        ({snapshot_expiry.MAX_REF_AGE: "-1"}, {}, expiration.TABLE_RETENTION_PROPERTY_CONFLICT),
         ({"gc.enabled": "False"}, {}, expiration.GC_DISABLED),
         (
             {},
@@ -201,9 +202,9 @@ def histories(draw: st.DrawFn) -> TableMetadata:
         st.fixed_dictionaries(
             {},
             optional={
-                expiration.MIN_SNAPSHOTS: st.integers(1, 4).map(str),
-                expiration.MAX_SNAPSHOT_AGE: st.integers(1, 100).map(str),
-                expiration.MAX_REF_AGE: st.integers(1, 100).map(str),
+                snapshot_expiry.MIN_SNAPSHOTS: st.integers(1, 4).map(str),
+                snapshot_expiry.MAX_SNAPSHOT_AGE: st.integers(1, 100).map(str),
+                snapshot_expiry.MAX_REF_AGE: st.integers(1, 100).map(str),
             },
         )
     )
@@ -224,10 +225,10 @@ def test_the_plan_can_be_committed_and_keeps_all_that_it_must(table: TableMetada
     for name, ref in after.refs.items():
         assert ref.snapshot_id in after.snapshots
         if ref.type == "branch":
-            kept = ref.min_snapshots_to_keep or max(least, int(table.properties.get(expiration.MIN_SNAPSHOTS, 0)))
+            kept = ref.min_snapshots_to_keep or max(least, int(table.properties.get(snapshot_expiry.MIN_SNAPSHOTS, 0)))
             before, now = _length(table, ref.snapshot_id), _length(after, ref.snapshot_id)
             assert now >= min(kept, before), name
-    young_ms = max(age_ms, int(table.properties.get(expiration.MAX_SNAPSHOT_AGE, 0)))
+    young_ms = max(age_ms, int(table.properties.get(snapshot_expiry.MAX_SNAPSHOT_AGE, 0)))
     referred = {ref.snapshot_id for ref in after.refs.values()}
     for snapshot_id in set(table.snapshots) - set(after.snapshots):
         assert snapshot_id not in referred

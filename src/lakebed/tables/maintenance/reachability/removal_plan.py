@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from lakebed.iceberg.snapshot_expiry import is_gc_enabled
 from lakebed.tables.metadata.table import TableMetadata
 from lakebed.tables.validation.scope import spelled
 
@@ -39,7 +40,6 @@ __all__ = [
     "plan_counts",
 ]
 
-GC_ENABLED: Final = "gc.enabled"
 _NUMBER: Final = re.compile(r"v?(\d{1,9})[-.]")
 
 
@@ -74,7 +74,7 @@ def history_of(table: TableMetadata, current_at: str, recently_current: Iterable
         frozenset(spelled(entry.metadata_file) for entry in table.metadata_log),
         frozenset(map(spelled, recently_current)),
         frozenset(named - {table.current_snapshot_id}),
-        table.properties.get(GC_ENABLED, "true").strip().lower() != "false",
+        is_gc_enabled(table.properties),
     )
 
 

@@ -13,14 +13,12 @@ from typing import Final, NamedTuple, TypeAlias
 
 from lakebed.core.jobs import JobKind, Option
 from lakebed.core.sizes import GIB, MIB
+from lakebed.iceberg.snapshot_expiry import GC_ENABLED, MAX_REF_AGE, MAX_SNAPSHOT_AGE, is_gc_enabled
 from lakebed.tables.entries import Known
 from lakebed.tables.maintenance.jobs.model import CompactionStatus, ExpirationStatus, Reason
-from lakebed.tables.maintenance.reachability.removal_plan import GC_ENABLED
 from lakebed.tables.maintenance.reachability.walking import LiveFiles
 from lakebed.tables.maintenance.rules.compaction import CompactionRequest, plan_compaction
 from lakebed.tables.maintenance.rules.expiration import (
-    MAX_REF_AGE,
-    MAX_SNAPSHOT_AGE,
     ExpirationRequest,
     plan_expiration,
 )
@@ -293,7 +291,7 @@ def _has_own_limits(table: TableMetadata) -> bool:
 
 def _remove_orphans(subject: Subject, options: Mapping[str, Option], interval_ms: int) -> Verdict:
     table, now_ms = subject.table, subject.now_ms
-    if table.properties.get(GC_ENABLED, "true").strip().lower() == "false":
+    if not is_gc_enabled(table.properties):
         return Unneeded(f"{GC_ENABLED} is false: other tables may need its files")
     old_enough_ms = _number(options, "older-than-ms", ORPHAN_AGE_MS)
     born_ms = min(subject.known.entry.created_ms, *(one.timestamp_ms for one in table.snapshots.values()))
