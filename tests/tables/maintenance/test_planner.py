@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from lakebed.core.jobs import JobKind, decode_order, encode_order
 from lakebed.governance.policies import Applicable
 from lakebed.tables.maintenance.engine_reports import Signals
-from lakebed.tables.maintenance.model import Plan, Run, options_text
-from lakebed.tables.maintenance.planner import PRIORITY_WINDOW_MS, fingerprint, plan_table
+from lakebed.tables.maintenance.planner import PRIORITY_WINDOW_MS, Plan, Run, fingerprint, options_text, plan_table
 from lakebed.tables.maintenance.reachability.walking import LiveFiles
 from lakebed.tables.maintenance.rules.triggers import Look, Subject
 from tests.tables.manifests.avro_files import a_file

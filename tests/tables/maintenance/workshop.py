@@ -14,11 +14,11 @@ from lakebed.tables.identifiers import Identifier
 from lakebed.tables.maintenance.jobs.background import Background
 from lakebed.tables.maintenance.jobs.config import DEFAULT_CONFIG, MaintenanceConfig
 from lakebed.tables.maintenance.jobs.job_store import Jobs, Stored
-from lakebed.tables.maintenance.jobs.model import ObjectState
 from lakebed.tables.maintenance.jobs.quarantine_review import QuarantineAction, Reviewed
 from lakebed.tables.maintenance.jobs.requests import RunRequest
 from lakebed.tables.maintenance.jobs.service import Maintenance, wire_maintenance
 from lakebed.tables.maintenance.jobs.triggers import SchedulerView
+from lakebed.tables.maintenance.reachability.files import ObjectState
 from lakebed.tables.manifests import EntryStatus, read_manifest, read_manifest_list
 from tests.objects.stores import ROOT, ObjectStore
 from tests.tables.catalogs import Catalog, a_change, name, open_catalog, wire_catalog

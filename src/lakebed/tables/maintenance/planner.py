@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from lakebed.core.jobs import JobKind, PolicyOrigin, TaskOrder
+import msgspec
+
+from lakebed.core.jobs import JobKind, Option, PolicyOrigin, TaskOrder
 from lakebed.governance.policies import Applicable
 
-from .model import Plan, PlannedTask, Quiet, Run, options_text
 from .rules.costs import estimate_cost
 from .rules.policy_rules import Instruction, read_policy
-from .rules.triggers import Closer, Subject, Unneeded, Verdict, Wanted, judge
+from .rules.triggers import Closer, Look, Subject, Unneeded, Verdict, Wanted, judge
 
-__all__ = ["SCHEDULER", "fingerprint", "origin_of", "plan_table"]
+__all__ = ["SCHEDULER", "Plan", "PlannedTask", "Quiet", "Run", "fingerprint", "options_text", "origin_of", "plan_table"]
 
 SCHEDULER: Final = "scheduler"
 """Who asks for what policies ask for."""
@@ -48,6 +49,55 @@ _OF_TIME: Final = frozenset({JobKind.EXPIRE_SNAPSHOTS})
 """Jobs for which there may be more to do although nothing was committed."""
 _OWN_INTERVAL: Final = frozenset({JobKind.REMOVE_ORPHANS})
 """Jobs whose rule looks at the interval itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a job went on a table, as far as it is remembered."""
+
+    job: JobKind
+    task: int
+    version_token: str
+    """The version of the table that the last run which succeeded began on."""
+    options: str
+    """What it was told."""
+    succeeded_ms: int | None = None
+    failures: int = 0
+    """Tasks that were given up since."""
+    failed_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTask:
+    """A task that is worth running, and when it may begin."""
+
+    order: TaskOrder
+    run_at_ms: int
+    """Before now for those that would help more: a queue hands out what is longest due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """Why a policy leads to nothing, as things are."""
+
+    policy: PolicyOrigin
+    job: JobKind | None
+    """None if it is about the policy itself."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the policies of a table come to."""
+
+    tasks: tuple[PlannedTask, ...] = ()
+    quiet: tuple[Quiet, ...] = ()
+    closer: Look = Look.SUMMARY
+    """How closely the table has to be looked at for all of it to be decided."""
+    again_ms: int | None = None
+    """When time alone may ask for more."""
+    verdicts: Mapping[JobKind, Verdict] = field(default_factory=dict)
+    """What was decided of each job."""
 
 
 def plan_table(
@@ -193,3 +243,8 @@ def _task(
         requested_by=SCHEDULER,
     )
     return PlannedTask(order, subject.now_ms - round(urgency * PRIORITY_WINDOW_MS))
+
+
+def options_text(options: Mapping[str, Option]) -> str:
+    """Options as one text: the same ones are the same text."""
+    return msgspec.json.encode(dict(sorted(options.items()))).decode()

@@ -22,6 +22,7 @@ from lakebed.meta.tasks import TaskState
 from lakebed.objects.facilities import Facilities
 from lakebed.tables.entries import Entries, Known
 from lakebed.tables.files import TableFiles
+from lakebed.tables.maintenance.planner import Plan, PlannedTask, Run
 from lakebed.tables.maintenance.reachability.walking import LiveFiles, Walker, WalkLimits, walker_of
 from lakebed.tables.metadata.snapshots import Snapshot
 from lakebed.tables.restrictions import is_of_copies
@@ -29,7 +30,6 @@ from lakebed.tables.rows import REPORTS_BEFORE
 
 from ..policies.applicable import read_attached
 from .engine_reports import NO_SIGNALS, Signals, read_signals
-from .model import Plan, PlannedTask, Run
 from .planner import fingerprint, origin_of, plan_table
 from .rules.policy_rules import read_policy
 from .rules.triggers import Look, Subject

@@ -16,22 +16,13 @@ from lakebed.meta.tasks import Task, TaskState
 from lakebed.tables.entries import Known
 from lakebed.tables.identifiers import display
 from lakebed.tables.maintenance.jobs.config import EffectiveConfig
-from lakebed.tables.maintenance.jobs.model import (
-    AuditEvent,
-    CompactionReport,
-    CompactionStatus,
-    ExpirationReport,
-    Findings,
-    GraphReport,
-    Job,
-    JobRecord,
-    ObjectReport,
-    ObjectState,
-    RowLevelReport,
-)
+from lakebed.tables.maintenance.jobs.model import AuditEvent, Findings, Job, JobRecord
 from lakebed.tables.maintenance.jobs.quarantine import Held
 from lakebed.tables.maintenance.jobs.service import Seen
 from lakebed.tables.maintenance.jobs.triggers import SchedulerView
+from lakebed.tables.maintenance.reachability.files import GraphReport, ObjectReport, ObjectState
+from lakebed.tables.maintenance.rules.compaction import CompactionReport, CompactionStatus, RowLevelReport
+from lakebed.tables.maintenance.rules.expiration import ExpirationReport
 
 Document = dict[str, Any]
 """JSON. Any: fields are of many types."""

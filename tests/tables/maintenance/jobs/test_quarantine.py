@@ -17,10 +17,11 @@ from lakebed.tables.identifiers import Identifier
 from lakebed.tables.maintenance.jobs import quarantine, removal
 from lakebed.tables.maintenance.jobs.config import DEFAULT_CONFIG
 from lakebed.tables.maintenance.jobs.lifecycle import SchedulerStatus
-from lakebed.tables.maintenance.jobs.model import Action, JobStatus, ObjectState, Step
+from lakebed.tables.maintenance.jobs.model import Action, JobStatus, Step
 from lakebed.tables.maintenance.jobs.quarantine import held_key
 from lakebed.tables.maintenance.jobs.quarantine_review import QuarantineAction
 from lakebed.tables.maintenance.jobs.requests import RunRequest
+from lakebed.tables.maintenance.reachability.files import ObjectState
 from lakebed.tables.warehouses import unmade
 from tests.objects.consistency import check_tables
 from tests.objects.stores import ROOT

@@ -18,7 +18,8 @@ from lakebed.tables.diagnostics.chain import LineStatus, State, walk
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.identifiers import Identifier
 from lakebed.tables.maintenance.jobs import removal
-from lakebed.tables.maintenance.jobs.model import JobStatus, ObjectState, Reason
+from lakebed.tables.maintenance.jobs.model import JobStatus
+from lakebed.tables.maintenance.reachability.files import ObjectState, Reason
 from lakebed.tables.publishing import Publisher
 from tests.objects.consistency import check_tables
 from tests.objects.stores import ROOT

@@ -10,10 +10,11 @@ from lakebed.core.jobs import JobKind, decode_order
 from lakebed.meta.tasks import TaskState
 from lakebed.tables.identifiers import Identifier
 from lakebed.tables.maintenance.jobs.execution import Executor
-from lakebed.tables.maintenance.jobs.model import CompactionStatus, ExpirationStatus, JobStatus, Operation, Reason, Step
+from lakebed.tables.maintenance.jobs.model import JobStatus, Operation, Step
 from lakebed.tables.maintenance.jobs.requests import ADMIN, EXPIRE, SUPERSEDED
-from lakebed.tables.maintenance.rules.compaction import CompactionRequest
-from lakebed.tables.maintenance.rules.expiration import ExpirationRequest
+from lakebed.tables.maintenance.reachability.files import Reason
+from lakebed.tables.maintenance.rules.compaction import CompactionRequest, CompactionStatus
+from lakebed.tables.maintenance.rules.expiration import ExpirationRequest, ExpirationStatus
 from tests.tables.catalogs import NOBODY, may, name, set_property
 
 from ..workshop import BODY, Workshop

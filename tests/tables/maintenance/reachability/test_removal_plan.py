@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.tables.maintenance.jobs.model import GraphStatus, ObjectReport, ObjectState, Reason
 from lakebed.tables.maintenance.reachability import survey as survey_module
+from lakebed.tables.maintenance.reachability.files import GraphStatus, ObjectReport, ObjectState, Reason
 from lakebed.tables.maintenance.reachability.removal_plan import Plan
 from lakebed.tables.maintenance.reachability.survey import Surveyor
 from tests.tables.manifests.avro_files import a_file

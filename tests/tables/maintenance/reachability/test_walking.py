@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.tables.maintenance.jobs.model import ObjectKind, Reason
+from lakebed.tables.maintenance.reachability.files import ObjectKind, Reason
 from lakebed.tables.maintenance.reachability.walking import Problem, Walker, WalkLimits, root_of
 from lakebed.tables.manifests import EntryStatus
 from tests.tables.manifests.avro_files import an_entry

@@ -8,9 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.maintenance.jobs.model import CompactionStatus, ObjectKind, Reason
+from lakebed.tables.maintenance.reachability.files import ObjectKind, Reason
 from lakebed.tables.maintenance.reachability.walking import LiveFiles, Problem
-from lakebed.tables.maintenance.rules.compaction import CompactionRequest, check_compaction, plan_compaction
+from lakebed.tables.maintenance.rules.compaction import (
+    CompactionRequest,
+    CompactionStatus,
+    check_compaction,
+    plan_compaction,
+)
 from lakebed.tables.manifests import DataFile
 from tests.tables.manifests.avro_files import a_file
 

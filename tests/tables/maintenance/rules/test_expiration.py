@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
 from lakebed.iceberg import snapshot_expiry
-from lakebed.tables.maintenance.jobs.model import ExpirationReport, ExpirationStatus, SnapshotState
 from lakebed.tables.maintenance.rules import expiration
-from lakebed.tables.maintenance.rules.expiration import ExpirationRequest, expiration_updates, plan_expiration
+from lakebed.tables.maintenance.rules.expiration import (
+    ExpirationReport,
+    ExpirationRequest,
+    ExpirationStatus,
+    SnapshotState,
+    expiration_updates,
+    plan_expiration,
+)
 from lakebed.tables.metadata import TableMetadata, build_table, parse_table, parse_table_updates
 from tests.tables.validation.lake import Lake
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from lakebed.core.jobs import JobKind
 from lakebed.tables.maintenance.engine_reports import Signals
-from lakebed.tables.maintenance.jobs.model import ExpirationStatus, ObjectKind, Reason
+from lakebed.tables.maintenance.reachability.files import ObjectKind, Reason
 from lakebed.tables.maintenance.reachability.walking import LiveFiles, Problem
-from lakebed.tables.maintenance.rules.expiration import ExpirationRequest, plan_expiration
+from lakebed.tables.maintenance.rules.expiration import ExpirationRequest, ExpirationStatus, plan_expiration
 from lakebed.tables.maintenance.rules.triggers import Closer, Look, Unneeded, Wanted, judge
 from lakebed.tables.metadata import TableMetadata
 from tests.tables.manifests.avro_files import a_file

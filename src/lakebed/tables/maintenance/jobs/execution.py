@@ -14,14 +14,13 @@ from lakebed.objects.model import Caller
 from lakebed.tables.entries import Entries, Known
 from lakebed.tables.events import tell
 from lakebed.tables.files import TableFiles
+from lakebed.tables.maintenance.jobs.reports import findings_of, noted, plan_counts, with_outcomes
+from lakebed.tables.maintenance.reachability.removal_plan import Plan
 from lakebed.tables.metadata import TableMetadata
 from lakebed.tables.metadata.snapshots import Snapshot
 
-from ..reachability.removal_plan import Plan, plan_counts
 from ..reachability.survey import Surveyor
 from ..reachability.walking import LiveFiles, walker_of
-from .audit import noted
-from .findings import findings_of, with_outcomes
 from .job_store import Jobs, Stored
 from .lifecycle import fail, succeed
 from .model import Actor, Findings, Job, JobRecord, Operation, Step

@@ -22,13 +22,14 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import MAX_KEY_BYTES, Caller, StoredObject
 from lakebed.objects.publish import Displaced, add_marker, current_of, make_current, remove_current
 from lakebed.tables.locations import QUARANTINE_FOLDER, entry_at
+from lakebed.tables.maintenance.jobs.model import Actor, Job, JobRecord, Step
+from lakebed.tables.maintenance.jobs.reports import noted
+from lakebed.tables.maintenance.reachability.files import ObjectKind
 from lakebed.tables.model import Warehouse
 
 from . import rows
-from .audit import noted
 from .job_store import Jobs
 from .lifecycle import recommended
-from .model import Actor, Job, JobRecord, ObjectKind, Step
 
 __all__ = ["Held", "LetGo", "Quarantine", "held_key", "hold", "take_away"]
 

@@ -11,11 +11,12 @@ from lakebed.core.errors import StateConflict
 from lakebed.meta.seam import Transaction
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
+from lakebed.tables.maintenance.jobs.model import Actor, JobStatus, Step
+from lakebed.tables.maintenance.jobs.reports import noted
+from lakebed.tables.maintenance.reachability.files import MAX_LISTED
 
-from .audit import noted
 from .job_store import Jobs, Stored
 from .lifecycle import recommended
-from .model import MAX_LISTED, Actor, JobStatus, Step
 from .quarantine import Held, LetGo, Quarantine
 
 __all__ = ["QuarantineAction", "QuarantineReview", "Reviewed"]

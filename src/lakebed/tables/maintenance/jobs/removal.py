@@ -27,12 +27,13 @@ from lakebed.objects.model import Caller
 from lakebed.objects.publish import Displaced, current_of
 from lakebed.tables import rows as catalog_rows
 from lakebed.tables.entries import Known, known_from
+from lakebed.tables.maintenance.jobs.model import Counts, Job, JobRecord
+from lakebed.tables.maintenance.reachability.files import ObjectKind, ObjectReport, ObjectState, Reason
 from lakebed.tables.model import Entry, Warehouse
 
 from ..reachability.removal_plan import Plan
 from . import rows
 from .job_store import Jobs
-from .model import Counts, Job, JobRecord, ObjectKind, ObjectReport, ObjectState, Reason
 from .quarantine import hold, take_away
 
 __all__ = ["OPERATION", "Removal", "Remover"]

@@ -18,7 +18,11 @@ from lakebed.objects.model import Caller
 from lakebed.tables.committing import CommitOptions, Commits, read_change
 from lakebed.tables.entries import Known
 from lakebed.tables.idempotency import Mutation
+from lakebed.tables.maintenance.jobs.model import Actor, Findings, Job, JobRecord, JobStatus, Operation, Step
+from lakebed.tables.maintenance.jobs.reports import findings_of, noted, with_reports
+from lakebed.tables.maintenance.rules.compaction import CompactionReport, CompactionStatus
 from lakebed.tables.maintenance.rules.costs import estimate_cost
+from lakebed.tables.maintenance.rules.expiration import ExpirationReport, ExpirationStatus
 from lakebed.tables.maintenance.tasks.queue import Orders
 from lakebed.tables.metadata import TableMetadata
 from lakebed.tables.pointers import same_file
@@ -26,26 +30,11 @@ from lakebed.tables.pointers import same_file
 from ..reachability.walking import LiveFiles
 from ..rules.compaction import CompactionRequest, check_compaction, plan_compaction
 from ..rules.expiration import ExpirationRequest, expiration_updates, plan_expiration
-from .audit import noted
 from .config import MAX_RETAINED_FILES, EffectiveConfig
 from .configs import Configs
 from .execution import Executor, planned
-from .findings import findings_of, with_reports
 from .job_store import Jobs, Stored
 from .lifecycle import expire, fail, is_live, start, succeed
-from .model import (
-    Actor,
-    CompactionReport,
-    CompactionStatus,
-    ExpirationReport,
-    ExpirationStatus,
-    Findings,
-    Job,
-    JobRecord,
-    JobStatus,
-    Operation,
-    Step,
-)
 
 __all__ = ["ADMIN", "EXPIRE", "Operating", "RunRequest"]
 

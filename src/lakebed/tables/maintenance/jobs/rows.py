@@ -66,10 +66,6 @@ DUE_TABLES: Final = (
 
 # -- what commits have done ---------------------------------------------------------------------------------------
 
-REPLACED_SINCE: Final = (
-    "SELECT previous_at FROM entry_commits WHERE entry = ? AND committed_ms > ? AND previous_at IS NOT NULL"
-    " AND previous_at <> metadata_at ORDER BY generation DESC LIMIT ?"
-)
 NEXT_VERSION: Final = (
     "UPDATE entries SET version_token = ?, generation = ? WHERE id = ? AND version_token = ? AND dropped_ms IS NULL"
 )

@@ -12,14 +12,13 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables import rows as catalog_rows
 from lakebed.tables.entries import Known
+from lakebed.tables.maintenance.jobs.reports import findings_of, noted
 from lakebed.tables.rows import NAMESPACE_COLUMNS, WAREHOUSE_COLUMNS, entry_from
 
 from ..reachability.removal_plan import Plan
-from .audit import noted
 from .config import EffectiveConfig
 from .configs import Configs
 from .execution import Executor, planned
-from .findings import findings_of
 from .job_store import CURRENT, Jobs, Stored
 from .lifecycle import (
     Control,

@@ -24,7 +24,7 @@ from lakebed.iceberg.snapshot_expiry import is_gc_enabled
 from lakebed.tables.metadata.table import TableMetadata
 from lakebed.tables.validation.scope import spelled
 
-from ..jobs.model import Counts, GraphReport, GraphStatus, ObjectKind, ObjectReport, ObjectState, Reason
+from .files import GraphReport, GraphStatus, ObjectKind, ObjectReport, ObjectState, Reason
 from .walking import Problem, Reached
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
     "judge_metadata",
     "judge_object",
     "judge_unlisted",
-    "plan_counts",
 ]
 
 _NUMBER: Final = re.compile(r"v?(\d{1,9})[-.]")
@@ -208,20 +207,6 @@ class Plan:
         return is_young or self.is_partial or self.has_young_roots
 
 
-def plan_counts(plan: Plan) -> Counts:
-    """How many files of each sort a plan has."""
-    return Counts(
-        planned_metadata_files=len(plan.retained) + len(plan.metadata),
-        retained_metadata_files=len(plan.retained),
-        deletable_metadata_files=_count(plan.metadata, ObjectState.DELETABLE),
-        cleanup_candidates=len(plan.metadata) + len(plan.objects),
-        planned_object_files=len(plan.referenced) + len(plan.objects),
-        cleanup_candidate_objects=len(plan.objects),
-        deletable_objects=_count(plan.objects, ObjectState.DELETABLE),
-        unrecognized_objects=plan.unrecognized,
-    )
-
-
 def _candidate(*, is_young: bool, collects: bool) -> tuple[ObjectState, tuple[Reason, ...]]:
     if not collects:
         return ObjectState.MANUAL_REVIEW_REQUIRED, (Reason.NO_CURRENT_REACHABILITY,)
@@ -244,7 +229,3 @@ def _reported(file: StoredFile, kind: ObjectKind, state: ObjectState, reasons: t
     return ObjectReport(
         location=file.location, kind=kind, state=state, reasons=reasons, size=file.size, modified_ms=file.modified_ms
     )
-
-
-def _count(reports: Sequence[ObjectReport], state: ObjectState) -> int:
-    return sum(one.state is state for one in reports)

@@ -17,11 +17,16 @@ from lakebed.objects.rows import LIST_PAGE_FROM_WITHIN, LIST_PAGE_WITHIN
 from lakebed.tables import rows as catalog_rows
 from lakebed.tables.entries import Known
 from lakebed.tables.files import FileAddress, FileSource, parse_location, unpack_metadata
+from lakebed.tables.maintenance.reachability.files import (
+    MAX_LISTED,
+    ObjectKind,
+    ObjectReport,
+    ObjectState,
+    Reason,
+    kind_of,
+)
 from lakebed.tables.metadata import TableMetadata, parse_table
 
-from ..jobs.model import MAX_LISTED, ObjectKind, ObjectReport, ObjectState, Reason
-from ..jobs.rows import REPLACED_SINCE
-from .file_kinds import kind_of
 from .removal_plan import (
     History,
     Plan,
@@ -41,6 +46,10 @@ MAX_METADATA_READ: Final = 2000
 MAX_UNLISTED: Final = 500
 """Most metadata files that one plan decides on: the oldest. The next plan goes on."""
 
+REPLACED_SINCE: Final = (
+    "SELECT previous_at FROM entry_commits WHERE entry = ? AND committed_ms > ? AND previous_at IS NOT NULL"
+    " AND previous_at <> metadata_at ORDER BY generation DESC LIMIT ?"
+)
 _PAGE: Final = 1000
 _STAT_BATCH: Final = 1000
 _METADATA_LIMIT: Final = 50 * 1024 * 1024

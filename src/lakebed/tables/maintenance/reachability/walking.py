@@ -16,6 +16,7 @@ from lakebed.core.errors import AccessDenied, InvalidInput, NotFound, TooLarge
 from lakebed.meta.seam import Reader
 from lakebed.tables.confined_files import ConfinedFiles
 from lakebed.tables.files import FileSource
+from lakebed.tables.maintenance.reachability.files import ObjectKind, Reason
 from lakebed.tables.manifests import (
     DEFAULT_LIMITS,
     DataFile,
@@ -29,8 +30,6 @@ from lakebed.tables.manifests import (
 from lakebed.tables.metadata.snapshots import Snapshot
 from lakebed.tables.metadata.table import TableMetadata
 from lakebed.tables.validation.scope import spelled
-
-from ..jobs.model import ObjectKind, Reason
 
 __all__ = [
     "DEFAULT_WALK_LIMITS",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -11,12 +12,72 @@ import msgspec
 from lakebed.core.errors import InvalidInput
 from lakebed.tables.manifests import DataFile, FileContent, PartitionValue
 
-from ..jobs.model import MAX_LISTED, CompactionReport, CompactionStatus, RewriteGroup, RowLevelReport
+from ..reachability.files import MAX_LISTED, Reason, ReportValue
 from ..reachability.walking import LiveFiles
 
-__all__ = ["CompactionRequest", "check_compaction", "plan_compaction"]
+__all__ = [
+    "CompactionReport",
+    "CompactionRequest",
+    "CompactionStatus",
+    "RewriteGroup",
+    "RowLevelReport",
+    "check_compaction",
+    "plan_compaction",
+]
 
 _PARQUET: Final = "parquet"
+
+
+class CompactionStatus(StrEnum):
+    """What came of a plan to compact."""
+
+    NO_CANDIDATES = "NO_CANDIDATES"
+    REWRITE_CANDIDATES = "REWRITE_CANDIDATES"
+    QUEUED_FOR_PIPELINE = "QUEUED_FOR_PIPELINE"
+    MANUAL_REVIEW_REQUIRED = "MANUAL_REVIEW_REQUIRED"
+
+
+class RewriteGroup(ReportValue, frozen=True):
+    """Files that would become one job of rewriting."""
+
+    id: str
+    spec_id: int
+    sort_order_id: int | None
+    input_locations: tuple[str, ...]
+    input_files: int
+    input_bytes: int
+
+
+class RowLevelReport(ReportValue, frozen=True):
+    """The delete files that a rewrite has to take into account."""
+
+    position_delete_files: int = 0
+    equality_delete_files: int = 0
+    deletion_vectors: int = 0
+    delete_locations: tuple[str, ...] = ()
+
+    @property
+    def delete_files(self) -> int:
+        """All of them."""
+        return self.position_delete_files + self.equality_delete_files + self.deletion_vectors
+
+
+class CompactionReport(ReportValue, frozen=True):
+    """A plan to compact, and what came of it."""
+
+    status: CompactionStatus
+    target_file_size_bytes: int
+    small_file_threshold_bytes: int
+    min_input_files: int
+    max_rewrite_bytes_per_job: int
+    snapshot_id: int | None = None
+    candidate_files: int = 0
+    candidate_bytes: int = 0
+    groups: tuple[RewriteGroup, ...] = ()
+    group_count: int = 0
+    row_level: RowLevelReport = RowLevelReport()
+    reasons: tuple[Reason, ...] = ()
+    task_id: int | None = None
 
 
 class CompactionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):

@@ -7,6 +7,7 @@ tables on which nothing is expired before an operator has looked at them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -25,14 +26,64 @@ from lakebed.tables.metadata.references import branch
 from lakebed.tables.metadata.snapshots import Snapshot
 from lakebed.tables.metadata.table import TableMetadata
 
-from ..jobs.model import ExpirationReport, ExpirationStatus, SnapshotReport, SnapshotState
+from ..reachability.files import ReportValue
 
-__all__ = ["ExpirationRequest", "expiration_updates", "plan_expiration"]
+__all__ = [
+    "ExpirationReport",
+    "ExpirationRequest",
+    "ExpirationStatus",
+    "SnapshotReport",
+    "SnapshotState",
+    "expiration_updates",
+    "plan_expiration",
+]
 
 SNAPSHOT_AGE_EXPIRED: Final = "SNAPSHOT_AGE_EXPIRED"
 SNAPSHOT_REF_RETENTION_CONFLICT: Final = "SNAPSHOT_REF_RETENTION_CONFLICT"
 TABLE_RETENTION_PROPERTY_CONFLICT: Final = "TABLE_RETENTION_PROPERTY_CONFLICT"
 GC_DISABLED: Final = "GC_DISABLED"
+
+
+class ExpirationStatus(StrEnum):
+    """What came of a plan to expire snapshots."""
+
+    NO_CANDIDATES = "NO_CANDIDATES"
+    CANDIDATES = "CANDIDATES"
+    MANUAL_REVIEW_REQUIRED = "MANUAL_REVIEW_REQUIRED"
+    COMMITTED = "COMMITTED"
+
+
+class SnapshotState(StrEnum):
+    """What is to become of a snapshot."""
+
+    RETAINED = "RETAINED"
+    EXPIRATION_CANDIDATE = "EXPIRATION_CANDIDATE"
+    MANUAL_REVIEW_REQUIRED = "MANUAL_REVIEW_REQUIRED"
+
+
+class SnapshotReport(ReportValue, frozen=True):
+    """What is decided of a snapshot."""
+
+    snapshot_id: int
+    timestamp_ms: int
+    state: SnapshotState
+    reasons: tuple[str, ...] = ()
+    refs: tuple[str, ...] = ()
+
+
+class ExpirationReport(ReportValue, frozen=True):
+    """A plan to expire snapshots, and what came of it."""
+
+    status: ExpirationStatus
+    min_snapshots_to_keep: int
+    max_snapshot_age_ms: int
+    """Both as they were applied: the request's, unless the table's own properties keep more."""
+    snapshots: tuple[SnapshotReport, ...] = ()
+    candidates: tuple[int, ...] = ()
+    expired_refs: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    expired_snapshot_ids: tuple[int, ...] = ()
+    committed_metadata_at: str = ""
 
 
 class ExpirationRequest(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):

@@ -15,11 +15,12 @@ from lakebed.core.jobs import JobKind, Option
 from lakebed.core.sizes import GIB, MIB
 from lakebed.iceberg.snapshot_expiry import GC_ENABLED, MAX_REF_AGE, MAX_SNAPSHOT_AGE, is_gc_enabled
 from lakebed.tables.entries import Known
-from lakebed.tables.maintenance.jobs.model import CompactionStatus, ExpirationStatus, Reason
+from lakebed.tables.maintenance.reachability.files import Reason
 from lakebed.tables.maintenance.reachability.walking import LiveFiles
-from lakebed.tables.maintenance.rules.compaction import CompactionRequest, plan_compaction
+from lakebed.tables.maintenance.rules.compaction import CompactionRequest, CompactionStatus, plan_compaction
 from lakebed.tables.maintenance.rules.expiration import (
     ExpirationRequest,
+    ExpirationStatus,
     plan_expiration,
 )
 from lakebed.tables.manifests import ManifestFile

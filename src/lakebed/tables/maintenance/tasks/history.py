@@ -13,8 +13,8 @@ import msgspec
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.meta.seam import Reader, Row, Transaction
+from lakebed.tables.maintenance.planner import Run, options_text
 
-from ..model import Run, options_text
 from ..rules.costs import measured_speed, smoothed_speed
 
 __all__ = ["Attempt", "Looked", "Records", "RunReport", "read_report"]

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.tables.maintenance.jobs.model import ObjectKind
-from lakebed.tables.maintenance.reachability.file_kinds import kind_of
+from lakebed.tables.maintenance.reachability.files import ObjectKind, kind_of
 
 FOLDERS = ("t/metadata/", "elsewhere/")
 
