@@ -181,6 +181,16 @@ class TaskQueue:
                     taken.claims.append(Claim(await self._take(tx, task, worker, until_ms, now_ms)))
         return taken
 
+    async def claim_open(self, tx: Transaction, task_id: int, worker: str, lease_seconds: float) -> Claim:
+        """Take one open task, due or not, also from the worker that holds it: its token is no longer valid.
+
+        Raises NotFound when the task has ended.
+        """
+        task, now_ms = await self.find(tx, task_id), self._clock.now_ms()
+        if task.state not in (TaskState.READY, TaskState.CLAIMED):
+            raise NotFound(f"no such open task. id={task_id}")
+        return Claim(await self._take(tx, task, worker, now_ms + round(lease_seconds * 1000), now_ms))
+
     async def held(self, reader: Reader, task_id: int, token: int) -> Claim:
         """The claim with that token, if it still is one. Raises Fenced; NotFound when the task has gone."""
         task = await self.find(reader, task_id)

@@ -13,7 +13,7 @@ from lakebed.objects.model import Caller
 from lakebed.tables.identifiers import Identifier
 from lakebed.tables.maintenance.jobs.background import Background
 from lakebed.tables.maintenance.jobs.config import DEFAULT_CONFIG, MaintenanceConfig
-from lakebed.tables.maintenance.jobs.job_store import Jobs, Stored
+from lakebed.tables.maintenance.jobs.job_store import JobStore, StoredJob
 from lakebed.tables.maintenance.jobs.quarantine_review import QuarantineAction, Reviewed
 from lakebed.tables.maintenance.jobs.requests import RunRequest
 from lakebed.tables.maintenance.jobs.service import Maintenance, wire_maintenance
@@ -37,7 +37,7 @@ class Workshop:
     catalog: Catalog
     maintenance: Maintenance
     background: Background
-    jobs: Jobs
+    jobs: JobStore
 
     @property
     def store(self) -> ObjectStore:
@@ -168,14 +168,14 @@ class Workshop:
         await self.maintenance.configs.put(ROOT, "lake", identifier, config)
         return config
 
-    async def run(self, identifier: Identifier, *, caller: Caller = ROOT, **request: Any) -> Stored:
+    async def run(self, identifier: Identifier, *, caller: Caller = ROOT, **request: Any) -> StoredJob:
         """Run what an operator asks for."""
         return (await self.maintenance.run(caller, "lake", identifier, RunRequest(**request))).stored
 
-    async def schedule(self, identifier: Identifier, scheduler: str = "s1") -> Stored:
+    async def schedule(self, identifier: Identifier, scheduler: str = "s1") -> StoredJob:
         return (await self.maintenance.schedule(ROOT, "lake", identifier, scheduler))[0].stored
 
-    async def work(self, identifier: Identifier, worker: str = "w1") -> Stored:
+    async def work(self, identifier: Identifier, worker: str = "w1") -> StoredJob:
         return (await self.maintenance.work(ROOT, "lake", identifier, worker)).stored
 
     async def view(self, identifier: Identifier) -> SchedulerView:
@@ -186,11 +186,11 @@ class Workshop:
     ) -> Reviewed:
         return (await self.maintenance.quarantine(ROOT, "lake", identifier, job, action, reason))[1]
 
-    async def job(self, identifier: Identifier, job: str = "current") -> Stored:
+    async def job(self, identifier: Identifier, job: str = "current") -> StoredJob:
         return (await self.maintenance.job(ROOT, "lake", identifier, job)).stored
 
 
-def states(stored: Stored) -> dict[str, ObjectState]:
+def states(stored: StoredJob) -> dict[str, ObjectState]:
     """What was decided of each file, by the last part of its name."""
     reports = (*stored.findings.metadata, *stored.findings.objects, *stored.findings.referenced)
     return {report.location.rpartition("/")[2]: report.state for report in reports}
@@ -212,7 +212,7 @@ def wire_workshop(catalog: Catalog, meta: MetaStore | None = None) -> Workshop:
         safety_window_ms=round(WINDOW_SECONDS * 1000),
         worker_id="background",
     )
-    return Workshop(catalog, maintenance, background, Jobs(facilities.meta))
+    return Workshop(catalog, maintenance, background, JobStore(facilities.meta, catalog.tasks))
 
 
 async def open_workshop(store: ObjectStore) -> Workshop:

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import CommitConflict, StateConflict, Unavailable
 from lakebed.tables.maintenance.jobs.execution import Executor, Surveyed
-from lakebed.tables.maintenance.jobs.job_store import Stored
+from lakebed.tables.maintenance.jobs.job_store import StoredJob
 from tests.objects.stores import ROOT, opened_store
 from tests.tables.catalogs import set_properties
 
@@ -107,7 +107,7 @@ class JobMachine(RuleBasedStateMachine):
                 raise Unavailable("not now")
             return await survey(executor, entry_id, **how)
 
-        async def moody_run(executor: Executor, *arguments: Any) -> Stored:
+        async def moody_run(executor: Executor, *arguments: Any) -> StoredJob:
             if self.mood == "killed":
                 raise Killed
             return await run(executor, *arguments)
@@ -155,7 +155,7 @@ class JobMachine(RuleBasedStateMachine):
             retry_at = self.now + pause
         return replace(job, status="FAILED", retry_at=retry_at)
 
-    def check(self, stored: Stored, expected: ModelJob) -> None:
+    def check(self, stored: StoredJob, expected: ModelJob) -> None:
         job = stored.job
         assert job.id == expected.id
         assert (job.status.value, job.attempt) == (expected.status, expected.attempt)
@@ -215,7 +215,7 @@ class JobMachine(RuleBasedStateMachine):
         self.mood = mood
         self.numbers += 1
         worker = f"w{self.numbers}"
-        stored: Stored | None = None
+        stored: StoredJob | None = None
         is_stale = False
         try:
             stored = self.run(self.workshop.work(self.table, worker))
@@ -271,11 +271,11 @@ class JobMachine(RuleBasedStateMachine):
 
     # -- what holds -----------------------------------------------------------------------------------------------
 
-    def check_new(self, stored: Stored) -> None:
+    def check_new(self, stored: StoredJob) -> None:
         assert stored.job.id not in self.seen
         self.seen.add(stored.job.id)
 
-    def check_control(self, stored: Stored, status: str) -> None:
+    def check_control(self, stored: StoredJob, status: str) -> None:
         self.check_new(stored)
         assert (stored.job.status.value, stored.job.attempt) == (status, 0)
 

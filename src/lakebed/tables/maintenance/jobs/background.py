@@ -13,7 +13,7 @@ from lakebed.objects.model import Caller
 from lakebed.tables.entries import Entries
 
 from . import rows
-from .job_store import KEPT_MS, Jobs, Stored
+from .job_store import KEPT_MS, JobStore, StoredJob
 from .model import JobStatus
 from .quarantine import Quarantine
 from .triggers import Scheduling
@@ -45,7 +45,7 @@ class Background:
         self,
         facilities: Facilities,
         entries: Entries,
-        jobs: Jobs,
+        jobs: JobStore,
         scheduling: Scheduling,
         quarantine: Quarantine,
         worker_id: str,
@@ -70,10 +70,10 @@ class Background:
                 report = _sum(report, await self._run(entry_id))
             if len(found) < _PAGE:
                 break
-        await self._jobs.forget_old(clock.now_ms() - KEPT_MS)
+        await self._jobs.forget_old(clock.now_ms() - KEPT_MS, clock.now_ms())
         return report
 
-    async def _run(self, entry_id: str) -> Stored | None:
+    async def _run(self, entry_id: str) -> StoredJob | None:
         """Run a table's maintenance; None if it came to nothing, or the table is gone."""
         try:
             known = await self._entries.by_id(entry_id)
@@ -89,7 +89,7 @@ class Background:
         await self._plan_next(entry_id, stored)
         return stored
 
-    async def _plan_next(self, entry_id: str, stored: Stored) -> None:
+    async def _plan_next(self, entry_id: str, stored: StoredJob) -> None:
         now_ms = self._f.clock.now_ms()
         job, window_ms = stored.job, self._scheduling.safety_window_ms
         if job.next_retry_ms is not None:
@@ -110,7 +110,7 @@ class Background:
         await self._f.meta.transact(work)
 
 
-def _sum(report: BackgroundReport, stored: Stored | None) -> BackgroundReport:
+def _sum(report: BackgroundReport, stored: StoredJob | None) -> BackgroundReport:
     if stored is None:
         return report
     counts = stored.job.counts

@@ -21,7 +21,7 @@ from lakebed.tables.metadata.snapshots import Snapshot
 
 from ..reachability.survey import Surveyor
 from ..reachability.walking import LiveFiles, walker_of
-from .job_store import Jobs, Stored
+from .job_store import JobStore, StoredJob
 from .lifecycle import fail, succeed
 from .model import Actor, Findings, Job, JobRecord, Operation, Step
 from .removal import Remover
@@ -40,7 +40,7 @@ class Surveyed(NamedTuple):
 class Executor:
     """Plans and runs jobs."""
 
-    def __init__(self, facilities: Facilities, entries: Entries, files: TableFiles, jobs: Jobs) -> None:
+    def __init__(self, facilities: Facilities, entries: Entries, files: TableFiles, jobs: JobStore) -> None:
         self._f = facilities
         self._entries = entries
         self._jobs = jobs
@@ -63,7 +63,7 @@ class Executor:
         plan = await self._surveyor.plan(known, table, retain_recent=retain_recent, watermark_ms=watermark_ms)
         return Surveyed(known, table, plan)
 
-    async def run(self, caller: Caller, record: JobRecord, actor: Actor) -> Stored:
+    async def run(self, caller: Caller, record: JobRecord, actor: Actor) -> StoredJob:
         """Run a job that is running under its lease, to its end.
 
         A job that fails is recorded as failed, and comes back so. Raises CommitConflict when the table moved on, after
@@ -97,22 +97,22 @@ class Executor:
         now_ms = self._f.clock.now_ms()
 
         async def work(tx: Transaction) -> JobRecord:
-            record = await self._jobs.mine(tx, job)
+            record = await self._jobs.renew(tx, job)
             changed = noted(record, msgspec.structs.replace(job, heartbeat_ms=now_ms), now_ms, actor, Step.PLANNED)
             await self._jobs.change(tx, changed, now_ms, findings)
             return changed
 
         return await self._f.meta.transact(work)
 
-    async def _succeed(self, caller: Caller, known: Known, job: Job, findings: Findings, actor: Actor) -> Stored:
+    async def _succeed(self, caller: Caller, known: Known, job: Job, findings: Findings, actor: Actor) -> StoredJob:
         f = self._f
         now_ms = f.clock.now_ms()
 
-        async def work(tx: Transaction) -> Stored:
-            record = await self._jobs.mine(tx, job)
+        async def work(tx: Transaction) -> StoredJob:
+            record = await self._jobs.held(tx, job)
             done = succeed(record.job, record.job.counts, now_ms)
             changed = noted(record, done, now_ms, actor, Step.WORKER_SUCCEEDED)
-            await self._jobs.change(tx, changed, now_ms, findings)
+            await self._jobs.finish(tx, changed, now_ms, findings)
             await tell(
                 f.outbox,
                 tx,
@@ -125,19 +125,19 @@ class Executor:
                 operation=done.operation,
                 facts=_facts(done),
             )
-            return Stored(changed, findings)
+            return StoredJob(changed, findings)
 
         return await f.meta.transact(work)
 
-    async def _fail(self, job: Job, reason: str, actor: Actor) -> Stored:
+    async def _fail(self, job: Job, reason: str, actor: Actor) -> StoredJob:
         f = self._f
         now_ms = f.clock.now_ms()
 
-        async def work(tx: Transaction) -> Stored:
-            record = await self._jobs.mine(tx, job)
+        async def work(tx: Transaction) -> StoredJob:
+            record = await self._jobs.held(tx, job)
             changed = noted(record, fail(record.job, reason, now_ms), now_ms, actor, Step.WORKER_FAILED, reason)
-            await self._jobs.change(tx, changed, now_ms)
-            return Stored(changed, (await self._jobs.find(tx, job.entry, job.id)).findings)
+            await self._jobs.finish(tx, changed, now_ms)
+            return StoredJob(changed, (await self._jobs.find(tx, job.entry, job.id)).findings)
 
         return await f.meta.transact(work)
 

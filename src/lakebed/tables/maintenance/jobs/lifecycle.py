@@ -97,8 +97,10 @@ class Go:
     """Attempts of the same work that failed before."""
 
 
-def decide(trigger: Trigger, config: MaintenanceConfig, current: Job | None, now_ms: int) -> Give | Control | Go:
-    """What a trigger may do."""
+def decide(
+    trigger: Trigger, config: MaintenanceConfig, current: Job | None, held_until_ms: int | None, now_ms: int
+) -> Give | Control | Go:
+    """What a trigger may do; `held_until_ms` is the end of the current job's lease."""
     if not config.background_enabled:
         return Control(JobStatus.DISABLED)
     if config.worker_paused:
@@ -106,7 +108,7 @@ def decide(trigger: Trigger, config: MaintenanceConfig, current: Job | None, now
     if current is None:
         return Go()
     if current.status in _HELD_BY_SOMEBODY:
-        if not is_live(current, now_ms):
+        if not is_live(held_until_ms, now_ms):
             expired = expire(current, now_ms)
             return Go(expired=expired, attempts=attempts_so_far(expired))
         if current.status is JobStatus.QUEUED and trigger is Trigger.WORKER:
@@ -117,10 +119,9 @@ def decide(trigger: Trigger, config: MaintenanceConfig, current: Job | None, now
     return Go(attempts=attempts_so_far(current))
 
 
-def is_live(job: Job, now_ms: int) -> bool:
-    """Whether a queued or running job is still somebody's."""
-    sign_ms = job.heartbeat_ms if job.status is JobStatus.RUNNING else job.scheduled_ms
-    return sign_ms is not None and sign_ms + job.lease_ms > now_ms
+def is_live(held_until_ms: int | None, now_ms: int) -> bool:
+    """Whether a queued or running job is still held under its lease."""
+    return held_until_ms is not None and held_until_ms > now_ms
 
 
 def attempts_so_far(job: Job) -> int:
@@ -226,14 +227,14 @@ def recommended(job: Job) -> tuple[Action, ...]:
 
 
 def scheduler_status(
-    config: MaintenanceConfig, current: Job | None, quarantined_objects: int, now_ms: int
+    config: MaintenanceConfig, current: Job | None, held_until_ms: int | None, quarantined_objects: int, now_ms: int
 ) -> SchedulerStatus:
     """What the next run would meet."""
     if not config.background_enabled:
         return SchedulerStatus.DISABLED
     if config.worker_paused:
         return SchedulerStatus.PAUSED
-    if current is not None and is_live(current, now_ms):
+    if current is not None and is_live(held_until_ms, now_ms):
         if current.status is JobStatus.RUNNING:
             return SchedulerStatus.BACKPRESSURED
         if current.status is JobStatus.QUEUED:

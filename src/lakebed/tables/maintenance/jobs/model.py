@@ -1,4 +1,4 @@
-"""The values of maintenance: jobs, what they found of each file, and what became of them. Stored as they are here."""
+"""The values of maintenance jobs: what was requested, what was found, and each step. Stored as they are here."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Job(ReportValue, frozen=True):
     scheduled_ms: int | None = None
     worker_id: str = ""
     lease_id: str = ""
-    """Given out anew with every claim: what a worker does under an older one is refused."""
+    """Of the lease that its worker holds, or held last: what is done under another one is refused."""
     attempt: int = 0
     max_attempts: int = 0
     next_retry_ms: int | None = None
@@ -126,9 +126,9 @@ class Job(ReportValue, frozen=True):
     actions: tuple[Action, ...] = ()
 
     @property
-    def lease_ms(self) -> int:
-        """How long it is somebody's without a sign of life."""
-        return self.config.worker_lease_timeout_seconds * 1000
+    def lease_seconds(self) -> int:
+        """How long its scheduler or worker holds it without a heartbeat."""
+        return self.config.worker_lease_timeout_seconds
 
 
 class AuditEvent(ReportValue, frozen=True):

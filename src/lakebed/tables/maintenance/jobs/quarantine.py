@@ -28,7 +28,7 @@ from lakebed.tables.maintenance.reachability.files import ObjectKind
 from lakebed.tables.model import Warehouse
 
 from . import rows
-from .job_store import Jobs
+from .job_store import JobStore
 from .lifecycle import recommended
 
 __all__ = ["Held", "LetGo", "Quarantine", "held_key", "hold", "take_away"]
@@ -110,7 +110,7 @@ async def take_away(
 class Quarantine:
     """Gives held files back, or removes them."""
 
-    def __init__(self, facilities: Facilities, jobs: Jobs) -> None:
+    def __init__(self, facilities: Facilities, jobs: JobStore) -> None:
         self._f = facilities
         self._jobs = jobs
 

@@ -15,7 +15,7 @@ from lakebed.tables.maintenance.jobs.model import Actor, JobStatus, Step
 from lakebed.tables.maintenance.jobs.reports import noted
 from lakebed.tables.maintenance.reachability.files import MAX_LISTED
 
-from .job_store import Jobs, Stored
+from .job_store import JobStore, StoredJob
 from .lifecycle import recommended
 from .quarantine import Held, LetGo, Quarantine
 
@@ -44,7 +44,7 @@ _STEPS: Final = {
 class Reviewed(NamedTuple):
     """What came of it."""
 
-    stored: Stored
+    stored: StoredJob
     let_go: LetGo
     held: list[Held]
     """What is still held, as far as it is listed."""
@@ -53,7 +53,7 @@ class Reviewed(NamedTuple):
 class QuarantineReview:
     """Carries out what operators decide."""
 
-    def __init__(self, facilities: Facilities, jobs: Jobs, quarantine: Quarantine) -> None:
+    def __init__(self, facilities: Facilities, jobs: JobStore, quarantine: Quarantine) -> None:
         self._f = facilities
         self._jobs = jobs
         self._quarantine = quarantine
@@ -75,7 +75,7 @@ class QuarantineReview:
             stored = await self._note(entry_id, stored, action, reason)
         return Reviewed(stored, done, await self._quarantine.held(job_id, MAX_LISTED))
 
-    async def _check(self, entry_id: str, stored: Stored, action: QuarantineAction) -> None:
+    async def _check(self, entry_id: str, stored: StoredJob, action: QuarantineAction) -> None:
         job = stored.job
         if job.status in (JobStatus.RUNNING, JobStatus.QUEUED):
             raise StateConflict(f"the job has not ended. job={job.id} status={job.status}")
@@ -86,8 +86,8 @@ class QuarantineReview:
             if job.status is not JobStatus.FAILED or current is None or current.job.id != job.id:
                 raise StateConflict(f"only the current job is tried again, after it failed. job={job.id}")
 
-    async def _note(self, entry_id: str, before: Stored, action: QuarantineAction, reason: str) -> Stored:
-        async def work(tx: Transaction) -> Stored:
+    async def _note(self, entry_id: str, before: StoredJob, action: QuarantineAction, reason: str) -> StoredJob:
+        async def work(tx: Transaction) -> StoredJob:
             now_ms = self._f.clock.now_ms()
             stored = await self._jobs.find(tx, entry_id, before.job.id)
             job = stored.job
@@ -98,6 +98,6 @@ class QuarantineReview:
             asked = msgspec.structs.replace(stored.record, job=before.job)
             record = noted(asked, job, now_ms, Actor.OPERATOR, _STEPS[action], reason)
             await self._jobs.change(tx, record, now_ms)
-            return Stored(record, stored.findings)
+            return StoredJob(record, stored.findings)
 
         return await self._f.meta.transact(work)

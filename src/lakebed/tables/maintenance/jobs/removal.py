@@ -33,7 +33,7 @@ from lakebed.tables.model import Entry, Warehouse
 
 from ..reachability.removal_plan import Plan
 from . import rows
-from .job_store import Jobs
+from .job_store import JobStore
 from .quarantine import hold, take_away
 
 __all__ = ["OPERATION", "Removal", "Remover"]
@@ -63,7 +63,7 @@ class Removal:
 class Remover:
     """Removes what plans say may go."""
 
-    def __init__(self, facilities: Facilities, jobs: Jobs) -> None:
+    def __init__(self, facilities: Facilities, jobs: JobStore) -> None:
         self._f = facilities
         self._jobs = jobs
 
@@ -97,7 +97,7 @@ class Remover:
 
         async def work(tx: Transaction) -> tuple[dict[str, tuple[ObjectState, Reason]], int | None]:
             displaced.blobs.clear()
-            record = await self._jobs.mine(tx, job)
+            record = await self._jobs.renew(tx, job)
             known = await self._unmoved(tx, job.entry, removal.version_token)
             entry = known.entry
             prefixes = tuple(str(row[0]) for row in await tx.rows(catalog_rows.LOCATIONS_OF, entry.id))

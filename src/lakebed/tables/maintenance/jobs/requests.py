@@ -33,7 +33,7 @@ from ..rules.expiration import ExpirationRequest, expiration_updates, plan_expir
 from .config import MAX_RETAINED_FILES, EffectiveConfig
 from .configs import Configs
 from .execution import Executor, planned
-from .job_store import Jobs, Stored
+from .job_store import JobStore, StoredJob
 from .lifecycle import expire, fail, is_live, start, succeed
 
 __all__ = ["ADMIN", "EXPIRE", "Operating", "RunRequest"]
@@ -70,7 +70,7 @@ class Operating:
         self,
         facilities: Facilities,
         configs: Configs,
-        jobs: Jobs,
+        jobs: JobStore,
         executor: Executor,
         commits: Commits,
         orders: Orders,
@@ -85,7 +85,7 @@ class Operating:
         self._orders = orders
         self._safety_window_ms = safety_window_ms
 
-    async def run(self, caller: Caller, known: Known, request: RunRequest) -> Stored:
+    async def run(self, caller: Caller, known: Known, request: RunRequest) -> StoredJob:
         """Do it, and report. Raises InvalidInput; CommitConflict when the table moved on; StateConflict."""
         check_run(request)
         expected = request.expected_metadata_location
@@ -110,7 +110,7 @@ class Operating:
 
     # -- plans and removals ---------------------------------------------------------------------------------------
 
-    async def _plan(self, known: Known, effective: EffectiveConfig, request: RunRequest) -> Stored:
+    async def _plan(self, known: Known, effective: EffectiveConfig, request: RunRequest) -> StoredJob:
         """Plan and remove nothing: what was asked for, or all that is allowed."""
         job = self._new(known, effective, request)
         surveyed = await self._executor.survey(
@@ -122,29 +122,30 @@ class Operating:
         done = fail(job, DELETE_DISABLED, now_ms, retry=False) if is_refused else succeed(job, job.counts, now_ms)
         record = noted(None, done, now_ms, Actor.OPERATOR, Step.PLANNED, done.failure_reason)
 
-        async def work(tx: Transaction) -> Stored:
+        async def work(tx: Transaction) -> StoredJob:
             return await self._jobs.add(tx, record, findings_of(surveyed.plan), now_ms, is_current=False)
 
         return await self._f.meta.transact(work)
 
-    async def _delete(self, caller: Caller, known: Known, effective: EffectiveConfig, request: RunRequest) -> Stored:
+    async def _delete(self, caller: Caller, known: Known, effective: EffectiveConfig, request: RunRequest) -> StoredJob:
         async def work(tx: Transaction) -> JobRecord:
             now_ms = self._f.clock.now_ms()
             current = await self._jobs.current(tx, known.entry.id)
             if current is not None:
                 await self._set_aside(tx, current, now_ms)
-            job = start(self._new(known, effective, request), ADMIN, uuid4().hex, now_ms)
+            job = self._new(known, effective, request)
+            job = start(job, ADMIN, await self._jobs.hold(tx, job, ADMIN), now_ms)
             record = noted(None, job, now_ms, Actor.OPERATOR, Step.WORKER_STARTED)
             await self._jobs.add(tx, record, Findings(), now_ms, is_current=True)
             return record
 
         return await self._executor.run(caller, await self._f.meta.transact(work), Actor.OPERATOR)
 
-    async def _set_aside(self, tx: Transaction, current: Stored, now_ms: int) -> None:
+    async def _set_aside(self, tx: Transaction, current: StoredJob, now_ms: int) -> None:
         """Make way for a removal. Raises StateConflict while a worker runs."""
         job = current.job
         if job.status is JobStatus.RUNNING:
-            if is_live(job, now_ms):
+            if is_live(await self._jobs.held_until_ms(tx, job), now_ms):
                 raise StateConflict(f"a worker is at the table already. job={job.id} worker={job.worker_id}")
             ended, step = expire(job, now_ms), Step.WORKER_LEASE_EXPIRED
         elif job.status is JobStatus.QUEUED:
@@ -152,7 +153,7 @@ class Operating:
         else:
             return
         record = noted(current.record, ended, now_ms, Actor.OPERATOR, step, ended.failure_reason)
-        await self._jobs.change(tx, record, now_ms)
+        await self._jobs.finish(tx, record, now_ms)
 
     def _new(self, known: Known, effective: EffectiveConfig, request: RunRequest) -> Job:
         now_ms, config = self._f.clock.now_ms(), effective.config
@@ -171,14 +172,14 @@ class Operating:
         )
 
     async def _with_reports(
-        self, stored: Stored, expiration: ExpirationReport | None, compaction: CompactionReport | None
-    ) -> Stored:
+        self, stored: StoredJob, expiration: ExpirationReport | None, compaction: CompactionReport | None
+    ) -> StoredJob:
         findings = with_reports(stored.findings, expiration, compaction)
 
-        async def work(tx: Transaction) -> Stored:
+        async def work(tx: Transaction) -> StoredJob:
             now = await self._jobs.find(tx, stored.job.entry, stored.job.id)
             await self._jobs.change(tx, now.record, self._f.clock.now_ms(), findings)
-            return Stored(now.record, findings)
+            return StoredJob(now.record, findings)
 
         return await self._f.meta.transact(work)
 

@@ -21,7 +21,7 @@ from lakebed.tables.warehouses import Warehouses
 from .background import Background
 from .configs import Configs
 from .execution import Executor
-from .job_store import Jobs, Stored
+from .job_store import JobStore, StoredJob
 from .quarantine import Quarantine
 from .quarantine_review import QuarantineAction, QuarantineReview, Reviewed
 from .requests import Operating, RunRequest
@@ -35,7 +35,7 @@ class Seen:
     """A job, the table that it is of, and the task that it queued, if it did and there still is one."""
 
     known: Known
-    stored: Stored
+    stored: StoredJob
     task: Task | None = None
 
 
@@ -47,7 +47,7 @@ class Maintenance:
         facilities: Facilities,
         entries: Entries,
         configs: Configs,
-        jobs: Jobs,
+        jobs: JobStore,
         operating: Operating,
         scheduling: Scheduling,
         review: QuarantineReview,
@@ -132,7 +132,7 @@ class Maintenance:
             raise no_such_entry(identifier, EntryKind.TABLE)
         return Known(found.warehouse, found.namespace, found.live)
 
-    async def _seen(self, known: Known, stored: Stored) -> Seen:
+    async def _seen(self, known: Known, stored: StoredJob) -> Seen:
         compaction = stored.findings.compaction
         if compaction is None or compaction.task_id is None:
             return Seen(known, stored)
@@ -156,7 +156,7 @@ def wire_maintenance(
 ) -> tuple[Maintenance, Background]:
     """The use cases, and what runs by itself."""
     configs = Configs(facilities, gate, warehouses, entries)
-    jobs = Jobs(facilities.meta)
+    jobs = JobStore(facilities.meta, tasks)
     executor = Executor(facilities, entries, files, jobs)
     quarantine = Quarantine(facilities, jobs)
     scheduling = Scheduling(facilities, configs, jobs, executor, quarantine, safety_window_ms=safety_window_ms)

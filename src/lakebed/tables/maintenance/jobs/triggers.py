@@ -19,7 +19,7 @@ from ..reachability.removal_plan import Plan
 from .config import EffectiveConfig
 from .configs import Configs
 from .execution import Executor, planned
-from .job_store import CURRENT, Jobs, Stored
+from .job_store import CURRENT, JobStore, StoredJob
 from .lifecycle import (
     Control,
     Give,
@@ -76,7 +76,7 @@ class Scheduling:
         self,
         facilities: Facilities,
         configs: Configs,
-        jobs: Jobs,
+        jobs: JobStore,
         executor: Executor,
         quarantine: Quarantine,
         *,
@@ -97,11 +97,12 @@ class Scheduling:
         holding = await self._quarantine.of_table(entry_id)
         held = Held(sum(count for _, count in holding), holding[0][0] if holding else None)
         job = None if current is None else current.job
-        status = scheduler_status(effective.config, job, held.objects, now_ms)
+        held_until_ms = None if job is None else await self._jobs.held_until_ms(meta, job)
+        status = scheduler_status(effective.config, job, held_until_ms, held.objects, now_ms)
         timeline = await self._jobs.newest(meta, entry_id, _TIMELINE)
         return SchedulerView(effective, status, job, held, timeline, advised(status, job))
 
-    async def schedule(self, known: Known, scheduler_id: str) -> Stored:
+    async def schedule(self, known: Known, scheduler_id: str) -> StoredJob:
         """Plan a job for a worker to claim; or what stands in the way of one. Raises CommitConflict."""
         entry_id = known.entry.id
         for _ in range(_ATTEMPTS):
@@ -118,7 +119,7 @@ class Scheduling:
                 return stored
         raise PointerMoved("the table kept changing while its maintenance was planned")
 
-    async def work(self, caller: Caller, known: Known, worker_id: str) -> Stored:
+    async def work(self, caller: Caller, known: Known, worker_id: str) -> StoredJob:
         """Run the queued job, or a new one, to its end; or what stands in the way of one.
 
         Raises CommitConflict when what was planned no longer holds; Fenced when somebody else took over.
@@ -145,20 +146,21 @@ class Scheduling:
             raise CommitConflict(_STALE, condition="version-token")
         return await self._executor.run(caller, begun.stored.record, Actor.WORKER) if begun.is_running else begun.stored
 
-    async def heartbeat(self, known: Known, job_name: str, worker_id: str, lease_id: str) -> Stored:
+    async def heartbeat(self, known: Known, job_name: str, worker_id: str, lease_id: str) -> StoredJob:
         """Take a sign of life. Raises StateConflict when the job is not that worker's, NotFound."""
         entry_id = known.entry.id
 
-        async def work(tx: Transaction) -> Stored:
+        async def work(tx: Transaction) -> StoredJob:
             now_ms = self._f.clock.now_ms()
             stored = await self._jobs.find(tx, entry_id, job_name)
             current = await self._jobs.current(tx, entry_id)
             if current is None or current.job.id != stored.job.id:
                 raise StateConflict(f"the job is not the table's current one. job={stored.job.id}")
             job = beat(stored.job, worker_id, lease_id, now_ms)
+            await self._jobs.renew(tx, job)
             record = noted(stored.record, job, now_ms, Actor.WORKER, Step.WORKER_HEARTBEAT)
             await self._jobs.change(tx, record, now_ms)
-            return Stored(record, stored.findings)
+            return StoredJob(record, stored.findings)
 
         return await self._f.meta.transact(work)
 
@@ -169,9 +171,11 @@ class Scheduling:
         effective = await self._configs.effective(reader, entry_id)
         current = await self._jobs.current(reader, entry_id)
         job = None if current is None else current.job
-        return _Seen(entry_id, now_ms, effective, current, decide(trigger, effective.config, job, now_ms))
+        held_until_ms = None if job is None else await self._jobs.held_until_ms(reader, job)
+        decision = decide(trigger, effective.config, job, held_until_ms, now_ms)
+        return _Seen(entry_id, now_ms, effective, current, decision)
 
-    async def _queue(self, entry_id: str, scheduler_id: str, plan: Plan | None, tx: Transaction) -> Stored | None:
+    async def _queue(self, entry_id: str, scheduler_id: str, plan: Plan | None, tx: Transaction) -> StoredJob | None:
         """Queue what was planned, if it may still be; None if the plan is of another version of the table."""
         seen = await self._look(tx, Trigger.SCHEDULER, entry_id)
         match seen.decision:
@@ -185,13 +189,14 @@ class Scheduling:
                 await self._expire(tx, seen, go)
                 job = planned(self._new(entry_id, seen.effective, seen.now_ms, go.attempts), plan)
                 record = noted(None, job, seen.now_ms, Actor.SCHEDULER, Step.PLANNED)
-                job = queue(job, scheduler_id, uuid4().hex, seen.now_ms)
+                job = queue(job, scheduler_id, await self._jobs.hold(tx, job, scheduler_id), seen.now_ms)
                 record = noted(record, job, seen.now_ms, Actor.SCHEDULER, Step.SCHEDULER_QUEUED)
                 return await self._jobs.add(tx, record, findings_of(plan), seen.now_ms, is_current=True)
 
     async def _start(self, tx: Transaction, seen: _Seen, go: Go, worker_id: str) -> _Begun:
         now_ms = seen.now_ms
-        job = start(self._new(seen.entry_id, seen.effective, now_ms, go.attempts), worker_id, uuid4().hex, now_ms)
+        job = self._new(seen.entry_id, seen.effective, now_ms, go.attempts)
+        job = start(job, worker_id, await self._jobs.hold(tx, job, worker_id), now_ms)
         record = noted(None, job, now_ms, Actor.WORKER, Step.WORKER_STARTED)
         return _Begun(await self._jobs.add(tx, record, _NO_FINDINGS, now_ms, is_current=True), is_running=True)
 
@@ -202,12 +207,14 @@ class Scheduling:
         is_stale = version != claimed.version_token or seen.effective.config != claimed.config
         if is_stale:
             # It will not become any fresher: the next run plans anew instead of waiting for the lease to run out.
-            job, step = fail(claimed, _STALE, now_ms, retry=False), Step.WORKER_FAILED
+            job = fail(claimed, _STALE, now_ms, retry=False)
+            record = noted(stored.record, job, now_ms, Actor.WORKER, Step.WORKER_FAILED, job.failure_reason)
+            await self._jobs.finish(tx, record, now_ms)
         else:
-            job, step = start(claimed, worker_id, uuid4().hex, now_ms), Step.WORKER_STARTED
-        record = noted(stored.record, job, now_ms, Actor.WORKER, step, job.failure_reason)
-        await self._jobs.change(tx, record, now_ms)
-        return _Begun(Stored(record, stored.findings), is_running=not is_stale, is_stale=is_stale)
+            job = start(claimed, worker_id, await self._jobs.hold(tx, claimed, worker_id), now_ms)
+            record = noted(stored.record, job, now_ms, Actor.WORKER, Step.WORKER_STARTED)
+            await self._jobs.change(tx, record, now_ms)
+        return _Begun(StoredJob(record, stored.findings), is_running=not is_stale, is_stale=is_stale)
 
     async def _expire(self, tx: Transaction, seen: _Seen, go: Go) -> None:
         """Record that the current job's holder went silent."""
@@ -217,9 +224,9 @@ class Scheduling:
         actor = Actor.WORKER if was_running else Actor.SCHEDULER
         step = Step.WORKER_LEASE_EXPIRED if was_running else Step.SCHEDULER_LEASE_EXPIRED
         record = noted(seen.current.record, go.expired, seen.now_ms, actor, step, go.expired.failure_reason)
-        await self._jobs.change(tx, record, seen.now_ms)
+        await self._jobs.finish(tx, record, seen.now_ms)
 
-    async def _control(self, tx: Transaction, seen: _Seen, status: JobStatus, actor: Actor, step: Step) -> Stored:
+    async def _control(self, tx: Transaction, seen: _Seen, status: JobStatus, actor: Actor, step: Step) -> StoredJob:
         job = control(self._new(seen.entry_id, seen.effective, seen.now_ms, 0), status, seen.now_ms)
         # Not the current job: one may be running that was begun before.
         record = noted(None, job, seen.now_ms, actor, step)
@@ -248,14 +255,14 @@ class _Seen(NamedTuple):
     entry_id: str
     now_ms: int
     effective: EffectiveConfig
-    current: Stored | None
+    current: StoredJob | None
     decision: Give | Control | Go
 
 
 class _Begun(NamedTuple):
     """What came of the attempt to begin a job."""
 
-    stored: Stored
+    stored: StoredJob
     is_running: bool = False
     is_stale: bool = False
 
