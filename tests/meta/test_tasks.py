@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AlreadyExists, Fenced, NotFound
 from lakebed.meta.seam import MetaStore, Transaction
-from lakebed.meta.tasks import Claim, TaskQueue, TaskState, retry_delay_seconds
+from lakebed.meta.tasks import TaskLease, TaskQueue, TaskState, retry_delay_seconds
 
 
 @pytest.fixture
@@ -33,11 +33,11 @@ class Desk:
 
         return await self.store.transact(work)
 
-    async def claim(self, worker: str = "w") -> Claim:
+    async def claim(self, worker: str = "w") -> TaskLease:
         (claim,) = await self.tasks.claim(["k"], worker, 10)
         return claim
 
-    async def complete(self, claim: Claim, outcome: bytes | None = None) -> None:
+    async def complete(self, claim: TaskLease, outcome: bytes | None = None) -> None:
         async def work(tx: Transaction) -> None:
             await self.tasks.complete(tx, claim, outcome)
 
@@ -372,7 +372,7 @@ def test_delays_grow_to_five_minutes_and_never_below_half_a_second(attempts: int
 async def test_an_open_task_can_be_taken_over_before_its_lease_ends(desk: Desk) -> None:
     task_id = await desk.enqueue()
 
-    async def take_over(tx: Transaction) -> Claim:
+    async def take_over(tx: Transaction) -> TaskLease:
         return await desk.tasks.claim_open(tx, task_id, "second", 10)
 
     first = await desk.claim("first")

@@ -8,13 +8,13 @@ from lakebed.governance.delegated_accesses import AccessPlace, AccessTally, Hold
 from lakebed.governance.delegations import KEPT_SECONDS, Delegations
 from lakebed.governance.sessions import MAX_DELEGATION_SECONDS
 from lakebed.meta.seam import Transaction
-from lakebed.meta.tasks import Claim
+from lakebed.meta.tasks import TaskLease
 from lakebed.server import table_chores
 from lakebed.server.table_chores import TableChores
 from lakebed.tables import dropping
 from lakebed.tables.idempotency import LIFETIME_MS, RequestKey
-from lakebed.tables.maintenance.service import wire_upkeep
-from lakebed.tables.maintenance.table_planner import Planned
+from lakebed.tables.maintenance.service import build_maintenance
+from lakebed.tables.maintenance.table_planner import PlanningTotals
 from lakebed.tables.reports import KEPT_MS
 from lakebed.tables.scanning import Scans
 from tests.objects.conftest import clock, light_store
@@ -33,7 +33,7 @@ async def workshop(light_store: ObjectStore) -> Workshop:
 def chores(workshop: Workshop) -> TableChores:
     catalog = workshop.catalog
     meta, clock = workshop.store.meta, workshop.store.clock
-    upkeep = wire_upkeep(
+    parts = build_maintenance(
         workshop.store.facilities,
         catalog.gate,
         catalog.warehouses,
@@ -54,7 +54,7 @@ def chores(workshop: Workshop) -> TableChores:
         maintenance=workshop.background,
         purges=catalog.purges,
         tasks=catalog.tasks,
-        scheduler=upkeep.scheduler,
+        scheduler=parts.scheduler,
         clock=clock,
         delegations=Delegations(meta),
         trace_retention_seconds=KEPT_SECONDS,
@@ -93,7 +93,7 @@ async def test_tasks_that_ended_long_ago_are_forgotten_and_others_stay(workshop:
     await workshop.store.meta.transact(enqueue)
     for claim in await chores.tasks.claim(["k"], "w", 60, limit=2):
 
-        async def complete(tx: Transaction, claim: Claim = claim) -> None:
+        async def complete(tx: Transaction, claim: TaskLease = claim) -> None:
             await chores.tasks.complete(tx, claim, b"{}")
 
         await workshop.store.meta.transact(complete)
@@ -119,7 +119,7 @@ async def test_what_was_done_with_keys_of_which_no_record_is_goes_in_its_time(
 
 async def test_scheduling_tells_of_what_it_planned_until_it_is_ended(workshop: Workshop, chores: TableChores) -> None:
     await workshop.table()
-    told: list[Planned] = []
+    told: list[PlanningTotals] = []
     running = asyncio.create_task(chores.schedule(told.append))
     async with asyncio.timeout(30):
         while not told:
@@ -127,7 +127,7 @@ async def test_scheduling_tells_of_what_it_planned_until_it_is_ended(workshop: W
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert told[0] == Planned()
+    assert told[0] == PlanningTotals()
 
 
 async def test_maintenance_that_is_due_is_run(workshop: Workshop, chores: TableChores) -> None:

@@ -10,7 +10,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied
 from lakebed.core.jobs import JobKind, decode_order
 from lakebed.meta.tasks import TaskQueue, TaskState
-from lakebed.tables.arrivals import Arrival, Arrivals, Destination, Intake
+from lakebed.tables.arrivals import Arrival, ArrivalRecorder, Arrivals, Destination
 from tests.objects.stores import ROOT, ObjectStore, opened_store, user
 
 SALES = Destination("lake", ("raw",), "sales")
@@ -29,8 +29,8 @@ def queue(store: ObjectStore) -> TaskQueue:
 
 
 @pytest.fixture
-def intake(store: ObjectStore, queue: TaskQueue) -> Intake:
-    return Intake(store.meta, store.facilities.outbox, store.clock, queue)
+def intake(store: ObjectStore, queue: TaskQueue) -> ArrivalRecorder:
+    return ArrivalRecorder(store.meta, store.facilities.outbox, store.clock, queue)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ async def open_tasks(store: ObjectStore, queue: TaskQueue) -> list[TaskState]:
 
 
 async def test_files_are_noted_once_with_one_task_for_their_table(
-    store: ObjectStore, queue: TaskQueue, intake: Intake, arrivals: Arrivals
+    store: ObjectStore, queue: TaskQueue, intake: ArrivalRecorder, arrivals: Arrivals
 ) -> None:
     for event in (3, 1, 3):
         await intake.arrive(SALES, a_file(event))
@@ -59,7 +59,7 @@ async def test_files_are_noted_once_with_one_task_for_their_table(
     assert [decode_order(task.payload).table for task in tasks] == ["sales", "other"]
 
 
-async def test_what_was_added_is_forgotten(intake: Intake, arrivals: Arrivals) -> None:
+async def test_what_was_added_is_forgotten(intake: ArrivalRecorder, arrivals: Arrivals) -> None:
     for event in (1, 2):
         await intake.arrive(SALES, a_file(event))
     for _ in range(2):
@@ -68,7 +68,7 @@ async def test_what_was_added_is_forgotten(intake: Intake, arrivals: Arrivals) -
 
 
 async def test_a_file_that_comes_while_a_job_is_under_way_has_another_one_behind_it(
-    store: ObjectStore, queue: TaskQueue, intake: Intake
+    store: ObjectStore, queue: TaskQueue, intake: ArrivalRecorder
 ) -> None:
     await intake.arrive(SALES, a_file(1))
     (first,) = await queue.claim([JobKind.INGEST], "w", 60)

@@ -59,7 +59,7 @@ CAPABILITIES: Final = (
         Claim(
             "background-maintenance-worker",
             (
-                f"{_MAINTENANCE}/jobs/test_triggers.py",
+                f"{_MAINTENANCE}/jobs/test_scheduling.py",
                 f"{_MAINTENANCE}/jobs/test_lifecycle.py",
                 "tests/wire/iceberg/handlers/test_maintenance.py",
             ),

@@ -62,7 +62,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class TaskLease:
     """A worker's hold on a task, until its time is over."""
 
     task: Task
@@ -81,10 +81,10 @@ class Enqueued(NamedTuple):
     """False if an open task with its key was there already."""
 
 
-class Taken(NamedTuple):
+class ClaimedTasks(NamedTuple):
     """What a look for due tasks came to."""
 
-    claims: list[Claim]
+    claims: list[TaskLease]
     given_up: list[Task]
     """Those that are dead now, because the workers of all their attempts vanished."""
 
@@ -155,10 +155,12 @@ class TaskQueue:
         """Take back a task that waits. False if somebody is at it, or it has ended."""
         return await tx.run(statements.WITHDRAW, task_id) > 0
 
-    async def claim(self, kinds: Sequence[str], worker: str, lease_seconds: float, *, limit: int = 1) -> list[Claim]:
+    async def claim(
+        self, kinds: Sequence[str], worker: str, lease_seconds: float, *, limit: int = 1
+    ) -> list[TaskLease]:
         """Take up to `limit` due tasks, longest due first. A claim that expired is taken over from its worker."""
 
-        async def work(tx: Transaction) -> list[Claim]:
+        async def work(tx: Transaction) -> list[TaskLease]:
             return (await self.claim_within(tx, kinds, worker, lease_seconds, limit=limit)).claims
 
         # Looking is cheap and mostly finds nothing; a transaction is not.
@@ -166,22 +168,22 @@ class TaskQueue:
 
     async def claim_within(
         self, tx: Transaction, kinds: Sequence[str], worker: str, lease_seconds: float, *, limit: int = 1
-    ) -> Taken:
+    ) -> ClaimedTasks:
         """The same as a step of a transaction, telling also which tasks were given up on the way."""
         due = _due_statement(len(kinds), locking=self._store.dialect == "postgres")
         now_ms = self._clock.now_ms()
         until_ms = now_ms + round(lease_seconds * 1000)
-        taken = Taken([], [])
+        taken = ClaimedTasks([], [])
         while len(taken.claims) < limit and (rows := await tx.rows(due, *kinds, now_ms, limit - len(taken.claims))):
             for task in map(_task, rows):
                 if task.attempts >= task.max_attempts:
                     await tx.run(statements.DEAD, _VANISHED, now_ms, task.id, task.token)
                     taken.given_up.append(replace(task, state=TaskState.DEAD, outcome=_VANISHED, changed_ms=now_ms))
                 else:
-                    taken.claims.append(Claim(await self._take(tx, task, worker, until_ms, now_ms)))
+                    taken.claims.append(TaskLease(await self._take(tx, task, worker, until_ms, now_ms)))
         return taken
 
-    async def claim_open(self, tx: Transaction, task_id: int, worker: str, lease_seconds: float) -> Claim:
+    async def claim_open(self, tx: Transaction, task_id: int, worker: str, lease_seconds: float) -> TaskLease:
         """Take one open task, due or not, also from the worker that holds it: its token is no longer valid.
 
         Raises NotFound when the task has ended.
@@ -189,16 +191,16 @@ class TaskQueue:
         task, now_ms = await self.find(tx, task_id), self._clock.now_ms()
         if task.state not in (TaskState.READY, TaskState.CLAIMED):
             raise NotFound(f"no such open task. id={task_id}")
-        return Claim(await self._take(tx, task, worker, now_ms + round(lease_seconds * 1000), now_ms))
+        return TaskLease(await self._take(tx, task, worker, now_ms + round(lease_seconds * 1000), now_ms))
 
-    async def held(self, reader: Reader, task_id: int, token: int) -> Claim:
+    async def held(self, reader: Reader, task_id: int, token: int) -> TaskLease:
         """The claim with that token, if it still is one. Raises Fenced; NotFound when the task has gone."""
         task = await self.find(reader, task_id)
         if task.state is not TaskState.CLAIMED or task.token != token:
             raise _lost(task_id, token)
-        return Claim(task)
+        return TaskLease(task)
 
-    async def heartbeat(self, claim: Claim, lease_seconds: float) -> None:
+    async def heartbeat(self, claim: TaskLease, lease_seconds: float) -> None:
         """Hold the claim longer. Raises Fenced if it was given up and taken by another, or the task has ended: stop."""
 
         async def work(tx: Transaction) -> None:
@@ -206,13 +208,13 @@ class TaskQueue:
 
         await self._store.transact(work)
 
-    async def heartbeat_within(self, tx: Transaction, claim: Claim, lease_seconds: float) -> None:
+    async def heartbeat_within(self, tx: Transaction, claim: TaskLease, lease_seconds: float) -> None:
         """The same as a step of a transaction."""
         now_ms = self._clock.now_ms()
         until_ms = now_ms + round(lease_seconds * 1000)
         _require_mine(claim, await tx.run(statements.HEARTBEAT, until_ms, now_ms, claim.task.id, claim.token))
 
-    async def complete(self, tx: Transaction, claim: Claim, outcome: bytes | None = None) -> None:
+    async def complete(self, tx: Transaction, claim: TaskLease, outcome: bytes | None = None) -> None:
         """End the task together with what it did. Without an outcome nothing of it is kept. Raises Fenced."""
         if outcome is None:
             touched = await tx.run(statements.GONE, claim.task.id, claim.token)
@@ -221,7 +223,7 @@ class TaskQueue:
         _require_mine(claim, touched)
 
     async def fail(
-        self, claim: Claim, reason: str, *, retry: bool = True, retry_in_seconds: float | None = None
+        self, claim: TaskLease, reason: str, *, retry: bool = True, retry_in_seconds: float | None = None
     ) -> TaskState:
         """Give the task back to be tried later, or up for dead after its last attempt. Raises Fenced."""
 
@@ -233,7 +235,7 @@ class TaskQueue:
     async def fail_within(
         self,
         tx: Transaction,
-        claim: Claim,
+        claim: TaskLease,
         reason: str,
         *,
         retry: bool = True,
@@ -348,7 +350,7 @@ def _task(row: Row) -> Task:
     return Task(task_id, kind, dedupe, payload, TaskState(state), *rest)
 
 
-def _require_mine(claim: Claim, touched: int) -> None:
+def _require_mine(claim: TaskLease, touched: int) -> None:
     if not touched:
         raise _lost(claim.task.id, claim.token)
 

@@ -44,16 +44,16 @@ from lakebed.tables.generic_tables import GenericTables
 from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.tables.labels.places import Places
 from lakebed.tables.labels.service import Labelling
-from lakebed.tables.maintenance.jobs.service import wire_maintenance
-from lakebed.tables.maintenance.service import UpkeepParts, wire_upkeep
+from lakebed.tables.maintenance.jobs.service import build_maintenance_jobs
+from lakebed.tables.maintenance.service import MaintenanceParts, build_maintenance
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.notifications import Notifications
-from lakebed.tables.policies.attachments import Attaching
-from lakebed.tables.policies.coverage import Coverage
+from lakebed.tables.policies.attachments import PolicyAttachments
+from lakebed.tables.policies.coverage import PolicyCoverage
 from lakebed.tables.policies.policies import Policies
 from lakebed.tables.policies.policy_types import PolicyTypes
 from lakebed.tables.policies.policy_versions import PolicyVersions
-from lakebed.tables.policies.targets import Targets
+from lakebed.tables.policies.targets import PolicyTargets
 from lakebed.tables.publishing import Publisher
 from lakebed.tables.purging import PurgeWorker
 from lakebed.tables.registering import Registration
@@ -100,7 +100,7 @@ class Catalog:
     admin: CatalogApplication
     """The administration's API: its own routes in the catalog's frame."""
     services: CatalogServices
-    upkeep: UpkeepParts
+    maintenance: MaintenanceParts
     chores: TableChores
     polling: Polling
 
@@ -158,7 +158,7 @@ def wire_catalog(
     copies = Copies(facilities, namespaces, entries, files, publisher, cache, dropping, tasks, claims)
     scans = Scans(meta, files, entries, commits, clock, copies)
     worker_id = f"{socket.gethostname()}:{os.getpid()}"
-    maintenance, background = wire_maintenance(
+    maintenance_jobs, background_maintenance = build_maintenance_jobs(
         facilities,
         gate,
         warehouses,
@@ -169,7 +169,7 @@ def wire_catalog(
         safety_window_ms=safety_window_ms,
         worker_id=worker_id,
     )
-    upkeep = wire_upkeep(
+    maintenance = build_maintenance(
         facilities,
         gate,
         warehouses,
@@ -182,8 +182,8 @@ def wire_catalog(
     )
     policy_types = PolicyTypes(facilities, gate, warehouses, keys)
     policies = Policies(facilities, gate, warehouses, namespaces, keys, policy_types)
-    targets = Targets(gate, warehouses, entries)
-    attaching = Attaching(facilities, warehouses, keys, policy_types, policies, targets)
+    targets = PolicyTargets(gate, warehouses, entries)
+    attaching = PolicyAttachments(facilities, warehouses, keys, policy_types, policies, targets)
     signatures = Authenticator(credentials, clock, plain=True, max_body_bytes=MAX_BODY_BYTES)
     services = CatalogServices(
         authenticator=signatures if bearers is None else BearerAuthenticator(bearers, signatures),
@@ -208,20 +208,20 @@ def wire_catalog(
         store=store,
         region=facilities.region,
         extensions=extensions.tables,
-        maintenance=maintenance,
+        maintenance=maintenance_jobs,
         policies=policies,
         policy_types=policy_types,
         attaching=attaching,
         policy_versions=PolicyVersions(meta, policies),
-        coverage=Coverage(facilities, gate, warehouses, policy_types, policies, targets, attaching),
+        coverage=PolicyCoverage(facilities, gate, warehouses, policy_types, policies, targets, attaching),
         generic_tables=GenericTables(facilities, gate, entries, keys, claims),
         labelling=Labelling(facilities, warehouses, Places(facilities, gate, warehouses, entries, policies, account)),
         federation=wire_federation(
             facilities, gate, warehouses, keys, master, http, hosts, timeout_seconds=federation.timeout
         ),
         admin=AdminServices(
-            upkeep.upkeep,
-            upkeep.tasks,
+            maintenance.maintenance,
+            maintenance.tasks,
             tasks,
             EventLog(facilities),
             audit_trail(facilities),
@@ -259,7 +259,7 @@ def wire_catalog(
             refused=telling.refused_at("admin"),
         ),
         services,
-        upkeep,
+        maintenance,
         TableChores(
             dropping=dropping,
             keys=keys,
@@ -267,10 +267,10 @@ def wire_catalog(
             scans=scans,
             copies=copies,
             claims=claims,
-            maintenance=background,
+            maintenance=background_maintenance,
             purges=PurgeWorker(facilities, deleter, tasks, worker_id),
             tasks=tasks,
-            scheduler=upkeep.scheduler,
+            scheduler=maintenance.scheduler,
             clock=clock,
             delegations=Delegations(meta),
             trace_retention_seconds=trace_retention_seconds,

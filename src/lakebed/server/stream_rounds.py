@@ -15,8 +15,8 @@ from lakebed.streams.admin.lake_planning import Outcome
 from lakebed.tables import rows
 from lakebed.tables.backing import served_here
 from lakebed.tables.maintenance.planner import SCHEDULER
-from lakebed.tables.maintenance.tasks.events import tell_all
-from lakebed.tables.maintenance.tasks.queue import Orders
+from lakebed.tables.maintenance.tasks.events import append_events
+from lakebed.tables.maintenance.tasks.queue import TaskSubmissions
 
 _OUTCOMES: Final = {TaskState.DONE: Outcome.DONE, TaskState.DEAD: Outcome.GIVEN_UP}
 
@@ -37,7 +37,7 @@ class QueuedRounds:
         self._meta = meta
         self._outbox = outbox
         self._queue = queue
-        self._orders = Orders(outbox, clock, queue)
+        self._orders = TaskSubmissions(outbox, clock, queue)
         self._warehouse = warehouse
         self._advertised = advertised
 
@@ -72,7 +72,7 @@ class QueuedRounds:
                     f"no table bucket has the name that streams.warehouse says. warehouse={self._warehouse}"
                 )
             served_here(rows.warehouse_from(found))
-            return (await self._orders.place_one(tx, order)).task_id
+            return (await self._orders.submit_one(tx, order)).task_id
 
         return await self._meta.transact(work)
 
@@ -94,6 +94,6 @@ class QueuedRounds:
             except NotFound:
                 return
             await self._orders.withdraw(tx, number, order, why, told)
-            await tell_all(self._outbox, tx, told)
+            await append_events(self._outbox, tx, told)
 
         await self._meta.transact(work)

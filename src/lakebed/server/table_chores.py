@@ -15,9 +15,9 @@ from lakebed.meta.tasks import TaskQueue
 from lakebed.tables.claims import Claims
 from lakebed.tables.dropping import PURGE_KIND, Dropping
 from lakebed.tables.idempotency import IdempotencyKeys
-from lakebed.tables.maintenance.jobs.background import Background, BackgroundReport
+from lakebed.tables.maintenance.jobs.background import BackgroundMaintenance, BackgroundReport
 from lakebed.tables.maintenance.scheduler import Scheduler
-from lakebed.tables.maintenance.table_planner import Planned
+from lakebed.tables.maintenance.table_planner import PlanningTotals
 from lakebed.tables.purging import PurgeWorker
 from lakebed.tables.reports import Reports
 from lakebed.tables.restrictions.copies import Copies
@@ -58,7 +58,7 @@ class TableChores:
     scans: Scans
     copies: Copies
     claims: Claims
-    maintenance: Background
+    maintenance: BackgroundMaintenance
     purges: PurgeWorker
     tasks: TaskQueue
     scheduler: Scheduler
@@ -102,7 +102,7 @@ class TableChores:
         """Run the maintenance of tables that is due."""
         return await self.maintenance.run_due()
 
-    async def schedule(self, told: Callable[[Planned], None]) -> None:
+    async def schedule(self, told: Callable[[PlanningTotals], None]) -> None:
         """Plan what the policies of tables ask for, in one process of all; does not return."""
         await self.scheduler.run(told)
 

@@ -15,7 +15,7 @@ from lakebed.core.settings import Settings
 from lakebed.events.rules import trim_versions
 from lakebed.governance.stored_policies import stored_policy_problems
 from lakebed.meta.periodic import RETRY_SECONDS, PeriodicJob
-from lakebed.tables.maintenance.table_planner import Planned
+from lakebed.tables.maintenance.table_planner import PlanningTotals
 
 from .child import Child, Station, end_chores, live
 from .composition import Parts, compose
@@ -175,7 +175,7 @@ async def _schedule_upkeep(parts: Parts) -> None:
     """Plan what the policies of tables ask for, in one process of all that share the metadata store at a time."""
     tended = parts.instruments.tended
 
-    def told(planned: Planned) -> None:
+    def told(planned: PlanningTotals) -> None:
         tended.of("planned_table").add(planned.tables)
         tended.of("planned_task").add(planned.tasks)
         tended.of("withdrawn_task").add(planned.withdrawn)

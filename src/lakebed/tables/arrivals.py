@@ -21,10 +21,10 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.gate import Gate, ServerAction
 
-from .maintenance.tasks.events import tell_all
-from .maintenance.tasks.queue import Orders
+from .maintenance.tasks.events import append_events
+from .maintenance.tasks.queue import TaskSubmissions
 
-__all__ = ["Arrival", "Arrivals", "Destination", "Intake"]
+__all__ = ["Arrival", "ArrivalRecorder", "Arrivals", "Destination"]
 
 MAX_PAGE: Final = 1000
 
@@ -66,14 +66,14 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     format: str = ""
 
 
-class Intake:
+class ArrivalRecorder:
     """Notes files, for whoever is told of them by events."""
 
     def __init__(self, meta: MetaStore, outbox: Outbox, clock: Clock, queue: TaskQueue) -> None:
         self._meta = meta
         self._outbox = outbox
         self._queue = queue
-        self._orders = Orders(outbox, clock, queue)
+        self._orders = TaskSubmissions(outbox, clock, queue)
 
     async def arrive(self, destination: Destination, arrival: Arrival) -> None:
         """Note a file, and see that there is a task which has yet to begin. In one transaction. The same again is none.
@@ -97,11 +97,11 @@ class Intake:
                 return
             told: list[Event] = []
             for turn in count():
-                placed = await self._orders.place(tx, order, told, turn=turn)
+                placed = await self._orders.submit(tx, order, told, turn=turn)
                 # One that is under way may have looked for files already.
                 if placed.is_new or (await self._queue.find(tx, placed.task_id)).state is not TaskState.CLAIMED:
                     break
-            await tell_all(self._outbox, tx, told)
+            await append_events(self._outbox, tx, told)
 
         await self._meta.transact(work)
 

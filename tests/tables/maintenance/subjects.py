@@ -10,8 +10,8 @@ from lakebed.core.ids import BucketId
 from lakebed.governance.policies import Applicable, Place, Policy, TargetKind
 from lakebed.objects.bucket import Bucket
 from lakebed.tables.entries import Known
-from lakebed.tables.maintenance.reachability.walking import LiveFiles, Problem
-from lakebed.tables.maintenance.rules.triggers import Subject
+from lakebed.tables.maintenance.reachability.walking import LiveFiles, ReachabilityProblem
+from lakebed.tables.maintenance.rules.job_rules import TableState
 from lakebed.tables.manifests import DataFile, ManifestFile
 from lakebed.tables.metadata import TableMetadata, parse_table
 from lakebed.tables.model import Entry, EntryKind, Namespace
@@ -76,13 +76,17 @@ def known(token: str = "token", created_ms: int = NOW_MS - 10 * DAY_MS) -> Known
     return Known(unmade(bucket, bucket.name), Namespace(1, "ns", b""), entry)
 
 
-def subject(table: TableMetadata, *, now_ms: int = NOW_MS, token: str = "token", **more: Any) -> Subject:
+def subject(table: TableMetadata, *, now_ms: int = NOW_MS, token: str = "token", **more: Any) -> TableState:
     """A table, looked at."""
-    return Subject(known(token), table, now_ms, **more)
+    return TableState(known(token), table, now_ms, **more)
 
 
 def live(
-    *sizes: int, deletes: Sequence[DataFile] = (), manifests: int = 1, problems: Sequence[Problem] = (), **facts: Any
+    *sizes: int,
+    deletes: Sequence[DataFile] = (),
+    manifests: int = 1,
+    problems: Sequence[ReachabilityProblem] = (),
+    **facts: Any,
 ) -> LiveFiles:
     """Live data files of these sizes, a hundred rows each."""
     data = [

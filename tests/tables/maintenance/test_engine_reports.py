@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.tables.maintenance.engine_reports import NO_SIGNALS, Signals, read_signals
+from lakebed.tables.maintenance.engine_reports import NO_SIGNALS, EngineSignals, read_signals
 
 
 def report(**metrics: int) -> bytes:
@@ -26,7 +26,7 @@ def test_scans_and_commits_come_to_signals() -> None:
         ("commit-report", report(attempts=1)),
         ("commit-report", report(attempts=3)),
     ]
-    assert read_signals(reports) == Signals(scans=2, files_a_scan=300, deletes_a_scan=5, retried_commits=1)
+    assert read_signals(reports) == EngineSignals(scans=2, files_a_scan=300, deletes_a_scan=5, retried_commits=1)
     assert read_signals([]) == NO_SIGNALS
 
 

@@ -9,10 +9,17 @@ from hypothesis import strategies as st
 
 from lakebed.core.jobs import JobKind, decode_order, encode_order
 from lakebed.governance.policies import Applicable
-from lakebed.tables.maintenance.engine_reports import Signals
-from lakebed.tables.maintenance.planner import PRIORITY_WINDOW_MS, Plan, Run, fingerprint, options_text, plan_table
+from lakebed.tables.maintenance.engine_reports import EngineSignals
+from lakebed.tables.maintenance.planner import (
+    PRIORITY_WINDOW_MS,
+    LastRun,
+    TaskPlan,
+    options_text,
+    plan_table,
+    policy_fingerprint,
+)
 from lakebed.tables.maintenance.reachability.walking import LiveFiles
-from lakebed.tables.maintenance.rules.triggers import Look, Subject
+from lakebed.tables.maintenance.rules.job_rules import DetailLevel, TableState
 from tests.tables.manifests.avro_files import a_file
 
 from .subjects import (
@@ -34,19 +41,21 @@ COMPACT, EXPIRE = JobKind.COMPACT, JobKind.EXPIRE_SNAPSHOTS
 MESSY = live(10, 20, 30, 40, 50, 60)
 
 
-def messy(**more: Any) -> Subject:
+def messy(**more: Any) -> TableState:
     """A table with small files and an old snapshot."""
     return subject(a_table(totals(6, 210), totals(6, 210), ages_ms=(9 * DAY_MS, 60_000)), live=MESSY, **more)
 
 
-def plan(one: Subject, *policies: Applicable, runs: Mapping[JobKind, Run] | None = None, **more: Any) -> Plan:
+def plan(
+    one: TableState, *policies: Applicable, runs: Mapping[JobKind, LastRun] | None = None, **more: Any
+) -> TaskPlan:
     return plan_table(one, policies, runs or {}, {}, **more)
 
 
 def ran(
     job: JobKind = COMPACT, *, ago_ms: int = 3_600_000, token: str = "before", options: str = "{}", **more: Any
 ) -> Any:
-    return {job: Run(job, 1, token, options, NOW_MS - ago_ms, **more)}
+    return {job: LastRun(job, 1, token, options, NOW_MS - ago_ms, **more)}
 
 
 def test_a_task_says_what_is_to_be_done_to_what_and_why() -> None:
@@ -90,11 +99,11 @@ def test_a_policy_that_cannot_be_read_plans_nothing_and_says_so() -> None:
 
 def test_a_closer_look_is_asked_for_before_anything_is_decided() -> None:
     far = subject(a_table(*[totals(6, 210)] * 12))
-    assert plan(far, applicable(MANIFESTS)).closer is Look.LIST
+    assert plan(far, applicable(MANIFESTS)).closer is DetailLevel.LIST
     found = plan(far, applicable(MANIFESTS), applicable())
-    assert (found.closer, found.tasks) == (Look.FILES, ())
+    assert (found.closer, found.tasks) == (DetailLevel.FILES, ())
     near = subject(a_table(*[totals(6, 210)] * 12), live=MESSY)
-    assert plan(near, applicable(MANIFESTS), applicable()).closer is Look.FILES
+    assert plan(near, applicable(MANIFESTS), applicable()).closer is DetailLevel.FILES
 
 
 def test_what_is_open_already_is_left_alone() -> None:
@@ -128,16 +137,16 @@ def test_a_job_that_depends_on_time_runs_again_a_day_later() -> None:
 
 @pytest.mark.parametrize(("failures", "rest_hours"), [(1, 1), (2, 2), (3, 4), (5, 16), (6, 24), (500, 24)])
 def test_a_job_that_was_given_up_rests_longer_each_time(failures: int, rest_hours: int) -> None:
-    runs = {COMPACT: Run(COMPACT, 1, "", "", None, failures, NOW_MS - 1)}
+    runs = {COMPACT: LastRun(COMPACT, 1, "", "", None, failures, NOW_MS - 1)}
     found = plan(messy(), applicable(), runs=runs)
     assert (found.tasks, found.again_ms) == ((), NOW_MS - 1 + rest_hours * 3_600_000)
-    rested = {COMPACT: Run(COMPACT, 1, "", "", None, failures, NOW_MS - rest_hours * 3_600_000)}
+    rested = {COMPACT: LastRun(COMPACT, 1, "", "", None, failures, NOW_MS - rest_hours * 3_600_000)}
     assert plan(messy(), applicable(), runs=rested).tasks
 
 
 def test_what_would_help_more_begins_sooner_and_never_jumps_the_queue_for_ever() -> None:
     (calm,) = plan(messy(), applicable()).tasks
-    (hot,) = plan(messy(signals=Signals(9, 5_000, 5_000)), applicable()).tasks
+    (hot,) = plan(messy(signals=EngineSignals(9, 5_000, 5_000)), applicable()).tasks
     assert NOW_MS - PRIORITY_WINDOW_MS <= hot.run_at_ms < calm.run_at_ms <= NOW_MS
 
 
@@ -157,7 +166,7 @@ def test_estimates_stand_on_what_was_measured() -> None:
 
 def test_the_same_policies_have_the_same_mark_and_others_another() -> None:
     one = [applicable(), applicable(EXPIRY)]
-    assert fingerprint(one) == fingerprint([applicable(), applicable(EXPIRY)])
+    assert policy_fingerprint(one) == policy_fingerprint([applicable(), applicable(EXPIRY)])
     others = [
         [],
         [applicable()],
@@ -165,7 +174,7 @@ def test_the_same_policies_have_the_same_mark_and_others_another() -> None:
         [applicable(inherited=False), applicable(EXPIRY)],
         [applicable(parameters={"a": "b"}), applicable(EXPIRY)],
     ]
-    assert len({fingerprint(one), *map(fingerprint, others)}) == 6
+    assert len({policy_fingerprint(one), *map(policy_fingerprint, others)}) == 6
 
 
 def test_options_are_one_text_however_they_are_ordered() -> None:
@@ -192,14 +201,14 @@ policies_of_any_sort = st.lists(
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> Subject:
+def tables(draw: st.DrawFn) -> TableState:
     commits = draw(st.integers(0, 14))
     files = draw(st.integers(0, 12))
     known_totals = draw(st.booleans())
     summary = totals(files, files * draw(st.integers(0, 10**9))) if known_totals else {}
     ages = sorted(draw(st.lists(st.integers(0, 20 * DAY_MS), min_size=commits, max_size=commits)), reverse=True)
     table = a_table(*[summary] * commits, ages_ms=ages)
-    closeness = draw(st.sampled_from(Look))
+    closeness = draw(st.sampled_from(DetailLevel))
     deletes = [
         a_file(f"s3://lake/t/{number}.d", content=1, record_count=9) for number in range(draw(st.integers(0, 3)))
     ]
@@ -208,9 +217,9 @@ def tables(draw: st.DrawFn) -> Subject:
     )
     return subject(
         table,
-        manifests=tuple(lines(draw(st.integers(0, 20)))) if closeness is Look.LIST else None,
-        live=found if closeness is Look.FILES else None,
-        signals=Signals(*draw(st.tuples(*[st.integers(0, 2_000)] * 4))),
+        manifests=tuple(lines(draw(st.integers(0, 20)))) if closeness is DetailLevel.LIST else None,
+        live=found if closeness is DetailLevel.FILES else None,
+        signals=EngineSignals(*draw(st.tuples(*[st.integers(0, 2_000)] * 4))),
         token=draw(st.sampled_from(["token", "other"])),
     )
 
@@ -218,7 +227,7 @@ def tables(draw: st.DrawFn) -> Subject:
 runs_of_any_sort = st.dictionaries(
     st.sampled_from(list(JobKind)),
     st.builds(
-        lambda token, ago, failures: Run(
+        lambda token, ago, failures: LastRun(
             COMPACT, 1, token, "{}", None if ago is None else NOW_MS - ago, failures, NOW_MS - 10 if failures else None
         ),
         st.sampled_from(["token", "other", ""]),
@@ -229,7 +238,7 @@ runs_of_any_sort = st.dictionaries(
 
 
 @given(tables(), policies_of_any_sort, runs_of_any_sort)
-def test_planning_keeps_its_promises(one: Subject, policies: list[Applicable], runs: dict[JobKind, Run]) -> None:
+def test_planning_keeps_its_promises(one: TableState, policies: list[Applicable], runs: dict[JobKind, LastRun]) -> None:
     found = plan_table(one, policies, runs, {})
     assert found == plan_table(one, policies, runs, {})
     enabled = {policy.policy.type for policy in policies if '"enable": true' in policy.policy.content}
@@ -247,15 +256,15 @@ def test_planning_keeps_its_promises(one: Subject, policies: list[Applicable], r
     assert len(jobs) == len(set(jobs))
     assert all(quiet.reason for quiet in found.quiet)
     assert found.again_ms is None or found.again_ms > NOW_MS
-    if one.look is Look.FILES:
-        assert found.closer is Look.FILES
+    if one.look is DetailLevel.FILES:
+        assert found.closer is DetailLevel.FILES
     for job in jobs:
         without = plan_table(one, policies, runs, {}, is_open={job})
         assert job not in [task.order.job for task in without.tasks]
 
 
 @given(tables(), policies_of_any_sort)
-def test_nothing_is_planned_for_policies_that_are_off(one: Subject, policies: list[Applicable]) -> None:
+def test_nothing_is_planned_for_policies_that_are_off(one: TableState, policies: list[Applicable]) -> None:
     off = [applicable(policy.policy.type, enable=False) for policy in policies]
     found = plan_table(one, off, {}, {})
     assert found.tasks == ()
@@ -263,4 +272,4 @@ def test_nothing_is_planned_for_policies_that_are_off(one: Subject, policies: li
 
 
 def test_nothing_is_planned_where_nothing_holds() -> None:
-    assert plan(subject(a_table({}), live=LiveFiles([], [], []))) == Plan(closer=Look.FILES)
+    assert plan(subject(a_table({}), live=LiveFiles([], [], []))) == TaskPlan(closer=DetailLevel.FILES)

@@ -11,8 +11,8 @@ from lakebed.meta.leases import Lease
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskState
 from lakebed.tables.maintenance import scheduler as scheduler_module
-from lakebed.tables.maintenance.scheduler import CURSOR, LEASE, LEASE_SECONDS, Round
-from lakebed.tables.maintenance.table_planner import Planned
+from lakebed.tables.maintenance.scheduler import CURSOR, LEASE, LEASE_SECONDS, SchedulerRound
+from lakebed.tables.maintenance.table_planner import PlanningTotals
 from lakebed.tables.restrictions import COPIES_NAMESPACE
 from tests.tables.catalogs import name, set_property
 
@@ -62,7 +62,7 @@ async def test_a_commit_has_its_table_planned_after_a_while(yard: Yard) -> None:
     await yard.policy()
     assert (await yard.schedule()).tasks == 0
     await yard.workshop.append(table, files=4)
-    assert await yard.schedule() == Planned()
+    assert await yard.schedule() == PlanningTotals()
     yard.age(DEBOUNCE_SECONDS)
     assert (await yard.schedule()).tasks == 1
 
@@ -73,7 +73,7 @@ async def test_commits_that_follow_each_other_are_planned_together(light_yard: Y
     await yard.schedule()
     for _ in range(5):
         await yard.workshop.append(table)
-        assert await yard.schedule() == Planned()
+        assert await yard.schedule() == PlanningTotals()
         yard.age(DEBOUNCE_SECONDS / 5)
     # From the first of them on, not from the last: a table that is never left alone is planned all the same.
     done = await yard.schedule()
@@ -113,7 +113,7 @@ async def test_what_was_read_and_not_planned_is_read_again_by_the_next_holder(ya
     await yard.policy()
     await yard.schedule()
     await yard.workshop.append(table, files=6)
-    assert await yard.schedule() == Planned()
+    assert await yard.schedule() == PlanningTotals()
     yard.age(LEASE_SECONDS + 1)
     other = yard.another_scheduler()
     assert await other.hold()
@@ -354,7 +354,7 @@ async def test_a_policy_at_a_view_asks_for_nothing(light_yard: Yard, caplog: pyt
     await yard.catalog.create_view()
     await yard.policy(target=VIEW)
     yard.age(DEBOUNCE_SECONDS)
-    assert await yard.schedule() == Planned()
+    assert await yard.schedule() == PlanningTotals()
     assert caplog.records == []
 
 
@@ -373,10 +373,10 @@ async def test_running_it_plans_tells_and_lets_go_of_the_lease_at_the_end(light_
     yard = light_yard
     await yard.table(files=6)
     await yard.policy()
-    told: list[Planned] = []
+    told: list[PlanningTotals] = []
     planned = asyncio.Event()
 
-    def tell(done: Planned) -> None:
+    def tell(done: PlanningTotals) -> None:
         told.append(done)
         if done.tasks:
             planned.set()
@@ -405,9 +405,9 @@ async def test_the_lease_is_renewed_while_a_round_takes_long(light_yard: Yard, m
         renewed.set()
         return found
 
-    async def long_round() -> Round:
+    async def long_round() -> SchedulerRound:
         await renewed.wait()
-        return Round(passed=True)
+        return SchedulerRound(passed=True)
 
     monkeypatch.setattr(leases, "renew", noted)
     monkeypatch.setattr(yard.scheduler, "step", long_round)
@@ -437,7 +437,7 @@ async def test_copies_of_what_some_see_of_tables_are_left_alone(light_yard: Yard
     for _ in range(2):
         await light_yard.workshop.append(identifier, files=9)
     await light_yard.policy(target=CATALOG, min_input_files=2)
-    assert await light_yard.schedule() == Planned()
+    assert await light_yard.schedule() == PlanningTotals()
     await light_yard.table("t", files=9)
     light_yard.age(DEBOUNCE_SECONDS)
     assert (await light_yard.schedule()).tasks == 1

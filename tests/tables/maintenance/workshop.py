@@ -11,13 +11,13 @@ import msgspec
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.model import Caller
 from lakebed.tables.identifiers import Identifier
-from lakebed.tables.maintenance.jobs.background import Background
+from lakebed.tables.maintenance.jobs.background import BackgroundMaintenance
 from lakebed.tables.maintenance.jobs.config import DEFAULT_CONFIG, MaintenanceConfig
 from lakebed.tables.maintenance.jobs.job_store import JobStore, StoredJob
-from lakebed.tables.maintenance.jobs.quarantine_review import QuarantineAction, Reviewed
+from lakebed.tables.maintenance.jobs.quarantine_review import QuarantineAction, ReviewOutcome
 from lakebed.tables.maintenance.jobs.requests import RunRequest
-from lakebed.tables.maintenance.jobs.service import Maintenance, wire_maintenance
-from lakebed.tables.maintenance.jobs.triggers import SchedulerView
+from lakebed.tables.maintenance.jobs.scheduling import SchedulerView
+from lakebed.tables.maintenance.jobs.service import MaintenanceJobs, build_maintenance_jobs
 from lakebed.tables.maintenance.reachability.files import ObjectState
 from lakebed.tables.manifests import EntryStatus, read_manifest, read_manifest_list
 from tests.objects.stores import ROOT, ObjectStore
@@ -35,8 +35,8 @@ class Workshop:
     """The use cases, what they stand on, and short ways to call them as root."""
 
     catalog: Catalog
-    maintenance: Maintenance
-    background: Background
+    maintenance: MaintenanceJobs
+    background: BackgroundMaintenance
     jobs: JobStore
 
     @property
@@ -183,7 +183,7 @@ class Workshop:
 
     async def quarantine(
         self, identifier: Identifier, job: str, action: QuarantineAction = QuarantineAction.INSPECT, reason: str = ""
-    ) -> Reviewed:
+    ) -> ReviewOutcome:
         return (await self.maintenance.quarantine(ROOT, "lake", identifier, job, action, reason))[1]
 
     async def job(self, identifier: Identifier, job: str = "current") -> StoredJob:
@@ -201,7 +201,7 @@ def wire_workshop(catalog: Catalog, meta: MetaStore | None = None) -> Workshop:
     if meta is not None:
         catalog = wire_catalog(catalog.store, meta)
     facilities = catalog.publisher._f
-    maintenance, background = wire_maintenance(
+    maintenance, background = build_maintenance_jobs(
         facilities,
         catalog.gate,
         catalog.warehouses,

@@ -15,12 +15,12 @@ from lakebed.objects.model import Caller
 from lakebed.tables.entries import Known
 from lakebed.tables.identifiers import Identifier
 from lakebed.tables.maintenance.scheduler import Scheduler
-from lakebed.tables.maintenance.service import UpkeepParts, wire_upkeep
-from lakebed.tables.maintenance.table_planner import Planned, Planner
+from lakebed.tables.maintenance.service import MaintenanceParts, build_maintenance
+from lakebed.tables.maintenance.table_planner import PlanningTotals, TablePlanner
 from lakebed.tables.maintenance.tasks.events import TaskEvent, decode_event
-from lakebed.tables.maintenance.tasks.history import Records
-from lakebed.tables.maintenance.tasks.queue import KINDS, Orders
-from lakebed.tables.maintenance.tasks.service import SeenTask
+from lakebed.tables.maintenance.tasks.history import TaskHistory
+from lakebed.tables.maintenance.tasks.queue import KINDS, TaskSubmissions
+from lakebed.tables.maintenance.tasks.service import TaskView
 from lakebed.tables.policies.attachments import TargetName
 from tests.objects.stores import ROOT, ObjectStore
 from tests.tables.catalogs import Catalog, name
@@ -41,10 +41,10 @@ class Yard:
 
     workshop: Workshop
     policing: Policing
-    parts: UpkeepParts
-    orders: Orders
-    records: Records
-    planner: Planner
+    parts: MaintenanceParts
+    orders: TaskSubmissions
+    records: TaskHistory
+    planner: TablePlanner
 
     @property
     def catalog(self) -> Catalog:
@@ -94,11 +94,11 @@ class Yard:
 
     # -- the scheduler --------------------------------------------------------------------------------------------
 
-    async def schedule(self, scheduler: Scheduler | None = None) -> Planned:
+    async def schedule(self, scheduler: Scheduler | None = None) -> PlanningTotals:
         """Let the scheduler do all that is there to be done now."""
         scheduler = scheduler or self.scheduler
         assert await scheduler.hold()
-        total = Planned()
+        total = PlanningTotals()
         while True:
             done = await scheduler.step()
             total = total.plus(done.planned)
@@ -125,7 +125,7 @@ class Yard:
 
     # -- tasks ----------------------------------------------------------------------------------------------------
 
-    async def open_tasks(self) -> list[SeenTask]:
+    async def open_tasks(self) -> list[TaskView]:
         """Tasks that wait or are under way."""
         seen = await self.parts.tasks.list(ROOT, limit=1000)
         return [one for one in seen if one.task.state in (TaskState.READY, TaskState.CLAIMED)]
@@ -134,12 +134,12 @@ class Yard:
         """The orders of tasks in a state."""
         return [one.order for one in await self.parts.tasks.list(ROOT, state=state, limit=1000)]
 
-    async def claim(self, worker: str = "w", *jobs: JobKind, caller: Caller = ROOT) -> SeenTask:
+    async def claim(self, worker: str = "w", *jobs: JobKind, caller: Caller = ROOT) -> TaskView:
         """Take one task."""
         (seen,) = await self.parts.tasks.claim(caller, worker, jobs, lease_seconds=60)
         return seen
 
-    async def complete(self, seen: SeenTask, **report: Any) -> None:
+    async def complete(self, seen: TaskView, **report: Any) -> None:
         """End a task."""
         document = json.dumps({key.replace("_", "-"): one for key, one in report.items()}).encode()
         await self.parts.tasks.complete(ROOT, seen.task.id, seen.task.token, document)
@@ -162,11 +162,11 @@ async def open_yard(catalog: Catalog) -> Yard:
 
     await catalog.store.meta.transact(empty)
     facilities = catalog.store.facilities
-    orders, records = Orders(facilities.outbox, facilities.clock, catalog.tasks), Records()
+    orders, records = TaskSubmissions(facilities.outbox, facilities.clock, catalog.tasks), TaskHistory()
     return Yard(
         workshop=wire_workshop(catalog),
         policing=policing_on(catalog),
-        parts=wire_upkeep(
+        parts=build_maintenance(
             facilities,
             catalog.gate,
             catalog.warehouses,
@@ -179,7 +179,7 @@ async def open_yard(catalog: Catalog) -> Yard:
         ),
         orders=orders,
         records=records,
-        planner=Planner(facilities, catalog.entries, catalog.files, orders, records),
+        planner=TablePlanner(facilities, catalog.entries, catalog.files, orders, records),
     )
 
 

@@ -11,11 +11,11 @@ from lakebed.governance.policies import Policy, PolicyType, define_type
 from lakebed.objects.model import Caller
 from lakebed.tables.events import CatalogEvent, decode_event
 from lakebed.tables.idempotency import Mutation, RequestKey
-from lakebed.tables.policies.attachments import CATALOG, Attaching, TargetName
-from lakebed.tables.policies.coverage import Coverage
+from lakebed.tables.policies.attachments import CATALOG, PolicyAttachments, TargetName
+from lakebed.tables.policies.coverage import PolicyCoverage
 from lakebed.tables.policies.policies import NewPolicy, Policies
 from lakebed.tables.policies.policy_types import PolicyTypes
-from lakebed.tables.policies.targets import Targets
+from lakebed.tables.policies.targets import PolicyTargets
 from tests.objects.stores import ROOT
 from tests.tables.catalogs import Catalog
 
@@ -41,8 +41,8 @@ class Policing:
     catalog: Catalog
     types: PolicyTypes
     policies: Policies
-    attaching: Attaching
-    coverage: Coverage
+    attaching: PolicyAttachments
+    coverage: PolicyCoverage
 
     async def create(
         self,
@@ -139,7 +139,7 @@ def policing_on(catalog: Catalog) -> Policing:
     f = catalog.store.facilities
     types = PolicyTypes(f, catalog.gate, catalog.warehouses, catalog.keys)
     policies = Policies(f, catalog.gate, catalog.warehouses, catalog.namespaces, catalog.keys, types)
-    targets = Targets(catalog.gate, catalog.warehouses, catalog.entries)
-    attaching = Attaching(f, catalog.warehouses, catalog.keys, types, policies, targets)
-    coverage = Coverage(f, catalog.gate, catalog.warehouses, types, policies, targets, attaching)
+    targets = PolicyTargets(catalog.gate, catalog.warehouses, catalog.entries)
+    attaching = PolicyAttachments(f, catalog.warehouses, catalog.keys, types, policies, targets)
+    coverage = PolicyCoverage(f, catalog.gate, catalog.warehouses, types, policies, targets, attaching)
     return Policing(catalog, types, policies, attaching, coverage)

@@ -22,7 +22,7 @@ from lakebed.tables.gate import Action
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.policies import coverage as coverage_module
 from lakebed.tables.policies.attachments import TargetName
-from lakebed.tables.policies.coverage import Change
+from lakebed.tables.policies.coverage import AttachmentChange
 from tests.objects.stores import ROOT
 from tests.tables.catalogs import NOBODY, Catalog, a_table, may, name
 from tests.tables.test_gate_grants import holding, key_of
@@ -53,7 +53,7 @@ async def effect(
     policing: Policing,
     target: TargetName,
     policy: str = "p",
-    change: Change = Change.ATTACH,
+    change: AttachmentChange = AttachmentChange.ATTACH,
     *,
     caller: Caller = ROOT,
     limit: int = 100,
@@ -118,7 +118,7 @@ async def test_effect_is_what_happens(catalog: Catalog, attached: tuple[tuple[st
         assert told == {one: (before[one], after[one]) for one in before if before[one] != after[one]}
         if ("p", target) in attached:
             continue
-        told = await effect(policing, target, change=Change.DETACH)
+        told = await effect(policing, target, change=AttachmentChange.DETACH)
         assert told == {one: (after[one], before[one]) for one in before if before[one] != after[one]}
         await policing.detach("p", target)
         assert await held(policing) == before
@@ -127,7 +127,7 @@ async def test_effect_is_what_happens(catalog: Catalog, attached: tuple[tuple[st
 async def test_reason_says_what_would_be_overridden(catalog: Catalog) -> None:
     policing = await furnished(catalog)
     await policing.attach("q", CATALOG)
-    page = await policing.coverage.effect(ROOT, "lake", ["ns"], "p", NS, Change.ATTACH)
+    page = await policing.coverage.effect(ROOT, "lake", ["ns"], "p", NS, AttachmentChange.ATTACH)
     assert (page.policy.name, str(page.place)) == ("p", "namespace ns")
     # `ns10` is not inside of `ns`.
     assert page.passage.examined == 3
@@ -151,12 +151,12 @@ async def test_questions_are_refused_as_the_change_would_be(light_catalog: Catal
     await policing.attach("q", NS)
     async with light_catalog.unchanged():
         for policy, target, change, error in (
-            ("none", NS, Change.ATTACH, NoSuchPolicy),
-            ("p", TargetName.of(["none"]), Change.ATTACH, NoSuchTarget),
-            ("p", TargetName.of(["ns"], "none"), Change.ATTACH, NoSuchTarget),
-            ("p", NS, Change.ATTACH, AttachmentConflict),
-            ("tables-only", NS, Change.ATTACH, NotAttachable),
-            ("p", NS, Change.DETACH, NoSuchAttachment),
+            ("none", NS, AttachmentChange.ATTACH, NoSuchPolicy),
+            ("p", TargetName.of(["none"]), AttachmentChange.ATTACH, NoSuchTarget),
+            ("p", TargetName.of(["ns"], "none"), AttachmentChange.ATTACH, NoSuchTarget),
+            ("p", NS, AttachmentChange.ATTACH, AttachmentConflict),
+            ("tables-only", NS, AttachmentChange.ATTACH, NotAttachable),
+            ("p", NS, AttachmentChange.DETACH, NoSuchAttachment),
         ):
             with pytest.raises(error):
                 await effect(policing, target, policy, change)

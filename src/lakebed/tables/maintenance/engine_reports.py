@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-__all__ = ["NO_SIGNALS", "Signals", "read_signals"]
+__all__ = ["NO_SIGNALS", "EngineSignals", "read_signals"]
 
 SCAN_REPORT: Final = "scan-report"
 COMMIT_REPORT: Final = "commit-report"
 
 
-class Signals(NamedTuple):
+class EngineSignals(NamedTuple):
     """What the newest reports of a table come to."""
 
     scans: int = 0
@@ -29,7 +29,7 @@ class Signals(NamedTuple):
     """Commits that were tried more than once: attempts that lost leave files behind."""
 
 
-NO_SIGNALS: Final = Signals()
+NO_SIGNALS: Final = EngineSignals()
 
 
 class _Count(msgspec.Struct):
@@ -49,7 +49,7 @@ class _Report(msgspec.Struct, rename="kebab"):
 _decode = msgspec.json.Decoder(_Report).decode
 
 
-def read_signals(reports: Iterable[tuple[str, bytes]]) -> Signals:
+def read_signals(reports: Iterable[tuple[str, bytes]]) -> EngineSignals:
     """What reports say, each a kind and a document."""
     scans = files = deletes = retried = 0
     for kind, document in reports:
@@ -63,4 +63,4 @@ def read_signals(reports: Iterable[tuple[str, bytes]]) -> Signals:
             deletes += max(0, metrics.result_delete_files.value) if metrics.result_delete_files else 0
         elif kind == COMMIT_REPORT and metrics.attempts is not None:
             retried += metrics.attempts.value > 1
-    return Signals(scans, files // scans if scans else 0, deletes // scans if scans else 0, retried)
+    return EngineSignals(scans, files // scans if scans else 0, deletes // scans if scans else 0, retried)

@@ -17,10 +17,20 @@ from lakebed.core.jobs import JobKind, Option, PolicyOrigin, TaskOrder
 from lakebed.governance.policies import Applicable
 
 from .rules.costs import estimate_cost
-from .rules.policy_rules import Instruction, read_policy
-from .rules.triggers import Closer, Look, Subject, Unneeded, Verdict, Wanted, judge
+from .rules.job_rules import DetailLevel, JobDue, NeedsDetail, NotDue, RuleResult, TableState, evaluate_rule
+from .rules.policy_rules import JobInstruction, read_policy
 
-__all__ = ["SCHEDULER", "Plan", "PlannedTask", "Quiet", "Run", "fingerprint", "options_text", "origin_of", "plan_table"]
+__all__ = [
+    "SCHEDULER",
+    "LastRun",
+    "PlannedTask",
+    "SkippedPolicy",
+    "TaskPlan",
+    "options_text",
+    "plan_table",
+    "policy_fingerprint",
+    "policy_origin",
+]
 
 SCHEDULER: Final = "scheduler"
 """Who asks for what policies ask for."""
@@ -52,7 +62,7 @@ _OWN_INTERVAL: Final = frozenset({JobKind.REMOVE_ORPHANS})
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LastRun:
     """How a job went on a table, as far as it is remembered."""
 
     job: JobKind
@@ -77,7 +87,7 @@ class PlannedTask:
 
 
 @dataclass(frozen=True, slots=True)
-class Quiet:
+class SkippedPolicy:
     """Why a policy leads to nothing, as things are."""
 
     policy: PolicyOrigin
@@ -87,74 +97,74 @@ class Quiet:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TaskPlan:
     """What the policies of a table come to."""
 
     tasks: tuple[PlannedTask, ...] = ()
-    quiet: tuple[Quiet, ...] = ()
-    closer: Look = Look.SUMMARY
+    quiet: tuple[SkippedPolicy, ...] = ()
+    closer: DetailLevel = DetailLevel.SUMMARY
     """How closely the table has to be looked at for all of it to be decided."""
     again_ms: int | None = None
     """When time alone may ask for more."""
-    verdicts: Mapping[JobKind, Verdict] = field(default_factory=dict)
+    verdicts: Mapping[JobKind, RuleResult] = field(default_factory=dict)
     """What was decided of each job."""
 
 
 def plan_table(
-    subject: Subject,
+    subject: TableState,
     policies: Sequence[Applicable],
-    runs: Mapping[JobKind, Run],
+    runs: Mapping[JobKind, LastRun],
     speeds: Mapping[JobKind, int],
     *,
     is_open: Container[JobKind] = (),
-    before: Plan | None = None,
-) -> Plan:
+    before: TaskPlan | None = None,
+) -> TaskPlan:
     """What a table's policies come to. Jobs of which a task is open already are left alone.
 
     After a closer look, what was decided from afar is taken from the plan `before`.
     """
     tasks: list[PlannedTask] = []
-    quiet: list[Quiet] = []
-    verdicts: dict[JobKind, Verdict] = {}
+    quiet: list[SkippedPolicy] = []
+    verdicts: dict[JobKind, RuleResult] = {}
     again: list[int] = []
     closer = subject.look
     for applicable in policies:
         reading = read_policy(applicable.policy.type, applicable.policy.content, applicable.parameters)
         if reading is None:
             continue
-        origin, because = origin_of(applicable), applicable.reason
+        origin, because = policy_origin(applicable), applicable.reason
         if reading.fault:
-            quiet.append(Quiet(origin, None, f"{because}; its content cannot be read: {reading.fault}"))
+            quiet.append(SkippedPolicy(origin, None, f"{because}; its content cannot be read: {reading.fault}"))
             continue
         if not reading.enabled:
-            quiet.append(Quiet(origin, None, f"{because}; it is switched off"))
+            quiet.append(SkippedPolicy(origin, None, f"{because}; it is switched off"))
             continue
         for instruction in reading.instructions:
             job = instruction.job
             if job in is_open:
-                quiet.append(Quiet(origin, job, f"{because}; a task for it is open"))
+                quiet.append(SkippedPolicy(origin, job, f"{because}; a task for it is open"))
                 continue
             verdict = None if before is None else before.verdicts.get(job)
-            if verdict is None or isinstance(verdict, Closer):
+            if verdict is None or isinstance(verdict, NeedsDetail):
                 verdict = _decide(instruction, subject, runs.get(job))
             verdicts[job] = verdict
             match verdict:
-                case Closer(look):
+                case NeedsDetail(look):
                     closer = max(closer, look)
-                case Unneeded(why, again_ms):
-                    quiet.append(Quiet(origin, job, f"{because}; {why}"))
+                case NotDue(why, again_ms):
+                    quiet.append(SkippedPolicy(origin, job, f"{because}; {why}"))
                     if again_ms is not None:
                         again.append(again_ms)
-                case Wanted():
+                case JobDue():
                     reason = f"{because}; {verdict.why}"
                     if reading.ignored:
                         reason += f"; ignored: {', '.join(reading.ignored)}"
                     tasks.append(_task(subject, instruction, verdict, reason, origin, speeds))
     in_turn = tuple(_in_turn(tasks, subject.now_ms))
-    return Plan(in_turn, tuple(quiet), closer, min(again, default=None), verdicts)
+    return TaskPlan(in_turn, tuple(quiet), closer, min(again, default=None), verdicts)
 
 
-def origin_of(applicable: Applicable) -> PolicyOrigin:
+def policy_origin(applicable: Applicable) -> PolicyOrigin:
     """A policy as orders name it."""
     policy = applicable.policy
     return PolicyOrigin(
@@ -167,7 +177,7 @@ def origin_of(applicable: Applicable) -> PolicyOrigin:
     )
 
 
-def fingerprint(policies: Sequence[Applicable]) -> str:
+def policy_fingerprint(policies: Sequence[Applicable]) -> str:
     """A short text that changes with the policies of a table: which there are, their versions, where they come from."""
     digest = hashlib.sha256()
     for applicable in policies:
@@ -177,39 +187,39 @@ def fingerprint(policies: Sequence[Applicable]) -> str:
     return digest.hexdigest()[:32]
 
 
-def _decide(instruction: Instruction, subject: Subject, run: Run | None) -> Verdict:
+def _decide(instruction: JobInstruction, subject: TableState, run: LastRun | None) -> RuleResult:
     job, now_ms = instruction.job, subject.now_ms
     if run is not None:
         resting = _resting(run, instruction, now_ms)
         if resting is not None:
             return resting
-    verdict = judge(job, subject, instruction.options, instruction.interval_ms)
-    if not isinstance(verdict, Wanted) or run is None or job in _OWN_INTERVAL:
+    verdict = evaluate_rule(job, subject, instruction.options, instruction.interval_ms)
+    if not isinstance(verdict, JobDue) or run is None or job in _OWN_INTERVAL:
         return verdict
     told = options_text({**instruction.options, **verdict.options})
     is_same = run.version_token == subject.known.entry.version_token and run.options == told
     if not is_same or run.succeeded_ms is None:
         return verdict
     if job not in _OF_TIME:
-        return Unneeded(f"{verdict.why}, but nothing was committed since {job} ran last and left it so")
+        return NotDue(f"{verdict.why}, but nothing was committed since {job} ran last and left it so")
     until_ms = run.succeeded_ms + UNCHANGED_REST_MS
     if now_ms >= until_ms:
         return verdict
-    return Unneeded(f"{verdict.why}, but nothing was committed since {job} ran last", again_ms=until_ms)
+    return NotDue(f"{verdict.why}, but nothing was committed since {job} ran last", again_ms=until_ms)
 
 
-def _resting(run: Run, instruction: Instruction, now_ms: int) -> Unneeded | None:
+def _resting(run: LastRun, instruction: JobInstruction, now_ms: int) -> NotDue | None:
     """Why a job waits, if it does."""
     if run.failures and run.failed_ms is not None:
         rest_ms = min(FIRST_REST_MS << min(run.failures - 1, 16), LONGEST_REST_MS)
         until_ms = run.failed_ms + rest_ms
         if now_ms < until_ms:
             times = "once" if run.failures == 1 else f"{run.failures} times in a row"
-            return Unneeded(f"{run.job} was given up {times}, and rests", again_ms=until_ms)
+            return NotDue(f"{run.job} was given up {times}, and rests", again_ms=until_ms)
     if run.succeeded_ms is not None and instruction.job not in _OWN_INTERVAL:
         until_ms = run.succeeded_ms + instruction.interval_ms
         if now_ms < until_ms:
-            return Unneeded(f"{run.job} ran {(now_ms - run.succeeded_ms) // 1000} seconds ago", again_ms=until_ms)
+            return NotDue(f"{run.job} ran {(now_ms - run.succeeded_ms) // 1000} seconds ago", again_ms=until_ms)
     return None
 
 
@@ -221,9 +231,9 @@ def _in_turn(tasks: Sequence[PlannedTask], now_ms: int) -> list[PlannedTask]:
 
 
 def _task(
-    subject: Subject,
-    instruction: Instruction,
-    wanted: Wanted,
+    subject: TableState,
+    instruction: JobInstruction,
+    wanted: JobDue,
     reason: str,
     origin: PolicyOrigin,
     speeds: Mapping[JobKind, int],

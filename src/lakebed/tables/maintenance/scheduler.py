@@ -23,10 +23,10 @@ from lakebed.tables.entries import Entries, Known, known_from
 from lakebed.tables.events import decode_event
 from lakebed.tables.model import EntryKind
 
-from .table_planner import Planned, Planner, TablePlan
-from .tasks.events import tell_all
+from .table_planner import PlanningTotals, TablePlan, TablePlanner
+from .tasks.events import append_events
 
-__all__ = ["CURSOR", "LEASE", "Round", "Scheduler"]
+__all__ = ["CURSOR", "LEASE", "Scheduler", "SchedulerRound"]
 
 log = logging.getLogger("lakebed.tables")
 
@@ -54,10 +54,10 @@ POLICY_EVENTS: Final = (
 )
 
 
-class Round(NamedTuple):
+class SchedulerRound(NamedTuple):
     """What one round of the scheduler did."""
 
-    planned: Planned = Planned()
+    planned: PlanningTotals = PlanningTotals()
     passed: bool = False
     """Whether it ended a pass over all tables."""
     more: bool = False
@@ -80,7 +80,7 @@ class Scheduler:
         facilities: Facilities,
         entries: Entries,
         leases: Leases,
-        planner: Planner,
+        planner: TablePlanner,
         holder: str,
         *,
         interval_seconds: float,
@@ -105,7 +105,7 @@ class Scheduler:
         """Where a pass over all tables goes on; None between passes."""
         self._next_pass_ms = 0
 
-    async def run(self, told: Callable[[Planned], None]) -> None:
+    async def run(self, told: Callable[[PlanningTotals], None]) -> None:
         """Wait for the lease, and plan while it is held. Raises what a round raises; a next call begins anew."""
         keeper = asyncio.create_task(self._keep())
         try:
@@ -141,20 +141,20 @@ class Scheduler:
             await self._begin()
         return self._lease is not None
 
-    async def step(self) -> Round:
+    async def step(self) -> SchedulerRound:
         """One round, while the lease is held: read events, plan what is due, go on with a pass. Raises Fenced."""
         await self._read_events()
         now_ms = self._f.clock.now_ms()
         due = [entry for entry, pending in self._pending.items() if pending.due_ms <= now_ms][:PAGE]
         if due:
-            return Round(await self._plan_pending(due), more=len(due) == PAGE)
+            return SchedulerRound(await self._plan_pending(due), more=len(due) == PAGE)
         if self._after is None and now_ms >= self._next_pass_ms:
             self._after = ""
             self._next_pass_ms = now_ms + self._interval_ms
         if self._after is not None:
             return await self._pass_on(self._after)
         await self._catch_up(now_ms)
-        return Round()
+        return SchedulerRound()
 
     async def _keep(self) -> None:
         """Renew the lease while a round takes long: what it plans would be refused otherwise, and planned once more."""
@@ -222,7 +222,7 @@ class Scheduler:
 
     # -- planning -------------------------------------------------------------------------------------------------
 
-    async def _plan_pending(self, due: Sequence[str]) -> Planned:
+    async def _plan_pending(self, due: Sequence[str]) -> PlanningTotals:
         tables: list[Known] = []
         for entry_id in due:
             # One that is gone needs nothing; nor does a view, though policies can be attached to it.
@@ -230,33 +230,33 @@ class Scheduler:
                 known = await self._entries.by_id(entry_id)
                 if known.entry.kind is EntryKind.TABLE:
                     tables.append(known)
-        plans = await self._planner.examine(tables)
+        plans = await self._planner.plan_tables(tables)
         planned = await self._commit(plans, self._done_seq(frozenset(due)))
         for entry_id in due:
             del self._pending[entry_id]
         return planned
 
-    async def _pass_on(self, after: str) -> Round:
+    async def _pass_on(self, after: str) -> SchedulerRound:
         """One page of a pass over all tables."""
         page = [known_from(row) for row in await self._f.meta.rows(rows.TABLES_AFTER, after, PAGE)]
-        plans = await self._planner.examine(page) if page else []
-        planned = await self._commit(plans, self._done_seq()) if plans else Planned()
+        plans = await self._planner.plan_tables(page) if page else []
+        planned = await self._commit(plans, self._done_seq()) if plans else PlanningTotals()
         is_last = len(page) < PAGE
         self._after = None if is_last else page[-1].entry.id
-        return Round(planned, passed=is_last, more=not is_last)
+        return SchedulerRound(planned, passed=is_last, more=not is_last)
 
-    async def _commit(self, plans: Sequence[TablePlan], done_seq: int) -> Planned:
+    async def _commit(self, plans: Sequence[TablePlan], done_seq: int) -> PlanningTotals:
         """Enqueue what was planned, and move the cursor: together, and only as the holder of the lease."""
         lease = self._lease
         if lease is None:
             raise Fenced(f"the lease is not held. name={LEASE}")
 
-        async def work(tx: Transaction) -> Planned:
+        async def work(tx: Transaction) -> PlanningTotals:
             await self._leases.check(tx, lease)
             told: list[Event] = []
-            planned = await self._planner.enact(tx, plans, told)
+            planned = await self._planner.apply(tx, plans, told)
             await self._f.outbox.advance(tx, CURSOR, done_seq)
-            await tell_all(self._f.outbox, tx, told)
+            await append_events(self._f.outbox, tx, told)
             return planned
 
         try:

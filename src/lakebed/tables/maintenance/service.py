@@ -23,14 +23,14 @@ from lakebed.tables.warehouses import Warehouses
 
 from .health import TableHealth, health_from_files, health_from_summary
 from .scheduler import Scheduler
-from .table_planner import Planner, TablePlan
-from .tasks.authorization import Admission
-from .tasks.events import tell_all
-from .tasks.history import Records
-from .tasks.queue import Orders
-from .tasks.service import Tasks
+from .table_planner import TablePlan, TablePlanner
+from .tasks.authorization import TaskAuthorization
+from .tasks.events import append_events
+from .tasks.history import TaskHistory
+from .tasks.queue import TaskSubmissions
+from .tasks.service import TaskService
 
-__all__ = ["HealthPage", "PlacedTask", "Upkeep", "UpkeepParts", "wire_upkeep"]
+__all__ = ["HealthPage", "MaintenanceParts", "SubmittedTask", "TableMaintenance", "build_maintenance"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ class HealthPage:
     truncated: bool
 
 
-class PlacedTask(NamedTuple):
+class SubmittedTask(NamedTuple):
     """A task that was planned and put into the queue."""
 
     task_id: int
     order: TaskOrder
 
 
-class Upkeep:
+class TableMaintenance:
     """Looks at tables, and plans them when asked."""
 
     def __init__(
@@ -59,17 +59,17 @@ class Upkeep:
         gate: Gate,
         warehouses: Warehouses,
         entries: Entries,
-        planner: Planner,
-        orders: Orders,
-        records: Records,
+        planner: TablePlanner,
+        submissions: TaskSubmissions,
+        history: TaskHistory,
     ) -> None:
         self._f = facilities
         self._gate = gate
         self._warehouses = warehouses
         self._entries = entries
         self._planner = planner
-        self._orders = orders
-        self._records = records
+        self._submissions = submissions
+        self._history = history
 
     async def health(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> TableHealth:
         """A table by its files, one by one; by its summary if it has too many. Reads every manifest of it."""
@@ -116,25 +116,25 @@ class Upkeep:
     async def plan(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> TablePlan:
         """What a table's policies come to now, and why others come to nothing. Changes nothing."""
         known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
-        (plan,) = await self._planner.examine([known], is_pressing=True)
+        (plan,) = await self._planner.plan_tables([known], is_pressing=True)
         return plan
 
     async def plan_now(
         self, caller: Caller, warehouse_name: str, identifier: Identifier
-    ) -> tuple[TablePlan, list[PlacedTask]]:
+    ) -> tuple[TablePlan, list[SubmittedTask]]:
         """Plan a table without waiting for the scheduler; the tasks that are in the queue for it."""
         await self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
         known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
-        (plan,) = await self._planner.examine([known], is_pressing=True)
+        (plan,) = await self._planner.plan_tables([known], is_pressing=True)
 
         async def work(tx: Transaction) -> None:
             told: list[Event] = []
-            await self._planner.enact(tx, [plan], told)
-            await tell_all(self._f.outbox, tx, told)
+            await self._planner.apply(tx, [plan], told)
+            await append_events(self._f.outbox, tx, told)
 
         await self._f.meta.transact(work)
-        opened = (await self._orders.open_for(self._f.meta, [known.entry.id])).get(known.entry.id, ())
-        return plan, [PlacedTask(one.task.id, one.order) for one in opened]
+        opened = (await self._submissions.open_for(self._f.meta, [known.entry.id])).get(known.entry.id, ())
+        return plan, [SubmittedTask(one.task.id, one.order) for one in opened]
 
     async def _admitted(self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action) -> Known:
         found = await self._entries.get(caller, warehouse_name, identifier, EntryKind.TABLE, action)
@@ -149,7 +149,7 @@ class Upkeep:
 
     async def _maintained(self, tables: list[Known]) -> dict[str, dict[str, int]]:
         """When jobs succeeded last, by table and job."""
-        runs = await self._records.runs(self._f.meta, [known.entry.id for known in tables])
+        runs = await self._history.runs(self._f.meta, [known.entry.id for known in tables])
         return {
             entry: {job.value: run.succeeded_ms for job, run in by_job.items() if run.succeeded_ms is not None}
             for entry, by_job in runs.items()
@@ -157,15 +157,15 @@ class Upkeep:
 
 
 @dataclass(frozen=True, slots=True)
-class UpkeepParts:
+class MaintenanceParts:
     """The use cases, and what runs by itself."""
 
-    upkeep: Upkeep
-    tasks: Tasks
+    maintenance: TableMaintenance
+    tasks: TaskService
     scheduler: Scheduler
 
 
-def wire_upkeep(
+def build_maintenance(
     facilities: Facilities,
     gate: Gate,
     warehouses: Warehouses,
@@ -176,14 +176,14 @@ def wire_upkeep(
     holder: str,
     interval_seconds: float,
     debounce_seconds: float,
-) -> UpkeepParts:
+) -> MaintenanceParts:
     """Upkeep on the services of the catalog."""
-    records, orders = Records(), Orders(facilities.outbox, facilities.clock, queue)
-    planner = Planner(facilities, entries, files, orders, records)
-    admission = Admission(facilities, gate, warehouses, entries, records)
-    return UpkeepParts(
-        upkeep=Upkeep(facilities, gate, warehouses, entries, planner, orders, records),
-        tasks=Tasks(facilities, gate, entries, queue, admission, orders, records),
+    history, submissions = TaskHistory(), TaskSubmissions(facilities.outbox, facilities.clock, queue)
+    planner = TablePlanner(facilities, entries, files, submissions, history)
+    admission = TaskAuthorization(facilities, gate, warehouses, entries, history)
+    return MaintenanceParts(
+        maintenance=TableMaintenance(facilities, gate, warehouses, entries, planner, submissions, history),
+        tasks=TaskService(facilities, gate, entries, queue, admission, submissions, history),
         scheduler=Scheduler(
             facilities,
             entries,

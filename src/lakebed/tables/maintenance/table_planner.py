@@ -22,21 +22,20 @@ from lakebed.meta.tasks import TaskState
 from lakebed.objects.facilities import Facilities
 from lakebed.tables.entries import Entries, Known
 from lakebed.tables.files import TableFiles
-from lakebed.tables.maintenance.planner import Plan, PlannedTask, Run
 from lakebed.tables.maintenance.reachability.walking import LiveFiles, Walker, WalkLimits, walker_of
 from lakebed.tables.metadata.snapshots import Snapshot
 from lakebed.tables.restrictions import is_of_copies
 from lakebed.tables.rows import REPORTS_BEFORE
 
 from ..policies.applicable import read_attached
-from .engine_reports import NO_SIGNALS, Signals, read_signals
-from .planner import fingerprint, origin_of, plan_table
+from .engine_reports import NO_SIGNALS, EngineSignals, read_signals
+from .planner import LastRun, PlannedTask, TaskPlan, plan_table, policy_fingerprint, policy_origin
+from .rules.job_rules import DetailLevel, TableState
 from .rules.policy_rules import read_policy
-from .rules.triggers import Look, Subject
-from .tasks.history import Looked, Records
-from .tasks.queue import OpenTask, Orders
+from .tasks.history import PlanningMark, TaskHistory
+from .tasks.queue import OpenTask, TaskSubmissions
 
-__all__ = ["Planned", "Planner", "TablePlan"]
+__all__ = ["PlanningTotals", "TablePlan", "TablePlanner"]
 
 log = logging.getLogger("lakebed.tables")
 
@@ -56,7 +55,7 @@ _SIGNALS_MS: Final = 86_400_000
 _NO_LONGER: Final = "no policy asks for it any more"
 
 
-class Planned(NamedTuple):
+class PlanningTotals(NamedTuple):
     """What came of plans."""
 
     tables: int = 0
@@ -65,9 +64,9 @@ class Planned(NamedTuple):
     revised: int = 0
     withdrawn: int = 0
 
-    def plus(self, other: Planned) -> Planned:
+    def plus(self, other: PlanningTotals) -> PlanningTotals:
         """Both together."""
-        return Planned(*(mine + its for mine, its in zip(self, other, strict=True)))
+        return PlanningTotals(*(mine + its for mine, its in zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +75,25 @@ class TablePlan:
 
     known: Known
     policies: Sequence[Applicable]
-    plan: Plan
+    plan: TaskPlan
     revisions: Sequence[tuple[OpenTask, PlannedTask]] = ()
     """Orders that wait, and what they should say instead."""
     withdrawals: Sequence[OpenTask] = ()
     """Orders that wait, and that no policy asks for any more."""
-    looked: Looked | None = None
+    looked: PlanningMark | None = None
     """Up to where the table is planned by this; None if nothing holds for it."""
 
 
 class _State(NamedTuple):
     """What else is known of a table that is planned."""
 
-    runs: Mapping[JobKind, Run]
+    runs: Mapping[JobKind, LastRun]
     opened: Sequence[OpenTask]
     speeds: Mapping[JobKind, int]
     is_pressing: bool
 
 
-class Planner:
+class TablePlanner:
     """Plans tables."""
 
     def __init__(
@@ -102,37 +101,37 @@ class Planner:
         facilities: Facilities,
         entries: Entries,
         files: TableFiles,
-        orders: Orders,
-        records: Records,
+        submissions: TaskSubmissions,
+        history: TaskHistory,
     ) -> None:
         self._f = facilities
         self._entries = entries
-        self._orders = orders
-        self._records = records
+        self._submissions = submissions
+        self._history = history
         self._files = files
 
-    async def examine(self, tables: Sequence[Known], *, is_pressing: bool = False) -> list[TablePlan]:
+    async def plan_tables(self, tables: Sequence[Known], *, is_pressing: bool = False) -> list[TablePlan]:
         """The plans of those tables that have to be looked at: all of them, if it is pressing. Changes nothing."""
         meta, now_ms = self._f.meta, self._f.clock.now_ms()
         # Copies of what some see of tables are written once, and gone soon.
         tables = [known for known in tables if not is_of_copies(known.namespace.levels)]
         ids = [known.entry.id for known in tables]
-        looks = await self._records.looks(meta, ids)
+        looks = await self._history.marks(meta, ids)
         changed: list[tuple[Known, Sequence[Applicable], str]] = []
         for known, policies in await self._with_policies(meta, tables):
             before = looks.get(known.entry.id)
             if not policies and before is None and not is_pressing:
                 continue
-            mark = fingerprint(policies)
+            mark = policy_fingerprint(policies)
             is_known = before is not None and before[:2] == (known.entry.version_token, mark)
             if is_pressing or before is None or not is_known or before.due_ms <= now_ms:
                 changed.append((known, policies, mark))
         if not changed:
             return []
         ids = [known.entry.id for known, _, _ in changed]
-        runs = await self._records.runs(meta, ids)
-        opened = await self._orders.open_for(meta, ids)
-        speeds = await self._records.speeds(meta)
+        runs = await self._history.runs(meta, ids)
+        opened = await self._submissions.open_for(meta, ids)
+        speeds = await self._history.speeds(meta)
         plans: list[TablePlan] = []
         for known, policies, mark in changed:
             entry_id = known.entry.id
@@ -142,27 +141,27 @@ class Planner:
             await asyncio.sleep(0)
         return plans
 
-    async def enact(self, tx: Transaction, plans: Sequence[TablePlan], told: list[Event]) -> Planned:
+    async def apply(self, tx: Transaction, plans: Sequence[TablePlan], told: list[Event]) -> PlanningTotals:
         """Put what was planned into the queue, as a step of a transaction. Doing it twice is doing it once.
 
         What it did is added to `told`: for `tell_all`, at the end of the transaction's work.
         """
-        total = Planned()
+        total = PlanningTotals()
         for one in plans:
             revised = withdrawn = placed = 0
             for opened, planned in one.revisions:
-                revised += await self._orders.revise(
+                revised += await self._submissions.revise(
                     tx, opened.task.id, planned.order, told, run_at_ms=planned.run_at_ms
                 )
             for opened in one.withdrawals:
-                withdrawn += await self._orders.withdraw(tx, opened.task.id, opened.order, _NO_LONGER, told)
+                withdrawn += await self._submissions.withdraw(tx, opened.task.id, opened.order, _NO_LONGER, told)
             for planned in one.plan.tasks:
-                placed += (await self._orders.place(tx, planned.order, told, run_at_ms=planned.run_at_ms)).is_new
+                placed += (await self._submissions.submit(tx, planned.order, told, run_at_ms=planned.run_at_ms)).is_new
             if one.looked is None:
-                await self._records.look_again(tx, one.known.entry.id)
+                await self._history.clear_mark(tx, one.known.entry.id)
             else:
-                await self._records.looked(tx, one.known.entry.id, one.looked)
-            total = total.plus(Planned(1, placed, revised, withdrawn))
+                await self._history.mark_planned(tx, one.known.entry.id, one.looked)
+            total = total.plus(PlanningTotals(1, placed, revised, withdrawn))
         return total
 
     # -- steps ----------------------------------------------------------------------------------------------------
@@ -196,20 +195,20 @@ class Planner:
         ours = {one.order.job: one for one in state.opened if _is_of_policy(one)}
         withdrawals = [one for job, one in ours.items() if job not in origins]
         if not policies:
-            return TablePlan(known, policies, Plan(), withdrawals=withdrawals)
+            return TablePlan(known, policies, TaskPlan(), withdrawals=withdrawals)
         # Of another policy than the one that holds now, or of an older version of it: to be said anew.
         stale = {job: one for job, one in ours.items() if origins.get(job, one.order.policy) != one.order.policy}
         is_open = {one.order.job for one in state.opened} - stale.keys()
         if origins and origins.keys() <= is_open and not state.is_pressing:
             # All of it waits or is under way: the table need not be looked at for that.
-            looked = Looked(known.entry.version_token, mark, now_ms + OPEN_REST_MS)
-            return TablePlan(known, policies, Plan(), withdrawals=withdrawals, looked=looked)
+            looked = PlanningMark(known.entry.version_token, mark, now_ms + OPEN_REST_MS)
+            return TablePlan(known, policies, TaskPlan(), withdrawals=withdrawals, looked=looked)
         try:
             plan = await self._plan(known, policies, state, is_open)
         except LakebedError as error:
             log.warning("a table could not be planned", extra={"table": known.entry.id, "reason": str(error)})
-            looked = Looked(known.entry.version_token, mark, now_ms + UNREADABLE_REST_MS)
-            return TablePlan(known, policies, Plan(), withdrawals=withdrawals, looked=looked)
+            looked = PlanningMark(known.entry.version_token, mark, now_ms + UNREADABLE_REST_MS)
+            return TablePlan(known, policies, TaskPlan(), withdrawals=withdrawals, looked=looked)
         latest_ms = now_ms + (OPEN_REST_MS if is_open else AT_THE_LATEST_MS)
         due_ms = latest_ms if plan.again_ms is None else min(plan.again_ms, latest_ms)
         revised = {one.order.job: one for one in plan.tasks if one.order.job in stale}
@@ -219,7 +218,7 @@ class Planner:
             replace(plan, tasks=tuple(one for one in plan.tasks if one.order.job not in stale)),
             revisions=[(stale[job], one) for job, one in revised.items()],
             withdrawals=[*withdrawals, *(one for job, one in stale.items() if job not in revised)],
-            looked=Looked(known.entry.version_token, mark, due_ms),
+            looked=PlanningMark(known.entry.version_token, mark, due_ms),
         )
 
     async def _plan(
@@ -228,10 +227,10 @@ class Planner:
         policies: Sequence[Applicable],
         state: _State,
         is_open: Container[JobKind],
-    ) -> Plan:
+    ) -> TaskPlan:
         """Plan from afar, and if that does not decide, from as near as it takes."""
         now_ms = self._f.clock.now_ms()
-        subject = Subject(
+        subject = TableState(
             known,
             (await self._entries.glance(known.entry)).table,
             now_ms,
@@ -251,18 +250,18 @@ class Planner:
     def _walker(self, entry_id: str) -> Walker:
         return walker_of(self._files, self._f.meta, entry_id, SURVEY_LIMITS)
 
-    async def _look_closer(self, subject: Subject, look: Look) -> Subject:
+    async def _look_closer(self, subject: TableState, look: DetailLevel) -> TableState:
         snapshot = subject.table.current_snapshot
         if snapshot is None:
             return subject
-        if look is Look.FILES:
+        if look is DetailLevel.FILES:
             return replace(subject, live=await self.live_files(subject.known.entry.id, snapshot))
         manifests, problems = await self._walker(subject.known.entry.id).manifests(snapshot)
         if problems:
             return replace(subject, live=LiveFiles([], [], problems, manifests))
         return replace(subject, manifests=manifests)
 
-    async def _signals(self, entry_id: str, now_ms: int) -> Signals:
+    async def _signals(self, entry_id: str, now_ms: int) -> EngineSignals:
         found = await self._f.meta.rows(REPORTS_BEFORE, entry_id, _NEWEST, _REPORTS)
         if not found:
             return NO_SIGNALS
@@ -276,7 +275,7 @@ def _asked_for(policies: Sequence[Applicable]) -> dict[JobKind, PolicyOrigin]:
     for applicable in policies:
         reading = read_policy(applicable.policy.type, applicable.policy.content, applicable.parameters)
         if reading is not None and reading.enabled:
-            asked.update((instruction.job, origin_of(applicable)) for instruction in reading.instructions)
+            asked.update((instruction.job, policy_origin(applicable)) for instruction in reading.instructions)
     return asked
 
 

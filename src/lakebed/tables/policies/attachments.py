@@ -20,11 +20,11 @@ from lakebed.tables.warehouses import Warehouses
 
 from .applicable import applicable_to
 from .policies import Policies
-from .policy_events import tell_of_attachment
+from .policy_events import append_attachment_event
 from .policy_types import PolicyTypes
-from .targets import CATALOG, SoughtTarget, TargetName, Targets, looking_at
+from .targets import CATALOG, PolicyTarget, PolicyTargets, TargetName, read_action
 
-__all__ = ["CATALOG", "Attaching", "TargetName", "TargetPage"]
+__all__ = ["CATALOG", "PolicyAttachments", "TargetName", "TargetPage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class TargetPage:
     truncated: bool
 
 
-class Attaching:
+class PolicyAttachments:
     """Attaches, detaches, and says what holds where."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Attaching:
         keys: IdempotencyKeys,
         types: PolicyTypes,
         policies: Policies,
-        targets: Targets,
+        targets: PolicyTargets,
     ) -> None:
         self._f = facilities
         self._warehouses = warehouses
@@ -97,7 +97,7 @@ class Attaching:
         await f.meta.transact(work)
 
     async def confirm_attachable(
-        self, reader: Reader, warehouse: Warehouse, policy: Policy, sought: SoughtTarget, place: Place
+        self, reader: Reader, warehouse: Warehouse, policy: Policy, sought: PolicyTarget, place: Place
     ) -> PolicyType:
         """The type of a policy that can be attached to a target, as things are.
 
@@ -158,7 +158,7 @@ class Attaching:
         Raises NoSuchNamespace, NoSuchTable, InvalidInput for an unknown type.
         """
         sought = await self._targets.seek(self._f.meta, warehouse_name, target)
-        await self._targets.check(caller, sought, action or looking_at(target))
+        await self._targets.check(caller, sought, action or read_action(target))
         if sought.missing is not None:
             raise sought.missing
         if kind:
@@ -194,11 +194,13 @@ class Attaching:
         now_ms: int,
         warehouse_name: str,
         policy: Policy,
-        sought: SoughtTarget,
+        sought: PolicyTarget,
         place: Place,
     ) -> None:
         entry_id = "" if sought.entry is None else sought.entry.id
-        await tell_of_attachment(self._f.outbox, tx, event, caller, now_ms, warehouse_name, policy, place, entry_id)
+        await append_attachment_event(
+            self._f.outbox, tx, event, caller, now_ms, warehouse_name, policy, place, entry_id
+        )
 
 
 def not_attached(policy: Policy, place: Place) -> NoSuchAttachment:

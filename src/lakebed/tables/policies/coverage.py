@@ -25,26 +25,26 @@ from lakebed.tables.namespaces import no_such_namespace
 from lakebed.tables.warehouses import Warehouses
 
 from .applicable import Attached, entry_place, read_attached
-from .attachments import Attaching, not_attached
+from .attachments import PolicyAttachments, not_attached
 from .policies import Policies
 from .policy_types import PolicyTypes
-from .targets import SoughtTarget, TargetName, Targets, confirmed, looking_at
+from .targets import PolicyTarget, PolicyTargets, TargetName, existing_place, read_action
 
-__all__ = ["AffectedEntry", "Change", "Coverage", "EffectPage", "Passage", "UncoveredPage"]
+__all__ = ["AffectedEntry", "AttachmentChange", "EffectPage", "PageProgress", "PolicyCoverage", "UncoveredPage"]
 
 _ENTRIES_A_STEP: Final = 500
 _MAX_GONE_THROUGH: Final = 10_000
 """How many tables and views are gone through for one page."""
 
 
-class Change(StrEnum):
+class AttachmentChange(StrEnum):
     """What might be done with a policy and a target."""
 
     ATTACH = "attach"
     DETACH = "detach"
 
 
-class Passage(NamedTuple):
+class PageProgress(NamedTuple):
     """How far a page has come."""
 
     examined: int
@@ -58,7 +58,7 @@ class UncoveredPage:
     """Tables for which no policy holds."""
 
     tables: list[Known]
-    passage: Passage
+    passage: PageProgress
 
 
 class AffectedEntry(NamedTuple):
@@ -76,7 +76,7 @@ class EffectPage:
     place: Place
     """What the policy would be attached to, or detached from."""
     affected: list[AffectedEntry]
-    passage: Passage
+    passage: PageProgress
 
 
 class _Scope(NamedTuple):
@@ -94,7 +94,7 @@ _Judge = Callable[[Attached], _Take]
 """Makes that of what is attached to a page of them."""
 
 
-class Coverage:
+class PolicyCoverage:
     """Asks about many tables at once."""
 
     def __init__(
@@ -104,8 +104,8 @@ class Coverage:
         warehouses: Warehouses,
         types: PolicyTypes,
         policies: Policies,
-        targets: Targets,
-        attaching: Attaching,
+        targets: PolicyTargets,
+        attaching: PolicyAttachments,
     ) -> None:
         self._f = facilities
         self._gate = gate
@@ -159,7 +159,7 @@ class Coverage:
         levels: Sequence[str],
         name: str,
         target: TargetName,
-        change: Change,
+        change: AttachmentChange,
         *,
         after: str = "",
         limit: int = 100,
@@ -172,9 +172,9 @@ class Coverage:
         meta = self._f.meta
         policy = await self._policies.get(caller, warehouse_name, levels, name)
         sought = await self._targets.seek(meta, warehouse_name, target)
-        await self._targets.check(caller, sought, looking_at(target))
-        place = confirmed(sought)
-        if change is Change.ATTACH:
+        await self._targets.check(caller, sought, read_action(target))
+        place = existing_place(sought)
+        if change is AttachmentChange.ATTACH:
             await self._attaching.confirm_attachable(meta, sought.warehouse, policy, sought, place)
         elif await meta.row(policy_rows.IS_ATTACHED, sought.key, policy.id) is None:
             raise not_attached(policy, place)
@@ -199,7 +199,7 @@ class Coverage:
 
     async def _go_through(
         self, caller: Caller, scope: _Scope, kinds: frozenset[EntryKind], judge: _Judge, after: str, limit: int
-    ) -> Passage:
+    ) -> PageProgress:
         """Judge what is in a scope and the caller may look at, by its id, until enough was taken."""
         meta = self._f.meta
         containers = await read_attached(meta, scope.warehouse.id)
@@ -208,13 +208,13 @@ class Coverage:
             take = judge(await containers.with_entries(meta, page[0].entry.id, page[-1].entry.id))
             for known in page:
                 if taken == limit or gone_through == _MAX_GONE_THROUGH:
-                    return Passage(examined, after, truncated=True)
+                    return PageProgress(examined, after, truncated=True)
                 gone_through += 1
                 after = known.entry.id
                 if known.entry.kind in kinds and await self._may_look_at(caller, known):
                     examined += 1
                     taken += take(known)
-        return Passage(examined, after, truncated=False)
+        return PageProgress(examined, after, truncated=False)
 
     async def _page(self, scope: _Scope, after: str) -> list[Known]:
         meta, warehouse = self._f.meta, scope.warehouse.id
@@ -236,8 +236,8 @@ class Coverage:
         )
 
 
-def _assuming(attached: Attached, sought: SoughtTarget, policy: Policy, change: Change) -> Attached:
+def _assuming(attached: Attached, sought: PolicyTarget, policy: Policy, change: AttachmentChange) -> Attached:
     """What would be attached where, were the change made."""
     others = [one for one in attached.attachments.get(sought.key, ()) if one.policy.id != policy.id]
-    there = [*others, Attachment(policy)] if change is Change.ATTACH else others
+    there = [*others, Attachment(policy)] if change is AttachmentChange.ATTACH else others
     return attached.assuming(sought.key, there, None if sought.entry is not None else sought.namespace)

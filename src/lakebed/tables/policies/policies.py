@@ -28,7 +28,7 @@ from lakebed.tables.model import Warehouse
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.warehouses import Warehouses
 
-from .policy_events import tell_of_attachment, tell_of_policy
+from .policy_events import append_attachment_event, append_policy_event
 from .policy_types import PolicyTypes
 
 __all__ = ["NewPolicy", "Policies", "PolicyPage"]
@@ -149,7 +149,7 @@ class Policies:
                 raise AlreadyExists(f"Policy already exists: {new}")
             policy = replace(new, id=int(made[0]))
             await _keep_version(tx, policy, caller)
-            await tell_of_policy(f.outbox, tx, "CatalogPolicyCreated", caller, now_ms, warehouse_name, new)
+            await append_policy_event(f.outbox, tx, "CatalogPolicyCreated", caller, now_ms, warehouse_name, new)
             return policy
 
         return await f.meta.transact(work)
@@ -228,7 +228,7 @@ class Policies:
                     changed.id,
                 )
                 await _keep_version(tx, changed, caller)
-                await tell_of_policy(f.outbox, tx, "CatalogPolicyUpdated", caller, now_ms, warehouse_name, changed)
+                await append_policy_event(f.outbox, tx, "CatalogPolicyUpdated", caller, now_ms, warehouse_name, changed)
             return changed
 
         return await f.meta.transact(work)
@@ -252,7 +252,7 @@ class Policies:
             await release_policy(tx, policy.id)
             await tx.run(rows.DELETE_POLICY, policy.id)
             for target in targets:
-                await tell_of_attachment(
+                await append_attachment_event(
                     f.outbox,
                     tx,
                     "CatalogPolicyDetached",
@@ -263,7 +263,7 @@ class Policies:
                     target.place,
                     target.entry,
                 )
-            await tell_of_policy(f.outbox, tx, "CatalogPolicyDropped", caller, now_ms, warehouse_name, policy)
+            await append_policy_event(f.outbox, tx, "CatalogPolicyDropped", caller, now_ms, warehouse_name, policy)
 
         await f.meta.transact(work)
 

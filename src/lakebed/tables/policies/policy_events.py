@@ -18,14 +18,14 @@ from lakebed.tables.events import tell
 from lakebed.tables.identifiers import display
 
 
-async def tell_of_policy(
+async def append_policy_event(
     outbox: Outbox, tx: Transaction, kind: str, caller: Caller, now_ms: int, warehouse: str, policy: Policy
 ) -> None:
     """Record what became of a policy. Its content is not told: whoever may read it asks for it."""
     await tell(outbox, tx, kind, caller, now_ms, warehouse, policy.namespace, facts=_facts(policy))
 
 
-async def tell_of_attachment(
+async def append_attachment_event(
     outbox: Outbox,
     tx: Transaction,
     kind: str,

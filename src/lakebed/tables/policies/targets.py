@@ -18,7 +18,7 @@ from lakebed.tables.warehouses import Warehouses
 
 from .applicable import entry_place
 
-__all__ = ["CATALOG", "SoughtTarget", "TargetName", "Targets", "confirmed", "looking_at"]
+__all__ = ["CATALOG", "PolicyTarget", "PolicyTargets", "TargetName", "existing_place", "read_action"]
 
 
 class TargetName(NamedTuple):
@@ -41,7 +41,7 @@ class TargetName(NamedTuple):
 CATALOG: Final = TargetName()
 
 
-class SoughtTarget(NamedTuple):
+class PolicyTarget(NamedTuple):
     """A target as it was looked up, for the gate to be asked: only behind it may be told what of it is missing."""
 
     name: TargetName
@@ -82,7 +82,7 @@ class SoughtTarget(NamedTuple):
         return rows.warehouse_key(self.warehouse.id)
 
 
-class Targets:
+class PolicyTargets:
     """Finds targets, and asks the gate about them."""
 
     def __init__(self, gate: Gate, warehouses: Warehouses, entries: Entries) -> None:
@@ -90,25 +90,25 @@ class Targets:
         self._warehouses = warehouses
         self._entries = entries
 
-    async def seek(self, reader: Reader, warehouse_name: str, target: TargetName) -> SoughtTarget:
+    async def seek(self, reader: Reader, warehouse_name: str, target: TargetName) -> PolicyTarget:
         """The target, as far as it is there. Raises NoSuchWarehouse."""
         if not target.namespace:
-            return SoughtTarget(target, await self._warehouses.find(reader, warehouse_name), None, None)
+            return PolicyTarget(target, await self._warehouses.find(reader, warehouse_name), None, None)
         sought = await self._entries.seek(reader, warehouse_name, Identifier(*target))
-        return SoughtTarget(target, sought.warehouse, sought.namespace, sought.live)
+        return PolicyTarget(target, sought.warehouse, sought.namespace, sought.live)
 
-    async def find(self, reader: Reader, warehouse_name: str, target: TargetName) -> tuple[SoughtTarget, Place]:
+    async def find(self, reader: Reader, warehouse_name: str, target: TargetName) -> tuple[PolicyTarget, Place]:
         """The target, and where it is, for who has passed the gate. Raises NoSuchTarget, NotAttachable."""
         sought = await self.seek(reader, warehouse_name, target)
-        return sought, confirmed(sought)
+        return sought, existing_place(sought)
 
-    async def check(self, caller: Caller, sought: SoughtTarget, action: Action) -> None:
+    async def check(self, caller: Caller, sought: PolicyTarget, action: Action) -> None:
         """Return if the caller may do `action` to the target. Raises AccessDenied."""
         namespace, name = sought.name
         await self._gate.check(caller, sought.warehouse, action, namespace=namespace, name=name, entry=sought.entry)
 
 
-def confirmed(sought: SoughtTarget) -> Place:
+def existing_place(sought: PolicyTarget) -> Place:
     """Where a target is that policies are attached to. Raises NoSuchTarget, NotAttachable."""
     if sought.is_generic:
         raise NotAttachable(f"policies go with tables and views, not with generic tables: {sought.name}")
@@ -118,7 +118,7 @@ def confirmed(sought: SoughtTarget) -> Place:
     return place
 
 
-def looking_at(target: TargetName) -> Action:
+def read_action(target: TargetName) -> Action:
     """What it takes to be told of a target."""
     if target.name:
         return Action.GET_TABLE

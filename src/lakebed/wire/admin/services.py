@@ -12,16 +12,16 @@ from lakebed.events.log import EventLog
 from lakebed.meta.tasks import TaskQueue
 from lakebed.streams.admin.failover import Failover
 from lakebed.tables.arrivals import Arrivals
-from lakebed.tables.maintenance.service import Upkeep
-from lakebed.tables.maintenance.tasks.service import Tasks
+from lakebed.tables.maintenance.service import TableMaintenance
+from lakebed.tables.maintenance.tasks.service import TaskService
 
 
 @dataclass(frozen=True, slots=True)
 class AdminServices:
     """Use cases of operators and workers."""
 
-    upkeep: Upkeep
-    tasks: Tasks
+    maintenance: TableMaintenance
+    tasks: TaskService
     queue: TaskQueue
     """Only to wait for work: whatever is done with tasks passes `tasks`."""
     events: EventLog

@@ -17,11 +17,11 @@ from lakebed.tables.federation.service import Federation
 from lakebed.tables.generic_tables import GenericTables
 from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.tables.labels.service import Labelling
-from lakebed.tables.maintenance.jobs.service import Maintenance
+from lakebed.tables.maintenance.jobs.service import MaintenanceJobs
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.notifications import Notifications
-from lakebed.tables.policies.attachments import Attaching
-from lakebed.tables.policies.coverage import Coverage
+from lakebed.tables.policies.attachments import PolicyAttachments
+from lakebed.tables.policies.coverage import PolicyCoverage
 from lakebed.tables.policies.policies import Policies
 from lakebed.tables.policies.policy_types import PolicyTypes
 from lakebed.tables.policies.policy_versions import PolicyVersions
@@ -64,12 +64,12 @@ class CatalogServices:
     store: StoreAddress
     region: str
     extensions: TableExtensions
-    maintenance: Maintenance
+    maintenance: MaintenanceJobs
     policies: Policies
     policy_types: PolicyTypes
-    attaching: Attaching
+    attaching: PolicyAttachments
     policy_versions: PolicyVersions
-    coverage: Coverage
+    coverage: PolicyCoverage
     generic_tables: GenericTables
     labelling: Labelling
     federation: Federation

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import CommitConflict, StateConflict, Unavailable
-from lakebed.tables.maintenance.jobs.execution import Executor, Surveyed
+from lakebed.tables.maintenance.jobs.execution import JobExecutor, Surveyed
 from lakebed.tables.maintenance.jobs.job_store import StoredJob
 from tests.objects.stores import ROOT, opened_store
 from tests.tables.catalogs import set_properties
@@ -100,20 +100,20 @@ class JobMachine(RuleBasedStateMachine):
         self._patch_executor()
 
     def _patch_executor(self) -> None:
-        survey, run = Executor.survey, Executor.run
+        survey, run = JobExecutor.survey, JobExecutor.run
 
-        async def moody_survey(executor: Executor, entry_id: str, **how: Any) -> Surveyed:
+        async def moody_survey(executor: JobExecutor, entry_id: str, **how: Any) -> Surveyed:
             if self.mood == "failing":
                 raise Unavailable("not now")
             return await survey(executor, entry_id, **how)
 
-        async def moody_run(executor: Executor, *arguments: Any) -> StoredJob:
+        async def moody_run(executor: JobExecutor, *arguments: Any) -> StoredJob:
             if self.mood == "killed":
                 raise Killed
             return await run(executor, *arguments)
 
-        self.patch.setattr(Executor, "survey", moody_survey)
-        self.patch.setattr(Executor, "run", moody_run)
+        self.patch.setattr(JobExecutor, "survey", moody_survey)
+        self.patch.setattr(JobExecutor, "run", moody_run)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:  # Any: what a coroutine yields is the loop's business
         return self.runner.run(work)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lakebed.core.errors import InvalidInput, Unavailable
-from lakebed.tables.maintenance.jobs.execution import Executor
+from lakebed.tables.maintenance.jobs.execution import JobExecutor
 from lakebed.tables.maintenance.jobs.job_store import KEPT_MS
 from lakebed.tables.maintenance.jobs.model import JobStatus
 from tests.objects.stores import ROOT
@@ -110,10 +110,10 @@ async def test_a_job_that_failed_is_tried_again_when_its_pause_is_over(
         retry_max_backoff_seconds=50,
     )
 
-    async def failing(self: Executor, *arguments: Any, **how: Any) -> Any:
+    async def failing(self: JobExecutor, *arguments: Any, **how: Any) -> Any:
         raise Unavailable("no")
 
-    monkeypatch.setattr(Executor, "survey", failing)
+    monkeypatch.setattr(JobExecutor, "survey", failing)
     report = await workshop.background.run_due()
     assert (report.jobs, report.failed) == (1, 1)
     workshop.age(49)
@@ -143,14 +143,14 @@ async def test_a_table_that_is_dropped_while_it_is_its_turn_is_passed_over(
 ) -> None:
     workshop, table = light_workshop, await light_workshop.table()
     await workshop.configure(table, background_enabled=True)
-    plain = Executor.survey
+    plain = JobExecutor.survey
 
-    async def dropping(self: Executor, *arguments: Any, **how: Any) -> Any:
+    async def dropping(self: JobExecutor, *arguments: Any, **how: Any) -> Any:
         monkeypatch.undo()
         await workshop.catalog.drop()
         return await plain(self, *arguments, **how)
 
-    monkeypatch.setattr(Executor, "survey", dropping)
+    monkeypatch.setattr(JobExecutor, "survey", dropping)
     assert (await workshop.background.run_due()).jobs == 0
     assert await workshop.store.meta.rows("SELECT * FROM maintenance_states") == []
 

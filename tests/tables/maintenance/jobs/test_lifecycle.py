@@ -9,10 +9,10 @@ from hypothesis.stateful import run_state_machine_as_test
 from lakebed.tables.maintenance.jobs.config import DEFAULT_CONFIG, MaintenanceConfig
 from lakebed.tables.maintenance.jobs.lifecycle import (
     SchedulerStatus,
-    advised,
     backoff_seconds,
     fail,
-    recommended,
+    recommended_for_job,
+    recommended_for_table,
     start,
 )
 from lakebed.tables.maintenance.jobs.model import Action, Counts, Job, JobStatus, Operation
@@ -94,7 +94,7 @@ def test_an_operator_s_job_is_not_tried_again() -> None:
     ],
 )
 def test_what_to_do_next_follows_from_the_job(job: Job, actions: tuple[Action, ...]) -> None:
-    assert recommended(job) == actions
+    assert recommended_for_job(job) == actions
 
 
 @pytest.mark.parametrize(
@@ -112,4 +112,4 @@ def test_what_to_do_next_follows_from_the_job(job: Job, actions: tuple[Action, .
 def test_what_to_do_next_follows_from_how_the_table_stands(
     status: SchedulerStatus, job: Job | None, action: Action
 ) -> None:
-    assert advised(status, job) == (action,)
+    assert recommended_for_table(status, job) == (action,)

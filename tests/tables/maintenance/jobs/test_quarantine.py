@@ -18,7 +18,7 @@ from lakebed.tables.maintenance.jobs import quarantine, removal
 from lakebed.tables.maintenance.jobs.config import DEFAULT_CONFIG
 from lakebed.tables.maintenance.jobs.lifecycle import SchedulerStatus
 from lakebed.tables.maintenance.jobs.model import Action, JobStatus, Step
-from lakebed.tables.maintenance.jobs.quarantine import held_key
+from lakebed.tables.maintenance.jobs.quarantine import quarantine_key
 from lakebed.tables.maintenance.jobs.quarantine_review import QuarantineAction
 from lakebed.tables.maintenance.jobs.requests import RunRequest
 from lakebed.tables.maintenance.reachability.files import ObjectState
@@ -67,7 +67,7 @@ async def test_files_are_moved_aside_and_nothing_is_copied(workshop: Workshop) -
     (report,) = stored.findings.objects
     assert report.state is ObjectState.QUARANTINED
     assert key not in await workshop.keys()
-    place = held_key(warehouse, stored.job.id, key)
+    place = quarantine_key(warehouse, stored.job.id, key)
     assert await workshop.held() == [place] == [f".lakebed/quarantine/{stored.job.id}/{key}"]
     after = await workshop.store.meta.row(CURRENT, bucket.id, place)
     assert before is not None
@@ -282,11 +282,11 @@ async def test_what_is_held_shows_in_the_scheduler_s_report(light_workshop: Work
 
 def test_a_key_that_would_be_too_long_is_held_under_another() -> None:
     key = "k" * (MAX_KEY_BYTES - 2)
-    place = held_key(LAKE, "j" * 32, key)
+    place = quarantine_key(LAKE, "j" * 32, key)
     assert len(place) <= MAX_KEY_BYTES
     assert place.startswith(f".lakebed/quarantine/{'j' * 32}/")
-    assert held_key(LAKE, "j", "a/é") == ".lakebed/quarantine/j/a/é"
-    assert held_key(LAKE, "j" * 32, key) != held_key(LAKE, "j" * 32, "l" + key[1:])
+    assert quarantine_key(LAKE, "j", "a/é") == ".lakebed/quarantine/j/a/é"
+    assert quarantine_key(LAKE, "j" * 32, key) != quarantine_key(LAKE, "j" * 32, "l" + key[1:])
 
 
 async def test_catalog_in_a_directory_holds_files_there(workshop: Workshop) -> None:
@@ -314,7 +314,7 @@ async def test_catalog_in_a_directory_holds_files_there(workshop: Workshop) -> N
 
 def test_files_of_a_catalog_are_held_in_its_own_directory() -> None:
     deep = LAKE._replace(base_prefix="d" * (MAX_PREFIX_BYTES - 1) + "/")
-    assert held_key(deep, "j", "k") == f"{deep.base_prefix}.lakebed/quarantine/j/k"
-    place = held_key(deep, "j" * 32, deep.base_prefix + "k" * 400)
+    assert quarantine_key(deep, "j", "k") == f"{deep.base_prefix}.lakebed/quarantine/j/k"
+    place = quarantine_key(deep, "j" * 32, deep.base_prefix + "k" * 400)
     assert place.startswith(f"{deep.base_prefix}.lakebed/quarantine/{'j' * 32}/")
     assert len(place) <= MAX_KEY_BYTES

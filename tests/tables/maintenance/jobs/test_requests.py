@@ -9,7 +9,7 @@ from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSu
 from lakebed.core.jobs import JobKind, decode_order
 from lakebed.meta.tasks import TaskState
 from lakebed.tables.identifiers import Identifier
-from lakebed.tables.maintenance.jobs.execution import Executor
+from lakebed.tables.maintenance.jobs.execution import JobExecutor
 from lakebed.tables.maintenance.jobs.model import JobStatus, Operation, Step
 from lakebed.tables.maintenance.jobs.requests import ADMIN, EXPIRE, SUPERSEDED
 from lakebed.tables.maintenance.reachability.files import Reason
@@ -98,9 +98,9 @@ async def test_a_removal_waits_for_no_queue_and_yields_to_a_worker(light_worksho
     assert (displaced.job.status, displaced.job.failure_reason) == (JobStatus.FAILED, SUPERSEDED)
     started: list[str] = []
     patch = pytest.MonkeyPatch()
-    plain = Executor.run
+    plain = JobExecutor.run
 
-    async def hanging(self: Executor, *arguments: Any) -> Any:
+    async def hanging(self: JobExecutor, *arguments: Any) -> Any:
         patch.undo()
         with pytest.raises(StateConflict, match="worker is at the table"):
             await workshop.run(table, delete=True)
@@ -109,7 +109,7 @@ async def test_a_removal_waits_for_no_queue_and_yields_to_a_worker(light_worksho
         assert (await workshop.run(table, delete=True)).job.status is JobStatus.SUCCESSFUL
         return await plain(self, *arguments)
 
-    patch.setattr(Executor, "run", hanging)
+    patch.setattr(JobExecutor, "run", hanging)
     with pytest.raises(Exception, match="run by another worker"):
         await workshop.work(table)
     assert started
@@ -163,16 +163,16 @@ async def test_an_expiry_that_was_planned_on_another_version_is_refused(
 ) -> None:
     workshop, table = light_workshop, await three_snapshots(light_workshop)
     oldest = min((await workshop.catalog.metadata(table)).snapshots)
-    plain = Executor.survey
+    plain = JobExecutor.survey
 
-    async def late(self: Executor, *arguments: Any, **how: Any) -> Any:
+    async def late(self: JobExecutor, *arguments: Any, **how: Any) -> Any:
         # A tag on a snapshot that was found expired: it would vanish with it.
         monkeypatch.undo()
         tag = {"action": "set-snapshot-ref", "ref-name": "v", "type": "tag", "snapshot-id": oldest}
         await workshop.catalog.commit(table, tag)
         return await plain(self, *arguments, **how)
 
-    monkeypatch.setattr(Executor, "survey", late)
+    monkeypatch.setattr(JobExecutor, "survey", late)
     with pytest.raises(CommitConflict):
         await workshop.run(table, snapshot_expiration=ALL_BUT_ONE, commit_snapshot_expiration=True)
     assert "v" in (await workshop.catalog.metadata(table)).refs

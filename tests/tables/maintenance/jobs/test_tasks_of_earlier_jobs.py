@@ -11,7 +11,7 @@ from lakebed.meta.migrations import migrate
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskState
 from lakebed.tables.identifiers import Identifier
-from lakebed.tables.maintenance.jobs.execution import Executor
+from lakebed.tables.maintenance.jobs.execution import JobExecutor
 from lakebed.tables.maintenance.jobs.job_store import KIND
 from lakebed.tables.maintenance.jobs.lifecycle import SchedulerStatus
 from lakebed.tables.maintenance.jobs.model import JobStatus
@@ -44,10 +44,10 @@ async def a_table(workshop: Workshop, name: str, **config: Any) -> Identifier:
 
 
 async def run_until_killed(workshop: Workshop, table: Identifier, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def killed(self: Executor, *arguments: Any) -> Any:
+    async def killed(self: JobExecutor, *arguments: Any) -> Any:
         raise Killed
 
-    monkeypatch.setattr(Executor, "run", killed)
+    monkeypatch.setattr(JobExecutor, "run", killed)
     with pytest.raises(Killed):
         await workshop.work(table, "earlier")
     monkeypatch.undo()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lakebed.tables.maintenance.reachability import survey as survey_module
 from lakebed.tables.maintenance.reachability.files import GraphStatus, ObjectReport, ObjectState, Reason
-from lakebed.tables.maintenance.reachability.removal_plan import Plan
+from lakebed.tables.maintenance.reachability.removal_plan import RemovalPlan
 from lakebed.tables.maintenance.reachability.survey import Surveyor
 from tests.tables.manifests.avro_files import a_file
 
@@ -21,7 +21,7 @@ retained = st.integers(0, 4)
 windows = st.integers(0, 1500)
 
 
-def survey(history: History, retain_recent: int, window_ms: int) -> Plan:
+def survey(history: History, retain_recent: int, window_ms: int) -> RemovalPlan:
     surveyor = Surveyor(history.reader, history.files)
     return asyncio.run(
         surveyor.plan(
@@ -30,7 +30,7 @@ def survey(history: History, retain_recent: int, window_ms: int) -> Plan:
     )
 
 
-def decided(plan: Plan) -> dict[str, ObjectReport]:
+def decided(plan: RemovalPlan) -> dict[str, ObjectReport]:
     return {
         report.location: report
         for reports in (plan.retained, plan.metadata, plan.referenced, plan.objects)

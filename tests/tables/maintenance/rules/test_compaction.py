@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
 from lakebed.tables.maintenance.reachability.files import ObjectKind, Reason
-from lakebed.tables.maintenance.reachability.walking import LiveFiles, Problem
+from lakebed.tables.maintenance.reachability.walking import LiveFiles, ReachabilityProblem
 from lakebed.tables.maintenance.rules.compaction import (
     CompactionRequest,
     CompactionStatus,
@@ -80,7 +80,7 @@ def test_delete_files_are_reported_and_do_not_stand_in_the_way() -> None:
 
 
 def test_what_cannot_be_read_is_for_somebody_to_look_at() -> None:
-    problem = Problem("s3://lake/t/metadata/m.avro", ObjectKind.MANIFEST_FILE, Reason.MISSING_OBJECT)
+    problem = ReachabilityProblem("s3://lake/t/metadata/m.avro", ObjectKind.MANIFEST_FILE, Reason.MISSING_OBJECT)
     report = plan_compaction(1, LiveFiles(files(10, 10), [], [problem]), REQUEST)
     assert report.status is CompactionStatus.MANUAL_REVIEW_REQUIRED
     assert report.reasons == (Reason.MISSING_OBJECT,)

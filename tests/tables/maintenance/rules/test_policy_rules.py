@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from lakebed.core.jobs import JobKind, encode_order
 from lakebed.core.jobs import TaskOrder as Order
 from lakebed.tables.maintenance.rules.job_options import JOB_OPTIONS, check_options
-from lakebed.tables.maintenance.rules.policy_rules import INTERVALS_MS, PolicyReading, read_policy
+from lakebed.tables.maintenance.rules.policy_rules import INTERVALS_MS, PolicySettings, read_policy
 
 from ..subjects import COMPACTION, DAY_MS, EXPIRY, MANIFESTS, ORPHANS
 
 TYPES = (COMPACTION, MANIFESTS, ORPHANS, EXPIRY)
 
 
-def reading(kind: str, config: dict[str, Any] | None = None, *, enable: bool = True, **rest: Any) -> PolicyReading:
+def reading(kind: str, config: dict[str, Any] | None = None, *, enable: bool = True, **rest: Any) -> PolicySettings:
     parameters = rest.pop("parameters", {})
     found = read_policy(kind, json.dumps({"enable": enable, "config": config or {}, **rest}), parameters)
     assert found is not None

@@ -11,7 +11,7 @@ from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.meta.migrations import migrate, product_migrations
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.tasks import TaskQueue
-from lakebed.tables.maintenance.tasks.history import Looked, RunReport, read_report
+from lakebed.tables.maintenance.tasks.history import PlanningMark, RunReport, read_report
 from tests.meta.stores import open_store
 
 from ..yard import Yard
@@ -41,10 +41,10 @@ async def test_nothing_is_kept_of_a_table_that_is_gone(yard: Yard) -> None:
     records, meta = yard.records, yard.store.meta
     await meta.transact(lambda tx: records.succeeded(tx, 1, order, None, DONE, 5))
     await meta.transact(lambda tx: records.failed(tx, 1, order, 5))
-    await meta.transact(lambda tx: records.forgive(tx, order))
-    await meta.transact(lambda tx: records.looked(tx, "gone", Looked("token", "mark", 5)))
+    await meta.transact(lambda tx: records.forget_failures(tx, order))
+    await meta.transact(lambda tx: records.mark_planned(tx, "gone", PlanningMark("token", "mark", 5)))
     assert await records.runs(meta, ["gone"]) == {}
-    assert await records.looks(meta, ["gone"]) == {}
+    assert await records.marks(meta, ["gone"]) == {}
 
 
 async def test_failures_count_up_and_a_success_ends_them(yard: Yard) -> None:
@@ -75,13 +75,13 @@ async def test_what_was_looked_at_is_known_for_any_number_of_tables(light_yard: 
         await yard.table(f"t{number}")
         ids.append((await yard.known(f"t{number}")).entry.id)
     for number, entry in enumerate(ids):
-        looked = Looked("token", "mark", number)
-        await meta.transact(lambda tx, entry=entry, looked=looked: records.looked(tx, entry, looked))  # type: ignore[misc]
-    found = await records.looks(meta, ids)
+        looked = PlanningMark("token", "mark", number)
+        await meta.transact(lambda tx, entry=entry, looked=looked: records.mark_planned(tx, entry, looked))  # type: ignore[misc]
+    found = await records.marks(meta, ids)
     assert {entry: looked.due_ms for entry, looked in found.items()} == {entry: n for n, entry in enumerate(ids)}
-    assert await records.looks(meta, []) == {}
-    await meta.transact(lambda tx: records.look_again(tx, ids[0]))
-    assert set(await records.looks(meta, ids)) == set(ids[1:])
+    assert await records.marks(meta, []) == {}
+    await meta.transact(lambda tx: records.clear_mark(tx, ids[0]))
+    assert set(await records.marks(meta, ids)) == set(ids[1:])
 
 
 def test_a_report_is_read_as_jobs_write_it() -> None:

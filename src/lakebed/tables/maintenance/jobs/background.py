@@ -16,9 +16,9 @@ from . import rows
 from .job_store import KEPT_MS, JobStore, StoredJob
 from .model import JobStatus
 from .quarantine import Quarantine
-from .triggers import Scheduling
+from .scheduling import JobScheduling
 
-__all__ = ["Background", "BackgroundReport"]
+__all__ = ["BackgroundMaintenance", "BackgroundReport"]
 
 log = logging.getLogger("lakebed.tables")
 
@@ -38,7 +38,7 @@ class BackgroundReport(NamedTuple):
     purged: int = 0
 
 
-class Background:
+class BackgroundMaintenance:
     """Runs what is due. For the server's clock to call."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Background:
         facilities: Facilities,
         entries: Entries,
         jobs: JobStore,
-        scheduling: Scheduling,
+        scheduling: JobScheduling,
         quarantine: Quarantine,
         worker_id: str,
     ) -> None:

@@ -18,13 +18,13 @@ from lakebed.tables.warehouses import Warehouses
 from . import rows
 from .config import DEFAULT_CONFIG, ConfigSource, EffectiveConfig, MaintenanceConfig, check_config
 
-__all__ = ["Configs"]
+__all__ = ["MaintenanceConfigs"]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(MaintenanceConfig).decode
 
 
-class Configs:
+class MaintenanceConfigs:
     """What is configured."""
 
     def __init__(self, facilities: Facilities, gate: Gate, warehouses: Warehouses, entries: Entries) -> None:

@@ -14,8 +14,7 @@ from lakebed.objects.model import Caller
 from lakebed.tables.entries import Entries, Known
 from lakebed.tables.events import tell
 from lakebed.tables.files import TableFiles
-from lakebed.tables.maintenance.jobs.reports import findings_of, noted, plan_counts, with_outcomes
-from lakebed.tables.maintenance.reachability.removal_plan import Plan
+from lakebed.tables.maintenance.reachability.removal_plan import RemovalPlan
 from lakebed.tables.metadata import TableMetadata
 from lakebed.tables.metadata.snapshots import Snapshot
 
@@ -25,8 +24,9 @@ from .job_store import JobStore, StoredJob
 from .lifecycle import fail, succeed
 from .model import Actor, Findings, Job, JobRecord, Operation, Step
 from .removal import Remover
+from .reports import findings_of, plan_counts, record_step, with_outcomes
 
-__all__ = ["Executor", "Surveyed", "planned"]
+__all__ = ["JobExecutor", "Surveyed", "planned"]
 
 
 class Surveyed(NamedTuple):
@@ -34,10 +34,10 @@ class Surveyed(NamedTuple):
 
     known: Known
     table: TableMetadata
-    plan: Plan
+    plan: RemovalPlan
 
 
-class Executor:
+class JobExecutor:
     """Plans and runs jobs."""
 
     def __init__(self, facilities: Facilities, entries: Entries, files: TableFiles, jobs: JobStore) -> None:
@@ -98,7 +98,9 @@ class Executor:
 
         async def work(tx: Transaction) -> JobRecord:
             record = await self._jobs.renew(tx, job)
-            changed = noted(record, msgspec.structs.replace(job, heartbeat_ms=now_ms), now_ms, actor, Step.PLANNED)
+            changed = record_step(
+                record, msgspec.structs.replace(job, heartbeat_ms=now_ms), now_ms, actor, Step.PLANNED
+            )
             await self._jobs.change(tx, changed, now_ms, findings)
             return changed
 
@@ -111,7 +113,7 @@ class Executor:
         async def work(tx: Transaction) -> StoredJob:
             record = await self._jobs.held(tx, job)
             done = succeed(record.job, record.job.counts, now_ms)
-            changed = noted(record, done, now_ms, actor, Step.WORKER_SUCCEEDED)
+            changed = record_step(record, done, now_ms, actor, Step.WORKER_SUCCEEDED)
             await self._jobs.finish(tx, changed, now_ms, findings)
             await tell(
                 f.outbox,
@@ -135,14 +137,14 @@ class Executor:
 
         async def work(tx: Transaction) -> StoredJob:
             record = await self._jobs.held(tx, job)
-            changed = noted(record, fail(record.job, reason, now_ms), now_ms, actor, Step.WORKER_FAILED, reason)
+            changed = record_step(record, fail(record.job, reason, now_ms), now_ms, actor, Step.WORKER_FAILED, reason)
             await self._jobs.finish(tx, changed, now_ms)
             return StoredJob(changed, (await self._jobs.find(tx, job.entry, job.id)).findings)
 
         return await f.meta.transact(work)
 
 
-def planned(job: Job, plan: Plan) -> Job:
+def planned(job: Job, plan: RemovalPlan) -> Job:
     """The job with what it is planned on."""
     return msgspec.structs.replace(
         job,

@@ -13,7 +13,7 @@ import msgspec
 
 from lakebed.core.errors import Fenced, NotFound
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
-from lakebed.meta.tasks import Claim, Task, TaskQueue
+from lakebed.meta.tasks import Task, TaskLease, TaskQueue
 from lakebed.tables.rows import ENTRY_BY_ID
 
 from . import rows
@@ -104,7 +104,7 @@ class JobStore:
         await self.change(tx, record, now_ms, findings)
         task = await self._task(tx, record.job.entry)
         if task is not None:
-            await self._queue.complete(tx, Claim(task))
+            await self._queue.complete(tx, TaskLease(task))
 
     async def forget_old(self, before_ms: int, now_ms: int) -> int:
         """Remove old jobs, and tasks that outlived their table; how many jobs."""
@@ -144,11 +144,11 @@ class JobStore:
         await self._queue.heartbeat_within(tx, claim, job.lease_seconds)
         return record
 
-    async def _held(self, reader: Reader, job: Job) -> tuple[JobRecord, Claim]:
+    async def _held(self, reader: Reader, job: Job) -> tuple[JobRecord, TaskLease]:
         task, record = await self._task(reader, job.entry), await self.record(reader, job.id)
         if task is None or record is None or _lease_id(task) != job.lease_id:
             raise Fenced(f"the job is run by another worker, or was given up. job={job.id}")
-        return record, Claim(task)
+        return record, TaskLease(task)
 
     async def _task(self, reader: Reader, entry_id: str) -> Task | None:
         """The open task of a table."""

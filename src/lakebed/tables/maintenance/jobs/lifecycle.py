@@ -24,22 +24,22 @@ from .config import MaintenanceConfig
 from .model import Action, Counts, Job, JobStatus, Operation
 
 __all__ = [
-    "Control",
-    "Give",
-    "Go",
+    "KeepCurrent",
     "SchedulerStatus",
+    "StartJob",
+    "SwitchedOff",
     "Trigger",
-    "advised",
     "attempts_so_far",
     "backoff_seconds",
-    "beat",
     "control",
     "decide",
     "expire",
     "fail",
     "is_live",
     "queue",
-    "recommended",
+    "recommended_for_job",
+    "recommended_for_table",
+    "record_heartbeat",
     "scheduler_status",
     "start",
     "succeed",
@@ -72,21 +72,21 @@ class SchedulerStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Give:
+class KeepCurrent:
     """Nothing is done: the current job is the answer."""
 
     job: Job
 
 
 @dataclass(frozen=True, slots=True)
-class Control:
+class SwitchedOff:
     """Nothing is done because it is switched off: that is told."""
 
     status: JobStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Go:
+class StartJob:
     """A job may be begun."""
 
     expired: Job | None = None
@@ -99,24 +99,24 @@ class Go:
 
 def decide(
     trigger: Trigger, config: MaintenanceConfig, current: Job | None, held_until_ms: int | None, now_ms: int
-) -> Give | Control | Go:
+) -> KeepCurrent | SwitchedOff | StartJob:
     """What a trigger may do; `held_until_ms` is the end of the current job's lease."""
     if not config.background_enabled:
-        return Control(JobStatus.DISABLED)
+        return SwitchedOff(JobStatus.DISABLED)
     if config.worker_paused:
-        return Control(JobStatus.PAUSED)
+        return SwitchedOff(JobStatus.PAUSED)
     if current is None:
-        return Go()
+        return StartJob()
     if current.status in _HELD_BY_SOMEBODY:
         if not is_live(held_until_ms, now_ms):
             expired = expire(current, now_ms)
-            return Go(expired=expired, attempts=attempts_so_far(expired))
+            return StartJob(expired=expired, attempts=attempts_so_far(expired))
         if current.status is JobStatus.QUEUED and trigger is Trigger.WORKER:
-            return Go(claimed=current, attempts=current.attempt)
-        return Give(current)
+            return StartJob(claimed=current, attempts=current.attempt)
+        return KeepCurrent(current)
     if _is_deferred(current, now_ms):
-        return Give(current)
-    return Go(attempts=attempts_so_far(current))
+        return KeepCurrent(current)
+    return StartJob(attempts=attempts_so_far(current))
 
 
 def is_live(held_until_ms: int | None, now_ms: int) -> bool:
@@ -165,7 +165,7 @@ def control(job: Job, status: JobStatus, now_ms: int) -> Job:
     return _settled(msgspec.structs.replace(job, status=status, finished_ms=now_ms))
 
 
-def beat(job: Job, worker_id: str, lease_id: str, now_ms: int) -> Job:
+def record_heartbeat(job: Job, worker_id: str, lease_id: str, now_ms: int) -> Job:
     """A sign of life from the worker. Raises StateConflict when the job is not its own, or ended."""
     if job.status is not JobStatus.RUNNING or (job.worker_id, job.lease_id) != (worker_id, lease_id):
         raise StateConflict(f"the job is not run by this worker under this lease. job={job.id} status={job.status}")
@@ -200,7 +200,7 @@ def expire(job: Job, now_ms: int) -> Job:
     return fail(job, WORKER_SILENT if job.status is JobStatus.RUNNING else SCHEDULER_SILENT, now_ms, retry=False)
 
 
-def recommended(job: Job) -> tuple[Action, ...]:
+def recommended_for_job(job: Job) -> tuple[Action, ...]:
     """What an operator might do about a job."""
     counts = job.counts
     match job.status:
@@ -244,7 +244,7 @@ def scheduler_status(
     return SchedulerStatus.QUARANTINED if quarantined_objects else SchedulerStatus.READY
 
 
-def advised(status: SchedulerStatus, current: Job | None) -> tuple[Action, ...]:
+def recommended_for_table(status: SchedulerStatus, current: Job | None) -> tuple[Action, ...]:
     """What an operator might do about a table's maintenance."""
     match status:
         case SchedulerStatus.DISABLED:
@@ -257,7 +257,7 @@ def advised(status: SchedulerStatus, current: Job | None) -> tuple[Action, ...]:
     is_over = status is SchedulerStatus.READY and current is not None and current.status in _HELD_BY_SOMEBODY
     if current is None or is_over:
         return (Action.RUN_MAINTENANCE_WORKER,)
-    return recommended(current)
+    return recommended_for_job(current)
 
 
 def _is_deferred(job: Job, now_ms: int) -> bool:
@@ -265,4 +265,4 @@ def _is_deferred(job: Job, now_ms: int) -> bool:
 
 
 def _settled(job: Job) -> Job:
-    return msgspec.structs.replace(job, actions=recommended(job))
+    return msgspec.structs.replace(job, actions=recommended_for_job(job))

@@ -23,22 +23,22 @@ from lakebed.objects.model import MAX_KEY_BYTES, Caller, StoredObject
 from lakebed.objects.publish import Displaced, add_marker, current_of, make_current, remove_current
 from lakebed.tables.locations import QUARANTINE_FOLDER, entry_at
 from lakebed.tables.maintenance.jobs.model import Actor, Job, JobRecord, Step
-from lakebed.tables.maintenance.jobs.reports import noted
 from lakebed.tables.maintenance.reachability.files import ObjectKind
 from lakebed.tables.model import Warehouse
 
 from . import rows
 from .job_store import JobStore
-from .lifecycle import recommended
+from .lifecycle import recommended_for_job
+from .reports import record_step
 
-__all__ = ["Held", "LetGo", "Quarantine", "held_key", "hold", "take_away"]
+__all__ = ["Quarantine", "QuarantinedFile", "ReleaseOutcome", "move_to_quarantine", "quarantine_key", "remove_file"]
 
 _A_COMMIT: Final = 64
 _PROTECTED_LONGER_MS: Final = 3_600_000
 """How long to wait before a held file is looked at again that object lock keeps."""
 
 
-class Held(NamedTuple):
+class QuarantinedFile(NamedTuple):
     """A file in quarantine."""
 
     bucket: int
@@ -52,7 +52,7 @@ class Held(NamedTuple):
     purge_ms: int
 
 
-class LetGo(NamedTuple):
+class ReleaseOutcome(NamedTuple):
     """What became of the files that a job held."""
 
     done: int
@@ -60,7 +60,7 @@ class LetGo(NamedTuple):
     """Still held: another file has taken the place, or object lock keeps it."""
 
 
-def held_key(warehouse: Warehouse, job_id: str, key: str) -> str:
+def quarantine_key(warehouse: Warehouse, job_id: str, key: str) -> str:
     """Where a file is held: under its own key where that fits."""
     folder = f"{warehouse.reserved_prefix}{QUARANTINE_FOLDER}{job_id}/"
     plain = f"{folder}{key}"
@@ -69,7 +69,7 @@ def held_key(warehouse: Warehouse, job_id: str, key: str) -> str:
     return f"{folder}{hashlib.sha256(key.encode('utf-8', 'replace')).hexdigest()}"
 
 
-async def hold(
+async def move_to_quarantine(
     f: Facilities,
     tx: Transaction,
     warehouse: Warehouse,
@@ -80,16 +80,16 @@ async def hold(
     displaced: Displaced,
 ) -> None:
     """The step of a transaction that puts a copy of a file into quarantine."""
-    bucket, place = warehouse.bucket, held_key(warehouse, job.id, current.key)
+    bucket, place = warehouse.bucket, quarantine_key(warehouse, job.id, current.key)
     # Its time stays: that of a held file says when it was written.
     await _share(f, tx, bucket, current, place, current.modified_ms, displaced)
     purge_ms = now_ms + job.config.quarantine_retention_seconds * 1000
-    held = Held(bucket.id, place, current.key, job.entry, job.id, kind, current.size, now_ms, purge_ms)
+    held = QuarantinedFile(bucket.id, place, current.key, job.entry, job.id, kind, current.size, now_ms, purge_ms)
     await tx.run(rows.LET_GO, bucket.id, place)
     await tx.run(rows.HOLD, *held)
 
 
-async def take_away(
+async def remove_file(
     f: Facilities,
     tx: Transaction,
     bucket: Bucket,
@@ -114,7 +114,7 @@ class Quarantine:
         self._f = facilities
         self._jobs = jobs
 
-    async def held(self, job_id: str, limit: int) -> list[Held]:
+    async def held(self, job_id: str, limit: int) -> list[QuarantinedFile]:
         """What a job holds, by key."""
         return [_held(row) for row in await self._f.meta.rows(rows.HELD_BY_JOB, job_id, "", limit)]
 
@@ -122,15 +122,15 @@ class Quarantine:
         """The jobs of a table that hold files, the latest first, and how many."""
         return [(str(job), int(count)) for job, count in await self._f.meta.rows(rows.HELD_OF_TABLE, entry_id)]
 
-    async def restore(self, caller: Caller, job_id: str) -> LetGo:
+    async def restore(self, caller: Caller, job_id: str) -> ReleaseOutcome:
         """Put what a job holds back in its place. A file stays held whose place is taken, or is the table's no more."""
 
-        async def restore(tx: Transaction, one: Held, now_ms: int, displaced: Displaced) -> bool:
+        async def restore(tx: Transaction, one: QuarantinedFile, now_ms: int, displaced: Displaced) -> bool:
             return await self._restore(tx, caller, one, now_ms, displaced)
 
         return await self._all_of(job_id, restore, deletes=False)
 
-    async def purge(self, job_id: str) -> LetGo:
+    async def purge(self, job_id: str) -> ReleaseOutcome:
         """Remove what a job holds, for good."""
         return await self._all_of(job_id, self._purge, deletes=True)
 
@@ -142,23 +142,25 @@ class Quarantine:
             total += (await self._each(held, self._purge, deletes=True, reason="quarantine retention is over")).done
         return total
 
-    async def _all_of(self, job_id: str, let_go: _LetGo, *, deletes: bool) -> LetGo:
+    async def _all_of(self, job_id: str, let_go: _LetGo, *, deletes: bool) -> ReleaseOutcome:
         done = kept = 0
         after = ""
         while page := await self._f.meta.rows(rows.HELD_BY_JOB, job_id, after, _A_COMMIT):
             after = page[-1][1]
             some = await self._each([_held(row) for row in page], let_go, deletes=deletes)
             done, kept = done + some.done, kept + some.kept
-        return LetGo(done, kept)
+        return ReleaseOutcome(done, kept)
 
-    async def _each(self, held: Sequence[Held], let_go: _LetGo, *, deletes: bool, reason: str = "") -> LetGo:
+    async def _each(
+        self, held: Sequence[QuarantinedFile], let_go: _LetGo, *, deletes: bool, reason: str = ""
+    ) -> ReleaseOutcome:
         f = self._f
         now_ms = f.clock.now_ms()
         displaced = Displaced(now_ms + f.garbage_grace_ms)
 
-        async def work(tx: Transaction) -> LetGo:
+        async def work(tx: Transaction) -> ReleaseOutcome:
             displaced.blobs.clear()
-            freed: dict[str, list[Held]] = {}
+            freed: dict[str, list[QuarantinedFile]] = {}
             for one in held:
                 # Somebody else may have been here in between.
                 there = await tx.row(rows.STILL_HELD, one.bucket, one.held_key) is not None
@@ -168,14 +170,16 @@ class Quarantine:
             for job_id, files in freed.items():
                 await self._count(tx, job_id, files, now_ms, deletes=deletes, reason=reason)
             done = sum(map(len, freed.values()))
-            return LetGo(done, len(held) - done)
+            return ReleaseOutcome(done, len(held) - done)
 
         outcome = await f.meta.transact(work)
         if displaced.blobs:
             f.reaper.wake(displaced.blobs)
         return outcome
 
-    async def _restore(self, tx: Transaction, caller: Caller, held: Held, now_ms: int, displaced: Displaced) -> bool:
+    async def _restore(
+        self, tx: Transaction, caller: Caller, held: QuarantinedFile, now_ms: int, displaced: Displaced
+    ) -> bool:
         f = self._f
         bucket = await _bucket(tx, held.bucket)
         stored = None if bucket is None else await current_of(tx, bucket, held.held_key)
@@ -190,7 +194,7 @@ class Quarantine:
         await tell_of_object(f.outbox, tx, "ObjectCreated:Copy", bucket, restored, caller, now_ms)
         return True
 
-    async def _purge(self, tx: Transaction, held: Held, now_ms: int, displaced: Displaced) -> bool:
+    async def _purge(self, tx: Transaction, held: QuarantinedFile, now_ms: int, displaced: Displaced) -> bool:
         bucket = await _bucket(tx, held.bucket)
         stored = None if bucket is None else await current_of(tx, bucket, held.held_key)
         if bucket is None or stored is None:
@@ -202,7 +206,7 @@ class Quarantine:
         return True
 
     async def _count(
-        self, tx: Transaction, job_id: str, files: Sequence[Held], now_ms: int, *, deletes: bool, reason: str
+        self, tx: Transaction, job_id: str, files: Sequence[QuarantinedFile], now_ms: int, *, deletes: bool, reason: str
     ) -> None:
         """Tell the job what is no longer held for it. With a reason, its audit is told too."""
         record = await self._jobs.record(tx, job_id)
@@ -218,16 +222,16 @@ class Quarantine:
                 deleted_objects=counts.deleted_objects + len(files) - metadata,
             )
         job = msgspec.structs.replace(record.job, counts=counts)
-        job = msgspec.structs.replace(job, actions=recommended(job))
+        job = msgspec.structs.replace(job, actions=recommended_for_job(job))
         changed = (
-            noted(record, job, now_ms, Actor.SCHEDULER, Step.QUARANTINE_PURGED, reason)
+            record_step(record, job, now_ms, Actor.SCHEDULER, Step.QUARANTINE_PURGED, reason)
             if reason
             else JobRecord(job=job, audit=record.audit)
         )
         await self._jobs.change(tx, changed, now_ms)
 
 
-_LetGo = Callable[[Transaction, Held, int, Displaced], Awaitable[bool]]
+_LetGo = Callable[[Transaction, QuarantinedFile, int, Displaced], Awaitable[bool]]
 """Lets go of one file inside a transaction; whether it is held no longer."""
 
 
@@ -252,5 +256,5 @@ async def _bucket(tx: Transaction, bucket_id: int) -> Bucket | None:
     return None if row is None else bucket_from(row)
 
 
-def _held(row: Row) -> Held:
-    return Held(*row)._replace(kind=ObjectKind(row[5]))
+def _held(row: Row) -> QuarantinedFile:
+    return QuarantinedFile(*row)._replace(kind=ObjectKind(row[5]))

@@ -12,14 +12,14 @@ from lakebed.meta.seam import Transaction
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.maintenance.jobs.model import Actor, JobStatus, Step
-from lakebed.tables.maintenance.jobs.reports import noted
 from lakebed.tables.maintenance.reachability.files import MAX_LISTED
 
 from .job_store import JobStore, StoredJob
-from .lifecycle import recommended
-from .quarantine import Held, LetGo, Quarantine
+from .lifecycle import recommended_for_job
+from .quarantine import Quarantine, QuarantinedFile, ReleaseOutcome
+from .reports import record_step
 
-__all__ = ["QuarantineAction", "QuarantineReview", "Reviewed"]
+__all__ = ["QuarantineAction", "QuarantineReview", "ReviewOutcome"]
 
 
 class QuarantineAction(StrEnum):
@@ -41,12 +41,12 @@ _STEPS: Final = {
 }
 
 
-class Reviewed(NamedTuple):
+class ReviewOutcome(NamedTuple):
     """What came of it."""
 
     stored: StoredJob
-    let_go: LetGo
-    held: list[Held]
+    let_go: ReleaseOutcome
+    held: list[QuarantinedFile]
     """What is still held, as far as it is listed."""
 
 
@@ -60,12 +60,12 @@ class QuarantineReview:
 
     async def act(
         self, caller: Caller, entry_id: str, job_name: str, action: QuarantineAction, reason: str
-    ) -> Reviewed:
+    ) -> ReviewOutcome:
         """Do it. Raises NotFound; StateConflict when the job is not in a state for it."""
         meta = self._f.meta
         stored = await self._jobs.find(meta, entry_id, job_name)
         job_id = stored.job.id
-        done = LetGo(0, 0)
+        done = ReleaseOutcome(0, 0)
         if action is not QuarantineAction.INSPECT:
             await self._check(entry_id, stored, action)
             if action is QuarantineAction.ABANDON:
@@ -73,7 +73,7 @@ class QuarantineReview:
             else:
                 done = await self._quarantine.restore(caller, job_id)
             stored = await self._note(entry_id, stored, action, reason)
-        return Reviewed(stored, done, await self._quarantine.held(job_id, MAX_LISTED))
+        return ReviewOutcome(stored, done, await self._quarantine.held(job_id, MAX_LISTED))
 
     async def _check(self, entry_id: str, stored: StoredJob, action: QuarantineAction) -> None:
         job = stored.job
@@ -93,10 +93,10 @@ class QuarantineReview:
             job = stored.job
             if action is not QuarantineAction.RELEASE:
                 job = msgspec.structs.replace(job, next_retry_ms=None)
-            job = msgspec.structs.replace(job, actions=recommended(job))
+            job = msgspec.structs.replace(job, actions=recommended_for_job(job))
             # The counts went down file by file: the audit tells of all at once.
             asked = msgspec.structs.replace(stored.record, job=before.job)
-            record = noted(asked, job, now_ms, Actor.OPERATOR, _STEPS[action], reason)
+            record = record_step(asked, job, now_ms, Actor.OPERATOR, _STEPS[action], reason)
             await self._jobs.change(tx, record, now_ms)
             return StoredJob(record, stored.findings)
 

@@ -31,10 +31,10 @@ from lakebed.tables.maintenance.jobs.model import Counts, Job, JobRecord
 from lakebed.tables.maintenance.reachability.files import ObjectKind, ObjectReport, ObjectState, Reason
 from lakebed.tables.model import Entry, Warehouse
 
-from ..reachability.removal_plan import Plan
+from ..reachability.removal_plan import RemovalPlan
 from . import rows
 from .job_store import JobStore
-from .quarantine import hold, take_away
+from .quarantine import move_to_quarantine, remove_file
 
 __all__ = ["OPERATION", "Removal", "Remover"]
 
@@ -67,7 +67,7 @@ class Remover:
         self._f = facilities
         self._jobs = jobs
 
-    async def remove(self, caller: Caller, job: Job, plan: Plan) -> Removal:
+    async def remove(self, caller: Caller, job: Job, plan: RemovalPlan) -> Removal:
         """Remove what is deletable. Raises CommitConflict when the table moved on, Fenced when the job did.
 
         What was removed before it raised stays removed, and is counted in the job.
@@ -86,7 +86,7 @@ class Remover:
         self,
         caller: Caller,
         job: Job,
-        plan: Plan,
+        plan: RemovalPlan,
         doomed: Sequence[ObjectReport],
         removal: Removal,
     ) -> None:
@@ -138,7 +138,7 @@ class Remover:
         job: Job,
         warehouse: Warehouse,
         prefixes: tuple[str, ...],
-        plan: Plan,
+        plan: RemovalPlan,
         doomed: ObjectReport,
         now_ms: int,
         displaced: Displaced,
@@ -160,8 +160,8 @@ class Remover:
         except AccessDenied:
             return ObjectState.RETAINED, Reason.IN_USE
         if job.config.quarantine_enabled:
-            await hold(self._f, tx, warehouse, job, current, doomed.kind, now_ms, displaced)
-        await take_away(self._f, tx, bucket, current, caller, now_ms, displaced)
+            await move_to_quarantine(self._f, tx, warehouse, job, current, doomed.kind, now_ms, displaced)
+        await remove_file(self._f, tx, bucket, current, caller, now_ms, displaced)
         if job.config.quarantine_enabled:
             return ObjectState.QUARANTINED, Reason.QUARANTINE_ENABLED
         return ObjectState.DELETED, Reason.DELETED_BY_MAINTENANCE

@@ -8,12 +8,12 @@ from typing import Final, TypeVar
 import msgspec
 
 from ..reachability.files import MAX_LISTED, ObjectReport, ObjectState, Reason
-from ..reachability.removal_plan import Plan
+from ..reachability.removal_plan import RemovalPlan
 from ..rules.compaction import CompactionReport
 from ..rules.expiration import ExpirationReport
 from .model import Actor, AuditEvent, Counts, Findings, Job, JobRecord, Step
 
-__all__ = ["findings_of", "noted", "plan_counts", "with_outcomes", "with_reports"]
+__all__ = ["findings_of", "plan_counts", "record_step", "with_outcomes", "with_reports"]
 
 MAX_EVENTS: Final = 100
 
@@ -23,7 +23,7 @@ _REPEATED: Final = frozenset({Step.WORKER_HEARTBEAT, Step.QUARANTINE_PURGED})
 T = TypeVar("T")
 
 
-def plan_counts(plan: Plan) -> Counts:
+def plan_counts(plan: RemovalPlan) -> Counts:
     """How many files of each sort a plan has."""
     return Counts(
         planned_metadata_files=len(plan.retained) + len(plan.metadata),
@@ -37,7 +37,9 @@ def plan_counts(plan: Plan) -> Counts:
     )
 
 
-def noted(record: JobRecord | None, job: Job, at_ms: int, actor: Actor, step: Step, reason: str = "") -> JobRecord:
+def record_step(
+    record: JobRecord | None, job: Job, at_ms: int, actor: Actor, step: Step, reason: str = ""
+) -> JobRecord:
     """The record of a job after a step that made it what `job` is; None is the record of a job that is new."""
     audit = () if record is None else record.audit
     before = None if record is None else record.job
@@ -65,7 +67,7 @@ def noted(record: JobRecord | None, job: Job, at_ms: int, actor: Actor, step: St
     return JobRecord(job=job, audit=(*audit[:1], *audit[1:][-(MAX_EVENTS - 2) :], event))
 
 
-def findings_of(plan: Plan) -> Findings:
+def findings_of(plan: RemovalPlan) -> Findings:
     """What a plan found."""
     lists = (plan.retained, plan.metadata, plan.objects, plan.referenced)
     return Findings(

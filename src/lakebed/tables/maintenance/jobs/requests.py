@@ -19,11 +19,10 @@ from lakebed.tables.committing import CommitOptions, Commits, read_change
 from lakebed.tables.entries import Known
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.maintenance.jobs.model import Actor, Findings, Job, JobRecord, JobStatus, Operation, Step
-from lakebed.tables.maintenance.jobs.reports import findings_of, noted, with_reports
 from lakebed.tables.maintenance.rules.compaction import CompactionReport, CompactionStatus
 from lakebed.tables.maintenance.rules.costs import estimate_cost
 from lakebed.tables.maintenance.rules.expiration import ExpirationReport, ExpirationStatus
-from lakebed.tables.maintenance.tasks.queue import Orders
+from lakebed.tables.maintenance.tasks.queue import TaskSubmissions
 from lakebed.tables.metadata import TableMetadata
 from lakebed.tables.pointers import same_file
 
@@ -31,12 +30,13 @@ from ..reachability.walking import LiveFiles
 from ..rules.compaction import CompactionRequest, check_compaction, plan_compaction
 from ..rules.expiration import ExpirationRequest, expiration_updates, plan_expiration
 from .config import MAX_RETAINED_FILES, EffectiveConfig
-from .configs import Configs
-from .execution import Executor, planned
+from .configs import MaintenanceConfigs
+from .execution import JobExecutor, planned
 from .job_store import JobStore, StoredJob
 from .lifecycle import expire, fail, is_live, start, succeed
+from .reports import findings_of, record_step, with_reports
 
-__all__ = ["ADMIN", "EXPIRE", "Operating", "RunRequest"]
+__all__ = ["ADMIN", "EXPIRE", "OperatorRequests", "RunRequest"]
 
 ADMIN: Final = "lakebed-admin"
 """The worker that runs what operators ask for."""
@@ -63,17 +63,17 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forb
     commit_compaction: bool = False
 
 
-class Operating:
+class OperatorRequests:
     """Runs what operators ask for."""
 
     def __init__(
         self,
         facilities: Facilities,
-        configs: Configs,
+        configs: MaintenanceConfigs,
         jobs: JobStore,
-        executor: Executor,
+        executor: JobExecutor,
         commits: Commits,
-        orders: Orders,
+        submissions: TaskSubmissions,
         *,
         safety_window_ms: int,
     ) -> None:
@@ -82,7 +82,7 @@ class Operating:
         self._jobs = jobs
         self._executor = executor
         self._commits = commits
-        self._orders = orders
+        self._submissions = submissions
         self._safety_window_ms = safety_window_ms
 
     async def run(self, caller: Caller, known: Known, request: RunRequest) -> StoredJob:
@@ -120,7 +120,7 @@ class Operating:
         job = planned(job, surveyed.plan)
         is_refused = request.delete
         done = fail(job, DELETE_DISABLED, now_ms, retry=False) if is_refused else succeed(job, job.counts, now_ms)
-        record = noted(None, done, now_ms, Actor.OPERATOR, Step.PLANNED, done.failure_reason)
+        record = record_step(None, done, now_ms, Actor.OPERATOR, Step.PLANNED, done.failure_reason)
 
         async def work(tx: Transaction) -> StoredJob:
             return await self._jobs.add(tx, record, findings_of(surveyed.plan), now_ms, is_current=False)
@@ -135,7 +135,7 @@ class Operating:
                 await self._set_aside(tx, current, now_ms)
             job = self._new(known, effective, request)
             job = start(job, ADMIN, await self._jobs.hold(tx, job, ADMIN), now_ms)
-            record = noted(None, job, now_ms, Actor.OPERATOR, Step.WORKER_STARTED)
+            record = record_step(None, job, now_ms, Actor.OPERATOR, Step.WORKER_STARTED)
             await self._jobs.add(tx, record, Findings(), now_ms, is_current=True)
             return record
 
@@ -152,7 +152,7 @@ class Operating:
             ended, step = fail(job, SUPERSEDED, now_ms, retry=False), Step.SCHEDULER_CONTROL
         else:
             return
-        record = noted(current.record, ended, now_ms, Actor.OPERATOR, step, ended.failure_reason)
+        record = record_step(current.record, ended, now_ms, Actor.OPERATOR, step, ended.failure_reason)
         await self._jobs.finish(tx, record, now_ms)
 
     def _new(self, known: Known, effective: EffectiveConfig, request: RunRequest) -> Job:
@@ -254,7 +254,7 @@ class Operating:
         )
 
         async def work(tx: Transaction) -> int:
-            return (await self._orders.place_one(tx, order)).task_id
+            return (await self._submissions.submit_one(tx, order)).task_id
 
         return await self._f.meta.transact(work)
 

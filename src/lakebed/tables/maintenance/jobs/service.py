@@ -14,24 +14,24 @@ from lakebed.tables.external import check_own
 from lakebed.tables.files import TableFiles
 from lakebed.tables.gate import Action, Gate
 from lakebed.tables.identifiers import Identifier
-from lakebed.tables.maintenance.tasks.queue import Orders
+from lakebed.tables.maintenance.tasks.queue import TaskSubmissions
 from lakebed.tables.model import EntryKind
 from lakebed.tables.warehouses import Warehouses
 
-from .background import Background
-from .configs import Configs
-from .execution import Executor
+from .background import BackgroundMaintenance
+from .configs import MaintenanceConfigs
+from .execution import JobExecutor
 from .job_store import JobStore, StoredJob
 from .quarantine import Quarantine
-from .quarantine_review import QuarantineAction, QuarantineReview, Reviewed
-from .requests import Operating, RunRequest
-from .triggers import SchedulerView, Scheduling
+from .quarantine_review import QuarantineAction, QuarantineReview, ReviewOutcome
+from .requests import OperatorRequests, RunRequest
+from .scheduling import JobScheduling, SchedulerView
 
-__all__ = ["Maintenance", "Seen", "wire_maintenance"]
+__all__ = ["JobView", "MaintenanceJobs", "build_maintenance_jobs"]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class JobView:
     """A job, the table that it is of, and the task that it queued, if it did and there still is one."""
 
     known: Known
@@ -39,17 +39,17 @@ class Seen:
     task: Task | None = None
 
 
-class Maintenance:
+class MaintenanceJobs:
     """Maintenance of tables."""
 
     def __init__(
         self,
         facilities: Facilities,
         entries: Entries,
-        configs: Configs,
+        configs: MaintenanceConfigs,
         jobs: JobStore,
-        operating: Operating,
-        scheduling: Scheduling,
+        operating: OperatorRequests,
+        scheduling: JobScheduling,
         review: QuarantineReview,
         tasks: TaskQueue,
     ) -> None:
@@ -62,12 +62,12 @@ class Maintenance:
         self._tasks = tasks
         self.configs = configs
 
-    async def run(self, caller: Caller, warehouse_name: str, identifier: Identifier, request: RunRequest) -> Seen:
+    async def run(self, caller: Caller, warehouse_name: str, identifier: Identifier, request: RunRequest) -> JobView:
         """Plan, remove, expire or queue, as the request says."""
         known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
         return await self._seen(known, await self._operating.run(caller, known, request))
 
-    async def job(self, caller: Caller, warehouse_name: str, identifier: Identifier, job_name: str) -> Seen:
+    async def job(self, caller: Caller, warehouse_name: str, identifier: Identifier, job_name: str) -> JobView:
         """A job with its report. Raises NotFound."""
         known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
         return await self._seen(known, await self._jobs.find(self._f.meta, known.entry.id, job_name))
@@ -81,13 +81,13 @@ class Maintenance:
 
     async def schedule(
         self, caller: Caller, warehouse_name: str, identifier: Identifier, scheduler_id: str
-    ) -> tuple[Seen, SchedulerView]:
+    ) -> tuple[JobView, SchedulerView]:
         """Queue a job."""
         known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
         stored = await self._scheduling.schedule(known, scheduler_id)
         return await self._seen(known, stored), await self._scheduling.view(known.entry.id)
 
-    async def work(self, caller: Caller, warehouse_name: str, identifier: Identifier, worker_id: str) -> Seen:
+    async def work(self, caller: Caller, warehouse_name: str, identifier: Identifier, worker_id: str) -> JobView:
         """Run a job."""
         known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
         return await self._seen(known, await self._scheduling.work(caller, known, worker_id))
@@ -101,7 +101,7 @@ class Maintenance:
         *,
         worker_id: str,
         lease_id: str,
-    ) -> Seen:
+    ) -> JobView:
         """Take a worker's sign of life."""
         known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
         return await self._seen(known, await self._scheduling.heartbeat(known, job_name, worker_id, lease_id))
@@ -114,7 +114,7 @@ class Maintenance:
         job_name: str,
         action: QuarantineAction,
         reason: str,
-    ) -> tuple[Seen, Reviewed, SchedulerView]:
+    ) -> tuple[JobView, ReviewOutcome, SchedulerView]:
         """Look at what a job holds, or decide what becomes of it."""
         known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
         reviewed = await self._review.act(caller, known.entry.id, job_name, action, reason)
@@ -132,17 +132,17 @@ class Maintenance:
             raise no_such_entry(identifier, EntryKind.TABLE)
         return Known(found.warehouse, found.namespace, found.live)
 
-    async def _seen(self, known: Known, stored: StoredJob) -> Seen:
+    async def _seen(self, known: Known, stored: StoredJob) -> JobView:
         compaction = stored.findings.compaction
         if compaction is None or compaction.task_id is None:
-            return Seen(known, stored)
+            return JobView(known, stored)
         try:
-            return Seen(known, stored, await self._tasks.find(self._f.meta, compaction.task_id))
+            return JobView(known, stored, await self._tasks.find(self._f.meta, compaction.task_id))
         except NotFound:
-            return Seen(known, stored)
+            return JobView(known, stored)
 
 
-def wire_maintenance(
+def build_maintenance_jobs(
     facilities: Facilities,
     gate: Gate,
     warehouses: Warehouses,
@@ -153,17 +153,19 @@ def wire_maintenance(
     *,
     safety_window_ms: int,
     worker_id: str,
-) -> tuple[Maintenance, Background]:
+) -> tuple[MaintenanceJobs, BackgroundMaintenance]:
     """The use cases, and what runs by itself."""
-    configs = Configs(facilities, gate, warehouses, entries)
+    configs = MaintenanceConfigs(facilities, gate, warehouses, entries)
     jobs = JobStore(facilities.meta, tasks)
-    executor = Executor(facilities, entries, files, jobs)
+    executor = JobExecutor(facilities, entries, files, jobs)
     quarantine = Quarantine(facilities, jobs)
-    scheduling = Scheduling(facilities, configs, jobs, executor, quarantine, safety_window_ms=safety_window_ms)
-    orders = Orders(facilities.outbox, facilities.clock, tasks)
-    operating = Operating(facilities, configs, jobs, executor, commits, orders, safety_window_ms=safety_window_ms)
+    scheduling = JobScheduling(facilities, configs, jobs, executor, quarantine, safety_window_ms=safety_window_ms)
+    submissions = TaskSubmissions(facilities.outbox, facilities.clock, tasks)
+    operating = OperatorRequests(
+        facilities, configs, jobs, executor, commits, submissions, safety_window_ms=safety_window_ms
+    )
     review = QuarantineReview(facilities, jobs, quarantine)
     return (
-        Maintenance(facilities, entries, configs, jobs, operating, scheduling, review, tasks),
-        Background(facilities, entries, jobs, scheduling, quarantine, worker_id),
+        MaintenanceJobs(facilities, entries, configs, jobs, operating, scheduling, review, tasks),
+        BackgroundMaintenance(facilities, entries, jobs, scheduling, quarantine, worker_id),
     )

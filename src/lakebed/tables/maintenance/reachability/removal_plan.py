@@ -25,18 +25,18 @@ from lakebed.tables.metadata.table import TableMetadata
 from lakebed.tables.validation.scope import spelled
 
 from .files import GraphReport, GraphStatus, ObjectKind, ObjectReport, ObjectState, Reason
-from .walking import Problem, Reached
+from .walking import ReachabilityProblem, ReachableFiles
 
 __all__ = [
-    "History",
+    "MetadataHistory",
     "MetadataSplit",
-    "Plan",
+    "RemovalPlan",
     "StoredFile",
+    "decide_metadata_file",
+    "decide_object",
     "graph_report",
     "history_of",
-    "judge_metadata",
-    "judge_object",
-    "judge_unlisted",
+    "split_metadata_files",
 ]
 
 _NUMBER: Final = re.compile(r"v?(\d{1,9})[-.]")
@@ -52,7 +52,7 @@ class StoredFile(NamedTuple):
     modified_ms: int
 
 
-class History(NamedTuple):
+class MetadataHistory(NamedTuple):
     """What the catalog knows of a table's metadata files without reading them."""
 
     current_at: str
@@ -65,10 +65,10 @@ class History(NamedTuple):
     """Whether files may go at all: `gc.enabled`."""
 
 
-def history_of(table: TableMetadata, current_at: str, recently_current: Iterable[str]) -> History:
+def history_of(table: TableMetadata, current_at: str, recently_current: Iterable[str]) -> MetadataHistory:
     """What is known of a table."""
     named = {reference.snapshot_id for reference in table.refs.values()}
-    return History(
+    return MetadataHistory(
         spelled(current_at),
         frozenset(spelled(entry.metadata_file) for entry in table.metadata_log),
         frozenset(map(spelled, recently_current)),
@@ -89,8 +89,8 @@ class MetadataSplit(NamedTuple):
     has_young_roots: bool
 
 
-def judge_metadata(
-    files: Sequence[StoredFile], history: History, *, retain_recent: int, watermark_ms: int
+def split_metadata_files(
+    files: Sequence[StoredFile], history: MetadataHistory, *, retain_recent: int, watermark_ms: int
 ) -> MetadataSplit:
     """Tell the metadata files that stay from those to be looked into."""
     newest_first = sorted(files, key=_age, reverse=True)
@@ -121,8 +121,12 @@ def judge_metadata(
     return MetadataSplit(retained, unlisted, roots, has_young_roots)
 
 
-def judge_unlisted(
-    file: StoredFile, snapshots: frozenset[int], history: History, watermark_ms: int, problem: Reason | None = None
+def decide_metadata_file(
+    file: StoredFile,
+    snapshots: frozenset[int],
+    history: MetadataHistory,
+    watermark_ms: int,
+    problem: Reason | None = None,
 ) -> ObjectReport:
     """Decide on a metadata file that nothing keeps so far, which names these snapshots, unless it is a problem."""
     reasons: tuple[Reason, ...]
@@ -135,7 +139,7 @@ def judge_unlisted(
     return _reported(file, ObjectKind.METADATA_FILE, state, reasons)
 
 
-def judge_object(
+def decide_object(
     file: StoredFile, kind: ObjectKind, referred_as: ObjectKind | None, *, is_complete: bool, watermark_ms: int
 ) -> ObjectReport:
     """Decide on any other file, which is referred to as something, or not at all."""
@@ -145,7 +149,9 @@ def judge_object(
     return _reported(file, kind, state, reasons)
 
 
-def graph_report(reached: Reached, problems: Sequence[Problem], metadata_files: int, *, most: int) -> GraphReport:
+def graph_report(
+    reached: ReachableFiles, problems: Sequence[ReachabilityProblem], metadata_files: int, *, most: int
+) -> GraphReport:
     """What the table refers to, and whether that is all. Lists at most so many problems."""
     return GraphReport(
         status=GraphStatus.MANUAL_REVIEW_REQUIRED if problems else GraphStatus.COMPLETE,
@@ -170,7 +176,7 @@ def graph_report(reached: Reached, problems: Sequence[Problem], metadata_files: 
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RemovalPlan:
     """What was found of a table at one of its versions, and decided of each of its files."""
 
     metadata_at: str
@@ -215,7 +221,7 @@ def _candidate(*, is_young: bool, collects: bool) -> tuple[ObjectState, tuple[Re
     return ObjectState.DELETABLE, (Reason.NO_CURRENT_REACHABILITY, Reason.SAFETY_WINDOW_SATISFIED)
 
 
-def _is_young(file: StoredFile, history: History, watermark_ms: int) -> bool:
+def _is_young(file: StoredFile, history: MetadataHistory, watermark_ms: int) -> bool:
     return file.modified_ms > watermark_ms or file.location in history.recently_current
 
 

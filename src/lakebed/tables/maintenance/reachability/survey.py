@@ -28,16 +28,24 @@ from lakebed.tables.maintenance.reachability.files import (
 from lakebed.tables.metadata import TableMetadata, parse_table
 
 from .removal_plan import (
-    History,
-    Plan,
+    MetadataHistory,
+    RemovalPlan,
     StoredFile,
+    decide_metadata_file,
+    decide_object,
     graph_report,
     history_of,
-    judge_metadata,
-    judge_object,
-    judge_unlisted,
+    split_metadata_files,
 )
-from .walking import DEFAULT_WALK_LIMITS, Problem, Reached, Root, WalkLimits, root_of, walker_of
+from .walking import (
+    DEFAULT_WALK_LIMITS,
+    ReachabilityProblem,
+    ReachableFiles,
+    WalkLimits,
+    WalkRoot,
+    walk_root,
+    walker_of,
+)
 
 __all__ = ["MAX_METADATA_READ", "Surveyor"]
 
@@ -59,7 +67,7 @@ _SMALL_BYTES: Final = 32 * 1024
 class _Named(NamedTuple):
     """What a metadata file says."""
 
-    root: Root
+    root: WalkRoot
     """What it names that the current one does not."""
     snapshot_ids: frozenset[int]
     is_ahead: bool
@@ -74,14 +82,14 @@ class Surveyor:
         self._files = files
         self._limits = limits
 
-    async def plan(self, known: Known, table: TableMetadata, *, retain_recent: int, watermark_ms: int) -> Plan:
+    async def plan(self, known: Known, table: TableMetadata, *, retain_recent: int, watermark_ms: int) -> RemovalPlan:
         """What may be removed of a table, of which `table` is the metadata at the version known."""
         entry = known.entry
         replaced = await self._reader.rows(REPLACED_SINCE, entry.id, watermark_ms, MAX_METADATA_READ + 1)
         history = history_of(table, entry.metadata_at, (row[0] for row in replaced))
         listed, unrecognized = await self._list(known, table)
         metadata_files = [file for kind, file in listed if kind is ObjectKind.METADATA_FILE]
-        split = judge_metadata(metadata_files, history, retain_recent=retain_recent, watermark_ms=watermark_ms)
+        split = split_metadata_files(metadata_files, history, retain_recent=retain_recent, watermark_ms=watermark_ms)
         unlisted = split.unlisted[:MAX_UNLISTED]
         # A table that was registered may have had its metadata outside its directories.
         elsewhere = history.recently_current - {file.location for file in metadata_files} - {history.current_at}
@@ -89,17 +97,19 @@ class Surveyor:
         wanted = list(dict.fromkeys([*roots, *(file.location for file in unlisted)]))
         named = await self._read_metadata(wanted[:MAX_METADATA_READ], table)
         suspects = await self._suspects(entry.id, named, unlisted)
-        problems = [Problem(location, ObjectKind.METADATA_FILE, reason) for location, reason in suspects.items()]
+        problems = [
+            ReachabilityProblem(location, ObjectKind.METADATA_FILE, reason) for location, reason in suspects.items()
+        ]
         if max(len(roots), len(replaced)) > MAX_METADATA_READ:
-            problems.append(Problem("", ObjectKind.METADATA_FILE, Reason.TOO_MANY_FILES))
+            problems.append(ReachabilityProblem("", ObjectKind.METADATA_FILE, Reason.TOO_MANY_FILES))
         if not history.collects:
-            problems.append(Problem("", ObjectKind.METADATA_FILE, Reason.GC_DISABLED))
+            problems.append(ReachabilityProblem("", ObjectKind.METADATA_FILE, Reason.GC_DISABLED))
         if Reason.NEWER_THAN_CURRENT in suspects.values():
             # Which of the metadata files whoever is ahead still needs is not for us to say.
             history = history._replace(collects=False)
         followed = [found.root for location in roots if (found := named.get(location)) is not None]
         walker = walker_of(self._files, self._reader, entry.id, self._limits)
-        reached = await walker.walk([root_of(table), *followed])
+        reached = await walker.walk([walk_root(table), *followed])
         problems += reached.problems
         problems += await self._missing(reached, {file.location for _, file in listed})
         return _assembled(
@@ -166,9 +176,9 @@ class Surveyor:
                     suspects[file.location] = Reason.NEWER_THAN_CURRENT
         return suspects
 
-    async def _missing(self, reached: Reached, there: set[str]) -> list[Problem]:
+    async def _missing(self, reached: ReachableFiles, there: set[str]) -> list[ReachabilityProblem]:
         """What is referred to and not there. Files outside the table's directories are looked for one by one."""
-        missing: list[Problem] = []
+        missing: list[ReachabilityProblem] = []
         known = {problem.location for problem in reached.problems}
         for kind, locations in reached.kinds():
             unseen = sorted(locations - there - known)
@@ -176,14 +186,14 @@ class Surveyor:
                 batch = [location for location in unseen[start : start + _STAT_BATCH] if _is_ours(location)]
                 for location, facts in (await self._files.stat(batch)).items():
                     if facts is None:
-                        missing.append(Problem(location, kind, Reason.MISSING_OBJECT))
+                        missing.append(ReachabilityProblem(location, kind, Reason.MISSING_OBJECT))
         return missing
 
 
 def _assembled(
     *,
     known: Known,
-    history: History,
+    history: MetadataHistory,
     retain_recent: int,
     watermark_ms: int,
     listed: Sequence[tuple[ObjectKind, StoredFile]],
@@ -191,12 +201,12 @@ def _assembled(
     unlisted: Sequence[StoredFile],
     named: Mapping[str, _Named | None],
     suspects: Mapping[str, Reason],
-    reached: Reached,
-    problems: Sequence[Problem],
+    reached: ReachableFiles,
+    problems: Sequence[ReachabilityProblem],
     unrecognized: int,
     is_partial: bool,
     has_young_roots: bool,
-) -> Plan:
+) -> RemovalPlan:
     referred: dict[str, ObjectKind] = {}
     for kind, locations in reached.kinds():
         referred.update(dict.fromkeys(locations, kind))
@@ -208,7 +218,7 @@ def _assembled(
             continue
         found = named[file.location]
         names = frozenset[int]() if found is None else found.snapshot_ids
-        report = judge_unlisted(file, names, history, watermark_ms, suspects.get(file.location))
+        report = decide_metadata_file(file, names, history, watermark_ms, suspects.get(file.location))
         (stays if report.state is ObjectState.RETAINED else candidates).append(report)
         if report.state is ObjectState.DELETABLE:
             files[file.location] = file
@@ -218,13 +228,13 @@ def _assembled(
         if file.location in retained:
             stays.append(_kept(file, retained[file.location]))
         elif kind is not ObjectKind.METADATA_FILE or file.location in referred:
-            report = judge_object(
+            report = decide_object(
                 file, kind, referred.get(file.location), is_complete=not problems, watermark_ms=watermark_ms
             )
             (referenced if report.state is ObjectState.RETAINED else objects).append(report)
             if report.state is ObjectState.DELETABLE:
                 files[file.location] = file
-    return Plan(
+    return RemovalPlan(
         metadata_at=known.entry.metadata_at,
         generation=known.entry.generation,
         version_token=known.entry.version_token,
@@ -257,7 +267,7 @@ async def _parsed(data: bytes, table: TableMetadata) -> _Named:
     def parse() -> _Named:
         other = parse_table(unpack_metadata(data))
         is_ahead = other.uuid == table.uuid and other.last_updated_ms > table.last_updated_ms
-        return _Named(root_of(other, known=table.snapshots), frozenset(other.snapshots), is_ahead)
+        return _Named(walk_root(other, known=table.snapshots), frozenset(other.snapshots), is_ahead)
 
     return parse() if len(data) <= _SMALL_BYTES else await asyncio.to_thread(parse)
 

@@ -34,12 +34,12 @@ from lakebed.tables.validation.scope import spelled
 __all__ = [
     "DEFAULT_WALK_LIMITS",
     "LiveFiles",
-    "Problem",
-    "Reached",
-    "Root",
+    "ReachabilityProblem",
+    "ReachableFiles",
     "WalkLimits",
+    "WalkRoot",
     "Walker",
-    "root_of",
+    "walk_root",
     "walker_of",
 ]
 
@@ -62,22 +62,22 @@ class WalkLimits:
 DEFAULT_WALK_LIMITS: Final = WalkLimits()
 
 
-class Root(NamedTuple):
+class WalkRoot(NamedTuple):
     """What a metadata file names, to be followed."""
 
     snapshots: tuple[Snapshot, ...]
     statistics: tuple[str, ...]
 
 
-def root_of(table: TableMetadata, *, known: Container[int] = ()) -> Root:
+def walk_root(table: TableMetadata, *, known: Container[int] = ()) -> WalkRoot:
     """All that a metadata file names, but for snapshots that are known already."""
-    return Root(
+    return WalkRoot(
         tuple(snapshot for key, snapshot in table.snapshots.items() if key not in known),
         tuple(file.statistics_path for file in (*table.statistics, *table.partition_statistics)),
     )
 
 
-class Problem(NamedTuple):
+class ReachabilityProblem(NamedTuple):
     """What keeps from knowing all that is referred to."""
 
     location: str
@@ -86,7 +86,7 @@ class Problem(NamedTuple):
 
 
 @dataclass(slots=True)
-class Reached:
+class ReachableFiles:
     """What the roots refer to, by location."""
 
     snapshots: set[int] = field(default_factory=set)
@@ -95,7 +95,7 @@ class Reached:
     data_files: set[str] = field(default_factory=set)
     delete_files: set[str] = field(default_factory=set)
     statistics: set[str] = field(default_factory=set)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ReachabilityProblem] = field(default_factory=list)
 
     def kinds(self) -> Sequence[tuple[ObjectKind, set[str]]]:
         """All of it, by kind."""
@@ -113,7 +113,7 @@ class LiveFiles(NamedTuple):
 
     data: list[DataFile]
     deletes: list[DataFile]
-    problems: list[Problem]
+    problems: list[ReachabilityProblem]
     manifests: tuple[ManifestFile, ...] = ()
 
 
@@ -124,9 +124,9 @@ class Walker:
         self._files = files
         self._limits = limits
 
-    async def walk(self, roots: Iterable[Root]) -> Reached:
+    async def walk(self, roots: Iterable[WalkRoot]) -> ReachableFiles:
         """All that the roots refer to. Beyond the limits the walk ends, which is a problem of its own."""
-        reached = Reached()
+        reached = ReachableFiles()
         lists: dict[str, Snapshot] = {}
         lines: dict[str, ManifestFile] = {}
         for root in roots:
@@ -144,14 +144,14 @@ class Walker:
                 lines.setdefault(spelled(line.path), line)
         reached.manifests.update(lines)
         if len(lines) > self._limits.manifests:
-            reached.problems.append(Problem("", ObjectKind.MANIFEST_FILE, Reason.TOO_MANY_FILES))
+            reached.problems.append(ReachabilityProblem("", ObjectKind.MANIFEST_FILE, Reason.TOO_MANY_FILES))
             return reached
         await self._follow(lines, reached)
         return reached
 
-    async def manifests(self, snapshot: Snapshot) -> tuple[tuple[ManifestFile, ...], list[Problem]]:
+    async def manifests(self, snapshot: Snapshot) -> tuple[tuple[ManifestFile, ...], list[ReachabilityProblem]]:
         """The manifests of one snapshot, as its list describes them; one small file is read for it."""
-        problems: list[Problem] = []
+        problems: list[ReachabilityProblem] = []
         lines: dict[str, ManifestFile] = {spelled(path): _unlisted(path) for path in snapshot.manifests or ()}
         if snapshot.manifest_list is not None:
             lines_of, problem = await self._list(spelled(snapshot.manifest_list), snapshot)
@@ -169,7 +169,7 @@ class Walker:
         files = sum((line.added_files_count or 0) + (line.existing_files_count or 0) for line in lines)
         if len(lines) > self._limits.manifests or files > self._limits.files:
             kind = ObjectKind.MANIFEST_FILE if len(lines) > self._limits.manifests else ObjectKind.DATA_FILE
-            problems.append(Problem("", kind, Reason.TOO_MANY_FILES))
+            problems.append(ReachabilityProblem("", kind, Reason.TOO_MANY_FILES))
             return found
         for entries, problem in await _each(lines, lambda line: self._manifest(spelled(line.path), line)):
             _note(problems, problem)
@@ -177,7 +177,7 @@ class Walker:
                 (found.data if file.content == FileContent.DATA else found.deletes).append(file)
         return found
 
-    async def _follow(self, lines: dict[str, ManifestFile], reached: Reached) -> None:
+    async def _follow(self, lines: dict[str, ManifestFile], reached: ReachableFiles) -> None:
         pending = list(lines.items())
         # A few at a time: what the manifests of a large table hold is not all in memory at once.
         for start in range(0, len(pending), _READS_AT_ONCE):
@@ -188,20 +188,20 @@ class Walker:
                     is_data = file.content == FileContent.DATA
                     (reached.data_files if is_data else reached.delete_files).add(spelled(file.file_path))
             if len(reached.data_files) + len(reached.delete_files) > self._limits.files:
-                reached.problems.append(Problem("", ObjectKind.DATA_FILE, Reason.TOO_MANY_FILES))
+                reached.problems.append(ReachabilityProblem("", ObjectKind.DATA_FILE, Reason.TOO_MANY_FILES))
                 return
 
-    async def _list(self, location: str, snapshot: Snapshot) -> tuple[list[ManifestFile], Problem | None]:
+    async def _list(self, location: str, snapshot: Snapshot) -> tuple[list[ManifestFile], ReachabilityProblem | None]:
         kind = ObjectKind.MANIFEST_LIST
         if snapshot.key_id is not None:
             # Encrypted by the client: what it lists cannot be known here.
-            return [], Problem(location, kind, Reason.UNSUPPORTED_MANIFEST_AVRO)
+            return [], ReachabilityProblem(location, kind, Reason.UNSUPPORTED_MANIFEST_AVRO)
         return await self._read(location, kind, read_manifest_list)
 
-    async def _manifest(self, location: str, line: ManifestFile) -> tuple[list[DataFile], Problem | None]:
+    async def _manifest(self, location: str, line: ManifestFile) -> tuple[list[DataFile], ReachabilityProblem | None]:
         kind = ObjectKind.MANIFEST_FILE
         if line.key_metadata is not None:
-            return [], Problem(location, kind, Reason.UNSUPPORTED_MANIFEST_AVRO)
+            return [], ReachabilityProblem(location, kind, Reason.UNSUPPORTED_MANIFEST_AVRO)
 
         def parse(data: bytes) -> list[DataFile]:
             # A file that an entry deletes is no file of this snapshot; others that still have it name it themselves.
@@ -212,20 +212,20 @@ class Walker:
 
     async def _read(
         self, location: str, kind: ObjectKind, parse: Callable[[bytes], list[T]]
-    ) -> tuple[list[T], Problem | None]:
+    ) -> tuple[list[T], ReachabilityProblem | None]:
         try:
             data = await self._files.read(location, DEFAULT_LIMITS.encoded_bytes)
             if len(data) <= _SMALL_BYTES:
                 return parse(data), None
             return await asyncio.to_thread(parse, data), None
         except NotFound:
-            return [], Problem(location, kind, Reason.MISSING_OBJECT)
+            return [], ReachabilityProblem(location, kind, Reason.MISSING_OBJECT)
         except AccessDenied:
-            return [], Problem(location, kind, Reason.OUTSIDE_TABLE)
+            return [], ReachabilityProblem(location, kind, Reason.OUTSIDE_TABLE)
         except TooLarge:
-            return [], Problem(location, kind, Reason.TOO_MANY_FILES)
+            return [], ReachabilityProblem(location, kind, Reason.TOO_MANY_FILES)
         except InvalidInput:
-            return [], Problem(location, kind, Reason.UNSUPPORTED_MANIFEST_AVRO)
+            return [], ReachabilityProblem(location, kind, Reason.UNSUPPORTED_MANIFEST_AVRO)
 
 
 def walker_of(files: FileSource, meta: Reader, entry_id: str, limits: WalkLimits = DEFAULT_WALK_LIMITS) -> Walker:
@@ -237,11 +237,11 @@ Item = TypeVar("Item")
 
 
 async def _each(
-    items: Iterable[Item], read: Callable[[Item], Awaitable[tuple[list[T], Problem | None]]]
-) -> list[tuple[list[T], Problem | None]]:
+    items: Iterable[Item], read: Callable[[Item], Awaitable[tuple[list[T], ReachabilityProblem | None]]]
+) -> list[tuple[list[T], ReachabilityProblem | None]]:
     """Read all of them, a few at a time, in order."""
     wanted = list(items)
-    found: list[tuple[list[T], Problem | None]] = []
+    found: list[tuple[list[T], ReachabilityProblem | None]] = []
     for start in range(0, len(wanted), _READS_AT_ONCE):
         batch = wanted[start : start + _READS_AT_ONCE]
         # All of a batch come to their end, also when one of them fails: none is left running.
@@ -253,7 +253,7 @@ async def _each(
     return found
 
 
-def _note(problems: list[Problem], problem: Problem | None) -> None:
+def _note(problems: list[ReachabilityProblem], problem: ReachabilityProblem | None) -> None:
     if problem is not None:
         problems.append(problem)
 

@@ -28,7 +28,7 @@ from lakebed.governance.policies.content import (
 
 from .job_options import JOB_OPTIONS, as_option
 
-__all__ = ["Instruction", "PolicyReading", "read_policy"]
+__all__ = ["JobInstruction", "PolicySettings", "read_policy"]
 
 DAY_MS: Final = 86_400_000
 
@@ -58,7 +58,7 @@ _REMEMBERED: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class JobInstruction:
     """What a policy asks of one job."""
 
     job: JobKind
@@ -67,18 +67,18 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyReading:
+class PolicySettings:
     """What a policy says to whoever plans."""
 
     enabled: bool
-    instructions: tuple[Instruction, ...] = ()
+    instructions: tuple[JobInstruction, ...] = ()
     ignored: tuple[str, ...] = ()
     """Keys that mean nothing here, each with the reason if there is more to say of it."""
     fault: str = ""
     """Why the content cannot be read, if it cannot: one of an older release, perhaps."""
 
 
-def read_policy(policy_type: str, content: str, parameters: Mapping[str, str]) -> PolicyReading | None:
+def read_policy(policy_type: str, content: str, parameters: Mapping[str, str]) -> PolicySettings | None:
     """What a policy of a system type asks for; None for other types, which ask nothing of the server.
 
     Parameters that were given with the attachment come before `config`, key by key.
@@ -89,14 +89,14 @@ def read_policy(policy_type: str, content: str, parameters: Mapping[str, str]) -
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _read(policy_type: str, text: str, parameters: tuple[tuple[str, str], ...]) -> PolicyReading:
+def _read(policy_type: str, text: str, parameters: tuple[tuple[str, str], ...]) -> PolicySettings:
     """Few policies hold for many tables: each is read once."""
     try:
         content = parse_content(policy_type, text)
     except InvalidPolicy as error:
-        return PolicyReading(enabled=False, fault=str(error))
+        return PolicySettings(enabled=False, fault=str(error))
     means, ignored = _meanings(policy_type, content, parameters)
-    return PolicyReading(content.enable, tuple(_instructions(_JOBS[policy_type], means, ignored)), tuple(ignored))
+    return PolicySettings(content.enable, tuple(_instructions(_JOBS[policy_type], means, ignored)), tuple(ignored))
 
 
 def _meanings(
@@ -131,12 +131,12 @@ def _in_milliseconds(name: str, value: OptionValue) -> OptionValue:
     return min(round(value * DAY_MS), _LONGEST_MS)
 
 
-def _instructions(job: JobKind, means: Mapping[str, OptionValue], ignored: list[str]) -> list[Instruction]:
+def _instructions(job: JobKind, means: Mapping[str, OptionValue], ignored: list[str]) -> list[JobInstruction]:
     interval_ms = _interval_ms(job, means)
     options = {name: as_option(value) for name, value in means.items() if name in JOB_OPTIONS[job]}
     if job is JobKind.REMOVE_ORPHANS:
         _keep_young(options, ignored)
-    instructions = [Instruction(job, MappingProxyType(options), interval_ms)]
+    instructions = [JobInstruction(job, MappingProxyType(options), interval_ms)]
     if job is JobKind.COMPACT:
         if means.get("statistics") is True:
             columns = means.get("statistics-columns")
@@ -147,8 +147,8 @@ def _instructions(job: JobKind, means: Mapping[str, OptionValue], ignored: list[
     return instructions
 
 
-def _beside(job: JobKind, options: dict[str, Option]) -> Instruction:
-    return Instruction(job, MappingProxyType(options), INTERVALS_MS[job])
+def _beside(job: JobKind, options: dict[str, Option]) -> JobInstruction:
+    return JobInstruction(job, MappingProxyType(options), INTERVALS_MS[job])
 
 
 def _interval_ms(job: JobKind, means: Mapping[str, OptionValue]) -> int:

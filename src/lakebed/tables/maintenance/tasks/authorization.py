@@ -1,7 +1,7 @@
-"""Who may ask for which job: an order of somebody's, checked and made whole before it goes into the queue.
+"""Authorization of task submissions: a task is checked, and completed with defaults, before it enters the queue.
 
-Workers do what orders say with rights of their own, so whoever asks needs the rights to what the job reads and writes:
-nobody gets at anything by having a worker do it.
+Workers run jobs with permissions of their own. The principal that submits a task therefore needs the permissions for
+what the job reads and writes; a worker never extends them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from lakebed.tables.warehouses import Warehouses
 from ..health import health_from_summary
 from ..rules.costs import estimate_cost
 from ..rules.job_options import check_options
-from .history import Records
+from .history import TaskHistory
 
-__all__ = ["Admission"]
+__all__ = ["TaskAuthorization"]
 
 MAX_REASON_CHARS: Final = 1024
 
@@ -46,17 +46,17 @@ _MAKES_TABLE: Final = frozenset({JobKind.IMPORT, JobKind.EXPORT_EVENTS, JobKind.
 """Jobs whose table may come into being by them."""
 
 
-class Admission:
-    """Checks orders."""
+class TaskAuthorization:
+    """Checks submissions."""
 
     def __init__(
-        self, facilities: Facilities, gate: Gate, warehouses: Warehouses, entries: Entries, records: Records
+        self, facilities: Facilities, gate: Gate, warehouses: Warehouses, entries: Entries, history: TaskHistory
     ) -> None:
         self._f = facilities
         self._gate = gate
         self._warehouses = warehouses
         self._entries = entries
-        self._records = records
+        self._history = history
 
     async def admit(self, caller: Caller, order: TaskOrder) -> TaskOrder:
         """The order as it goes into the queue. Raises AccessDenied, NoSuchWarehouse, NoSuchTable, InvalidInput.
@@ -102,7 +102,7 @@ class Admission:
         entry = await self._entries.admit(caller, sought, EntryKind.TABLE, Action.RUN_MAINTENANCE)
         known = Known(sought.found.warehouse, sought.found.namespace, entry)
         health = health_from_summary(known, (await self._entries.metadata(entry)).table)
-        speeds = await self._records.speeds(self._f.meta)
+        speeds = await self._history.speeds(self._f.meta)
         cost = estimate_cost(order.job, health.data_files or 0, health.data_bytes or 0, speeds)
         return msgspec.structs.replace(order, entry=entry.id, cost=cost)
 

@@ -18,10 +18,10 @@ from lakebed.tables.identifiers import display
 
 from .history import RunReport
 
-__all__ = ["TaskEvent", "TaskNews", "decode_event", "task_event", "tell_all"]
+__all__ = ["TaskEvent", "TaskEventKind", "append_events", "decode_event", "task_event"]
 
 
-class TaskNews(StrEnum):
+class TaskEventKind(StrEnum):
     """The kinds of events."""
 
     PLANNED = "lakebed:TaskPlanned"
@@ -60,7 +60,7 @@ decode_event = msgspec.msgpack.Decoder(TaskEvent).decode
 
 
 def task_event(
-    news: TaskNews,
+    news: TaskEventKind,
     task_id: int,
     order: TaskOrder,
     now_ms: int,
@@ -92,7 +92,7 @@ def task_event(
     return Event(news, subject or order.job, _encode(event), now_ms)
 
 
-async def tell_all(outbox: Outbox, tx: Transaction, told: Sequence[Event]) -> None:
+async def append_events(outbox: Outbox, tx: Transaction, told: Sequence[Event]) -> None:
     """Append events to what `tx` commits. The last step of its work: on some stores appends wait for each other."""
     for event in told:
         await outbox.append(tx, event)

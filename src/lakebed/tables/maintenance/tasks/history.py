@@ -13,11 +13,11 @@ import msgspec
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.meta.seam import Reader, Row, Transaction
-from lakebed.tables.maintenance.planner import Run, options_text
+from lakebed.tables.maintenance.planner import LastRun, options_text
 
 from ..rules.costs import measured_speed, smoothed_speed
 
-__all__ = ["Attempt", "Looked", "Records", "RunReport", "read_report"]
+__all__ = ["Attempt", "PlanningMark", "RunReport", "TaskHistory", "read_report"]
 
 MAX_REPORT_BYTES: Final = 256 * 1024
 
@@ -97,7 +97,7 @@ class Attempt(NamedTuple):
     progress: bytes | None
 
 
-class Looked(NamedTuple):
+class PlanningMark(NamedTuple):
     """Up to where a table was planned."""
 
     version_token: str
@@ -119,7 +119,7 @@ def read_report(document: bytes) -> RunReport:
         raise InvalidInput(f"not a report of a job: {error}", argument="report") from error
 
 
-class Records:
+class TaskHistory:
     """Reads and writes them; each as a step of somebody's transaction."""
 
     # -- attempts -------------------------------------------------------------------------------------------------
@@ -149,12 +149,12 @@ class Records:
 
     # -- runs -----------------------------------------------------------------------------------------------------
 
-    async def runs(self, reader: Reader, entries: Sequence[str]) -> dict[str, dict[JobKind, Run]]:
+    async def runs(self, reader: Reader, entries: Sequence[str]) -> dict[str, dict[JobKind, LastRun]]:
         """How jobs went last, by table and job."""
-        found: dict[str, dict[JobKind, Run]] = {}
+        found: dict[str, dict[JobKind, LastRun]] = {}
         for batch in _batches(entries):
             for entry, job, *rest in await reader.rows(_RUNS, *batch):
-                found.setdefault(entry, {})[JobKind(job)] = Run(JobKind(job), *rest)
+                found.setdefault(entry, {})[JobKind(job)] = LastRun(JobKind(job), *rest)
         return found
 
     async def succeeded(
@@ -172,19 +172,19 @@ class Records:
         token = "" if began is None else began.version_token
         summary = _encode(report)
         await tx.run(_SUCCEEDED, order.job, task_id, token, options_text(order.options), now_ms, summary, order.entry)
-        await self.look_again(tx, order.entry)
+        await self.clear_mark(tx, order.entry)
 
     async def failed(self, tx: Transaction, task_id: int, order: TaskOrder, now_ms: int) -> None:
         """Note that a job was given up."""
         if order.entry:
             await tx.run(_FAILED, order.job, task_id, now_ms, b"{}", order.entry)
-            await self.look_again(tx, order.entry)
+            await self.clear_mark(tx, order.entry)
 
-    async def forgive(self, tx: Transaction, order: TaskOrder) -> None:
+    async def forget_failures(self, tx: Transaction, order: TaskOrder) -> None:
         """Let a job that was given up be planned again at once: somebody has seen to it."""
         if order.entry:
             await tx.run(_FORGIVE, order.entry, order.job)
-            await self.look_again(tx, order.entry)
+            await self.clear_mark(tx, order.entry)
 
     async def speeds(self, reader: Reader) -> dict[JobKind, int]:
         """How fast jobs have been lately."""
@@ -192,19 +192,19 @@ class Records:
 
     # -- looks ----------------------------------------------------------------------------------------------------
 
-    async def looks(self, reader: Reader, entries: Sequence[str]) -> Mapping[str, Looked]:
+    async def marks(self, reader: Reader, entries: Sequence[str]) -> Mapping[str, PlanningMark]:
         """Up to where tables were planned, by table."""
-        found: dict[str, Looked] = {}
+        found: dict[str, PlanningMark] = {}
         for batch in _batches(entries):
             for entry, *rest in await reader.rows(_LOOKS, *batch):
-                found[entry] = Looked(*rest)
+                found[entry] = PlanningMark(*rest)
         return found
 
-    async def looked(self, tx: Transaction, entry: str, looked: Looked) -> None:
+    async def mark_planned(self, tx: Transaction, entry: str, looked: PlanningMark) -> None:
         """Note up to where a table was planned."""
         await tx.run(_LOOKED, *looked, entry)
 
-    async def look_again(self, tx: Transaction, entry: str) -> None:
+    async def clear_mark(self, tx: Transaction, entry: str) -> None:
         """Have a table planned anew, though nothing of it has changed."""
         await tx.run(_LOOK_AGAIN, entry)
 

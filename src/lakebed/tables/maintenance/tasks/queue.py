@@ -11,9 +11,9 @@ from lakebed.meta.outbox import Event, Outbox
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.meta.tasks import Task, TaskQueue
 
-from .events import TaskNews, task_event, tell_all
+from .events import TaskEventKind, append_events, task_event
 
-__all__ = ["KINDS", "OpenTask", "Orders", "Placed"]
+__all__ = ["KINDS", "OpenTask", "Submission", "TaskSubmissions"]
 
 KINDS: Final = tuple(kind.value for kind in JobKind)
 """The kinds of tasks that are the pipeline's."""
@@ -21,7 +21,7 @@ KINDS: Final = tuple(kind.value for kind in JobKind)
 MAX_ATTEMPTS: Final = 5
 
 
-class Placed(NamedTuple):
+class Submission(NamedTuple):
     """An order that is in the queue."""
 
     task_id: int
@@ -36,10 +36,10 @@ class OpenTask(NamedTuple):
     order: TaskOrder
 
 
-class Orders:
-    """Puts orders in, changes them while they wait, and takes them back.
+class TaskSubmissions:
+    """Puts submissions in, changes them while they wait, and takes them back.
 
-    Each adds to `told` what it did: for `tell_all`, at the end of the transaction's work.
+    Each adds to `told` what it did: for `append_events`, at the end of the transaction's work.
     """
 
     def __init__(self, outbox: Outbox, clock: Clock, queue: TaskQueue) -> None:
@@ -47,9 +47,9 @@ class Orders:
         self._clock = clock
         self._queue = queue
 
-    async def place(
+    async def submit(
         self, tx: Transaction, order: TaskOrder, told: list[Event], *, run_at_ms: int | None = None, turn: int = 0
-    ) -> Placed:
+    ) -> Submission:
         """Ask for a job. There may be another open task of it for every `turn`."""
         added = await self._queue.add(
             tx,
@@ -60,14 +60,14 @@ class Orders:
             max_attempts=MAX_ATTEMPTS,
         )
         if added.is_new:
-            told.append(task_event(TaskNews.PLANNED, added.id, order, self._clock.now_ms()))
-        return Placed(added.id, added.is_new)
+            told.append(task_event(TaskEventKind.PLANNED, added.id, order, self._clock.now_ms()))
+        return Submission(added.id, added.is_new)
 
-    async def place_one(self, tx: Transaction, order: TaskOrder) -> Placed:
+    async def submit_one(self, tx: Transaction, order: TaskOrder) -> Submission:
         """Ask for a job, as the last step of a transaction's work."""
         told: list[Event] = []
-        placed = await self.place(tx, order, told)
-        await tell_all(self._outbox, tx, told)
+        placed = await self.submit(tx, order, told)
+        await append_events(self._outbox, tx, told)
         return placed
 
     async def revise(
@@ -76,14 +76,14 @@ class Orders:
         """Replace an order that nobody has begun; False if somebody has."""
         changed = await self._queue.revise(tx, task_id, encode_order(order), run_at_ms=run_at_ms)
         if changed:
-            told.append(task_event(TaskNews.PLANNED, task_id, order, self._clock.now_ms()))
+            told.append(task_event(TaskEventKind.PLANNED, task_id, order, self._clock.now_ms()))
         return changed
 
     async def withdraw(self, tx: Transaction, task_id: int, order: TaskOrder, why: str, told: list[Event]) -> bool:
         """Take back an order that waits; False if somebody is at it."""
         gone = await self._queue.withdraw(tx, task_id)
         if gone:
-            told.append(task_event(TaskNews.WITHDRAWN, task_id, order, self._clock.now_ms(), failure=why))
+            told.append(task_event(TaskEventKind.WITHDRAWN, task_id, order, self._clock.now_ms(), failure=why))
         return gone
 
     async def open_for(self, reader: Reader, entries: Sequence[str]) -> Mapping[str, Sequence[OpenTask]]:

@@ -15,19 +15,19 @@ from lakebed.core.errors import Fenced, InvalidInput, NotFound
 from lakebed.core.jobs import JobKind, TaskOrder, decode_order
 from lakebed.meta.outbox import Event
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.meta.tasks import Claim, Task, TaskQueue, TaskState
+from lakebed.meta.tasks import Task, TaskLease, TaskQueue, TaskState
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.entries import Entries, known_from
 from lakebed.tables.gate import Action, Gate, ServerAction
 from lakebed.tables.rows import ENTRY_BY_ID
 
-from .authorization import Admission
-from .events import TaskNews, task_event, tell_all
-from .history import Records, RunReport, read_report
-from .queue import KINDS, Orders
+from .authorization import TaskAuthorization
+from .events import TaskEventKind, append_events, task_event
+from .history import RunReport, TaskHistory, read_report
+from .queue import KINDS, TaskSubmissions
 
-__all__ = ["SeenTask", "Tasks"]
+__all__ = ["TaskService", "TaskView"]
 
 MAX_PROGRESS_BYTES: Final = 16 * 1024
 MAX_FAILURE_CHARS: Final = 8192
@@ -38,7 +38,7 @@ MAX_WORKER_CHARS: Final = 256
 _GONE: Final = "the table is gone"
 
 
-class SeenTask(NamedTuple):
+class TaskView(NamedTuple):
     """A task as it is shown."""
 
     task: Task
@@ -47,7 +47,7 @@ class SeenTask(NamedTuple):
     """What its worker said last, as JSON."""
 
 
-class Tasks:
+class TaskService:
     """The use cases of tasks."""
 
     def __init__(
@@ -56,17 +56,17 @@ class Tasks:
         gate: Gate,
         entries: Entries,
         queue: TaskQueue,
-        admission: Admission,
-        orders: Orders,
-        records: Records,
+        admission: TaskAuthorization,
+        submissions: TaskSubmissions,
+        history: TaskHistory,
     ) -> None:
         self._f = facilities
         self._gate = gate
         self._entries = entries
         self._queue = queue
         self._admission = admission
-        self._orders = orders
-        self._records = records
+        self._submissions = submissions
+        self._history = history
 
     # -- looking --------------------------------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ class Tasks:
         job: JobKind | None = None,
         after_id: int = 0,
         limit: int = 100,
-    ) -> Sequence[SeenTask]:
+    ) -> Sequence[TaskView]:
         """Tasks in the order in which they were asked for."""
         await self._gate.check_server(caller, ServerAction.LIST_TASKS)
         found = await self._queue.of_kinds(
@@ -88,33 +88,33 @@ class Tasks:
             after_id=after_id,
             limit=limit,
         )
-        attempts = await self._records.attempts(self._f.meta, [task.id for task in found])
+        attempts = await self._history.attempts(self._f.meta, [task.id for task in found])
         return [
-            SeenTask(task, decode_order(task.payload), attempts[task.id].progress if task.id in attempts else None)
+            TaskView(task, decode_order(task.payload), attempts[task.id].progress if task.id in attempts else None)
             for task in found
         ]
 
-    async def get(self, caller: Caller, task_id: int) -> SeenTask:
+    async def get(self, caller: Caller, task_id: int) -> TaskView:
         """One task. Raises NotFound."""
         await self._gate.check_server(caller, ServerAction.LIST_TASKS)
         return await self._seen(self._f.meta, task_id)
 
     # -- asking ---------------------------------------------------------------------------------------------------
 
-    async def submit(self, caller: Caller, order: TaskOrder) -> tuple[SeenTask, bool]:
+    async def submit(self, caller: Caller, order: TaskOrder) -> tuple[TaskView, bool]:
         """Ask for a job; the task, and whether it is a new one.
 
         Raises AccessDenied, NoSuchWarehouse, NoSuchTable, InvalidInput.
         """
         admitted = await self._admission.admit(caller, order)
 
-        async def work(tx: Transaction) -> tuple[SeenTask, bool]:
-            placed = await self._orders.place_one(tx, admitted)
+        async def work(tx: Transaction) -> tuple[TaskView, bool]:
+            placed = await self._submissions.submit_one(tx, admitted)
             return await self._seen(tx, placed.task_id), placed.is_new
 
         return await self._f.meta.transact(work)
 
-    async def redrive(self, caller: Caller, task_id: int) -> SeenTask:
+    async def redrive(self, caller: Caller, task_id: int) -> TaskView:
         """Give a dead task all its attempts again. Raises NotFound if it is not dead, AlreadyExists if one is open."""
         await self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
         order = (await self._seen(self._f.meta, task_id)).order
@@ -125,12 +125,12 @@ class Tasks:
             )
         now_ms = self._f.clock.now_ms()
 
-        async def work(tx: Transaction) -> SeenTask:
+        async def work(tx: Transaction) -> TaskView:
             await self._queue.redrive_within(tx, task_id)
-            await self._records.forgive(tx, order)
+            await self._history.forget_failures(tx, order)
             seen = await self._seen(tx, task_id)
-            told = task_event(TaskNews.REDRIVEN, task_id, order, now_ms, principal=caller.principal.name)
-            await tell_all(self._f.outbox, tx, [told])
+            told = task_event(TaskEventKind.REDRIVEN, task_id, order, now_ms, principal=caller.principal.name)
+            await append_events(self._f.outbox, tx, [told])
             return seen
 
         return await self._f.meta.transact(work)
@@ -139,7 +139,7 @@ class Tasks:
 
     async def claim(
         self, caller: Caller, worker: str, jobs: Sequence[JobKind], *, lease_seconds: float, limit: int = 1
-    ) -> Sequence[SeenTask]:
+    ) -> Sequence[TaskView]:
         """Take due tasks of some jobs, or of all; none if nothing is due. Orders name tables as they are called now."""
         await self._gate.check_server(caller, ServerAction.RUN_TASKS)
         if not 1 <= len(worker) <= MAX_WORKER_CHARS:
@@ -149,7 +149,7 @@ class Tasks:
         _check_lease(lease_seconds)
         kinds = _kinds(jobs)
 
-        async def work(tx: Transaction) -> Sequence[SeenTask]:
+        async def work(tx: Transaction) -> Sequence[TaskView]:
             return await self._claim(tx, worker, kinds, lease_seconds, limit)
 
         # Looking is cheap and mostly finds nothing; a transaction is not.
@@ -175,7 +175,7 @@ class Tasks:
             claim = await self._queue.held(tx, task_id, token)
             await self._queue.heartbeat_within(tx, claim, lease_seconds)
             if progress is not None:
-                await self._records.keep_progress(tx, task_id, progress)
+                await self._history.keep_progress(tx, task_id, progress)
             return await self._named(tx, decode_order(claim.task.payload))
 
         return await self._f.meta.transact(work)
@@ -191,11 +191,11 @@ class Tasks:
             if claim is None:
                 return
             order = decode_order(claim.task.payload)
-            began = (await self._records.attempts(tx, [task_id])).get(task_id)
+            began = (await self._history.attempts(tx, [task_id])).get(task_id)
             await self._queue.complete(tx, claim, report)
-            await self._records.succeeded(tx, task_id, order, began, summary, now_ms)
-            told = _event(TaskNews.SUCCEEDED, claim.task, order, now_ms, summary=summary)
-            await tell_all(self._f.outbox, tx, [told])
+            await self._history.succeeded(tx, task_id, order, began, summary, now_ms)
+            told = _event(TaskEventKind.SUCCEEDED, claim.task, order, now_ms, summary=summary)
+            await append_events(self._f.outbox, tx, [told])
 
         await self._f.meta.transact(work)
 
@@ -212,10 +212,10 @@ class Tasks:
             order = decode_order(claim.task.payload)
             state = await self._queue.fail_within(tx, claim, told, retry=retry)
             if state is TaskState.DEAD:
-                await self._records.failed(tx, task_id, order, now_ms)
-            news = TaskNews.DEAD if state is TaskState.DEAD else TaskNews.FAILED
+                await self._history.failed(tx, task_id, order, now_ms)
+            news = TaskEventKind.DEAD if state is TaskState.DEAD else TaskEventKind.FAILED
             event = _event(news, claim.task, order, now_ms, failure=told)
-            await tell_all(self._f.outbox, tx, [event])
+            await append_events(self._f.outbox, tx, [event])
             return state
 
         return await self._f.meta.transact(work)
@@ -224,26 +224,26 @@ class Tasks:
 
     async def _claim(
         self, tx: Transaction, worker: str, kinds: Sequence[str], lease_seconds: float, limit: int
-    ) -> Sequence[SeenTask]:
+    ) -> Sequence[TaskView]:
         now_ms = self._f.clock.now_ms()
         taken = await self._queue.claim_within(tx, kinds, worker, lease_seconds, limit=limit)
-        seen: list[SeenTask] = []
+        seen: list[TaskView] = []
         told: list[Event] = []
         for claim in taken.claims:
             order = decode_order(claim.task.payload)
-            if not await self._records.begin(tx, claim.task.id, order, now_ms):
+            if not await self._history.begin(tx, claim.task.id, order, now_ms):
                 # What becomes of a table that was dropped is no longer the pipeline's.
                 await self._queue.complete(tx, claim, _left_alone(order))
-                told.append(_event(TaskNews.WITHDRAWN, claim.task, order, now_ms, failure=_GONE))
+                told.append(_event(TaskEventKind.WITHDRAWN, claim.task, order, now_ms, failure=_GONE))
                 continue
             order = await self._named(tx, order) or order
-            told.append(_event(TaskNews.STARTED, claim.task, order, now_ms))
-            seen.append(SeenTask(claim.task, order))
+            told.append(_event(TaskEventKind.STARTED, claim.task, order, now_ms))
+            seen.append(TaskView(claim.task, order))
         for task in taken.given_up:
             order = decode_order(task.payload)
-            await self._records.failed(tx, task.id, order, now_ms)
-            told.append(_event(TaskNews.DEAD, task, order, now_ms, failure=(task.outcome or b"").decode()))
-        await tell_all(self._f.outbox, tx, told)
+            await self._history.failed(tx, task.id, order, now_ms)
+            told.append(_event(TaskEventKind.DEAD, task, order, now_ms, failure=(task.outcome or b"").decode()))
+        await append_events(self._f.outbox, tx, told)
         return seen
 
     async def _named(self, reader: Reader, order: TaskOrder) -> TaskOrder | None:
@@ -258,7 +258,7 @@ class Tasks:
             order, warehouse=known.warehouse.name, namespace=known.namespace.levels, table=known.entry.name
         )
 
-    async def _held(self, tx: Transaction, task_id: int, token: int, *ends: TaskState) -> Claim | None:
+    async def _held(self, tx: Transaction, task_id: int, token: int, *ends: TaskState) -> TaskLease | None:
         """The claim with a token; None if it came to one of these ends by the same worker, whose answer was lost."""
         try:
             return await self._queue.held(tx, task_id, token)
@@ -268,12 +268,12 @@ class Tasks:
                 return None
             raise
 
-    async def _seen(self, reader: Reader, task_id: int) -> SeenTask:
+    async def _seen(self, reader: Reader, task_id: int) -> TaskView:
         task = await self._queue.find(reader, task_id)
         if task.kind not in KINDS:
             raise NotFound(f"no such task. id={task_id}")
-        attempt = (await self._records.attempts(reader, [task_id])).get(task_id)
-        return SeenTask(task, decode_order(task.payload), None if attempt is None else attempt.progress)
+        attempt = (await self._history.attempts(reader, [task_id])).get(task_id)
+        return TaskView(task, decode_order(task.payload), None if attempt is None else attempt.progress)
 
 
 def _left_alone(order: TaskOrder) -> bytes:
@@ -284,7 +284,7 @@ def _left_alone(order: TaskOrder) -> bytes:
 
 
 def _event(
-    news: TaskNews,
+    news: TaskEventKind,
     task: Task,
     order: TaskOrder,
     now_ms: int,

@@ -11,7 +11,7 @@ from msgspec import Meta
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
 from lakebed.tables.maintenance.tasks.queue import KINDS
-from lakebed.tables.maintenance.tasks.service import SeenTask
+from lakebed.tables.maintenance.tasks.service import TaskView
 from lakebed.wire.http.message import Response
 from lakebed.wire.iceberg.answers import no_content, ok
 from lakebed.wire.iceberg.request import CatalogRequest
@@ -65,7 +65,7 @@ async def claim_tasks(services: CatalogServices, request: CatalogRequest) -> Res
     asked = await request.document(ClaimDocument)
     admin = services.admin
     kinds = [kind.value for kind in asked.kinds] or KINDS
-    taken: Sequence[SeenTask] = ()
+    taken: Sequence[TaskView] = ()
 
     async def look() -> bool:
         nonlocal taken

@@ -11,7 +11,7 @@ from lakebed.core.errors import InvalidInput
 from lakebed.governance.policies import Effect
 from lakebed.tables.identifiers import Levels, check_namespace
 from lakebed.tables.policies.attachments import TargetName
-from lakebed.tables.policies.coverage import AffectedEntry, Change
+from lakebed.tables.policies.coverage import AffectedEntry, AttachmentChange
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.iceberg.answers import ok
 from lakebed.wire.iceberg.request import CatalogRequest, split_namespace
@@ -46,7 +46,7 @@ async def get_effect(services: CatalogServices, request: CatalogRequest) -> Resp
     """For which tables and views something would change, from what to what, were a policy attached or detached."""
     http = request.http
     check_names(http, ("change", "namespace", "target-name", *paging.PARAMETERS))
-    change, target = choice(http, "change", Change) or Change.ATTACH, _target(http)
+    change, target = choice(http, "change", AttachmentChange) or AttachmentChange.ATTACH, _target(http)
     asked = f"{_about(request)} {change} {tuple(target)}"
     page = _effect_pages.read(http, asked)
     found = await services.coverage.effect(

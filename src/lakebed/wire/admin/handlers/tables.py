@@ -32,7 +32,7 @@ async def list_health(services: CatalogServices, request: CatalogRequest) -> Res
         raise InvalidInput("warehouse says whose tables are meant", argument="warehouse")
     asked = f"{warehouse} {namespace}"
     page = _pages.read(http, asked)
-    found = await services.admin.upkeep.list_health(
+    found = await services.admin.maintenance.list_health(
         request.caller,
         warehouse,
         check_namespace(split_namespace(namespace)) if namespace else (),
@@ -48,20 +48,20 @@ async def list_health(services: CatalogServices, request: CatalogRequest) -> Res
 async def get_health(services: CatalogServices, request: CatalogRequest) -> Response:
     """How a table is, by its files."""
     check_names(request.http, ())
-    return ok(await services.admin.upkeep.health(request.caller, request.warehouse, request.table))
+    return ok(await services.admin.maintenance.health(request.caller, request.warehouse, request.table))
 
 
 async def get_plan(services: CatalogServices, request: CatalogRequest) -> Response:
     """What the policies of a table come to now. Nothing is done."""
     check_names(request.http, ())
-    return ok(_plan(await services.admin.upkeep.plan(request.caller, request.warehouse, request.table)))
+    return ok(_plan(await services.admin.maintenance.plan(request.caller, request.warehouse, request.table)))
 
 
 async def enact_plan(services: CatalogServices, request: CatalogRequest) -> Response:
     """The same, done: the tasks are in the queue."""
     check_names(request.http, ())
     await read_extension(request, NoDocument)
-    plan, placed = await services.admin.upkeep.plan_now(request.caller, request.warehouse, request.table)
+    plan, placed = await services.admin.maintenance.plan_now(request.caller, request.warehouse, request.table)
     return ok(_plan(plan) | {"tasks": [{"id": one.task_id, "order": one.order} for one in placed]})
 
 

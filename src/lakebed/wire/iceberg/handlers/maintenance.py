@@ -10,7 +10,7 @@ from msgspec import Meta
 from lakebed.tables.maintenance.jobs.config import ConfigSource, MaintenanceConfig
 from lakebed.tables.maintenance.jobs.quarantine_review import QuarantineAction
 from lakebed.tables.maintenance.jobs.requests import RunRequest
-from lakebed.tables.maintenance.jobs.triggers import DEFAULT_SCHEDULER, DEFAULT_WORKER
+from lakebed.tables.maintenance.jobs.scheduling import DEFAULT_SCHEDULER, DEFAULT_WORKER
 from lakebed.wire.http.message import Response
 
 from ..answers import no_content, ok

@@ -12,33 +12,33 @@ from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables import rows as catalog_rows
 from lakebed.tables.entries import Known
-from lakebed.tables.maintenance.jobs.reports import findings_of, noted
 from lakebed.tables.rows import NAMESPACE_COLUMNS, WAREHOUSE_COLUMNS, entry_from
 
-from ..reachability.removal_plan import Plan
+from ..reachability.removal_plan import RemovalPlan
 from .config import EffectiveConfig
-from .configs import Configs
-from .execution import Executor, planned
+from .configs import MaintenanceConfigs
+from .execution import JobExecutor, planned
 from .job_store import CURRENT, JobStore, StoredJob
 from .lifecycle import (
-    Control,
-    Give,
-    Go,
+    KeepCurrent,
     SchedulerStatus,
+    StartJob,
+    SwitchedOff,
     Trigger,
-    advised,
-    beat,
     control,
     decide,
     fail,
     queue,
+    recommended_for_table,
+    record_heartbeat,
     scheduler_status,
     start,
 )
 from .model import Action, Actor, Findings, Job, JobRecord, JobStatus, Operation, Step
 from .quarantine import Quarantine
+from .reports import findings_of, record_step
 
-__all__ = ["DEFAULT_SCHEDULER", "DEFAULT_WORKER", "Held", "SchedulerView", "Scheduling"]
+__all__ = ["DEFAULT_SCHEDULER", "DEFAULT_WORKER", "JobScheduling", "QuarantineSummary", "SchedulerView"]
 
 DEFAULT_SCHEDULER: Final = "lakebed-maintenance-scheduler"
 DEFAULT_WORKER: Final = "lakebed-maintenance-worker"
@@ -50,7 +50,7 @@ _STALE: Final = "the table or its configuration changed since the job was planne
 _ENTRY_AT: Final = WAREHOUSE_COLUMNS + NAMESPACE_COLUMNS
 
 
-class Held(NamedTuple):
+class QuarantineSummary(NamedTuple):
     """What a table has in quarantine."""
 
     objects: int
@@ -64,20 +64,20 @@ class SchedulerView(NamedTuple):
     effective: EffectiveConfig
     status: SchedulerStatus
     current: Job | None
-    held: Held
+    held: QuarantineSummary
     timeline: list[JobRecord]
     actions: tuple[Action, ...]
 
 
-class Scheduling:
+class JobScheduling:
     """The triggers of jobs."""
 
     def __init__(
         self,
         facilities: Facilities,
-        configs: Configs,
+        configs: MaintenanceConfigs,
         jobs: JobStore,
-        executor: Executor,
+        executor: JobExecutor,
         quarantine: Quarantine,
         *,
         safety_window_ms: int,
@@ -95,20 +95,20 @@ class Scheduling:
         effective = await self._configs.effective(meta, entry_id)
         current = await self._jobs.current(meta, entry_id)
         holding = await self._quarantine.of_table(entry_id)
-        held = Held(sum(count for _, count in holding), holding[0][0] if holding else None)
+        held = QuarantineSummary(sum(count for _, count in holding), holding[0][0] if holding else None)
         job = None if current is None else current.job
         held_until_ms = None if job is None else await self._jobs.held_until_ms(meta, job)
         status = scheduler_status(effective.config, job, held_until_ms, held.objects, now_ms)
         timeline = await self._jobs.newest(meta, entry_id, _TIMELINE)
-        return SchedulerView(effective, status, job, held, timeline, advised(status, job))
+        return SchedulerView(effective, status, job, held, timeline, recommended_for_table(status, job))
 
     async def schedule(self, known: Known, scheduler_id: str) -> StoredJob:
         """Plan a job for a worker to claim; or what stands in the way of one. Raises CommitConflict."""
         entry_id = known.entry.id
         for _ in range(_ATTEMPTS):
             before = await self._look(self._f.meta, Trigger.SCHEDULER, entry_id)
-            plan: Plan | None = None
-            if isinstance(before.decision, Go):
+            plan: RemovalPlan | None = None
+            if isinstance(before.decision, StartJob):
                 job = self._new(entry_id, before.effective, before.now_ms, before.decision.attempts)
                 surveyed = await self._executor.survey(
                     entry_id, retain_recent=job.retain_recent, watermark_ms=job.watermark_ms
@@ -126,14 +126,14 @@ class Scheduling:
         """
         entry_id = known.entry.id
 
-        async def begin(tx: Transaction) -> _Begun:
+        async def begin(tx: Transaction) -> _Started:
             seen = await self._look(tx, Trigger.WORKER, entry_id)
             match seen.decision:
-                case Give():
-                    return _Begun(await self._jobs.find(tx, entry_id, CURRENT))
-                case Control(status):
-                    return _Begun(await self._control(tx, seen, status, Actor.WORKER, Step.WORKER_CONTROL))
-                case Go() as go:
+                case KeepCurrent():
+                    return _Started(await self._jobs.find(tx, entry_id, CURRENT))
+                case SwitchedOff(status):
+                    return _Started(await self._control(tx, seen, status, Actor.WORKER, Step.WORKER_CONTROL))
+                case StartJob() as go:
                     await self._expire(tx, seen, go)
                     return await (
                         self._start(tx, seen, go, worker_id)
@@ -156,9 +156,9 @@ class Scheduling:
             current = await self._jobs.current(tx, entry_id)
             if current is None or current.job.id != stored.job.id:
                 raise StateConflict(f"the job is not the table's current one. job={stored.job.id}")
-            job = beat(stored.job, worker_id, lease_id, now_ms)
+            job = record_heartbeat(stored.job, worker_id, lease_id, now_ms)
             await self._jobs.renew(tx, job)
-            record = noted(stored.record, job, now_ms, Actor.WORKER, Step.WORKER_HEARTBEAT)
+            record = record_step(stored.record, job, now_ms, Actor.WORKER, Step.WORKER_HEARTBEAT)
             await self._jobs.change(tx, record, now_ms)
             return StoredJob(record, stored.findings)
 
@@ -166,41 +166,43 @@ class Scheduling:
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
-    async def _look(self, reader: Reader, trigger: Trigger, entry_id: str) -> _Seen:
+    async def _look(self, reader: Reader, trigger: Trigger, entry_id: str) -> _Decided:
         now_ms = self._f.clock.now_ms()
         effective = await self._configs.effective(reader, entry_id)
         current = await self._jobs.current(reader, entry_id)
         job = None if current is None else current.job
         held_until_ms = None if job is None else await self._jobs.held_until_ms(reader, job)
         decision = decide(trigger, effective.config, job, held_until_ms, now_ms)
-        return _Seen(entry_id, now_ms, effective, current, decision)
+        return _Decided(entry_id, now_ms, effective, current, decision)
 
-    async def _queue(self, entry_id: str, scheduler_id: str, plan: Plan | None, tx: Transaction) -> StoredJob | None:
+    async def _queue(
+        self, entry_id: str, scheduler_id: str, plan: RemovalPlan | None, tx: Transaction
+    ) -> StoredJob | None:
         """Queue what was planned, if it may still be; None if the plan is of another version of the table."""
         seen = await self._look(tx, Trigger.SCHEDULER, entry_id)
         match seen.decision:
-            case Give():
+            case KeepCurrent():
                 return await self._jobs.find(tx, entry_id, CURRENT)
-            case Control(status):
+            case SwitchedOff(status):
                 return await self._control(tx, seen, status, Actor.SCHEDULER, Step.SCHEDULER_CONTROL)
-            case Go() as go:
+            case StartJob() as go:
                 if plan is None or plan.version_token != await _version(tx, entry_id):
                     return None
                 await self._expire(tx, seen, go)
                 job = planned(self._new(entry_id, seen.effective, seen.now_ms, go.attempts), plan)
-                record = noted(None, job, seen.now_ms, Actor.SCHEDULER, Step.PLANNED)
+                record = record_step(None, job, seen.now_ms, Actor.SCHEDULER, Step.PLANNED)
                 job = queue(job, scheduler_id, await self._jobs.hold(tx, job, scheduler_id), seen.now_ms)
-                record = noted(record, job, seen.now_ms, Actor.SCHEDULER, Step.SCHEDULER_QUEUED)
+                record = record_step(record, job, seen.now_ms, Actor.SCHEDULER, Step.SCHEDULER_QUEUED)
                 return await self._jobs.add(tx, record, findings_of(plan), seen.now_ms, is_current=True)
 
-    async def _start(self, tx: Transaction, seen: _Seen, go: Go, worker_id: str) -> _Begun:
+    async def _start(self, tx: Transaction, seen: _Decided, go: StartJob, worker_id: str) -> _Started:
         now_ms = seen.now_ms
         job = self._new(seen.entry_id, seen.effective, now_ms, go.attempts)
         job = start(job, worker_id, await self._jobs.hold(tx, job, worker_id), now_ms)
-        record = noted(None, job, now_ms, Actor.WORKER, Step.WORKER_STARTED)
-        return _Begun(await self._jobs.add(tx, record, _NO_FINDINGS, now_ms, is_current=True), is_running=True)
+        record = record_step(None, job, now_ms, Actor.WORKER, Step.WORKER_STARTED)
+        return _Started(await self._jobs.add(tx, record, _NO_FINDINGS, now_ms, is_current=True), is_running=True)
 
-    async def _claim(self, tx: Transaction, seen: _Seen, claimed: Job, worker_id: str) -> _Begun:
+    async def _claim(self, tx: Transaction, seen: _Decided, claimed: Job, worker_id: str) -> _Started:
         now_ms = seen.now_ms
         stored = await self._jobs.find(tx, seen.entry_id, claimed.id)
         version = await _version(tx, seen.entry_id)
@@ -208,28 +210,28 @@ class Scheduling:
         if is_stale:
             # It will not become any fresher: the next run plans anew instead of waiting for the lease to run out.
             job = fail(claimed, _STALE, now_ms, retry=False)
-            record = noted(stored.record, job, now_ms, Actor.WORKER, Step.WORKER_FAILED, job.failure_reason)
+            record = record_step(stored.record, job, now_ms, Actor.WORKER, Step.WORKER_FAILED, job.failure_reason)
             await self._jobs.finish(tx, record, now_ms)
         else:
             job = start(claimed, worker_id, await self._jobs.hold(tx, claimed, worker_id), now_ms)
-            record = noted(stored.record, job, now_ms, Actor.WORKER, Step.WORKER_STARTED)
+            record = record_step(stored.record, job, now_ms, Actor.WORKER, Step.WORKER_STARTED)
             await self._jobs.change(tx, record, now_ms)
-        return _Begun(StoredJob(record, stored.findings), is_running=not is_stale, is_stale=is_stale)
+        return _Started(StoredJob(record, stored.findings), is_running=not is_stale, is_stale=is_stale)
 
-    async def _expire(self, tx: Transaction, seen: _Seen, go: Go) -> None:
+    async def _expire(self, tx: Transaction, seen: _Decided, go: StartJob) -> None:
         """Record that the current job's holder went silent."""
         if go.expired is None or seen.current is None:
             return
         was_running = seen.current.job.status is JobStatus.RUNNING
         actor = Actor.WORKER if was_running else Actor.SCHEDULER
         step = Step.WORKER_LEASE_EXPIRED if was_running else Step.SCHEDULER_LEASE_EXPIRED
-        record = noted(seen.current.record, go.expired, seen.now_ms, actor, step, go.expired.failure_reason)
+        record = record_step(seen.current.record, go.expired, seen.now_ms, actor, step, go.expired.failure_reason)
         await self._jobs.finish(tx, record, seen.now_ms)
 
-    async def _control(self, tx: Transaction, seen: _Seen, status: JobStatus, actor: Actor, step: Step) -> StoredJob:
+    async def _control(self, tx: Transaction, seen: _Decided, status: JobStatus, actor: Actor, step: Step) -> StoredJob:
         job = control(self._new(seen.entry_id, seen.effective, seen.now_ms, 0), status, seen.now_ms)
         # Not the current job: one may be running that was begun before.
-        record = noted(None, job, seen.now_ms, actor, step)
+        record = record_step(None, job, seen.now_ms, actor, step)
         return await self._jobs.add(tx, record, _NO_FINDINGS, seen.now_ms, is_current=False)
 
     def _new(self, entry_id: str, effective: EffectiveConfig, now_ms: int, attempts: int) -> Job:
@@ -249,17 +251,17 @@ class Scheduling:
         )
 
 
-class _Seen(NamedTuple):
+class _Decided(NamedTuple):
     """What a trigger found, and what it may do."""
 
     entry_id: str
     now_ms: int
     effective: EffectiveConfig
     current: StoredJob | None
-    decision: Give | Control | Go
+    decision: KeepCurrent | SwitchedOff | StartJob
 
 
-class _Begun(NamedTuple):
+class _Started(NamedTuple):
     """What came of the attempt to begin a job."""
 
     stored: StoredJob

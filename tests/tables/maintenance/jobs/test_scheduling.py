@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from lakebed.core.errors import AccessDenied, CommitConflict, NotFound, PointerMoved, StateConflict, Unavailable
-from lakebed.tables.maintenance.jobs.execution import Executor
+from lakebed.tables.maintenance.jobs.execution import JobExecutor
 from lakebed.tables.maintenance.jobs.lifecycle import SchedulerStatus
 from lakebed.tables.maintenance.jobs.model import Actor, JobStatus, Operation, Step
 from tests.objects.stores import ROOT
@@ -73,10 +73,10 @@ async def test_a_commit_while_a_job_is_planned_has_it_planned_again(
 ) -> None:
     workshop, table = light_workshop, await light_workshop.table()
     await workshop.configure(table, background_enabled=True)
-    plain = Executor.survey
+    plain = JobExecutor.survey
     commits = 1
 
-    async def moving(self: Executor, *arguments: Any, **how: Any) -> Any:
+    async def moving(self: JobExecutor, *arguments: Any, **how: Any) -> Any:
         nonlocal commits
         surveyed = await plain(self, *arguments, **how)
         if commits:
@@ -84,7 +84,7 @@ async def test_a_commit_while_a_job_is_planned_has_it_planned_again(
             await workshop.catalog.commit(table, set_properties(a=str(commits)))
         return surveyed
 
-    monkeypatch.setattr(Executor, "survey", moving)
+    monkeypatch.setattr(JobExecutor, "survey", moving)
     queued = await workshop.schedule(table)
     assert queued.job.version_token == (await workshop.catalog.entry(table)).version_token
     workshop.age()
@@ -103,10 +103,10 @@ async def test_attempts_count_on_until_the_last(light_workshop: Workshop, monkey
         retry_max_backoff_seconds=8,
     )
 
-    async def failing(self: Executor, *arguments: Any, **how: Any) -> Any:
+    async def failing(self: JobExecutor, *arguments: Any, **how: Any) -> Any:
         raise Unavailable("the store is away")
 
-    monkeypatch.setattr(Executor, "survey", failing)
+    monkeypatch.setattr(JobExecutor, "survey", failing)
     seen = []
     for _ in range(5):
         job = (await workshop.work(table)).job
@@ -122,10 +122,10 @@ async def test_a_heartbeat_keeps_a_job_its_worker_s(light_workshop: Workshop, mo
     workshop, table = light_workshop, await light_workshop.table()
     await workshop.configure(table, background_enabled=True, worker_lease_timeout_seconds=10)
     beat = workshop.maintenance.heartbeat
-    plain = Executor.run
+    plain = JobExecutor.run
     other: list[JobStatus] = []
 
-    async def slow(self: Executor, caller: Any, record: Any, actor: Any) -> Any:
+    async def slow(self: JobExecutor, caller: Any, record: Any, actor: Any) -> Any:
         job = record.job
         for _ in range(3):
             workshop.age(9)
@@ -139,7 +139,7 @@ async def test_a_heartbeat_keeps_a_job_its_worker_s(light_workshop: Workshop, mo
             await beat(ROOT, "lake", table, "absent", worker_id=job.worker_id, lease_id=job.lease_id)
         return await plain(self, caller, record, actor)
 
-    monkeypatch.setattr(Executor, "run", slow)
+    monkeypatch.setattr(JobExecutor, "run", slow)
     done = await workshop.work(table, "w1")
     assert done.job.status is JobStatus.SUCCESSFUL
     assert other == [JobStatus.RUNNING] * 3
@@ -154,9 +154,9 @@ async def test_a_control_report_does_not_take_the_place_of_a_job_that_runs(
 ) -> None:
     workshop, table = light_workshop, await light_workshop.table()
     await workshop.configure(table, background_enabled=True)
-    plain = Executor.run
+    plain = JobExecutor.run
 
-    async def switched_off(self: Executor, *arguments: Any) -> Any:
+    async def switched_off(self: JobExecutor, *arguments: Any) -> Any:
         await workshop.configure(table, background_enabled=False)
         assert (await workshop.schedule(table)).job.status is JobStatus.DISABLED
         await workshop.configure(table, background_enabled=True, worker_paused=True)
@@ -165,7 +165,7 @@ async def test_a_control_report_does_not_take_the_place_of_a_job_that_runs(
         assert (await workshop.job(table, "latest")).job.id == paused.job.id
         return await plain(self, *arguments)
 
-    monkeypatch.setattr(Executor, "run", switched_off)
+    monkeypatch.setattr(JobExecutor, "run", switched_off)
     assert (await workshop.work(table, "w1")).job.status is JobStatus.SUCCESSFUL
 
 

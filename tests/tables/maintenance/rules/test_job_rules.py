@@ -7,30 +7,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.jobs import JobKind
-from lakebed.tables.maintenance.engine_reports import Signals
+from lakebed.tables.maintenance.engine_reports import EngineSignals
 from lakebed.tables.maintenance.reachability.files import ObjectKind, Reason
-from lakebed.tables.maintenance.reachability.walking import LiveFiles, Problem
+from lakebed.tables.maintenance.reachability.walking import LiveFiles, ReachabilityProblem
 from lakebed.tables.maintenance.rules.expiration import ExpirationRequest, ExpirationStatus, plan_expiration
-from lakebed.tables.maintenance.rules.triggers import Closer, Look, Unneeded, Wanted, judge
+from lakebed.tables.maintenance.rules.job_rules import DetailLevel, JobDue, NeedsDetail, NotDue, evaluate_rule
 from lakebed.tables.metadata import TableMetadata
 from tests.tables.manifests.avro_files import a_file
 
 from ..subjects import DAY_MS, MIB, NOW_MS, a_table, lines, live, subject, totals
 
 SMALL = {"target-file-size-bytes": 1000}
-MISSING = Problem("s3://lake/t/m.avro", ObjectKind.MANIFEST_FILE, Reason.MISSING_OBJECT)
-TOO_MANY = Problem("", ObjectKind.DATA_FILE, Reason.TOO_MANY_FILES)
+MISSING = ReachabilityProblem("s3://lake/t/m.avro", ObjectKind.MANIFEST_FILE, Reason.MISSING_OBJECT)
+TOO_MANY = ReachabilityProblem("", ObjectKind.DATA_FILE, Reason.TOO_MANY_FILES)
 
 
-def wanted(job: JobKind, *args: Any, interval_ms: int = 0, options: Any = None, **more: Any) -> Wanted:
-    verdict = judge(job, subject(*args, **more), options or {}, interval_ms)
-    assert isinstance(verdict, Wanted), verdict
+def wanted(job: JobKind, *args: Any, interval_ms: int = 0, options: Any = None, **more: Any) -> JobDue:
+    verdict = evaluate_rule(job, subject(*args, **more), options or {}, interval_ms)
+    assert isinstance(verdict, JobDue), verdict
     return verdict
 
 
-def unneeded(job: JobKind, *args: Any, interval_ms: int = 0, options: Any = None, **more: Any) -> Unneeded:
-    verdict = judge(job, subject(*args, **more), options or {}, interval_ms)
-    assert isinstance(verdict, Unneeded), verdict
+def unneeded(job: JobKind, *args: Any, interval_ms: int = 0, options: Any = None, **more: Any) -> NotDue:
+    verdict = evaluate_rule(job, subject(*args, **more), options or {}, interval_ms)
+    assert isinstance(verdict, NotDue), verdict
     return verdict
 
 
@@ -67,7 +67,7 @@ def test_a_summary_without_small_files_or_deletes_is_enough() -> None:
     ],
 )
 def test_a_summary_that_may_mean_work_asks_for_a_closer_look(summary: dict[str, str]) -> None:
-    assert judge(JobKind.COMPACT, subject(a_table(summary)), SMALL) == Closer(Look.FILES)
+    assert evaluate_rule(JobKind.COMPACT, subject(a_table(summary)), SMALL) == NeedsDetail(DetailLevel.FILES)
 
 
 def test_small_files_of_one_partition_are_worth_compacting() -> None:
@@ -85,10 +85,10 @@ def test_small_files_that_cannot_be_put_together_are_not() -> None:
 
 def test_the_policy_says_what_is_small_and_how_many_are_many() -> None:
     found = live(10, 20, 600)
-    assert isinstance(judge(JobKind.COMPACT, subject(a_table({}), live=found), SMALL), Unneeded)
+    assert isinstance(evaluate_rule(JobKind.COMPACT, subject(a_table({}), live=found), SMALL), NotDue)
     assert wanted(JobKind.COMPACT, a_table({}), live=found, options={**SMALL, "min-input-files": 3}).files == 3
     told = {**SMALL, "min-input-files": 2, "min-file-size-bytes": 15}
-    assert isinstance(judge(JobKind.COMPACT, subject(a_table({}), live=found), told), Unneeded)
+    assert isinstance(evaluate_rule(JobKind.COMPACT, subject(a_table({}), live=found), told), NotDue)
 
 
 def test_deletes_are_applied_where_they_are_a_tenth_of_the_rows() -> None:
@@ -96,7 +96,9 @@ def test_deletes_are_applied_where_they_are_a_tenth_of_the_rows() -> None:
     verdict = wanted(JobKind.COMPACT, a_table({}), live=live(5000, 5000, deletes=deletes), options=SMALL)
     assert (verdict.why, verdict.options) == ("deletes are 10% of its rows", {})
     few = [a_file("s3://lake/t/d.parquet", content=1, record_count=19)]
-    assert isinstance(judge(JobKind.COMPACT, subject(a_table({}), live=live(5000, 5000, deletes=few)), SMALL), Unneeded)
+    assert isinstance(
+        evaluate_rule(JobKind.COMPACT, subject(a_table({}), live=live(5000, 5000, deletes=few)), SMALL), NotDue
+    )
 
 
 def test_many_delete_files_are_merged_or_applied_and_the_policy_says_what_is_many() -> None:
@@ -105,7 +107,9 @@ def test_many_delete_files_are_merged_or_applied_and_the_policy_says_what_is_man
     verdict = wanted(JobKind.COMPACT, a_table({}), live=live(5000, deletes=deletes), options=options)
     assert (verdict.why, verdict.options) == ("7 delete files are to be applied by scans", {})
     options = {**SMALL, "delete-file-threshold": 8}
-    assert isinstance(judge(JobKind.COMPACT, subject(a_table({}), live=live(5000, deletes=deletes)), options), Unneeded)
+    assert isinstance(
+        evaluate_rule(JobKind.COMPACT, subject(a_table({}), live=live(5000, deletes=deletes)), options), NotDue
+    )
     many = wanted(JobKind.COMPACT, a_table({}), live=live(5000, deletes=deletes * 15), options=SMALL)
     assert many.options == {"rewrite-deletes": True}
     vectors = [file._replace(content_offset=4) for file in deletes * 15]
@@ -122,7 +126,7 @@ def test_small_files_and_deletes_are_one_task() -> None:
 def test_scans_that_open_many_files_make_it_more_urgent_and_are_told() -> None:
     found = live(10, 20, 30, 40, 50)
     calm = wanted(JobKind.COMPACT, a_table({}), options=SMALL, live=found)
-    hot = wanted(JobKind.COMPACT, a_table({}), options=SMALL, live=found, signals=Signals(8, 900, 100))
+    hot = wanted(JobKind.COMPACT, a_table({}), options=SMALL, live=found, signals=EngineSignals(8, 900, 100))
     assert hot.urgency > calm.urgency
     assert hot.why.endswith("engines reported 8 scans lately, 1000 files each")
 
@@ -138,7 +142,7 @@ def test_a_table_with_more_files_than_are_looked_at_is_planned_by_its_summary() 
     assert verdict.why == "about 900000 of 900000 data files are under 750 bytes"
     assert (verdict.files, verdict.size) == (900_000, 900_000)
     assert isinstance(
-        judge(JobKind.COMPACT, subject(a_table(totals(900_000, 900_000_000_000)), live=beyond), SMALL), Unneeded
+        evaluate_rule(JobKind.COMPACT, subject(a_table(totals(900_000, 900_000_000_000)), live=beyond), SMALL), NotDue
     )
 
 
@@ -154,7 +158,7 @@ def test_few_commits_have_not_made_many_manifests() -> None:
 
 
 def test_many_commits_ask_for_the_manifest_list() -> None:
-    assert judge(JobKind.REWRITE_MANIFESTS, subject(many_commits()), {}) == Closer(Look.LIST)
+    assert evaluate_rule(JobKind.REWRITE_MANIFESTS, subject(many_commits()), {}) == NeedsDetail(DetailLevel.LIST)
 
 
 def test_many_small_manifests_are_worth_rewriting() -> None:
@@ -166,13 +170,15 @@ def test_many_small_manifests_are_worth_rewriting() -> None:
 @pytest.mark.parametrize("manifests", [lines(10, length=10), lines(20, length=8 * MIB)])
 def test_few_or_large_manifests_are_not(manifests: Any) -> None:
     assert isinstance(
-        judge(JobKind.REWRITE_MANIFESTS, subject(many_commits(), manifests=tuple(manifests)), {}), Unneeded
+        evaluate_rule(JobKind.REWRITE_MANIFESTS, subject(many_commits(), manifests=tuple(manifests)), {}), NotDue
     )
 
 
 def test_one_manifest_for_each_spec_and_content_stays() -> None:
     manifests = tuple(line for spec in range(11) for line in lines(1, partition_spec_id=spec))
-    assert isinstance(judge(JobKind.REWRITE_MANIFESTS, subject(many_commits(), manifests=manifests), {}), Unneeded)
+    assert isinstance(
+        evaluate_rule(JobKind.REWRITE_MANIFESTS, subject(many_commits(), manifests=manifests), {}), NotDue
+    )
 
 
 def test_a_policy_may_be_about_one_spec_and_another_size() -> None:
@@ -180,7 +186,9 @@ def test_a_policy_may_be_about_one_spec_and_another_size() -> None:
     told = {"spec-id": 1}
     assert wanted(JobKind.REWRITE_MANIFESTS, many_commits(), manifests=manifests, options=told).files == 15
     told = {"spec-id": 1, "target-manifest-size-bytes": 1000}
-    assert isinstance(judge(JobKind.REWRITE_MANIFESTS, subject(many_commits(), manifests=manifests), told), Unneeded)
+    assert isinstance(
+        evaluate_rule(JobKind.REWRITE_MANIFESTS, subject(many_commits(), manifests=manifests), told), NotDue
+    )
 
 
 def test_a_list_that_cannot_be_read_is_for_somebody_to_look_at() -> None:
@@ -202,7 +210,7 @@ def test_snapshots_that_have_expired_are_counted() -> None:
 def test_young_snapshots_are_looked_at_again_when_the_first_is_old_enough() -> None:
     table = a_table({}, {}, ages_ms=(3 * DAY_MS, 0))
     verdict = unneeded(JobKind.EXPIRE_SNAPSHOTS, table)
-    assert verdict == Unneeded("none of 2 snapshots has expired", NOW_MS + 2 * DAY_MS + 1)
+    assert verdict == NotDue("none of 2 snapshots has expired", NOW_MS + 2 * DAY_MS + 1)
     # Not for each snapshot of a table that gets one a second.
     assert unneeded(JobKind.EXPIRE_SNAPSHOTS, table, interval_ms=3 * DAY_MS).again_ms == NOW_MS + 3 * DAY_MS
 
@@ -218,7 +226,7 @@ def test_branches_and_tags_beyond_their_age_are_told_of() -> None:
     keeps = a_table(
         {}, {}, ages_ms=(3 * DAY_MS, 0), refs=refs, properties={"history.expire.max-ref-age-ms": f"{9 * DAY_MS}"}
     )
-    assert isinstance(judge(JobKind.EXPIRE_SNAPSHOTS, subject(keeps), {"max-ref-age-ms": DAY_MS}), Unneeded)
+    assert isinstance(evaluate_rule(JobKind.EXPIRE_SNAPSHOTS, subject(keeps), {"max-ref-age-ms": DAY_MS}), NotDue)
 
 
 @pytest.mark.parametrize("properties", [{"gc.enabled": "false"}, {"history.expire.max-snapshot-age-ms": "long"}])
@@ -260,8 +268,8 @@ def test_a_shortcut_comes_to_what_the_rules_of_expiry_come_to(
     if ref_age_ms is not None:
         options["max-ref-age-ms"] = ref_age_ms
     report = plan_expiration(table, request, NOW_MS, max_ref_age_ms=ref_age_ms)
-    verdict = judge(JobKind.EXPIRE_SNAPSHOTS, subject(table), options)
-    assert isinstance(verdict, Wanted) == (report.status is ExpirationStatus.CANDIDATES)
+    verdict = evaluate_rule(JobKind.EXPIRE_SNAPSHOTS, subject(table), options)
+    assert isinstance(verdict, JobDue) == (report.status is ExpirationStatus.CANDIDATES)
 
 
 # -- orphans ---------------------------------------------------------------------------------------------------------
@@ -273,7 +281,7 @@ def test_a_table_is_looked_through_at_first_when_its_files_may_be_old_enough() -
     assert (verdict.why, verdict.files) == ("it was never looked through for files that nothing refers to", 8)
     old = {"older-than-ms": 20 * DAY_MS}
     waits = unneeded(JobKind.REMOVE_ORPHANS, table, options=old)
-    assert waits == Unneeded("no file of it is older than 20 days yet", NOW_MS + 10 * DAY_MS)
+    assert waits == NotDue("no file of it is older than 20 days yet", NOW_MS + 10 * DAY_MS)
 
 
 def test_and_again_after_its_interval() -> None:
@@ -284,13 +292,13 @@ def test_and_again_after_its_interval() -> None:
 
 
 def test_commits_that_were_tried_again_bring_it_forward() -> None:
-    signals = Signals(retried_commits=2)
+    signals = EngineSignals(retried_commits=2)
     last = {JobKind.REMOVE_ORPHANS: NOW_MS - 3_600_000}
     verdict = wanted(JobKind.REMOVE_ORPHANS, a_table({}), interval_ms=DAY_MS, last_runs=last, signals=signals)
     assert "2 commits lately that were tried more than once" in verdict.why
     last = {JobKind.REMOVE_ORPHANS: NOW_MS - 3_599_000}
     assert isinstance(
-        judge(JobKind.REMOVE_ORPHANS, subject(a_table({}), last_runs=last, signals=signals), {}, DAY_MS), Unneeded
+        evaluate_rule(JobKind.REMOVE_ORPHANS, subject(a_table({}), last_runs=last, signals=signals), {}, DAY_MS), NotDue
     )
 
 
@@ -313,7 +321,7 @@ def test_statistics_are_computed_for_the_current_snapshot() -> None:
     assert (verdict.why, verdict.files, verdict.size) == ("it has no statistics", 4, 400)
     older = wanted(JobKind.COMPUTE_STATISTICS, a_table({}, {}, statistics=[file]))
     assert older.why == "its statistics are of snapshot 100, which is not the current one"
-    assert isinstance(judge(JobKind.COMPUTE_STATISTICS, subject(a_table({}, statistics=[file])), {}), Unneeded)
+    assert isinstance(evaluate_rule(JobKind.COMPUTE_STATISTICS, subject(a_table({}, statistics=[file])), {}), NotDue)
 
 
 def test_files_of_older_specs_are_laid_out_anew() -> None:
@@ -323,10 +331,10 @@ def test_files_of_older_specs_are_laid_out_anew() -> None:
         {"spec-id": 1, "fields": [{"source-id": 2, "field-id": 1000, "name": "r", "transform": "identity"}]},
     ]
     evolved = a_table(totals(4, 400), partition_specs=specs, default_spec_id=1, last_partition_id=1000)
-    assert judge(JobKind.REWRITE_LAYOUT, subject(evolved), {}) == Closer(Look.LIST)
+    assert evaluate_rule(JobKind.REWRITE_LAYOUT, subject(evolved), {}) == NeedsDetail(DetailLevel.LIST)
     mixed = (*lines(3), *lines(1, partition_spec_id=1))
     verdict = wanted(JobKind.REWRITE_LAYOUT, evolved, manifests=mixed)
     assert verdict.why == "3 files have partition spec 0, the current one is 1"
     assert (verdict.files, verdict.size) == (3, 300)
     done = tuple(lines(4, partition_spec_id=1))
-    assert isinstance(judge(JobKind.REWRITE_LAYOUT, subject(evolved, manifests=done), {}), Unneeded)
+    assert isinstance(evaluate_rule(JobKind.REWRITE_LAYOUT, subject(evolved, manifests=done), {}), NotDue)

@@ -26,10 +26,10 @@ from lakebed.tables.maintenance.rules.expiration import (
 from lakebed.tables.manifests import ManifestFile
 from lakebed.tables.metadata.table import TableMetadata
 
-from ..engine_reports import NO_SIGNALS, Signals
+from ..engine_reports import NO_SIGNALS, EngineSignals
 from ..health import TableHealth, health_from_files, health_from_summary, small_below_bytes, target_file_bytes
 
-__all__ = ["Closer", "Look", "Subject", "Unneeded", "Verdict", "Wanted", "judge"]
+__all__ = ["DetailLevel", "JobDue", "NeedsDetail", "NotDue", "RuleResult", "TableState", "evaluate_rule"]
 
 MIN_INPUT_FILES: Final = 5
 MAX_GROUP_BYTES: Final = 100 * GIB
@@ -51,7 +51,7 @@ RETRIED_REST_MS: Final = 3_600_000
 """How long orphans of lost attempts to commit are left, where the interval is longer."""
 
 
-class Look(IntEnum):
+class DetailLevel(IntEnum):
     """How closely a table was looked at."""
 
     SUMMARY = 0
@@ -60,7 +60,7 @@ class Look(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class TableState:
     """A table, as far as it was looked at."""
 
     known: Known
@@ -68,16 +68,16 @@ class Subject:
     now_ms: int
     manifests: tuple[ManifestFile, ...] | None = None
     live: LiveFiles | None = None
-    signals: Signals = NO_SIGNALS
+    signals: EngineSignals = NO_SIGNALS
     last_runs: Mapping[JobKind, int] = field(default_factory=dict)
     """When jobs succeeded last."""
 
     @property
-    def look(self) -> Look:
+    def look(self) -> DetailLevel:
         """How closely."""
         if self.live is not None:
-            return Look.FILES
-        return Look.SUMMARY if self.manifests is None else Look.LIST
+            return DetailLevel.FILES
+        return DetailLevel.SUMMARY if self.manifests is None else DetailLevel.LIST
 
     def health(self, small_below: int) -> TableHealth:
         """The table's condition, by all that is known of it."""
@@ -101,7 +101,7 @@ class Subject:
         return None if self._is_beyond_reach else self.live
 
 
-class Wanted(NamedTuple):
+class JobDue(NamedTuple):
     """A job is worth running."""
 
     why: str
@@ -113,7 +113,7 @@ class Wanted(NamedTuple):
     """What the job has to be told besides, for it to do what it is wanted for."""
 
 
-class Unneeded(NamedTuple):
+class NotDue(NamedTuple):
     """A job is not worth running."""
 
     why: str
@@ -121,10 +121,10 @@ class Unneeded(NamedTuple):
     """When time alone may change that."""
 
 
-class Closer(NamedTuple):
+class NeedsDetail(NamedTuple):
     """It cannot be told from so far away."""
 
-    look: Look
+    look: DetailLevel
 
 
 class _Deletes(NamedTuple):
@@ -134,27 +134,27 @@ class _Deletes(NamedTuple):
     options: Mapping[str, Option]
 
 
-Verdict: TypeAlias = Wanted | Unneeded | Closer
+RuleResult: TypeAlias = JobDue | NotDue | NeedsDetail
 
 
-def judge(job: JobKind, subject: Subject, options: Mapping[str, Option], interval_ms: int = 0) -> Verdict:
+def evaluate_rule(job: JobKind, subject: TableState, options: Mapping[str, Option], interval_ms: int = 0) -> RuleResult:
     """Whether a job is worth running on a table."""
     if subject.table.current_snapshot is None:
-        return Unneeded("nothing was ever written to the table")
+        return NotDue("nothing was ever written to the table")
     return _RULES[job](subject, options, interval_ms)
 
 
-def _compact(subject: Subject, options: Mapping[str, Option], _interval_ms: int) -> Verdict:
+def _compact(subject: TableState, options: Mapping[str, Option], _interval_ms: int) -> RuleResult:
     target = _number(options, "target-file-size-bytes", target_file_bytes(subject.table))
     small_below = min(_number(options, "min-file-size-bytes", small_below_bytes(target)), target)
     least = max(2, _number(options, "min-input-files", MIN_INPUT_FILES))
     health = subject.health(small_below)
     deletes = _deletes(health, options)
-    if subject.look < Look.FILES:
+    if subject.look < DetailLevel.FILES:
         is_small = health.small_files is None or health.small_files >= least
         if is_small or deletes is not None or health.delete_files is None:
-            return Closer(Look.FILES)
-        return Unneeded(f"{health.small_files} of {health.data_files} data files are under {_bytes(small_below)}")
+            return NeedsDetail(DetailLevel.FILES)
+        return NotDue(f"{health.small_files} of {health.data_files} data files are under {_bytes(small_below)}")
     if subject.files is None:
         return _compact_by_summary(health, deletes, least)
     request = CompactionRequest(
@@ -165,35 +165,35 @@ def _compact(subject: Subject, options: Mapping[str, Option], _interval_ms: int)
     )
     report = plan_compaction(subject.table.current_snapshot_id, subject.files, request)
     if report.status is CompactionStatus.MANUAL_REVIEW_REQUIRED:
-        return Unneeded(f"its files cannot all be read: {', '.join(report.reasons)}; see the table's diagnostics")
+        return NotDue(f"its files cannot all be read: {', '.join(report.reasons)}; see the table's diagnostics")
     data_files, data_bytes = health.data_files or 0, health.data_bytes or 0
     share = report.candidate_files / data_files if data_files else 0.0
     if report.status is CompactionStatus.REWRITE_CANDIDATES:
         why = f"{report.candidate_files} of {data_files} data files are under {_bytes(small_below)}"
         return _with_scans(
-            _and_deletes(Wanted(why, report.candidate_files, report.candidate_bytes), deletes),
+            _and_deletes(JobDue(why, report.candidate_files, report.candidate_bytes), deletes),
             share,
             subject.signals,
         )
     if deletes is not None:
         return _with_scans(
-            Wanted(deletes.why, data_files + (health.delete_files or 0), data_bytes, options=deletes.options),
+            JobDue(deletes.why, data_files + (health.delete_files or 0), data_bytes, options=deletes.options),
             min(1.0, health.delete_ratio or 0.0),
             subject.signals,
         )
     together = "" if (health.small_files or 0) < least else f", no {least} of them in one partition"
-    return Unneeded(f"{health.small_files} of {data_files} data files are under {_bytes(small_below)}{together}")
+    return NotDue(f"{health.small_files} of {data_files} data files are under {_bytes(small_below)}{together}")
 
 
-def _compact_by_summary(health: TableHealth, deletes: _Deletes | None, least: int) -> Verdict:
+def _compact_by_summary(health: TableHealth, deletes: _Deletes | None, least: int) -> RuleResult:
     """For tables with more files than are looked at here, one by one."""
     files, size = health.small_files or 0, health.small_bytes or 0
     if files >= least:
         why = f"about {files} of {health.data_files} data files are under {_bytes(health.small_below_bytes)}"
-        return _and_deletes(Wanted(why, files, size, 1.0), deletes)
+        return _and_deletes(JobDue(why, files, size, 1.0), deletes)
     if deletes is not None:
-        return Wanted(deletes.why, health.data_files or 0, health.data_bytes or 0, 1.0, deletes.options)
-    return Unneeded("it has more files than are looked at one by one, and by its summary few of them are small")
+        return JobDue(deletes.why, health.data_files or 0, health.data_bytes or 0, 1.0, deletes.options)
+    return NotDue("it has more files than are looked at one by one, and by its summary few of them are small")
 
 
 def _deletes(health: TableHealth, options: Mapping[str, Option]) -> _Deletes | None:
@@ -211,13 +211,13 @@ def _deletes(health: TableHealth, options: Mapping[str, Option]) -> _Deletes | N
     return _Deletes(f"{health.delete_files} delete files are to be applied by scans", told)
 
 
-def _and_deletes(wanted: Wanted, deletes: _Deletes | None) -> Wanted:
+def _and_deletes(wanted: JobDue, deletes: _Deletes | None) -> JobDue:
     if deletes is None:
         return wanted
     return wanted._replace(why=f"{wanted.why}; {deletes.why}", options=deletes.options)
 
 
-def _with_scans(wanted: Wanted, share: float, signals: Signals) -> Wanted:
+def _with_scans(wanted: JobDue, share: float, signals: EngineSignals) -> JobDue:
     """More urgent where engines feel it."""
     opened = signals.files_a_scan + signals.deletes_a_scan
     pressure = min(1.0, opened / 1000) if signals.scans else 0.0
@@ -227,15 +227,15 @@ def _with_scans(wanted: Wanted, share: float, signals: Signals) -> Wanted:
     return wanted._replace(why=why, urgency=(share + pressure) / 2)
 
 
-def _rewrite_manifests(subject: Subject, options: Mapping[str, Option], _interval_ms: int) -> Verdict:
+def _rewrite_manifests(subject: TableState, options: Mapping[str, Option], _interval_ms: int) -> RuleResult:
     if subject.lines is None:
         # Each commit since the first adds a manifest at least, unless it merges some.
         commits = max(subject.table.last_sequence_number, len(subject.table.snapshots))
         if commits <= MANIFESTS:
-            return Unneeded(f"{commits} commits have not made many manifests")
-        return Closer(Look.LIST)
+            return NotDue(f"{commits} commits have not made many manifests")
+        return NeedsDetail(DetailLevel.LIST)
     if subject.live is not None and not subject.live.manifests and subject.live.problems:
-        return Unneeded("its manifest list cannot be read; see the table's diagnostics")
+        return NotDue("its manifest list cannot be read; see the table's diagnostics")
     default = _property(subject.table, MANIFEST_TARGET_PROPERTY, MANIFEST_TARGET_BYTES)
     target = _number(options, "target-manifest-size-bytes", default)
     spec = options.get("spec-id")
@@ -246,11 +246,11 @@ def _rewrite_manifests(subject: Subject, options: Mapping[str, Option], _interva
     expected = max(sorts, -(-size // target))
     if len(lines) > MANIFESTS and len(lines) >= 2 * expected:
         why = f"{len(lines)} manifests of {_bytes(size // len(lines))} on average would fit into {expected}"
-        return Wanted(why, len(lines), size, min(1.0, len(lines) / 1000))
-    return Unneeded(f"{len(lines)} manifests are not many for {_bytes(size)}")
+        return JobDue(why, len(lines), size, min(1.0, len(lines) / 1000))
+    return NotDue(f"{len(lines)} manifests are not many for {_bytes(size)}")
 
 
-def _expire_snapshots(subject: Subject, options: Mapping[str, Option], interval_ms: int) -> Verdict:
+def _expire_snapshots(subject: TableState, options: Mapping[str, Option], interval_ms: int) -> RuleResult:
     age_ms = _number(options, "max-snapshot-age-ms", MAX_SNAPSHOT_AGE_MS)
     request = ExpirationRequest(
         min_snapshots_to_keep=_number(options, "min-snapshots-to-keep", MIN_SNAPSHOTS), max_snapshot_age_ms=age_ms
@@ -263,24 +263,24 @@ def _expire_snapshots(subject: Subject, options: Mapping[str, Option], interval_
         return _none_expired(subject, age_ms, interval_ms)
     report = plan_expiration(table, request, now_ms, max_ref_age_ms=ref_age if isinstance(ref_age, int) else None)
     if report.status is ExpirationStatus.MANUAL_REVIEW_REQUIRED:
-        return Unneeded(f"its snapshots cannot be expired: {', '.join(report.reasons)}")
+        return NotDue(f"its snapshots cannot be expired: {', '.join(report.reasons)}")
     if report.status is ExpirationStatus.CANDIDATES:
         total = len(table.snapshots)
         parts = [f"{len(report.candidates)} of {total} snapshots have expired"] if report.candidates else []
         if report.expired_refs:
             parts.append(f"{len(report.expired_refs)} branches and tags are over their age")
         size = sum(_summary_number(table, one, "added-files-size") for one in report.candidates)
-        return Wanted("; ".join(parts), len(report.candidates), size, min(1.0, len(report.candidates) / 100))
+        return JobDue("; ".join(parts), len(report.candidates), size, min(1.0, len(report.candidates) / 100))
     return _none_expired(subject, report.max_snapshot_age_ms, interval_ms)
 
 
-def _none_expired(subject: Subject, age_ms: int, interval_ms: int) -> Unneeded:
+def _none_expired(subject: TableState, age_ms: int, interval_ms: int) -> NotDue:
     snapshots, now_ms = subject.table.snapshots, subject.now_ms
     ends = (one.timestamp_ms + age_ms for one in snapshots.values())
     next_ms = min((moment for moment in ends if moment > now_ms), default=None)
     # Not for each snapshot of a table that gets one a second.
     again_ms = None if next_ms is None else max(next_ms + 1, now_ms + interval_ms)
-    return Unneeded(f"none of {len(snapshots)} snapshots has expired", again_ms)
+    return NotDue(f"none of {len(snapshots)} snapshots has expired", again_ms)
 
 
 def _has_own_limits(table: TableMetadata) -> bool:
@@ -290,59 +290,59 @@ def _has_own_limits(table: TableMetadata) -> bool:
     return any(one.max_ref_age_ms is not None or one.max_snapshot_age_ms is not None for one in table.refs.values())
 
 
-def _remove_orphans(subject: Subject, options: Mapping[str, Option], interval_ms: int) -> Verdict:
+def _remove_orphans(subject: TableState, options: Mapping[str, Option], interval_ms: int) -> RuleResult:
     table, now_ms = subject.table, subject.now_ms
     if not is_gc_enabled(table.properties):
-        return Unneeded(f"{GC_ENABLED} is false: other tables may need its files")
+        return NotDue(f"{GC_ENABLED} is false: other tables may need its files")
     old_enough_ms = _number(options, "older-than-ms", ORPHAN_AGE_MS)
     born_ms = min(subject.known.entry.created_ms, *(one.timestamp_ms for one in table.snapshots.values()))
     if now_ms - born_ms < old_enough_ms:
-        return Unneeded(f"no file of it is older than {_duration(old_enough_ms)} yet", again_ms=born_ms + old_enough_ms)
+        return NotDue(f"no file of it is older than {_duration(old_enough_ms)} yet", again_ms=born_ms + old_enough_ms)
     files = (_summary_number(table, table.current_snapshot_id, "total-data-files")) + len(table.snapshots)
     last_ms = subject.last_runs.get(JobKind.REMOVE_ORPHANS)
     if last_ms is None:
-        return Wanted("it was never looked through for files that nothing refers to", files, 0)
+        return JobDue("it was never looked through for files that nothing refers to", files, 0)
     ago_ms = now_ms - last_ms
     retried = subject.signals.retried_commits
     if retried and ago_ms >= min(interval_ms, RETRIED_REST_MS):
         why = f"engines reported {retried} commits lately that were tried more than once, which leaves files behind"
-        return Wanted(why, files, 0, 0.5)
+        return JobDue(why, files, 0, 0.5)
     if ago_ms >= interval_ms:
-        return Wanted(f"it was last looked through {_duration(ago_ms)} ago", files, 0)
-    return Unneeded(f"it was looked through {_duration(ago_ms)} ago", again_ms=last_ms + interval_ms)
+        return JobDue(f"it was last looked through {_duration(ago_ms)} ago", files, 0)
+    return NotDue(f"it was looked through {_duration(ago_ms)} ago", again_ms=last_ms + interval_ms)
 
 
-def _compute_statistics(subject: Subject, options: Mapping[str, Option], _interval_ms: int) -> Verdict:
+def _compute_statistics(subject: TableState, options: Mapping[str, Option], _interval_ms: int) -> RuleResult:
     table = subject.table
     health = subject.health(small_below_bytes(target_file_bytes(table)))
     if health.statistics_snapshot == table.current_snapshot_id:
-        return Unneeded("its statistics are of the current snapshot")
+        return NotDue("its statistics are of the current snapshot")
     what = (
         "it has no statistics"
         if health.statistics_snapshot is None
         else f"its statistics are of snapshot {health.statistics_snapshot}, which is not the current one"
     )
-    return Wanted(what, health.data_files or 0, health.data_bytes or 0)
+    return JobDue(what, health.data_files or 0, health.data_bytes or 0)
 
 
-def _rewrite_layout(subject: Subject, options: Mapping[str, Option], _interval_ms: int) -> Verdict:
+def _rewrite_layout(subject: TableState, options: Mapping[str, Option], _interval_ms: int) -> RuleResult:
     table = subject.table
     if len(table.specs) == 1:
-        return Unneeded("it has had one partition spec only")
+        return NotDue("it has had one partition spec only")
     if subject.lines is None:
-        return Closer(Look.LIST)
+        return NeedsDetail(DetailLevel.LIST)
     health = subject.health(small_below_bytes(target_file_bytes(table)))
     older = [spec for spec in health.specs_in_use or () if spec != table.default_spec_id]
     if not older:
-        return Unneeded("all of its files have the current partition spec")
+        return NotDue("all of its files have the current partition spec")
     lines = [line for line in subject.lines if line.partition_spec_id in older]
     files = sum((line.added_files_count or 0) + (line.existing_files_count or 0) for line in lines)
     share = files / health.data_files if health.data_files else 1.0
     why = f"{files} files have partition spec {', '.join(map(str, older))}, the current one is {table.default_spec_id}"
-    return Wanted(why, files, round((health.data_bytes or 0) * min(1.0, share)))
+    return JobDue(why, files, round((health.data_bytes or 0) * min(1.0, share)))
 
 
-_RULES: Final[Mapping[JobKind, Callable[[Subject, Mapping[str, Option], int], Verdict]]] = {
+_RULES: Final[Mapping[JobKind, Callable[[TableState, Mapping[str, Option], int], RuleResult]]] = {
     JobKind.COMPACT: _compact,
     JobKind.REWRITE_MANIFESTS: _rewrite_manifests,
     JobKind.EXPIRE_SNAPSHOTS: _expire_snapshots,
