@@ -1,7 +1,7 @@
-"""Files that arrived and are to be added to tables: noted with the task that is to add them, until that has.
+"""Arrived files that an ingestion task adds to a table: recorded with the task, until it has added them.
 
-A file is noted by the number of its event, and no more than once at a time. Whoever adds it to the table writes that
-number beside its rows, and looks for it before: an event that is delivered again adds nothing.
+A file is recorded by the number of its event, once. The job writes that number beside the rows, and checks for it
+first: an event that is delivered again adds nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TAKE: Final = "DELETE FROM arrivals WHERE destination = ? AND event = ?"
 
 
 class Destination(msgspec.Struct, frozen=True):
-    """A table by name; it may come to be with the first file."""
+    """A table by name; the first file may create it."""
 
     warehouse: str
     namespace: tuple[str, ...]
@@ -48,7 +48,7 @@ class Destination(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """One text for all of it."""
+        """The name as one text."""
         return "\x1f".join((self.warehouse, *self.namespace, self.table))
 
 
@@ -56,18 +56,18 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     """A file that arrived."""
 
     event: int
-    """The number of the event that told of it."""
+    """The number of its event."""
     source: str
     """`<bucket>/<key>`."""
     version: str = ""
     etag: str = ""
-    """What it was then: what is there now may be another."""
+    """At the time of the event: the object may have changed since."""
     bytes: int = 0
     format: str = ""
 
 
 class ArrivalRecorder:
-    """Notes files, for whoever is told of them by events."""
+    """Records files that events report."""
 
     def __init__(self, meta: MetaStore, outbox: Outbox, clock: Clock, queue: TaskQueue) -> None:
         self._meta = meta
@@ -76,7 +76,7 @@ class ArrivalRecorder:
         self._orders = TaskSubmissions(outbox, clock, queue)
 
     async def arrive(self, destination: Destination, arrival: Arrival) -> None:
-        """Note a file, and see that there is a task which has yet to begin. In one transaction. The same again is none.
+        """Record a file, and ensure a task that has not begun, in one transaction. Idempotent.
 
         The rights to have it done are those of who set up the target (`lakebed:ManageTargets`).
         """
@@ -107,14 +107,14 @@ class ArrivalRecorder:
 
 
 class Arrivals:
-    """What was noted, for the workers that add it."""
+    """Recorded files, for the workers that add them."""
 
     def __init__(self, facilities: Facilities) -> None:
         self._f = facilities
         self._gate = Gate(facilities)
 
     async def list(self, caller: Caller, destination: Destination, *, after: int, limit: int) -> Sequence[Arrival]:
-        """What is to be added to a table, in the order of its events. For workers. Raises AccessDenied."""
+        """The files to be added to a table, in the order of their events. For workers. Raises AccessDenied."""
         await self._gate.check_server(caller, ServerAction.RUN_TASKS)
         found = await self._f.meta.rows(_LIST, destination.key, after, limit)
         return [
@@ -123,7 +123,7 @@ class Arrivals:
         ]
 
     async def take(self, caller: Caller, destination: Destination, events: Sequence[int]) -> None:
-        """Forget files that were added, or never will be. The same again changes nothing. Raises AccessDenied."""
+        """Remove files that were added, or never will be. Idempotent. Raises AccessDenied."""
         await self._gate.check_server(caller, ServerAction.RUN_TASKS)
 
         async def work(tx: Transaction) -> None:

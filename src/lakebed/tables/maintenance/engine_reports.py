@@ -1,7 +1,7 @@
-"""What engines report of a table that tells how much maintenance would help. Pure.
+"""Scan and commit reports of engines, as far as they show how much maintenance would help. Pure.
 
-Scan reports say how many files a scan had to open; commit reports, how often a commit was tried. Reports come from
-clients: what is not as the contract has it is passed over.
+Scan reports count the files that a scan opened; commit reports, the attempts of a commit. Reports come from clients:
+those that do not follow the specification are ignored.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ COMMIT_REPORT: Final = "commit-report"
 
 
 class EngineSignals(NamedTuple):
-    """What the newest reports of a table come to."""
+    """A summary of the newest reports of a table."""
 
     scans: int = 0
     files_a_scan: int = 0
-    """Data files that a scan read, on average."""
+    """Data files per scan, on average."""
     deletes_a_scan: int = 0
-    """Delete files that it had to apply."""
+    """Delete files per scan, on average."""
     retried_commits: int = 0
-    """Commits that were tried more than once: attempts that lost leave files behind."""
+    """Commits with more than one attempt: failed attempts leave files behind."""
 
 
 NO_SIGNALS: Final = EngineSignals()
@@ -50,7 +50,7 @@ _decode = msgspec.json.Decoder(_Report).decode
 
 
 def read_signals(reports: Iterable[tuple[str, bytes]]) -> EngineSignals:
-    """What reports say, each a kind and a document."""
+    """Summarize reports, each a kind and a document."""
     scans = files = deletes = retried = 0
     for kind, document in reports:
         try:

@@ -1,7 +1,7 @@
-"""How a table is: what of it calls for maintenance. Pure.
+"""Table health: the numbers of a table that maintenance rules depend on. Pure.
 
-Measured in two ways. Snapshots carry a summary, which is in the metadata at hand and costs nothing to read; it tells
-how many files there are and how large all of them, not how large each. Manifests tell exactly, and have to be read.
+Measured in two ways. The snapshot summary is part of the metadata and costs no read; it has the number of files and
+their total size, not the size of each. Manifests are exact, and have to be read.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ __all__ = [
 ]
 
 DEFAULT_TARGET_BYTES: Final = 512 * MIB
-"""How large engines make data files of a table that says nothing about it."""
+"""The target size of data files where the table has no property for it."""
 
 TARGET_PROPERTY: Final = "write.target-file-size-bytes"
 _SMALL_SHARE: Final = 0.75
-"""Of the target: what is smaller, compaction takes for small."""
+"""Share of the target size below which compaction treats a file as small."""
 _MOST_ANCESTORS: Final = 1000
 
 
 class Measured(StrEnum):
-    """Where the numbers come from."""
+    """The source of the numbers."""
 
     SUMMARY = "summary"
     MANIFESTS = "manifests"
 
 
 class TableHealth(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", omit_defaults=True):
-    """A table's condition. What is not known is None, and left out where it is shown."""
+    """The health of a table. Unknown numbers are None, and omitted in responses."""
 
     warehouse: str
     namespace: tuple[str, ...]
@@ -58,12 +58,12 @@ class TableHealth(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", omi
     current_snapshot_ms: int | None = None
     data_files: int | None = None
     data_bytes: int | None = None
-    """By summary, with the bytes of delete files."""
+    """By summary, this includes delete files."""
     small_files: int | None = None
-    """By summary, an estimate: what snapshots say they added, taken for files of equal size."""
+    """By summary, an estimate: the files that each snapshot added are assumed to be of equal size."""
     small_bytes: int | None = None
     small_below_bytes: int
-    """What counts as small."""
+    """Files up to this size count as small."""
     average_file_bytes: float | None = None
     records: int | None = None
     delete_files: int | None = None
@@ -73,24 +73,24 @@ class TableHealth(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", omi
     """Rows of equality deletes, each of which may delete any number of rows."""
     deletion_vectors: int | None = None
     delete_ratio: float | None = None
-    """Deletes of both sorts to records."""
+    """Position and equality deletes per record."""
     manifests: int | None = None
     manifest_bytes: int | None = None
     metadata_files: int
-    """In the table's log, with the current one."""
+    """In the metadata log, plus the current one."""
     specs_in_use: tuple[int, ...] | None = None
-    """Partition specs that live files have."""
+    """Partition specs of live files."""
     statistics_snapshot: int | None = None
     """The newest snapshot that has a statistics file."""
     last_maintained: dict[str, int] = {}
     """When each job succeeded last."""
     measured: Measured
     problems: tuple[str, ...] = ()
-    """Why manifests could not be read, if they could not."""
+    """Why manifests could not be read."""
 
 
 class _Counts(NamedTuple):
-    """The numbers of both ways."""
+    """The numbers that either way of measuring gives."""
 
     data_files: int | None = None
     data_bytes: int | None = None
@@ -107,12 +107,12 @@ class _Counts(NamedTuple):
 
 
 def target_file_bytes(table: TableMetadata) -> int:
-    """How large data files of a table are to be."""
+    """The target size of data files."""
     return _count(table.properties, TARGET_PROPERTY) or DEFAULT_TARGET_BYTES
 
 
 def small_below_bytes(target_bytes: int) -> int:
-    """What is small beside files of a size."""
+    """The size up to which files are small, for a target size."""
     return int(target_bytes * _SMALL_SHARE)
 
 
@@ -124,7 +124,7 @@ def health_from_summary(
     last_maintained: Mapping[str, int] | None = None,
     manifests: Sequence[ManifestFile] | None = None,
 ) -> TableHealth:
-    """A table by what its current snapshot says of itself; with its manifest list, by that too."""
+    """Table health by the summary of the current snapshot, and by the manifest list if given."""
     limit = small_below_bytes(target_file_bytes(table)) if small_below is None else small_below
     counts = _summarized(table, limit)
     if manifests is not None:
@@ -144,7 +144,7 @@ def health_from_files(
     small_below: int | None = None,
     last_maintained: Mapping[str, int] | None = None,
 ) -> TableHealth:
-    """A table by its live files, one by one. What could not be read is named, and not counted."""
+    """Table health by the live files. Unreadable manifests are reported as problems, and not counted."""
     limit = small_below_bytes(target_file_bytes(table)) if small_below is None else small_below
     small = [file.file_size_in_bytes for file in live.data if file.file_size_in_bytes <= limit]
     counts = _Counts(
@@ -220,9 +220,9 @@ def _summarized(table: TableMetadata, small_below: int) -> _Counts:
 def _estimated_small(
     table: TableMetadata, current: Snapshot, files: int | None, size: int | None, small_below: int
 ) -> tuple[int, int] | None:
-    """How many files are small, and their bytes, by what each snapshot says that it added.
+    """The number of small files and their bytes, estimated by what each snapshot added.
 
-    Back to the first that took files away: what was there before it, and is there still, counts by its average.
+    Goes back to the first snapshot that removed files; older files count by their average size.
     """
     if files is None or size is None:
         return None
@@ -245,7 +245,7 @@ def _estimated_small(
 
 
 def _line(table: TableMetadata, snapshot: Snapshot | None) -> Iterator[Snapshot]:
-    """A snapshot and those that it was made from, as far as they are there, and not further than is worth it."""
+    """A snapshot and its ancestors, up to a limit."""
     for _ in range(_MOST_ANCESTORS):
         if snapshot is None:
             return
@@ -271,14 +271,14 @@ def _rows(files: Sequence[DataFile], content: FileContent) -> int:
 
 
 def _has_live_files(line: ManifestFile) -> bool:
-    """Whether a manifest names files that are there. One that does not count its files may."""
+    """Whether a manifest has live files. One without counts may have some."""
     if line.added_files_count is None or line.existing_files_count is None:
         return True
     return line.added_files_count + line.existing_files_count > 0
 
 
 def _described(table: TableMetadata) -> int | None:
-    """The newest snapshot with a statistics file. Files may outlive their snapshots; those tell nothing."""
+    """The newest snapshot with a statistics file. Statistics of expired snapshots are ignored."""
     described = [table.snapshots[file.snapshot_id] for file in table.statistics if file.snapshot_id in table.snapshots]
     return max(described, key=lambda one: one.timestamp_ms).snapshot_id if described else None
 

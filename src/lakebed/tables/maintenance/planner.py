@@ -1,7 +1,7 @@
-"""Which tasks a table's policies ask for, with the reason and what they are expected to take. Pure.
+"""The planner: which tasks the policies of a table require, with the reason and the expected cost. Pure.
 
-Nothing is planned for a policy that is switched off. A job rests for a while after it ran, longer after it failed, and
-does not run again on what it has seen already: should a rule here and the job itself ever disagree, they do so once.
+Disabled policies lead to no tasks. After a run a job pauses for its interval, longer after failures, and it does not
+run again on the version that it saw: a rule that is wrong about a job then costs one run.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ __all__ = [
 ]
 
 SCHEDULER: Final = "scheduler"
-"""Who asks for what policies ask for."""
+"""The requester of tasks that policies require."""
 
 PRIORITY_WINDOW_MS: Final = 600_000
-"""How far an urgent task is put before others. Not without end: a task that is less urgent comes to its turn."""
+"""How far an urgent task is put before others. Bounded, so that less urgent tasks are not starved."""
 
 FIRST_REST_MS: Final = 3_600_000
 LONGEST_REST_MS: Final = 24 * 3_600_000
-"""How long a job that was given up rests on a table: doubling from the first."""
+"""How long a job pauses on a table after its task died: doubled from the first."""
 
 UNCHANGED_REST_MS: Final = 24 * 3_600_000
-"""How long a job rests that depends on time, where nothing was committed since it ran."""
+"""How long a job that depends on time pauses if nothing was committed since its run."""
 
 _TURNS: Final = (
     JobKind.REWRITE_LAYOUT,
@@ -53,61 +53,61 @@ _TURNS: Final = (
     JobKind.EXPIRE_SNAPSHOTS,
     JobKind.REMOVE_ORPHANS,
 )
-"""The order in which a table's jobs are done: files that a rewrite replaced are there for the expiry that follows."""
+"""The order of a table's jobs: snapshot expiration follows the rewrites whose files it removes."""
 
 _OF_TIME: Final = frozenset({JobKind.EXPIRE_SNAPSHOTS})
-"""Jobs for which there may be more to do although nothing was committed."""
+"""Jobs that may have work although nothing was committed."""
 _OWN_INTERVAL: Final = frozenset({JobKind.REMOVE_ORPHANS})
-"""Jobs whose rule looks at the interval itself."""
+"""Jobs whose rule applies the interval itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """How a job went on a table, as far as it is remembered."""
+    """The last run of a job on a table."""
 
     job: JobKind
     task: int
     version_token: str
-    """The version of the table that the last run which succeeded began on."""
+    """The version of the table on which the last successful run began."""
     options: str
-    """What it was told."""
+    """The options of that run, as one text."""
     succeeded_ms: int | None = None
     failures: int = 0
-    """Tasks that were given up since."""
+    """Tasks that died since."""
     failed_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedTask:
-    """A task that is worth running, and when it may begin."""
+    """A task to submit, and when it may begin."""
 
     order: TaskOrder
     run_at_ms: int
-    """Before now for those that would help more: a queue hands out what is longest due."""
+    """Before now for tasks that help more: the queue leases the task that has been due longest."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedPolicy:
-    """Why a policy leads to nothing, as things are."""
+    """A policy that leads to no task now, with the reason."""
 
     policy: PolicyOrigin
     job: JobKind | None
-    """None if it is about the policy itself."""
+    """None if the reason is about the policy itself."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """What the policies of a table come to."""
+    """The tasks that the policies of a table require."""
 
     tasks: tuple[PlannedTask, ...] = ()
     quiet: tuple[SkippedPolicy, ...] = ()
     closer: DetailLevel = DetailLevel.SUMMARY
-    """How closely the table has to be looked at for all of it to be decided."""
+    """The detail that a decision on all jobs requires."""
     again_ms: int | None = None
-    """When time alone may ask for more."""
+    """When the passage of time alone may require more."""
     verdicts: Mapping[JobKind, RuleResult] = field(default_factory=dict)
-    """What was decided of each job."""
+    """The result of each job's rule."""
 
 
 def plan_table(
@@ -119,9 +119,9 @@ def plan_table(
     is_open: Container[JobKind] = (),
     before: TaskPlan | None = None,
 ) -> TaskPlan:
-    """What a table's policies come to. Jobs of which a task is open already are left alone.
+    """The tasks that a table's policies require. Jobs with an open task are skipped.
 
-    After a closer look, what was decided from afar is taken from the plan `before`.
+    With more detail, results that did not need it are taken from the plan `before`.
     """
     tasks: list[PlannedTask] = []
     quiet: list[SkippedPolicy] = []
@@ -165,7 +165,7 @@ def plan_table(
 
 
 def policy_origin(applicable: Applicable) -> PolicyOrigin:
-    """A policy as orders name it."""
+    """A policy as tasks refer to it."""
     policy = applicable.policy
     return PolicyOrigin(
         type=policy.type,
@@ -178,7 +178,7 @@ def policy_origin(applicable: Applicable) -> PolicyOrigin:
 
 
 def policy_fingerprint(policies: Sequence[Applicable]) -> str:
-    """A short text that changes with the policies of a table: which there are, their versions, where they come from."""
+    """A digest of a table's policies: their ids, versions, attachments and parameters."""
     digest = hashlib.sha256()
     for applicable in policies:
         policy = applicable.policy
@@ -209,7 +209,7 @@ def _decide(instruction: JobInstruction, subject: TableState, run: LastRun | Non
 
 
 def _resting(run: LastRun, instruction: JobInstruction, now_ms: int) -> NotDue | None:
-    """Why a job waits, if it does."""
+    """Why a job pauses; None if it does not."""
     if run.failures and run.failed_ms is not None:
         rest_ms = min(FIRST_REST_MS << min(run.failures - 1, 16), LONGEST_REST_MS)
         until_ms = run.failed_ms + rest_ms
@@ -224,7 +224,7 @@ def _resting(run: LastRun, instruction: JobInstruction, now_ms: int) -> NotDue |
 
 
 def _in_turn(tasks: Sequence[PlannedTask], now_ms: int) -> list[PlannedTask]:
-    """Tasks of one table, one behind the other, all of them as urgent as the most urgent one."""
+    """Tasks of one table in their order, all as urgent as the most urgent one."""
     first_ms = min((task.run_at_ms for task in tasks), default=now_ms)
     in_order = sorted(tasks, key=lambda task: _TURNS.index(task.order.job))
     return [replace(task, run_at_ms=min(first_ms + place, now_ms)) for place, task in enumerate(in_order)]
@@ -256,5 +256,5 @@ def _task(
 
 
 def options_text(options: Mapping[str, Option]) -> str:
-    """Options as one text: the same ones are the same text."""
+    """Options as canonical JSON: equal options are equal texts."""
     return msgspec.json.encode(dict(sorted(options.items()))).decode()

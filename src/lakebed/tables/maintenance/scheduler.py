@@ -1,8 +1,8 @@
-"""The scheduler: turns policies and what happens to tables into tasks, in one process of all that share a store.
+"""The scheduler: plans tables on events and on a timer, in one process of all that share a metadata store.
 
-It plans a table a while after something was committed to it, and all tables at an interval, a page at a time. How far
-it has read the events is a cursor in the store, which moves in the transaction that enqueues what those events led to:
-so none is passed over, whoever stops when. A table whose events are read twice is planned twice, to the same tasks.
+It plans a table a short time after a commit to it, and all tables at an interval, a page at a time. Its position in the
+outbox is a cursor in the store, which moves in the transaction that submits the tasks of those events: no event is lost
+when a process stops. A table whose events are read twice is planned twice, with the same tasks.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ log = logging.getLogger("lakebed.tables")
 
 LEASE: Final = "upkeep scheduler"
 CURSOR: Final = "upkeep scheduler"
+"""Names in the store, from earlier releases."""
 
 PAGE: Final = 50
-"""Tables that are planned together, and whose tasks commit together."""
+"""Tables that are planned together; their tasks commit together."""
 MOST_PENDING: Final = 10_000
-"""Tables that may wait to be planned; until some were, no more events are read."""
+"""Tables that may be pending; at this number no more events are read."""
 LEASE_SECONDS: Final = 20.0
-"""How long tables wait after the process that plans them was killed."""
+"""How long planning stops after its process was killed."""
 
 _EVENTS_AT_ONCE: Final = 10_000
 _TICK_SECONDS: Final = 1.0
 _CURSOR_REST_MS: Final = 5_000
-"""How often the cursor moves past events that are none of its business."""
+"""How often the cursor moves past events that need no planning."""
 
 TABLE_EVENTS: Final = ("TableCommitted", "TableCreated", "TableRegistered", "TableRestored", "TableRenamed")
 POLICY_EVENTS: Final = (
@@ -55,25 +56,25 @@ POLICY_EVENTS: Final = (
 
 
 class SchedulerRound(NamedTuple):
-    """What one round of the scheduler did."""
+    """What one round did."""
 
     planned: PlanningTotals = PlanningTotals()
     passed: bool = False
-    """Whether it ended a pass over all tables."""
+    """Whether a pass over all tables ended."""
     more: bool = False
-    """Whether there is more to do at once."""
+    """Whether the next round should begin at once."""
 
 
 class _Pending(NamedTuple):
-    """A table that waits to be planned."""
+    """A table to be planned."""
 
     first_seq: int
-    """The first event that asks for it: the cursor stays before."""
+    """The first of its events: the cursor stays before it."""
     due_ms: int
 
 
 class Scheduler:
-    """Plans tables while it holds the lease. One in each process; one of them works."""
+    """Plans tables while it holds the lease. Each process has one; one of them is active."""
 
     def __init__(
         self,
@@ -97,16 +98,16 @@ class Scheduler:
         self._lease: Lease | None = None
         self._pending: dict[str, _Pending] = {}
         self._read_seq = 0
-        """Up to where events were read."""
+        """The last event that was read."""
         self._cursor_seq = 0
-        """Up to where they are done with, as the store has it."""
+        """The last event that is done, as stored."""
         self._cursor_ms = 0
         self._after: str | None = None
-        """Where a pass over all tables goes on; None between passes."""
+        """The last table of the current pass; None between passes."""
         self._next_pass_ms = 0
 
     async def run(self, told: Callable[[PlanningTotals], None]) -> None:
-        """Wait for the lease, and plan while it is held. Raises what a round raises; a next call begins anew."""
+        """Wait for the lease, and plan while it is held. Raises what a round raises; call it again to start over."""
         keeper = asyncio.create_task(self._keep())
         try:
             while True:
@@ -121,18 +122,18 @@ class Scheduler:
             await asyncio.gather(keeper, return_exceptions=True)
             lease, self._lease = self._lease, None
             if lease is not None:
-                # So that the process that comes next need not wait for it to run out.
+                # The next process need not wait for it to expire.
                 with suppress(LakebedError):
                     await asyncio.shield(self._leases.release(lease))
 
     async def hold(self) -> bool:
-        """Take the lease, or keep it; False if somebody else has it."""
+        """Acquire or renew the lease; False if another process holds it."""
         now_ms = self._f.clock.now_ms()
         if self._lease is not None and self._lease.expires_ms - now_ms <= LEASE_SECONDS * 500:
             await self._renew(self._lease)
         if self._lease is not None:
             return True
-        # Looking costs less than asking for it, which is a transaction.
+        # A read costs less than an attempt, which is a transaction.
         other = await self._leases.find(self._f.meta, LEASE)
         if other is not None and other.holder != self._holder and other.expires_ms > now_ms:
             return False
@@ -142,7 +143,7 @@ class Scheduler:
         return self._lease is not None
 
     async def step(self) -> SchedulerRound:
-        """One round, while the lease is held: read events, plan what is due, go on with a pass. Raises Fenced."""
+        """One round under the lease: read events, plan pending tables, continue the pass. Raises Fenced."""
         await self._read_events()
         now_ms = self._f.clock.now_ms()
         due = [entry for entry, pending in self._pending.items() if pending.due_ms <= now_ms][:PAGE]
@@ -157,7 +158,7 @@ class Scheduler:
         return SchedulerRound()
 
     async def _keep(self) -> None:
-        """Renew the lease while a round takes long: what it plans would be refused otherwise, and planned once more."""
+        """Renew the lease during long rounds: without it their transaction is fenced out."""
         while True:
             await asyncio.sleep(LEASE_SECONDS / 4)
             if self._lease is not None:
@@ -175,11 +176,11 @@ class Scheduler:
     # -- events ---------------------------------------------------------------------------------------------------
 
     async def _begin(self) -> None:
-        """Forget what was in hand under an earlier lease, and go on from the store."""
+        """Start from the stored cursor, without state of an earlier lease."""
         outbox = self._f.outbox
 
         async def work(tx: Transaction) -> int:
-            # A new cursor begins at the end: what was before is seen by the first pass.
+            # A new cursor begins at the end: the first pass covers earlier changes.
             return await outbox.open_cursor(tx, CURSOR, at_seq=await outbox.last_seq(tx))
 
         self._cursor_seq = self._read_seq = await self._f.meta.transact(work)
@@ -199,23 +200,23 @@ class Scheduler:
             self._read_seq = up_to
 
     def _take(self, entry: Entry) -> None:
-        # Whoever wrote it may have a clock that is ahead.
+        # The writer's clock may be ahead.
         due_ms = min(entry.event.occurred_ms, self._f.clock.now_ms()) + self._debounce_ms
         table_id = decode_event(entry.event.payload).id
         if table_id:
-            # From the first event on: a table that is never left alone is planned all the same.
+            # From the first event on, so that constant commits do not postpone planning forever.
             self._pending.setdefault(table_id, _Pending(entry.seq, due_ms))
         elif entry.event.kind in POLICY_EVENTS:
-            # It may hold for any number of tables. Those that it does not concern are passed over quickly.
+            # It may apply to any number of tables. Others are skipped quickly by their planning marks.
             self._next_pass_ms = min(self._next_pass_ms, due_ms)
 
     def _done_seq(self, planned: Container[str] = ()) -> int:
-        """Up to where events are done with, once these tables are planned."""
+        """The last event that is done once these tables are planned."""
         left = [pending.first_seq for entry, pending in self._pending.items() if entry not in planned]
         return min(left) - 1 if left else self._read_seq
 
     async def _catch_up(self, now_ms: int) -> None:
-        """Move the cursor past events that ask for nothing, so that they need not be kept for it."""
+        """Move the cursor past events that need no planning, so that the outbox can be trimmed."""
         done_seq = self._done_seq()
         if done_seq > self._cursor_seq and now_ms - self._cursor_ms >= _CURSOR_REST_MS:
             await self._commit([], done_seq)
@@ -225,7 +226,7 @@ class Scheduler:
     async def _plan_pending(self, due: Sequence[str]) -> PlanningTotals:
         tables: list[Known] = []
         for entry_id in due:
-            # One that is gone needs nothing; nor does a view, though policies can be attached to it.
+            # Dropped tables need nothing; nor do views, though policies can be attached to them.
             with suppress(NotFound):
                 known = await self._entries.by_id(entry_id)
                 if known.entry.kind is EntryKind.TABLE:
@@ -246,7 +247,7 @@ class Scheduler:
         return SchedulerRound(planned, passed=is_last, more=not is_last)
 
     async def _commit(self, plans: Sequence[TablePlan], done_seq: int) -> PlanningTotals:
-        """Enqueue what was planned, and move the cursor: together, and only as the holder of the lease."""
+        """Submit the tasks and move the cursor in one transaction, as the holder of the lease."""
         lease = self._lease
         if lease is None:
             raise Fenced(f"the lease is not held. name={LEASE}")

@@ -1,4 +1,4 @@
-"""How tables are and what their policies come to, for the edges; and the parts of upkeep, wired."""
+"""Use cases of table maintenance: table health, and the plan of a table's policies; and their wiring."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ __all__ = ["HealthPage", "MaintenanceParts", "SubmittedTask", "TableMaintenance"
 
 @dataclass(frozen=True, slots=True)
 class HealthPage:
-    """Some tables, by their ids."""
+    """A page of tables, ordered by id."""
 
     tables: list[TableHealth]
     last_id: str
-    """Where the next page goes on."""
+    """The next page begins after it."""
     truncated: bool
 
 
 class SubmittedTask(NamedTuple):
-    """A task that was planned and put into the queue."""
+    """An open task of the table."""
 
     task_id: int
     order: TaskOrder
 
 
 class TableMaintenance:
-    """Looks at tables, and plans them when asked."""
+    """Reports table health, and plans tables on request."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class TableMaintenance:
         self._history = history
 
     async def health(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> TableHealth:
-        """A table by its files, one by one; by its summary if it has too many. Reads every manifest of it."""
+        """The health of a table, by its files, or by its summary if it has too many. Reads every manifest."""
         known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
         table = (await self._entries.metadata(known.entry)).table
         maintained = (await self._maintained([known])).get(known.entry.id, {})
@@ -87,7 +87,7 @@ class TableMaintenance:
     async def list_health(
         self, caller: Caller, warehouse_name: str, namespace: Levels = (), *, after: str = "", limit: int = 100
     ) -> HealthPage:
-        """The tables of a table bucket, or of a namespace in it, by their summaries; those that the caller may look at.
+        """The health of the tables of a table bucket or namespace that the caller can read, by their summaries.
 
         Raises NoSuchNamespace.
         """
@@ -114,7 +114,7 @@ class TableMaintenance:
         return HealthPage(tables, page[-1].entry.id if page else after, len(found) > limit)
 
     async def plan(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> TablePlan:
-        """What a table's policies come to now, and why others come to nothing. Changes nothing."""
+        """The tasks that a table's policies require now, and the policies that are skipped. Changes nothing."""
         known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
         (plan,) = await self._planner.plan_tables([known], is_pressing=True)
         return plan
@@ -122,7 +122,7 @@ class TableMaintenance:
     async def plan_now(
         self, caller: Caller, warehouse_name: str, identifier: Identifier
     ) -> tuple[TablePlan, list[SubmittedTask]]:
-        """Plan a table without waiting for the scheduler; the tasks that are in the queue for it."""
+        """Plan a table without waiting for the scheduler; the plan and the open tasks of the table."""
         await self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
         known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
         (plan,) = await self._planner.plan_tables([known], is_pressing=True)
@@ -148,7 +148,7 @@ class TableMaintenance:
         )
 
     async def _maintained(self, tables: list[Known]) -> dict[str, dict[str, int]]:
-        """When jobs succeeded last, by table and job."""
+        """When each job last succeeded, by table and job."""
         runs = await self._history.runs(self._f.meta, [known.entry.id for known in tables])
         return {
             entry: {job.value: run.succeeded_ms for job, run in by_job.items() if run.succeeded_ms is not None}
@@ -158,7 +158,7 @@ class TableMaintenance:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceParts:
-    """The use cases, and what runs by itself."""
+    """The use cases, and the scheduler that the server runs."""
 
     maintenance: TableMaintenance
     tasks: TaskService
@@ -177,7 +177,7 @@ def build_maintenance(
     interval_seconds: float,
     debounce_seconds: float,
 ) -> MaintenanceParts:
-    """Upkeep on the services of the catalog."""
+    """Table maintenance on the services of the catalog."""
     history, submissions = TaskHistory(), TaskSubmissions(facilities.outbox, facilities.clock, queue)
     planner = TablePlanner(facilities, entries, files, submissions, history)
     admission = TaskAuthorization(facilities, gate, warehouses, entries, history)

@@ -1,7 +1,7 @@
-"""Plans tables of the catalog: reads what planning needs, no more of it than decides, and puts tasks into the queue.
+"""Plans tables of the catalog: reads what the planner needs, in as much detail as it requires, and submits tasks.
 
-A table is passed over while it is at the version that was planned last, under the same policies, and time alone asks
-for nothing. Otherwise its metadata is looked at, and its manifests only where that may lead to a task.
+A table is skipped while it is at the version that was planned last, under the same policies, and no time that planning
+named has come. Otherwise its metadata is read, and its manifests only where that may lead to a task.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ __all__ = ["PlanningTotals", "TablePlan", "TablePlanner"]
 log = logging.getLogger("lakebed.tables")
 
 SURVEY_LIMITS: Final = WalkLimits(manifests=2_000, files=100_000)
-"""How much of a table is read to plan it; beyond that its summary has to do."""
+"""How much of a table is read for planning; beyond that the snapshot summary decides."""
 
 AT_THE_LATEST_MS: Final = 24 * 3_600_000
-"""When a table is looked at again that waits for nothing."""
+"""When a table is planned again at the latest."""
 OPEN_REST_MS: Final = 300_000
-"""When one is that has open tasks. Their end asks for a look too; one that is under way just then may hide that."""
+"""The same with open tasks. Their end leads to planning too, unless another task is running at that moment."""
 UNREADABLE_REST_MS: Final = 3_600_000
-"""When one is whose metadata could not be read."""
+"""The same for a table whose metadata cannot be read."""
 
 _REPORTS: Final = 20
 _NEWEST: Final = (1 << 63) - 1
@@ -56,36 +56,36 @@ _NO_LONGER: Final = "no policy asks for it any more"
 
 
 class PlanningTotals(NamedTuple):
-    """What came of plans."""
+    """Numbers of planned tables and of their tasks."""
 
     tables: int = 0
-    """That were looked at."""
+    """Tables that were examined."""
     tasks: int = 0
     revised: int = 0
     withdrawn: int = 0
 
     def plus(self, other: PlanningTotals) -> PlanningTotals:
-        """Both together."""
+        """The sum of both."""
         return PlanningTotals(*(mine + its for mine, its in zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """What is to be done about a table."""
+    """The plan of a table, beside the tasks that are open."""
 
     known: Known
     policies: Sequence[Applicable]
     plan: TaskPlan
     revisions: Sequence[tuple[OpenTask, PlannedTask]] = ()
-    """Orders that wait, and what they should say instead."""
+    """Waiting tasks, and what replaces their orders."""
     withdrawals: Sequence[OpenTask] = ()
-    """Orders that wait, and that no policy asks for any more."""
+    """Waiting tasks that no policy requires any more."""
     looked: PlanningMark | None = None
-    """Up to where the table is planned by this; None if nothing holds for it."""
+    """The planning mark to store; None if no policy applies."""
 
 
 class _State(NamedTuple):
-    """What else is known of a table that is planned."""
+    """The history and open tasks of a table."""
 
     runs: Mapping[JobKind, LastRun]
     opened: Sequence[OpenTask]
@@ -111,9 +111,9 @@ class TablePlanner:
         self._files = files
 
     async def plan_tables(self, tables: Sequence[Known], *, is_pressing: bool = False) -> list[TablePlan]:
-        """The plans of those tables that have to be looked at: all of them, if it is pressing. Changes nothing."""
+        """Plan the tables that are due: all of them if `is_pressing`. Changes nothing."""
         meta, now_ms = self._f.meta, self._f.clock.now_ms()
-        # Copies of what some see of tables are written once, and gone soon.
+        # Restricted copies of tables are written once and dropped soon.
         tables = [known for known in tables if not is_of_copies(known.namespace.levels)]
         ids = [known.entry.id for known in tables]
         looks = await self._history.marks(meta, ids)
@@ -137,14 +137,14 @@ class TablePlanner:
             entry_id = known.entry.id
             of_table = _State(runs.get(entry_id, {}), opened.get(entry_id, ()), speeds, is_pressing)
             plans.append(await self._examine(known, policies, mark, of_table))
-            # Statements do not suspend on every store: others have to get their turn between tables.
+            # Statements do not suspend on every store: other coroutines run between tables.
             await asyncio.sleep(0)
         return plans
 
     async def apply(self, tx: Transaction, plans: Sequence[TablePlan], told: list[Event]) -> PlanningTotals:
-        """Put what was planned into the queue, as a step of a transaction. Doing it twice is doing it once.
+        """Submit, revise and withdraw tasks as planned, as a step of a transaction. Idempotent.
 
-        What it did is added to `told`: for `tell_all`, at the end of the transaction's work.
+        Its events are added to `told`, for `append_events` at the end of the transaction's work.
         """
         total = PlanningTotals()
         for one in plans:
@@ -167,9 +167,9 @@ class TablePlanner:
     # -- steps ----------------------------------------------------------------------------------------------------
 
     async def _with_policies(self, reader: Reader, tables: Sequence[Known]) -> list[tuple[Known, Sequence[Applicable]]]:
-        """Tables with what holds for them; a few statements for each table bucket.
+        """Tables with the policies that apply to them; a few statements for each table bucket.
 
-        Nothing holds for those of external catalogs: who moves their pointers looks after them.
+        No policy applies to tables of external catalogs: the catalog that commits to them maintains them.
         """
         found: list[tuple[Known, Sequence[Applicable]]] = []
         in_order = sorted(tables, key=lambda known: (known.entry.warehouse, known.entry.id))
@@ -196,17 +196,17 @@ class TablePlanner:
         withdrawals = [one for job, one in ours.items() if job not in origins]
         if not policies:
             return TablePlan(known, policies, TaskPlan(), withdrawals=withdrawals)
-        # Of another policy than the one that holds now, or of an older version of it: to be said anew.
+        # Of another policy than the one that applies now, or of an older version of it: to be revised.
         stale = {job: one for job, one in ours.items() if origins.get(job, one.order.policy) != one.order.policy}
         is_open = {one.order.job for one in state.opened} - stale.keys()
         if origins and origins.keys() <= is_open and not state.is_pressing:
-            # All of it waits or is under way: the table need not be looked at for that.
+            # All required jobs have an open task: the table need not be read.
             looked = PlanningMark(known.entry.version_token, mark, now_ms + OPEN_REST_MS)
             return TablePlan(known, policies, TaskPlan(), withdrawals=withdrawals, looked=looked)
         try:
             plan = await self._plan(known, policies, state, is_open)
         except LakebedError as error:
-            log.warning("a table could not be planned", extra={"table": known.entry.id, "reason": str(error)})
+            log.warning("table planning failed", extra={"table": known.entry.id, "reason": str(error)})
             looked = PlanningMark(known.entry.version_token, mark, now_ms + UNREADABLE_REST_MS)
             return TablePlan(known, policies, TaskPlan(), withdrawals=withdrawals, looked=looked)
         latest_ms = now_ms + (OPEN_REST_MS if is_open else AT_THE_LATEST_MS)
@@ -228,7 +228,7 @@ class TablePlanner:
         state: _State,
         is_open: Container[JobKind],
     ) -> TaskPlan:
-        """Plan from afar, and if that does not decide, from as near as it takes."""
+        """Plan by the summary, and in more detail if that does not decide."""
         now_ms = self._f.clock.now_ms()
         subject = TableState(
             known,
@@ -270,7 +270,7 @@ class TablePlanner:
 
 
 def _asked_for(policies: Sequence[Applicable]) -> dict[JobKind, PolicyOrigin]:
-    """The jobs that policies ask for, and the policy that asks for each."""
+    """The jobs that policies require, each with its policy."""
     asked: dict[JobKind, PolicyOrigin] = {}
     for applicable in policies:
         reading = read_policy(applicable.policy.type, applicable.policy.content, applicable.parameters)
@@ -280,5 +280,5 @@ def _asked_for(policies: Sequence[Applicable]) -> dict[JobKind, PolicyOrigin]:
 
 
 def _is_of_policy(one: OpenTask) -> bool:
-    """Whether a task waits that a policy asked for: what people ask for is theirs to take back."""
+    """Whether a waiting task is a policy's: requested tasks are not withdrawn."""
     return one.task.state is TaskState.READY and one.order.policy is not None

@@ -1,4 +1,4 @@
-"""Which policies hold where, read from the store: for one place, or for the tables of a table bucket page by page."""
+"""Which policies apply where, read from the store: for one target, or for pages of tables in a table bucket."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _KINDS = {EntryKind.TABLE: TargetKind.TABLE, EntryKind.VIEW: TargetKind.VIEW}
 
 
 def entry_place(levels: Levels, entry: Entry) -> Place:
-    """A table or view as something that policies are attached to."""
+    """A table or view as a target of policies."""
     return Place(_KINDS[entry.kind], (*levels, entry.name))
 
 
 async def applicable_to(
     reader: Reader, warehouse: int, levels: Levels = (), entry: Entry | None = None
 ) -> list[Applicable]:
-    """The policies that hold for a warehouse, a namespace of it, or a table or view in that. Two statements."""
+    """The policies that apply to a warehouse, a namespace, or a table or view. Two statements."""
     paths = [path_of(levels[:depth]) for depth in range(1, len(levels) + 1)]
     ids: dict[str, int] = {}
     for batch in rows.batches(paths):
@@ -43,7 +43,7 @@ async def applicable_to(
 class Attached:
     """All that is attached to a warehouse and its namespaces, and to some of its tables and views.
 
-    For whoever looks at many tables: what is read once is the same for all of them.
+    Read once for many tables.
     """
 
     warehouse: int
@@ -52,7 +52,7 @@ class Attached:
     attachments: _Attachments
 
     def assuming(self, key: str, attached: Sequence[Attachment], namespace: Namespace | None = None) -> Attached:
-        """The same, if these and no others were attached to a target; `namespace` is the target, if it is one."""
+        """The same, assuming that exactly these are attached to a target; `namespace` is the target, if it is one."""
         namespaces = self.namespaces if namespace is None else {**self.namespaces, namespace.path: namespace.id}
         return replace(self, namespaces=namespaces, attachments={**self.attachments, key: attached})
 
@@ -63,7 +63,7 @@ class Attached:
         return replace(self, attachments={**self.attachments, **of_entries})
 
     def applicable_to(self, levels: Levels, entry: Entry | None = None) -> list[Applicable]:
-        """The policies that hold for a namespace, or for a table or view whose attachments were read."""
+        """The policies that apply to a namespace, or to a table or view whose attachments were read."""
         return resolve(_way(self.attachments, self.warehouse, self.namespaces, levels, entry))
 
 
@@ -84,7 +84,7 @@ def _gather(attached: dict[str, list[Attachment]], found: Iterable[Row]) -> None
 def _way(
     attached: _Attachments, warehouse: int, ids: Mapping[str, int], levels: Levels, entry: Entry | None
 ) -> list[Level]:
-    """The way from the warehouse down, with what is attached to each place on it."""
+    """The levels from the warehouse down to the target, with the attachments of each."""
     way = [Level(Place(TargetKind.CATALOG), attached.get(rows.warehouse_key(warehouse), ()))]
     for depth in range(1, len(levels) + 1):
         namespace = ids.get(path_of(levels[:depth]))

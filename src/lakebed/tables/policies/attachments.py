@@ -1,4 +1,4 @@
-"""Attaching policies to table buckets, namespaces, tables and views; and what holds for each of these, and why."""
+"""Attaches policies to table buckets, namespaces, tables and views, and lists which apply to them, and why."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TargetPage:
 
 
 class PolicyAttachments:
-    """Attaches, detaches, and says what holds where."""
+    """The use cases of attachments."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class PolicyAttachments:
         target: TargetName,
         parameters: Mapping[str, str],
     ) -> None:
-        """Have a policy hold for a target; where it does already, with these parameters instead.
+        """Attach a policy to a target, or replace the parameters of its attachment.
 
         Raises NoSuchPolicy, NoSuchTarget, NotAttachable, AttachmentConflict.
         """
@@ -99,7 +99,7 @@ class PolicyAttachments:
     async def confirm_attachable(
         self, reader: Reader, warehouse: Warehouse, policy: Policy, sought: PolicyTarget, place: Place
     ) -> PolicyType:
-        """The type of a policy that can be attached to a target, as things are.
+        """The type of a policy, if it can be attached to a target now.
 
         Raises NotAttachable, AttachmentConflict.
         """
@@ -120,7 +120,7 @@ class PolicyAttachments:
     async def detach(
         self, mutation: Mutation, warehouse_name: str, levels: Sequence[str], name: str, target: TargetName
     ) -> None:
-        """Have a policy hold for a target no longer. Raises NoSuchPolicy, NoSuchTarget, NoSuchAttachment."""
+        """Detach a policy from a target. Raises NoSuchPolicy, NoSuchTarget, NoSuchAttachment."""
         f, caller = self._f, mutation.caller
         home = await self._admitted(caller, warehouse_name, levels, name, target, Action.DETACH_POLICY)
         now_ms = f.clock.now_ms()
@@ -138,7 +138,7 @@ class PolicyAttachments:
     async def targets(
         self, caller: Caller, warehouse_name: str, levels: Sequence[str], name: str, *, after: str, limit: int
     ) -> TargetPage:
-        """What a policy is attached to, dropped tables that can be restored too. Raises NoSuchPolicy."""
+        """The targets of a policy, including dropped tables that can be restored. Raises NoSuchPolicy."""
         policy = await self._policies.get(caller, warehouse_name, levels, name)
         found = await self._f.meta.rows(rows.TARGETS_OF, policy.id, after, limit + 1)
         return TargetPage([rows.target_from(row) for row in found[:limit]], len(found) > limit)
@@ -152,7 +152,7 @@ class PolicyAttachments:
         kind: str = "",
         action: Action | None = None,
     ) -> list[Applicable]:
-        """The policies that hold for a target, and why; those of one type, if one is given.
+        """The policies that apply to a target, and why; those of one type, if one is given.
 
         It takes the right to look at the target, or to do `action` to it, and none to policies.
         Raises NoSuchNamespace, NoSuchTable, InvalidInput for an unknown type.
@@ -177,7 +177,7 @@ class PolicyAttachments:
         target: TargetName,
         action: Action,
     ) -> Levels:
-        """The namespace of a policy, if the caller may do `action` with it and to the target."""
+        """The namespace of a policy, if the caller has the permission for `action` on it and on the target."""
         home = check_namespace(levels)
         check_policy_name(name)
         sought = await self._targets.seek(self._f.meta, warehouse_name, target)

@@ -1,7 +1,7 @@
-"""Questions about policies that go the other way: which tables have none, and what attaching one would change.
+"""Policy coverage: which tables have no policy, and a preview of what attaching or detaching one would change.
 
-Nothing is changed by asking. Only tables and views are told of that the caller may look at, so an answer is about
-these; a page ends after so many have been gone through, whether any was worth telling of or not.
+Read-only. Results contain only tables and views that the caller can read; a page ends after a number of examined
+entries, with or without results.
 """
 
 from __future__ import annotations
@@ -34,35 +34,35 @@ __all__ = ["AffectedEntry", "AttachmentChange", "EffectPage", "PageProgress", "P
 
 _ENTRIES_A_STEP: Final = 500
 _MAX_GONE_THROUGH: Final = 10_000
-"""How many tables and views are gone through for one page."""
+"""How many tables and views are examined for one page."""
 
 
 class AttachmentChange(StrEnum):
-    """What might be done with a policy and a target."""
+    """The change that a preview is about."""
 
     ATTACH = "attach"
     DETACH = "detach"
 
 
 class PageProgress(NamedTuple):
-    """How far a page has come."""
+    """The progress of a page."""
 
     examined: int
-    """How many of those that the caller may look at were judged."""
+    """The number of examined entries that the caller can read."""
     last_id: str
     truncated: bool
 
 
 @dataclass(frozen=True, slots=True)
 class UncoveredPage:
-    """Tables for which no policy holds."""
+    """Tables to which no policy applies."""
 
     tables: list[Known]
     passage: PageProgress
 
 
 class AffectedEntry(NamedTuple):
-    """A table or view for which something would change."""
+    """A table or view that the change affects."""
 
     place: Place
     effects: Sequence[Effect]
@@ -70,11 +70,11 @@ class AffectedEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EffectPage:
-    """What a change would do to tables and views."""
+    """The effects of a change on tables and views."""
 
     policy: Policy
     place: Place
-    """What the policy would be attached to, or detached from."""
+    """The target of the change."""
     affected: list[AffectedEntry]
     passage: PageProgress
 
@@ -88,14 +88,14 @@ class _Scope(NamedTuple):
 
 
 _Take = Callable[[Known], bool]
-"""Looks at a table or view; whether it is told of."""
+"""Examines a table or view; whether it is part of the result."""
 
 _Judge = Callable[[Attached], _Take]
-"""Makes that of what is attached to a page of them."""
+"""Creates one for the attachments of a page."""
 
 
 class PolicyCoverage:
-    """Asks about many tables at once."""
+    """The use cases of policy coverage."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class PolicyCoverage:
         after: str = "",
         limit: int = 100,
     ) -> UncoveredPage:
-        """Tables of a warehouse, or of a namespace and all that is in it, for which no policy holds; none of a type.
+        """Tables of a warehouse or namespace to which no policy applies, or none of a type.
 
         Raises NoSuchNamespace, InvalidInput for an unknown type.
         """
@@ -164,10 +164,10 @@ class PolicyCoverage:
         after: str = "",
         limit: int = 100,
     ) -> EffectPage:
-        """The tables and views for which other policies would hold, were this one attached or detached.
+        """The tables and views whose applicable policies would change if this one were attached or detached.
 
-        Raises what the change itself would raise: NoSuchPolicy, NoSuchTarget, NotAttachable, AttachmentConflict,
-        NoSuchAttachment. It takes the right to read the policy and to look at the target.
+        Raises the errors of the change itself: NoSuchPolicy, NoSuchTarget, NotAttachable, AttachmentConflict,
+        NoSuchAttachment. Requires permission to read the policy and the target.
         """
         meta = self._f.meta
         policy = await self._policies.get(caller, warehouse_name, levels, name)
@@ -200,7 +200,7 @@ class PolicyCoverage:
     async def _go_through(
         self, caller: Caller, scope: _Scope, kinds: frozenset[EntryKind], judge: _Judge, after: str, limit: int
     ) -> PageProgress:
-        """Judge what is in a scope and the caller may look at, by its id, until enough was taken."""
+        """Examine the entries of a scope that the caller can read, by id, until the page is full."""
         meta = self._f.meta
         containers = await read_attached(meta, scope.warehouse.id)
         gone_through = examined = taken = 0
@@ -237,7 +237,7 @@ class PolicyCoverage:
 
 
 def _assuming(attached: Attached, sought: PolicyTarget, policy: Policy, change: AttachmentChange) -> Attached:
-    """What would be attached where, were the change made."""
+    """The attachments after the change."""
     others = [one for one in attached.attachments.get(sought.key, ()) if one.policy.id != policy.id]
     there = [*others, Attachment(policy)] if change is AttachmentChange.ATTACH else others
     return attached.assuming(sought.key, there, None if sought.entry is not None else sought.namespace)

@@ -1,4 +1,4 @@
-"""Policies: made, shown, listed, changed and dropped, in the namespaces where they live."""
+"""Creates, reads, lists, updates and drops policies in their namespaces."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _TARGETS_A_STEP: Final = 1000
 _TARGETS_NAMED: Final = 3
 
 Show = Callable[[Policy], bytes]
-"""Makes the answer of a policy, which is kept for a request that is sent again."""
+"""Renders the response, which is stored for repeated requests with the same idempotency key."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewPolicy:
-    """A policy that is asked for."""
+    """A policy to create."""
 
     name: str
     type: str
@@ -61,7 +61,7 @@ class PolicyPage:
 
 
 class Policies:
-    """The use cases of policies, but for where they are attached."""
+    """The use cases of policies, except attachments."""
 
     def __init__(
         self,
@@ -80,21 +80,21 @@ class Policies:
         self._types = types
 
     async def find(self, reader: Reader, warehouse: Warehouse, levels: Levels, name: str) -> Policy:
-        """The policy of that name, whoever asks. Raises NoSuchPolicy, also where there is no such namespace."""
+        """The policy of that name, without authorization. Raises NoSuchPolicy, also if the namespace does not exist."""
         policy = await self.seek(reader, warehouse, levels, name)
         if policy is None:
             raise NoSuchPolicy(f"Policy does not exist: {display((*levels, name))}")
         return policy
 
     async def seek(self, reader: Reader, warehouse: Warehouse, levels: Levels, name: str) -> Policy | None:
-        """The same for a caller whom the gate has yet to pass: None if it is not there."""
+        """The same before authorization: None if it does not exist."""
         row = await reader.row(rows.POLICY, warehouse.id, path_of(levels), name)
         return None if row is None else rows.policy_from(row)
 
     async def pass_gate(
         self, caller: Caller, warehouse: Warehouse, home: Levels, policy: Policy | None, action: Action
     ) -> None:
-        """Return if the caller may do `action` to a policy that lives in `home`, if it is there. Raises AccessDenied.
+        """Check the permission for `action` on a policy in the namespace `home`. Raises AccessDenied.
 
         Policies of access go by the namespace, grants by the policy itself.
         """
@@ -104,7 +104,7 @@ class Policies:
     async def create(
         self, mutation: Mutation, warehouse_name: str, levels: Sequence[str], asked: NewPolicy, show: Show
     ) -> Policy:
-        """Make a policy. Raises NoSuchNamespace, AlreadyExists, InvalidInput for an unknown type, InvalidPolicy."""
+        """Create a policy. Raises NoSuchNamespace, AlreadyExists, InvalidInput for an unknown type, InvalidPolicy."""
         f, caller = self._f, mutation.caller
         home = check_namespace(levels)
         check_policy_name(asked.name)
@@ -155,7 +155,7 @@ class Policies:
         return await f.meta.transact(work)
 
     async def get(self, caller: Caller, warehouse_name: str, levels: Sequence[str], name: str) -> Policy:
-        """The policy, if the caller may see it. Raises NoSuchPolicy."""
+        """The policy, if the caller can read it. Raises NoSuchPolicy."""
         warehouse, home = await self._admitted(caller, warehouse_name, levels, name, Action.READ_POLICY)
         return await self.find(self._f.meta, warehouse, home, name)
 
@@ -187,7 +187,7 @@ class Policies:
         current_version: int,
         show: Show,
     ) -> Policy:
-        """Replace description and content, but for what is kept. The same again changes nothing, nor the version.
+        """Replace description and content, unless unset. Equal values change nothing, nor the version.
 
         Raises NoSuchPolicy, PolicyVersionMismatch, InvalidPolicy.
         """
@@ -270,7 +270,7 @@ class Policies:
     async def _admitted(
         self, caller: Caller, warehouse_name: str, levels: Sequence[str], name: str, action: Action
     ) -> tuple[Warehouse, Levels]:
-        """The warehouse and the namespace of a policy, if the caller may do `action` to it."""
+        """The warehouse and namespace of a policy, if the caller has the permission for `action`."""
         home = check_namespace(levels)
         check_policy_name(name)
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
@@ -292,7 +292,7 @@ class Policies:
 
 
 async def _keep_version(tx: Transaction, policy: Policy, caller: Caller) -> None:
-    """Keep what a policy says now, in the transaction that has it say so."""
+    """Store the version of a policy in the transaction that creates it."""
     await tx.run(
         rows.INSERT_VERSION,
         policy.id,
@@ -313,6 +313,6 @@ def _check_version(policy: Policy, current_version: int) -> None:
 
 
 def _named(targets: Sequence[Target]) -> str:
-    """Some of the targets, for people."""
+    """Some of the targets, for an error message."""
     shown = ", ".join(str(target.place) for target in targets[:_TARGETS_NAMED])
     return f"targets={shown}" + (f" and {len(targets) - _TARGETS_NAMED} more" if len(targets) > _TARGETS_NAMED else "")

@@ -1,11 +1,11 @@
-"""What became of policies, as the outbox tells it.
+"""Events of policies, appended to the outbox.
 
     CatalogPolicy      Created, Updated, Dropped
     CatalogPolicy      Attached (also with other parameters), Detached: about the target, with the policy in its facts
     CatalogPolicyType  Created, Dropped
 
-What goes with its target, or changes nothing, is not told of: the end of a table is the end of its attachments. The
-policies of users that say who may do what have events of their own (`governance.events`).
+There are no events for attachments that are removed with their target, or for requests that change nothing. Access
+policies of users have events of their own (`governance.events`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lakebed.tables.identifiers import display
 async def append_policy_event(
     outbox: Outbox, tx: Transaction, kind: str, caller: Caller, now_ms: int, warehouse: str, policy: Policy
 ) -> None:
-    """Record what became of a policy. Its content is not told: whoever may read it asks for it."""
+    """Append an event of a policy. The content is not part of it: read the policy for that."""
     await tell(outbox, tx, kind, caller, now_ms, warehouse, policy.namespace, facts=_facts(policy))
 
 
@@ -36,7 +36,7 @@ async def append_attachment_event(
     place: Place,
     entry_id: str,
 ) -> None:
-    """Record that a policy holds for a target, or no longer does; `entry_id` is of a table or view, else empty."""
+    """Append the event of an attachment or detachment; `entry_id` is of a table or view, else empty."""
     facts = _facts(policy) | {"policy-namespace": display(policy.namespace), "target": str(place)}
     if entry_id:
         facts |= {"name": place.path[-1], "id": entry_id}

@@ -1,4 +1,4 @@
-"""Types of policies in a table bucket: the system's, and those that its users define."""
+"""Policy types of a table bucket: system types, and those that users define."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PolicyTypes:
         self._keys = keys
 
     async def find(self, reader: Reader, warehouse: Warehouse, name: str) -> PolicyType:
-        """The type of that name, whoever asks. Raises NoSuchPolicyType."""
+        """The type of that name, without authorization. Raises NoSuchPolicyType."""
         found = SYSTEM_TYPES.get(name)
         if found is not None:
             return found
@@ -47,7 +47,7 @@ class PolicyTypes:
         return rows.type_from(row)
 
     async def stated(self, reader: Reader, warehouse: Warehouse, name: str) -> PolicyType:
-        """The type that a request names besides what it is about. Raises InvalidInput if there is none of that name."""
+        """The type that a request names as an argument. Raises InvalidInput if it does not exist."""
         try:
             return await self.find(reader, warehouse, name)
         except NoSuchPolicyType as error:
@@ -58,7 +58,7 @@ class PolicyTypes:
     ) -> PolicyType:
         """Add a type that `define_type` has made. Raises AlreadyExists.
 
-        `show` makes the answer that is kept for a request that is sent again.
+        `show` renders the response that is stored for repeated requests with the same idempotency key.
         """
         f, caller = self._f, mutation.caller
         now_ms = f.clock.now_ms()
@@ -77,13 +77,13 @@ class PolicyTypes:
         return await f.meta.transact(work)
 
     async def get(self, caller: Caller, warehouse_name: str, name: str) -> PolicyType:
-        """The type, if the caller may see it. Raises NoSuchPolicyType."""
+        """The type, if the caller can read it. Raises NoSuchPolicyType."""
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
         await self._gate.check(caller, warehouse, Action.LIST_POLICIES)
         return await self.find(self._f.meta, warehouse, name)
 
     async def list(self, caller: Caller, warehouse_name: str, *, after: str, limit: int) -> PolicyTypePage:
-        """The types there are, the system's among them, by name."""
+        """All types by name, including system types."""
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
         await self._gate.check(caller, warehouse, Action.LIST_POLICIES)
         found = await self._f.meta.rows(rows.TYPES_AFTER, warehouse.id, after, limit + 1)

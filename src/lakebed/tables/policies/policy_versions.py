@@ -1,4 +1,4 @@
-"""Versions of policies: each is kept from the change that made it until the policy is dropped."""
+"""Versions of policies: each is stored until the policy is dropped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .policies import Policies
 __all__ = ["PolicyVersions", "VersionPage"]
 
 LATEST: Final = (1 << 63) - 1
-"""A version that no policy comes to: those before it are all."""
+"""Above every version: the versions before it are all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class PolicyVersions:
     async def get(
         self, caller: Caller, warehouse_name: str, levels: Sequence[str], name: str, version: int
     ) -> tuple[Policy, PolicyVersion]:
-        """A policy as it was at a version, and who made it so. Raises NoSuchPolicy if there is no such version, too."""
+        """A policy at a version, with its author. Raises NoSuchPolicy, also if the version does not exist."""
         policy = await self._policies.get(caller, warehouse_name, levels, name)
         row = await self._reader.row(rows.VERSION, policy.id, version)
         if row is None:

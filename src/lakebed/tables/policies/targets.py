@@ -1,4 +1,4 @@
-"""What policies go with, found by name: table buckets, namespaces, tables and views."""
+"""Targets of policies, found by name: table buckets, namespaces, tables and views."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["CATALOG", "PolicyTarget", "PolicyTargets", "TargetName", "existing_p
 
 
 class TargetName(NamedTuple):
-    """What a policy goes with, by name: a table or view, a namespace if there is no name, else the table bucket."""
+    """The name of a target: a table or view, a namespace if there is no name, else the table bucket."""
 
     namespace: Levels = ()
     name: str = ""
 
     @classmethod
     def of(cls, namespace: Sequence[str] = (), name: str = "") -> TargetName:
-        """The target, if these make one. Raises InvalidName, InvalidInput."""
+        """The name from its parts. Raises InvalidName, InvalidInput."""
         if name:
             return cls(*check_identifier(namespace, name))
         return cls(check_namespace(namespace)) if namespace else cls()
@@ -42,7 +42,7 @@ CATALOG: Final = TargetName()
 
 
 class PolicyTarget(NamedTuple):
-    """A target as it was looked up, for the gate to be asked: only behind it may be told what of it is missing."""
+    """A target as found, for authorization: what of it is missing may be reported only after that."""
 
     name: TargetName
     warehouse: Warehouse
@@ -51,12 +51,12 @@ class PolicyTarget(NamedTuple):
 
     @property
     def is_generic(self) -> bool:
-        """Whether it is a generic table, of which policies say nothing."""
+        """Whether it is a generic table, to which policies do not apply."""
         return self.entry is not None and self.entry.kind is EntryKind.GENERIC_TABLE
 
     @property
     def place(self) -> Place | None:
-        """The target, if it is there and can have policies."""
+        """The target, if it exists and can have policies."""
         if not self.name.namespace:
             return Place(TargetKind.CATALOG)
         if self.name.name:
@@ -65,7 +65,7 @@ class PolicyTarget(NamedTuple):
 
     @property
     def missing(self) -> NotFound | None:
-        """What is not there, for who only looks at it; None if it is all there."""
+        """The error for a read of a target that does not exist; None if it does."""
         if self.name.namespace and self.namespace is None:
             return no_such_namespace(self.name.namespace)
         if self.name.name and self.place is None:
@@ -74,7 +74,7 @@ class PolicyTarget(NamedTuple):
 
     @property
     def key(self) -> str:
-        """As attachments have it."""
+        """The key of its attachments."""
         if self.entry is not None:
             return rows.entry_key(self.entry.id)
         if self.namespace is not None and not self.name.name:
@@ -83,7 +83,7 @@ class PolicyTarget(NamedTuple):
 
 
 class PolicyTargets:
-    """Finds targets, and asks the gate about them."""
+    """Finds targets, and authorizes requests on them."""
 
     def __init__(self, gate: Gate, warehouses: Warehouses, entries: Entries) -> None:
         self._gate = gate
@@ -91,25 +91,25 @@ class PolicyTargets:
         self._entries = entries
 
     async def seek(self, reader: Reader, warehouse_name: str, target: TargetName) -> PolicyTarget:
-        """The target, as far as it is there. Raises NoSuchWarehouse."""
+        """The target, as far as it exists. Raises NoSuchWarehouse."""
         if not target.namespace:
             return PolicyTarget(target, await self._warehouses.find(reader, warehouse_name), None, None)
         sought = await self._entries.seek(reader, warehouse_name, Identifier(*target))
         return PolicyTarget(target, sought.warehouse, sought.namespace, sought.live)
 
     async def find(self, reader: Reader, warehouse_name: str, target: TargetName) -> tuple[PolicyTarget, Place]:
-        """The target, and where it is, for who has passed the gate. Raises NoSuchTarget, NotAttachable."""
+        """The target and its place, after authorization. Raises NoSuchTarget, NotAttachable."""
         sought = await self.seek(reader, warehouse_name, target)
         return sought, existing_place(sought)
 
     async def check(self, caller: Caller, sought: PolicyTarget, action: Action) -> None:
-        """Return if the caller may do `action` to the target. Raises AccessDenied."""
+        """Check the permission for `action` on the target. Raises AccessDenied."""
         namespace, name = sought.name
         await self._gate.check(caller, sought.warehouse, action, namespace=namespace, name=name, entry=sought.entry)
 
 
 def existing_place(sought: PolicyTarget) -> Place:
-    """Where a target is that policies are attached to. Raises NoSuchTarget, NotAttachable."""
+    """The place of an existing target. Raises NoSuchTarget, NotAttachable."""
     if sought.is_generic:
         raise NotAttachable(f"policies go with tables and views, not with generic tables: {sought.name}")
     place = sought.place
@@ -119,7 +119,7 @@ def existing_place(sought: PolicyTarget) -> Place:
 
 
 def read_action(target: TargetName) -> Action:
-    """What it takes to be told of a target."""
+    """The action that reads a target."""
     if target.name:
         return Action.GET_TABLE
     return Action.GET_NAMESPACE if target.namespace else Action.GET_TABLE_BUCKET

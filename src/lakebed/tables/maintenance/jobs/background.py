@@ -1,4 +1,4 @@
-"""The maintenance that nobody asks for: tables whose time has come, files held for long enough, jobs of long ago."""
+"""Background maintenance: runs jobs of tables that are due, purges quarantine, removes old jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["BackgroundMaintenance", "BackgroundReport"]
 log = logging.getLogger("lakebed.tables")
 
 LOOK_AGAIN_MS: Final = 86_400_000
-"""How long a table is left alone in which there was nothing to do: writers that failed leave files without a commit."""
+"""How soon an idle table is run again: failed writers leave files behind without a commit."""
 
 _PAGE: Final = 100
 
@@ -39,7 +39,7 @@ class BackgroundReport(NamedTuple):
 
 
 class BackgroundMaintenance:
-    """Runs what is due. For the server's clock to call."""
+    """Runs what is due, as a periodic job of the server."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class BackgroundMaintenance:
         self._worker_id = worker_id
 
     async def run_due(self) -> BackgroundReport:
-        """One pass over all tables whose maintenance is due, one after the other."""
+        """One pass over all tables that are due, one after the other."""
         report = BackgroundReport(purged=await self._quarantine.purge_due())
         clock = self._f.clock
         after = ""
@@ -74,7 +74,7 @@ class BackgroundMaintenance:
         return report
 
     async def _run(self, entry_id: str) -> StoredJob | None:
-        """Run a table's maintenance; None if it came to nothing, or the table is gone."""
+        """Run the job of a table; None if it could not run, or the table was dropped."""
         try:
             known = await self._entries.by_id(entry_id)
             system = Caller(root_of(known.warehouse.bucket.owner))
@@ -82,8 +82,8 @@ class BackgroundMaintenance:
         except NotFound:
             return None
         except LakebedError as error:
-            # A commit that was first, a job that somebody else took over: the next pass sees to it.
-            log.info("maintenance of a table was put off", extra={"table": entry_id, "reason": str(error)})
+            # A concurrent commit, or a job that another worker took over: the next pass tries again.
+            log.info("table maintenance postponed", extra={"table": entry_id, "reason": str(error)})
             await self._set_due(entry_id, self._f.clock.now_ms(), "")
             return None
         await self._plan_next(entry_id, stored)
@@ -96,7 +96,7 @@ class BackgroundMaintenance:
             await self._set_due(entry_id, job.next_retry_ms, "")
             return
         waits = job.status is not JobStatus.SUCCESSFUL or stored.findings.pending
-        # What is young today is old enough one window later; a table that waits for nothing waits for a commit.
+        # Young files are old enough one window later; a table without pending files waits for a commit.
         token = ""
         if not waits:
             token = (await self._entries.by_id(entry_id)).entry.version_token

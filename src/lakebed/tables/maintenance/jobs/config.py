@@ -1,4 +1,4 @@
-"""What is configured for the maintenance of a table, and where it comes from."""
+"""The maintenance configuration of a table, and where it comes from. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_RETAINED_FILES: Final = 1000
 
 
 class ConfigSource(StrEnum):
-    """Who has set what holds for a table."""
+    """Where the effective configuration of a table is set."""
 
     TABLE_OVERRIDE = "TABLE_OVERRIDE"
     TABLE_BUCKET_DEFAULT = "TABLE_BUCKET_DEFAULT"
@@ -31,17 +31,17 @@ class MaintenanceConfig(msgspec.Struct, frozen=True, kw_only=True, rename="kebab
 
     version: int
     retain_recent_metadata_files: int
-    """How many of the newest metadata files stay, with all that they refer to."""
+    """How many of the newest metadata files are kept, with all files that they refer to."""
     delete_enabled: bool
     background_enabled: bool
     worker_paused: bool = False
     worker_lease_timeout_seconds: int = 900
     max_retry_attempts: int = 0
-    """How often a job is tried before it is given up; 0 or 1: once."""
+    """How often a job is tried; 0 or 1: once."""
     retry_initial_backoff_seconds: int = 0
     retry_max_backoff_seconds: int = 0
     quarantine_enabled: bool = False
-    """Whether files are moved aside for a while instead of deleted."""
+    """Whether files are moved to quarantine instead of deleted."""
     quarantine_retention_seconds: int = 0
 
 
@@ -56,20 +56,20 @@ DEFAULT_CONFIG: Final = MaintenanceConfig(
 
 
 class EffectiveConfig(NamedTuple):
-    """What holds for a table."""
+    """The configuration that applies to a table, and its source."""
 
     config: MaintenanceConfig
     source: ConfigSource
 
 
 def check_config(config: MaintenanceConfig) -> MaintenanceConfig:
-    """The configuration, if it keeps its rules. Raises InvalidInput that names the field."""
+    """Validate a configuration. Raises InvalidInput that names the field."""
     if config.version != CONFIG_VERSION:
         raise _refusal("version", f"must be {CONFIG_VERSION}", config.version)
     _check_within("retain-recent-metadata-files", config.retain_recent_metadata_files, 0, MAX_RETAINED_FILES)
     _check_within("worker-lease-timeout-seconds", config.worker_lease_timeout_seconds, 1, MAX_SECONDS)
     _check_within("max-retry-attempts", config.max_retry_attempts, 0, MAX_RETRIES)
-    # Without retries nobody looks at the pauses between them.
+    # Without retries their backoff does not matter.
     least = 1 if config.max_retry_attempts else 0
     initial = config.retry_initial_backoff_seconds
     _check_within("retry-initial-backoff-seconds", initial, least, MAX_SECONDS)

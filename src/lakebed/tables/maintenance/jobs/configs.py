@@ -1,4 +1,4 @@
-"""Configurations of maintenance: read and set, for a table or for all of a table bucket."""
+"""Reads and sets maintenance configurations, of tables and of table buckets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _decode = msgspec.msgpack.Decoder(MaintenanceConfig).decode
 
 
 class MaintenanceConfigs:
-    """What is configured."""
+    """Stored maintenance configurations."""
 
     def __init__(self, facilities: Facilities, gate: Gate, warehouses: Warehouses, entries: Entries) -> None:
         self._f = facilities
@@ -34,7 +34,7 @@ class MaintenanceConfigs:
         self._entries = entries
 
     async def effective(self, reader: Reader, entry_id: str) -> EffectiveConfig:
-        """What holds for a table: its own, else its table bucket's, else the built-in one. Raises NotFound."""
+        """The effective configuration of a table: its own, its table bucket's or the built-in one. Raises NotFound."""
         row = await reader.row(rows.EFFECTIVE, entry_id)
         if row is None:
             raise NotFound(f"the table is not there any more. id={entry_id}")
@@ -46,7 +46,7 @@ class MaintenanceConfigs:
         return EffectiveConfig(DEFAULT_CONFIG, ConfigSource.DEFAULT)
 
     async def get(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> EffectiveConfig:
-        """What holds for a table."""
+        """The effective configuration of a table, for a caller."""
         found = await self._entries.get(caller, warehouse_name, identifier, EntryKind.TABLE, Action.GET_MAINTENANCE)
         if found.live is None:
             raise no_such_entry(identifier, EntryKind.TABLE)
@@ -87,7 +87,7 @@ class MaintenanceConfigs:
         return await f.meta.transact(work)
 
     async def get_default(self, caller: Caller, warehouse_name: str) -> EffectiveConfig:
-        """What holds for tables of a table bucket that set nothing themselves."""
+        """The configuration of tables in a table bucket that have none of their own."""
         warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
         await self._gate.check(caller, warehouse, Action.GET_MAINTENANCE)
         row = await self._f.meta.row(rows.DEFAULT_OF, warehouse.id)

@@ -1,4 +1,4 @@
-"""Runs a job: plans, removes what may go if that is what it is for, and records how it ended."""
+"""Runs a job: plans, removes files unless it is a dry run, and records how it ended."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["JobExecutor", "Surveyed", "planned"]
 
 
 class Surveyed(NamedTuple):
-    """A table, and what may be removed of it."""
+    """A table and its removal plan."""
 
     known: Known
     table: TableMetadata
@@ -53,11 +53,11 @@ class JobExecutor:
         return await walker_of(self._files, self._f.meta, entry_id).live_files(snapshot)
 
     async def table(self, known: Known) -> TableMetadata:
-        """A table's current metadata."""
+        """The current metadata of a table."""
         return (await self._entries.metadata(known.entry)).table
 
     async def survey(self, entry_id: str, *, retain_recent: int, watermark_ms: int) -> Surveyed:
-        """Plan for a table as it is now. Raises NotFound."""
+        """Plan a removal on the current version of a table. Raises NotFound."""
         known = await self._entries.by_id(entry_id)
         table = await self.table(known)
         plan = await self._surveyor.plan(known, table, retain_recent=retain_recent, watermark_ms=watermark_ms)
@@ -66,8 +66,8 @@ class JobExecutor:
     async def run(self, caller: Caller, record: JobRecord, actor: Actor) -> StoredJob:
         """Run a job that is running under its lease, to its end.
 
-        A job that fails is recorded as failed, and comes back so. Raises CommitConflict when the table moved on, after
-        recording that too; Fenced when the job was given up meanwhile and is another's.
+        A failure is recorded and returned as a failed job. Raises CommitConflict when the table changed, which is
+        recorded too; Fenced when the lease was lost.
         """
         job = record.job
         try:
@@ -89,7 +89,7 @@ class JobExecutor:
         except LakebedError as error:
             return await self._fail(job, str(error), actor)
         except BaseException as error:
-            # Also when whoever asked has gone: the table should not wait for the lease to run out.
+            # Also when the client disconnects: the table need not wait for the lease to expire.
             await asyncio.shield(self._fail(job, f"the worker ended: {type(error).__name__}", actor))
             raise
 
@@ -145,7 +145,7 @@ class JobExecutor:
 
 
 def planned(job: Job, plan: RemovalPlan) -> Job:
-    """The job with what it is planned on."""
+    """The job with the version and counts of its plan."""
     return msgspec.structs.replace(
         job,
         metadata_at=plan.metadata_at,

@@ -1,13 +1,13 @@
-"""The life of jobs: what a trigger may do to a table's current job, and what each step makes of it. Pure.
+"""The life cycle of jobs: what a trigger may do with a table's current job, and the result of each step. Pure.
 
     (none) ──queue──▶ QUEUED ──claim──▶ RUNNING ──▶ SUCCESSFUL
        │                 │                 │
-       └──── start ──────┼────────────────▶│ fail, or the worker went silent
+       └──── start ──────┼────────────────▶│ fail, or the lease expired
                          ▼                 ▼
                       FAILED ◀──────────FAILED ── after a pause, as a job of its own ──▶ QUEUED or RUNNING
 
-A table has one current job. While it is queued or running, and its holder gives signs of life, nobody begins another.
-A retry is a new job, whose attempt goes on counting from the one before it; so each attempt keeps its own report.
+A table has one current job. While it is queued or running under a valid lease, no other begins. A retry is a new job
+whose attempt continues the count, so that each attempt keeps its own report.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ __all__ = [
     "succeed",
 ]
 
-WORKER_SILENT: Final = "worker lease expired"
-SCHEDULER_SILENT: Final = "scheduler lease expired"
+WORKER_LEASE_EXPIRED: Final = "worker lease expired"
+SCHEDULER_LEASE_EXPIRED: Final = "scheduler lease expired"
 
 
-_HELD_BY_SOMEBODY: Final = frozenset({JobStatus.QUEUED, JobStatus.RUNNING})
+_HELD: Final = frozenset({JobStatus.QUEUED, JobStatus.RUNNING})
 
 
 class Trigger(Enum):
-    """Who wants something done."""
+    """The origin of a request to run maintenance."""
 
     SCHEDULER = "scheduler"
     WORKER = "worker"
 
 
 class SchedulerStatus(StrEnum):
-    """What the next run would meet, in the order in which it is found out."""
+    """The state of a table's maintenance, in the order of precedence."""
 
     DISABLED = "DISABLED"
     PAUSED = "PAUSED"
@@ -73,28 +73,28 @@ class SchedulerStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KeepCurrent:
-    """Nothing is done: the current job is the answer."""
+    """Nothing begins: the response is the current job."""
 
     job: Job
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchedOff:
-    """Nothing is done because it is switched off: that is told."""
+    """Nothing begins because maintenance is disabled or paused: the response reports that."""
 
     status: JobStatus
 
 
 @dataclass(frozen=True, slots=True)
 class StartJob:
-    """A job may be begun."""
+    """A job may begin."""
 
     expired: Job | None = None
-    """The current job, whose holder went silent, as it is to be recorded."""
+    """The current job if its lease expired, as it is recorded."""
     claimed: Job | None = None
     """The queued job to run; a new one if None."""
     attempts: int = 0
-    """Attempts of the same work that failed before."""
+    """Failed attempts before this one."""
 
 
 def decide(
@@ -107,7 +107,7 @@ def decide(
         return SwitchedOff(JobStatus.PAUSED)
     if current is None:
         return StartJob()
-    if current.status in _HELD_BY_SOMEBODY:
+    if current.status in _HELD:
         if not is_live(held_until_ms, now_ms):
             expired = expire(current, now_ms)
             return StartJob(expired=expired, attempts=attempts_so_far(expired))
@@ -125,19 +125,19 @@ def is_live(held_until_ms: int | None, now_ms: int) -> bool:
 
 
 def attempts_so_far(job: Job) -> int:
-    """How many attempts a job that is begun now goes on from: none, unless the one before may be retried."""
+    """The attempts that a new job continues from: none, unless the job before may be retried."""
     return job.attempt if job.status is JobStatus.FAILED and job.attempt < job.max_attempts else 0
 
 
 def backoff_seconds(config: MaintenanceConfig, attempt: int) -> int | None:
-    """How long to wait after an attempt that failed; None if it was the last."""
+    """The backoff after a failed attempt; None after the last."""
     if attempt >= config.max_retry_attempts:
         return None
     return min(config.retry_initial_backoff_seconds << max(attempt - 1, 0), config.retry_max_backoff_seconds)
 
 
 def queue(job: Job, scheduler_id: str, lease_id: str, now_ms: int) -> Job:
-    """A new job, to be claimed by a worker."""
+    """A new job that waits for a worker."""
     return _settled(
         msgspec.structs.replace(
             job, status=JobStatus.QUEUED, scheduler_id=scheduler_id, scheduler_lease_id=lease_id, scheduled_ms=now_ms
@@ -146,7 +146,7 @@ def queue(job: Job, scheduler_id: str, lease_id: str, now_ms: int) -> Job:
 
 
 def start(job: Job, worker_id: str, lease_id: str, now_ms: int) -> Job:
-    """A new or a queued job, run by a worker from now on."""
+    """A new or queued job that a worker starts."""
     return _settled(
         msgspec.structs.replace(
             job,
@@ -161,19 +161,19 @@ def start(job: Job, worker_id: str, lease_id: str, now_ms: int) -> Job:
 
 
 def control(job: Job, status: JobStatus, now_ms: int) -> Job:
-    """A new job that is not run, because maintenance is switched off."""
+    """A new job that does not run because maintenance is disabled or paused."""
     return _settled(msgspec.structs.replace(job, status=status, finished_ms=now_ms))
 
 
 def record_heartbeat(job: Job, worker_id: str, lease_id: str, now_ms: int) -> Job:
-    """A sign of life from the worker. Raises StateConflict when the job is not its own, or ended."""
+    """The job after a heartbeat. Raises StateConflict when it is not this worker's, or has ended."""
     if job.status is not JobStatus.RUNNING or (job.worker_id, job.lease_id) != (worker_id, lease_id):
         raise StateConflict(f"the job is not run by this worker under this lease. job={job.id} status={job.status}")
     return msgspec.structs.replace(job, heartbeat_ms=now_ms)
 
 
 def succeed(job: Job, counts: Counts, now_ms: int) -> Job:
-    """The job, done."""
+    """The job after its success."""
     return _settled(
         msgspec.structs.replace(
             job, status=JobStatus.SUCCESSFUL, counts=counts, heartbeat_ms=now_ms, finished_ms=now_ms
@@ -182,7 +182,7 @@ def succeed(job: Job, counts: Counts, now_ms: int) -> Job:
 
 
 def fail(job: Job, reason: str, now_ms: int, *, retry: bool = True) -> Job:
-    """The job, given up for now: with a time for the next attempt, if there is to be one."""
+    """The job after a failure, with the time of the next attempt, if any."""
     pause = backoff_seconds(job.config, job.attempt) if retry and job.max_attempts else None
     return _settled(
         msgspec.structs.replace(
@@ -196,12 +196,14 @@ def fail(job: Job, reason: str, now_ms: int, *, retry: bool = True) -> Job:
 
 
 def expire(job: Job, now_ms: int) -> Job:
-    """A job whose holder went silent. There is no pause: it has been silent for long enough."""
-    return fail(job, WORKER_SILENT if job.status is JobStatus.RUNNING else SCHEDULER_SILENT, now_ms, retry=False)
+    """The job after its lease expired. There is no backoff: the lease was long enough."""
+    return fail(
+        job, WORKER_LEASE_EXPIRED if job.status is JobStatus.RUNNING else SCHEDULER_LEASE_EXPIRED, now_ms, retry=False
+    )
 
 
 def recommended_for_job(job: Job) -> tuple[Action, ...]:
-    """What an operator might do about a job."""
+    """Recommended actions for a job."""
     counts = job.counts
     match job.status:
         case JobStatus.DISABLED:
@@ -229,7 +231,7 @@ def recommended_for_job(job: Job) -> tuple[Action, ...]:
 def scheduler_status(
     config: MaintenanceConfig, current: Job | None, held_until_ms: int | None, quarantined_objects: int, now_ms: int
 ) -> SchedulerStatus:
-    """What the next run would meet."""
+    """The state of a table's maintenance."""
     if not config.background_enabled:
         return SchedulerStatus.DISABLED
     if config.worker_paused:
@@ -245,7 +247,7 @@ def scheduler_status(
 
 
 def recommended_for_table(status: SchedulerStatus, current: Job | None) -> tuple[Action, ...]:
-    """What an operator might do about a table's maintenance."""
+    """Recommended actions for a table."""
     match status:
         case SchedulerStatus.DISABLED:
             return (Action.ENABLE_BACKGROUND_MAINTENANCE,)
@@ -253,8 +255,8 @@ def recommended_for_table(status: SchedulerStatus, current: Job | None) -> tuple
             return (Action.RESUME_MAINTENANCE_WORKER,)
         case SchedulerStatus.QUARANTINED:
             return (Action.REVIEW_QUARANTINE,)
-    # A job whose holder went silent waits for the next run, which records it.
-    is_over = status is SchedulerStatus.READY and current is not None and current.status in _HELD_BY_SOMEBODY
+    # A job whose lease expired waits for the next run, which records that.
+    is_over = status is SchedulerStatus.READY and current is not None and current.status in _HELD
     if current is None or is_over:
         return (Action.RUN_MAINTENANCE_WORKER,)
     return recommended_for_job(current)

@@ -13,7 +13,7 @@ __all__ = ["Action", "Actor", "AuditEvent", "Counts", "Findings", "Job", "JobRec
 
 
 class JobStatus(StrEnum):
-    """Where a job is in its life. The last two are of reports that no job was run, and why."""
+    """The status of a job. The last two are of reports on maintenance that did not run."""
 
     NOT_YET_RUN = "NOT_YET_RUN"
     QUEUED = "QUEUED"
@@ -25,14 +25,14 @@ class JobStatus(StrEnum):
 
 
 class Operation(StrEnum):
-    """What a job is to do with what it finds."""
+    """Whether a job removes files or only reports them."""
 
     DRY_RUN = "DRY_RUN"
     DELETE = "DELETE"
 
 
 class Action(StrEnum):
-    """What an operator might do next."""
+    """Actions recommended to operators."""
 
     NO_ACTION_REQUIRED = "NO_ACTION_REQUIRED"
     RUN_MAINTENANCE_WORKER = "RUN_MAINTENANCE_WORKER"
@@ -47,7 +47,7 @@ class Action(StrEnum):
 
 
 class Actor(StrEnum):
-    """Who did something."""
+    """Who took a step."""
 
     SCHEDULER = "SCHEDULER"
     WORKER = "WORKER"
@@ -55,7 +55,7 @@ class Actor(StrEnum):
 
 
 class Step(StrEnum):
-    """What was done, as the audit has it."""
+    """A step in the audit of a job."""
 
     PLANNED = "PLANNED"
     WORKER_CONTROL = "WORKER_CONTROL"
@@ -74,7 +74,7 @@ class Step(StrEnum):
 
 
 class Counts(ReportValue, frozen=True):
-    """How many files, of all that there are."""
+    """Numbers of files, including those that reports do not list."""
 
     planned_metadata_files: int = 0
     retained_metadata_files: int = 0
@@ -86,13 +86,13 @@ class Counts(ReportValue, frozen=True):
     deletable_objects: int = 0
     deleted_objects: int = 0
     quarantined_objects: int = 0
-    """Held aside now, metadata files included."""
+    """In quarantine now, metadata files included."""
     unrecognized_objects: int = 0
-    """In the table's directories, and not named as files of tables are: they are left alone."""
+    """In the table's directories, but not named like files of tables: never removed."""
 
 
 class Job(ReportValue, frozen=True):
-    """A job, as the state machine knows it."""
+    """A job and its state."""
 
     id: str
     entry: str
@@ -100,14 +100,14 @@ class Job(ReportValue, frozen=True):
     status: JobStatus
     config_source: ConfigSource = ConfigSource.DEFAULT
     config: MaintenanceConfig = DEFAULT_CONFIG
-    """What was configured when it was planned."""
+    """The configuration at the time of planning."""
     failure_reason: str = ""
     scheduler_id: str = ""
     scheduler_lease_id: str = ""
     scheduled_ms: int | None = None
     worker_id: str = ""
     lease_id: str = ""
-    """Of the lease that its worker holds, or held last: what is done under another one is refused."""
+    """The lease that its worker holds or held last: requests with another one are refused."""
     attempt: int = 0
     max_attempts: int = 0
     next_retry_ms: int | None = None
@@ -117,22 +117,22 @@ class Job(ReportValue, frozen=True):
     metadata_at: str = ""
     generation: int = 0
     version_token: str = ""
-    """The version of the table that the plan is of."""
+    """The version of the table that was planned."""
     retain_recent: int = 0
     safety_window_ms: int = 0
     watermark_ms: int = 0
-    """Files that are younger were not planned to go."""
+    """Younger files are kept."""
     counts: Counts = Counts()
     actions: tuple[Action, ...] = ()
 
     @property
     def lease_seconds(self) -> int:
-        """How long its scheduler or worker holds it without a heartbeat."""
+        """The length of its lease."""
         return self.config.worker_lease_timeout_seconds
 
 
 class AuditEvent(ReportValue, frozen=True):
-    """Something that was done to a job."""
+    """A step in the audit."""
 
     at_ms: int
     actor: Actor
@@ -146,14 +146,14 @@ class AuditEvent(ReportValue, frozen=True):
 
 
 class JobRecord(ReportValue, frozen=True):
-    """A job and all that was done to it, oldest first."""
+    """A job and its audit, oldest step first."""
 
     job: Job
     audit: tuple[AuditEvent, ...] = ()
 
 
 class Findings(ReportValue, frozen=True):
-    """What a job found, as far as it is listed."""
+    """The listed findings of a job."""
 
     metadata_at: str = ""
     retained_metadata: tuple[str, ...] = ()
@@ -164,6 +164,6 @@ class Findings(ReportValue, frozen=True):
     expiration: ExpirationReport | None = None
     compaction: CompactionReport | None = None
     truncated: bool = False
-    """Whether more was found than is listed."""
+    """Whether there are more findings than listed."""
     pending: bool = False
-    """Whether more becomes removable by waiting."""
+    """Whether more files become removable with time."""

@@ -1,8 +1,7 @@
-"""Files moved aside instead of deleted: held for a while, given back, or removed for good.
+"""Quarantine: files are moved aside instead of deleted, and later released or removed for good.
 
-A move touches rows only: the object under the new key refers to the content of the one under the old key. Each move,
-and the note that tells where the file came from, commit together; so a file is in its place or held, never both or
-neither.
+A move touches rows only: the object under the new key refers to the content of the one under the old key. Each move
+commits together with the row that records the old key, so a file is in exactly one of both places.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ __all__ = ["Quarantine", "QuarantinedFile", "ReleaseOutcome", "move_to_quarantin
 
 _A_COMMIT: Final = 64
 _PROTECTED_LONGER_MS: Final = 3_600_000
-"""How long to wait before a held file is looked at again that object lock keeps."""
+"""How long a purge is postponed for a file under object lock."""
 
 
 class QuarantinedFile(NamedTuple):
@@ -53,15 +52,15 @@ class QuarantinedFile(NamedTuple):
 
 
 class ReleaseOutcome(NamedTuple):
-    """What became of the files that a job held."""
+    """Numbers of files that were released or removed."""
 
     done: int
     kept: int
-    """Still held: another file has taken the place, or object lock keeps it."""
+    """Still in quarantine: another file has the key, or object lock keeps it."""
 
 
 def quarantine_key(warehouse: Warehouse, job_id: str, key: str) -> str:
-    """Where a file is held: under its own key where that fits."""
+    """The key of a file in quarantine: its own, below the job's folder, unless that is too long."""
     folder = f"{warehouse.reserved_prefix}{QUARANTINE_FOLDER}{job_id}/"
     plain = f"{folder}{key}"
     if len(plain.encode("utf-8", "replace")) <= MAX_KEY_BYTES:
@@ -79,9 +78,9 @@ async def move_to_quarantine(
     now_ms: int,
     displaced: Displaced,
 ) -> None:
-    """The step of a transaction that puts a copy of a file into quarantine."""
+    """Put a copy of a file into quarantine, as a step of a transaction."""
     bucket, place = warehouse.bucket, quarantine_key(warehouse, job.id, current.key)
-    # Its time stays: that of a held file says when it was written.
+    # The modification time stays the time of the write.
     await _share(f, tx, bucket, current, place, current.modified_ms, displaced)
     purge_ms = now_ms + job.config.quarantine_retention_seconds * 1000
     held = QuarantinedFile(bucket.id, place, current.key, job.entry, job.id, kind, current.size, now_ms, purge_ms)
@@ -98,7 +97,7 @@ async def remove_file(
     now_ms: int,
     displaced: Displaced,
 ) -> None:
-    """The step of a transaction that removes a file as a client of the bucket would."""
+    """Remove a file as a client of the bucket would, as a step of a transaction."""
     if not bucket.keeps_versions:
         await remove_current(tx, bucket, current, displaced)
         await tell_of_object(f.outbox, tx, "ObjectRemoved:Delete", bucket, current, caller, now_ms)
@@ -108,22 +107,22 @@ async def remove_file(
 
 
 class Quarantine:
-    """Gives held files back, or removes them."""
+    """Releases files from quarantine, or removes them."""
 
     def __init__(self, facilities: Facilities, jobs: JobStore) -> None:
         self._f = facilities
         self._jobs = jobs
 
     async def held(self, job_id: str, limit: int) -> list[QuarantinedFile]:
-        """What a job holds, by key."""
+        """The files of a job in quarantine, by key."""
         return [_held(row) for row in await self._f.meta.rows(rows.HELD_BY_JOB, job_id, "", limit)]
 
     async def of_table(self, entry_id: str) -> list[tuple[str, int]]:
-        """The jobs of a table that hold files, the latest first, and how many."""
+        """The jobs of a table with files in quarantine, latest first, and their number of files."""
         return [(str(job), int(count)) for job, count in await self._f.meta.rows(rows.HELD_OF_TABLE, entry_id)]
 
     async def restore(self, caller: Caller, job_id: str) -> ReleaseOutcome:
-        """Put what a job holds back in its place. A file stays held whose place is taken, or is the table's no more."""
+        """Move a job's files back. A file stays if its key is taken, or is no longer in the table's directories."""
 
         async def restore(tx: Transaction, one: QuarantinedFile, now_ms: int, displaced: Displaced) -> bool:
             return await self._restore(tx, caller, one, now_ms, displaced)
@@ -131,11 +130,11 @@ class Quarantine:
         return await self._all_of(job_id, restore, deletes=False)
 
     async def purge(self, job_id: str) -> ReleaseOutcome:
-        """Remove what a job holds, for good."""
+        """Remove a job's files for good."""
         return await self._all_of(job_id, self._purge, deletes=True)
 
     async def purge_due(self) -> int:
-        """Remove what was held for long enough; how many files. For the server's clock to call."""
+        """Remove files whose retention has ended; how many."""
         total = 0
         while due := await self._f.meta.rows(rows.HELD_DUE, self._f.clock.now_ms(), _A_COMMIT):
             held = [_held(row) for row in due]
@@ -162,7 +161,7 @@ class Quarantine:
             displaced.blobs.clear()
             freed: dict[str, list[QuarantinedFile]] = {}
             for one in held:
-                # Somebody else may have been here in between.
+                # A concurrent request may have released it.
                 there = await tx.row(rows.STILL_HELD, one.bucket, one.held_key) is not None
                 if there and await let_go(tx, one, now_ms, displaced):
                     await tx.run(rows.LET_GO, one.bucket, one.held_key)
@@ -188,7 +187,7 @@ class Quarantine:
         is_free = await current_of(tx, bucket, held.key) is None
         if not is_free or await entry_at(tx, bucket.id, held.key) != held.entry:
             return False
-        # As written now: its owner has the safety window to make use of it.
+        # As written now, so that a new safety window begins.
         restored = await _share(f, tx, bucket, stored, held.key, now_ms, displaced)
         await remove_current(tx, bucket, stored, displaced)
         await tell_of_object(f.outbox, tx, "ObjectCreated:Copy", bucket, restored, caller, now_ms)
@@ -208,7 +207,7 @@ class Quarantine:
     async def _count(
         self, tx: Transaction, job_id: str, files: Sequence[QuarantinedFile], now_ms: int, *, deletes: bool, reason: str
     ) -> None:
-        """Tell the job what is no longer held for it. With a reason, its audit is told too."""
+        """Update the counts of the job; with a reason, add a step to its audit."""
         record = await self._jobs.record(tx, job_id)
         if record is None:
             return
@@ -232,7 +231,7 @@ class Quarantine:
 
 
 _LetGo = Callable[[Transaction, QuarantinedFile, int, Displaced], Awaitable[bool]]
-"""Lets go of one file inside a transaction; whether it is held no longer."""
+"""Releases or removes one file inside a transaction; whether it left the quarantine."""
 
 
 async def _share(
@@ -244,7 +243,7 @@ async def _share(
     modified_ms: int,
     displaced: Displaced,
 ) -> StoredObject:
-    """Make an object under another key of the same content, with all that is known of it."""
+    """Create an object under another key with the same content and metadata."""
     if current.content is not None:
         await tx.run(object_rows.SHARE_CONTENT, current.content)
     copy = current._replace(key=key, rank=0, version=bucket.new_version(f.clock), modified_ms=modified_ms)

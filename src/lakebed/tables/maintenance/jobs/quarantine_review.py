@@ -1,4 +1,4 @@
-"""What an operator does about files in quarantine."""
+"""Decisions of operators on files in quarantine."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ __all__ = ["QuarantineAction", "QuarantineReview", "ReviewOutcome"]
 
 
 class QuarantineAction(StrEnum):
-    """What is to become of the files that a job holds."""
+    """What to do with the files of a job."""
 
     INSPECT = "INSPECT"
     RELEASE = "RELEASE"
-    """Back to where they were."""
+    """Move them back."""
     RETRY = "RETRY"
-    """The same, and the job that failed may be tried again at once."""
+    """The same, and retry the failed job at once."""
     ABANDON = "ABANDON"
-    """Removed for good, and a job that failed is not waited for."""
+    """Remove them for good, and do not wait for the retry of the failed job."""
 
 
 _STEPS: Final = {
@@ -42,12 +42,12 @@ _STEPS: Final = {
 
 
 class ReviewOutcome(NamedTuple):
-    """What came of it."""
+    """The job after the decision, and its files in quarantine."""
 
     stored: StoredJob
     let_go: ReleaseOutcome
     held: list[QuarantinedFile]
-    """What is still held, as far as it is listed."""
+    """The files that are still in quarantine, as far as listed."""
 
 
 class QuarantineReview:
@@ -61,7 +61,7 @@ class QuarantineReview:
     async def act(
         self, caller: Caller, entry_id: str, job_name: str, action: QuarantineAction, reason: str
     ) -> ReviewOutcome:
-        """Do it. Raises NotFound; StateConflict when the job is not in a state for it."""
+        """Apply a decision. Raises NotFound; StateConflict when the state of the job does not allow it."""
         meta = self._f.meta
         stored = await self._jobs.find(meta, entry_id, job_name)
         job_id = stored.job.id
@@ -94,7 +94,7 @@ class QuarantineReview:
             if action is not QuarantineAction.RELEASE:
                 job = msgspec.structs.replace(job, next_retry_ms=None)
             job = msgspec.structs.replace(job, actions=recommended_for_job(job))
-            # The counts went down file by file: the audit tells of all at once.
+            # The counts changed file by file: the audit has one step for all.
             asked = msgspec.structs.replace(stored.record, job=before.job)
             record = record_step(asked, job, now_ms, Actor.OPERATOR, _STEPS[action], reason)
             await self._jobs.change(tx, record, now_ms)

@@ -1,13 +1,12 @@
-"""Carries out a plan: removes files, or moves them aside, a batch at a time.
+"""Carries out a removal plan: removes files, or moves them to quarantine, in batches.
 
-Each batch is one transaction, and in it is asked again: whether the job is still this worker's, whether the table is
-still at the version that the plan is of, and of each file whether it lies in the table's own directories, is the one
-that was planned, and is old enough. Only then it goes.
+Each batch is one transaction that checks again: the lease of the job, the version of the table, and for each file that
+it is in the table's own directories, unchanged since the plan, and old enough.
 
-That a file is not needed at a version says nothing of the next one: a commit may name any file that it finds. So a
-batch that removes something moves the table on to a new version with the same metadata. A commit that was checked
-before, while the file was there, is then not published; it is checked again, and told what is missing. A commit that
-was first makes the batch fail instead. Either way no table refers to a file that this took away.
+A file that one version does not need may be named by the next: a commit may name any file that it finds. A batch that
+removes files therefore moves the table to a new version with the same metadata. A commit that was validated before,
+while the file existed, is not published; it is validated again, and its error names the missing file. A commit that was
+first makes the batch fail. In both cases no table refers to a removed file.
 """
 
 from __future__ import annotations
@@ -39,36 +38,36 @@ from .quarantine import move_to_quarantine, remove_file
 __all__ = ["OPERATION", "Removal", "Remover"]
 
 OPERATION: Final = "remove-unreferenced-files"
-"""What the log of commits says of a version that differs from the one before in files only."""
+"""The operation in the commit log of a version that changes files only."""
 
 _A_COMMIT: Final = 64
-"""Files of one transaction: few enough that other requests get their turn in between."""
+"""Files per transaction: few enough that other requests run in between."""
 _PAUSE: Final = 3.0
-"""How many times as long as a batch took nothing is done, so that commits to the same table find a gap."""
+"""The pause between batches, as a multiple of a batch's duration, so that commits to the table are not starved."""
 _LONGEST_PAUSE_SECONDS: Final = 1.0
 
 
 @dataclass(slots=True)
 class Removal:
-    """How far a removal has come."""
+    """The progress of a removal."""
 
     version_token: str
     """The version that the table must be at for the next batch."""
     generation: int | None = None
-    """The number of the version that the removal made, once it has made one."""
+    """The generation that the removal created, if any."""
     outcomes: dict[str, tuple[ObjectState, Reason]] = field(default_factory=dict)
-    """What became of files, by location."""
+    """Outcomes by location."""
 
 
 class Remover:
-    """Removes what plans say may go."""
+    """Removes the files that a plan allows."""
 
     def __init__(self, facilities: Facilities, jobs: JobStore) -> None:
         self._f = facilities
         self._jobs = jobs
 
     async def remove(self, caller: Caller, job: Job, plan: RemovalPlan) -> Removal:
-        """Remove what is deletable. Raises CommitConflict when the table moved on, Fenced when the job did.
+        """Remove what is deletable. Raises CommitConflict when the table changed, Fenced when the lease was lost.
 
         What was removed before it raised stays removed, and is counted in the job.
         """
@@ -155,7 +154,7 @@ class Remover:
         ):
             return ObjectState.RETAINED, Reason.CHANGED_SINCE_PLAN
         try:
-            # Another table may have been registered with a metadata file of this one.
+            # Another table may be registered with a metadata file of this one.
             await self._f.guard.confirm(tx, bucket, key)
         except AccessDenied:
             return ObjectState.RETAINED, Reason.IN_USE
@@ -169,11 +168,11 @@ class Remover:
     async def _move_on(
         self, tx: Transaction, job: Job, entry: Entry, generation: int | None, token: str, now_ms: int
     ) -> int:
-        """Give the table a new version with the same metadata; its number."""
+        """Give the table a new version with the same metadata; its generation."""
         number = entry.generation + 1 if generation is None else generation
         await tx.run(rows.NEXT_VERSION, token, number, entry.id, entry.version_token)
         if generation is not None:
-            # The batches of a job are one line of the log, whose version is the last of them.
+            # All batches of a job are one row of the commit log, with the version of the last.
             await tx.run(rows.LOG_VERSION, token, token, entry.id, number)
             return number
         await tx.run(

@@ -18,13 +18,13 @@ __all__ = ["findings_of", "plan_counts", "record_step", "with_outcomes", "with_r
 MAX_EVENTS: Final = 100
 
 _REPEATED: Final = frozenset({Step.WORKER_HEARTBEAT, Step.QUARANTINE_PURGED})
-"""Steps of which only the last in a row is kept."""
+"""Steps of which only the last one in a row is kept."""
 
 T = TypeVar("T")
 
 
 def plan_counts(plan: RemovalPlan) -> Counts:
-    """How many files of each sort a plan has."""
+    """The numbers of files of a plan."""
     return Counts(
         planned_metadata_files=len(plan.retained) + len(plan.metadata),
         retained_metadata_files=len(plan.retained),
@@ -40,7 +40,7 @@ def plan_counts(plan: RemovalPlan) -> Counts:
 def record_step(
     record: JobRecord | None, job: Job, at_ms: int, actor: Actor, step: Step, reason: str = ""
 ) -> JobRecord:
-    """The record of a job after a step that made it what `job` is; None is the record of a job that is new."""
+    """The record after a step that changed the job to `job`; None stands for the record of a new job."""
     audit = () if record is None else record.audit
     before = None if record is None else record.job
     first = None
@@ -63,12 +63,12 @@ def record_step(
         quarantined_after=job.counts.quarantined_objects,
         actions=job.actions,
     )
-    # The beginning is worth more than the middle: it says who wanted the job.
+    # The first step is kept: it shows who started the job.
     return JobRecord(job=job, audit=(*audit[:1], *audit[1:][-(MAX_EVENTS - 2) :], event))
 
 
 def findings_of(plan: RemovalPlan) -> Findings:
-    """What a plan found."""
+    """The findings of a plan."""
     lists = (plan.retained, plan.metadata, plan.objects, plan.referenced)
     return Findings(
         metadata_at=plan.metadata_at,
@@ -94,7 +94,7 @@ def with_outcomes(findings: Findings, outcomes: Mapping[str, tuple[ObjectState, 
 def with_reports(
     findings: Findings, expiration: ExpirationReport | None, compaction: CompactionReport | None
 ) -> Findings:
-    """The same with what else was asked for. Of snapshots no more are listed than of files."""
+    """The same with the reports of expiration and compaction; snapshots are limited like files."""
     if expiration is not None:
         expiration = msgspec.structs.replace(
             expiration,

@@ -1,6 +1,6 @@
-"""What an operator asks for directly: a plan, a removal, the expiry of snapshots, a compaction.
+"""Requests of operators: a plan, a removal, snapshot expiration, compaction.
 
-Removal is the only one that stands for the table while it runs; plans leave the current job alone.
+Only a removal becomes the current job of the table; plans leave it as it is.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ from .reports import findings_of, record_step, with_reports
 __all__ = ["ADMIN", "EXPIRE", "OperatorRequests", "RunRequest"]
 
 ADMIN: Final = "lakebed-admin"
-"""The worker that runs what operators ask for."""
+"""The worker id of operators' requests."""
 
 EXPIRE: Final = "expire-snapshots"
-"""What the log of commits says of the expiry of snapshots."""
+"""The operation of snapshot expiration in the commit log."""
 
 SUPERSEDED: Final = "an operator's removal took its place"
 DELETE_DISABLED: Final = "delete-enabled is false in the table's maintenance configuration"
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """What is to be done."""
+    """A request to run maintenance."""
 
     retain_recent_metadata_files: int = 0
     delete: bool = False
     dry_run: bool = False
-    """Says in so many words that nothing is to change."""
+    """Refuses the request if it would change anything."""
     expected_metadata_location: str | None = None
-    """Where the table's metadata must be for any of it to be done."""
+    """The metadata location that the table must have."""
     snapshot_expiration: ExpirationRequest | None = None
     commit_snapshot_expiration: bool = False
     compaction: CompactionRequest | None = None
@@ -64,7 +64,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forb
 
 
 class OperatorRequests:
-    """Runs what operators ask for."""
+    """Runs operators' requests."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class OperatorRequests:
         self._safety_window_ms = safety_window_ms
 
     async def run(self, caller: Caller, known: Known, request: RunRequest) -> StoredJob:
-        """Do it, and report. Raises InvalidInput; CommitConflict when the table moved on; StateConflict."""
+        """Run the request, and report. Raises InvalidInput; CommitConflict when the table changed; StateConflict."""
         check_run(request)
         expected = request.expected_metadata_location
         if expected is not None and not same_file(expected, known.entry.metadata_at):
@@ -111,7 +111,7 @@ class OperatorRequests:
     # -- plans and removals ---------------------------------------------------------------------------------------
 
     async def _plan(self, known: Known, effective: EffectiveConfig, request: RunRequest) -> StoredJob:
-        """Plan and remove nothing: what was asked for, or all that is allowed."""
+        """Plan without removing: as requested, or because removal is disabled."""
         job = self._new(known, effective, request)
         surveyed = await self._executor.survey(
             known.entry.id, retain_recent=job.retain_recent, watermark_ms=job.watermark_ms
@@ -142,7 +142,7 @@ class OperatorRequests:
         return await self._executor.run(caller, await self._f.meta.transact(work), Actor.OPERATOR)
 
     async def _set_aside(self, tx: Transaction, current: StoredJob, now_ms: int) -> None:
-        """Make way for a removal. Raises StateConflict while a worker runs."""
+        """End the current job in favour of a removal. Raises StateConflict while a worker runs."""
         job = current.job
         if job.status is JobStatus.RUNNING:
             if is_live(await self._jobs.held_until_ms(tx, job), now_ms):
@@ -165,7 +165,7 @@ class OperatorRequests:
             config_source=effective.source,
             config=config,
             worker_id=ADMIN,
-            # Nobody is told to keep less than the table is configured to.
+            # A request never keeps less than the table is configured to.
             retain_recent=max(request.retain_recent_metadata_files, config.retain_recent_metadata_files),
             safety_window_ms=self._safety_window_ms,
             watermark_ms=now_ms - self._safety_window_ms,
@@ -197,7 +197,7 @@ class OperatorRequests:
         return report
 
     async def _expire(self, caller: Caller, known: Known, report: ExpirationReport) -> ExpirationReport:
-        """Commit the expiry, on the version that it was planned on. Raises CommitConflict."""
+        """Commit the expiration on the version that was planned. Raises CommitConflict."""
         updates = expiration_updates(report)
         if not updates:
             return report
@@ -232,7 +232,7 @@ class OperatorRequests:
         return msgspec.structs.replace(report, status=CompactionStatus.QUEUED_FOR_PIPELINE, task_id=task_id)
 
     async def _queue(self, caller: Caller, known: Known, report: CompactionReport) -> int:
-        """Ask the pipeline, which plans anew on the table as it is then. One task a table, however often asked."""
+        """Submit a task to the pipeline, which plans again on the table as it is then. One open task per table."""
         order = TaskOrder(
             job=JobKind.COMPACT,
             warehouse=known.warehouse.name,

@@ -1,4 +1,4 @@
-"""The statements of maintenance. The only module of this package that knows columns."""
+"""SQL statements of maintenance jobs. The only module of this package that knows columns."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ DUE_TABLES: Final = (
     " LEFT JOIN maintenance_states s ON s.entry = e.id"
     " WHERE e.kind = 'table' AND e.dropped_ms IS NULL AND COALESCE(c.background, d.background, 0) = 1"
     " AND w.kind = 'INTERNAL'"
-    # Without those that stand for tables of a catalog behind this one: there is no metadata of them here.
+    # Without tables of federated catalogs: their metadata is not here.
     " AND e.metadata_at <> ''"
     " AND (s.entry IS NULL OR (s.due_ms <= ? AND s.idle_token <> e.version_token) OR s.due_ms <= ?)"
     " AND e.id > ? ORDER BY e.id LIMIT ?"

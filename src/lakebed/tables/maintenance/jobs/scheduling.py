@@ -1,4 +1,4 @@
-"""Queues jobs, runs them, and takes signs of life: what schedulers and workers ask for, ours and those of others."""
+"""Queues jobs, runs them and accepts heartbeats: requests of schedulers and workers, built-in and external."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ _ENTRY_AT: Final = WAREHOUSE_COLUMNS + NAMESPACE_COLUMNS
 
 
 class QuarantineSummary(NamedTuple):
-    """What a table has in quarantine."""
+    """The files of a table in quarantine."""
 
     objects: int
     source_job: str | None
-    """The latest job that holds something."""
+    """The latest job with files in quarantine."""
 
 
 class SchedulerView(NamedTuple):
-    """How the maintenance of a table stands."""
+    """The state of a table's maintenance."""
 
     effective: EffectiveConfig
     status: SchedulerStatus
@@ -70,7 +70,7 @@ class SchedulerView(NamedTuple):
 
 
 class JobScheduling:
-    """The triggers of jobs."""
+    """Runs schedulers' and workers' requests."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class JobScheduling:
         self.safety_window_ms = safety_window_ms
 
     async def view(self, entry_id: str) -> SchedulerView:
-        """How things stand."""
+        """The state of a table's maintenance."""
         meta, now_ms = self._f.meta, self._f.clock.now_ms()
         effective = await self._configs.effective(meta, entry_id)
         current = await self._jobs.current(meta, entry_id)
@@ -103,7 +103,7 @@ class JobScheduling:
         return SchedulerView(effective, status, job, held, timeline, recommended_for_table(status, job))
 
     async def schedule(self, known: Known, scheduler_id: str) -> StoredJob:
-        """Plan a job for a worker to claim; or what stands in the way of one. Raises CommitConflict."""
+        """Plan and queue a job; or the job or report that prevents it. Raises CommitConflict."""
         entry_id = known.entry.id
         for _ in range(_ATTEMPTS):
             before = await self._look(self._f.meta, Trigger.SCHEDULER, entry_id)
@@ -120,9 +120,9 @@ class JobScheduling:
         raise PointerMoved("the table kept changing while its maintenance was planned")
 
     async def work(self, caller: Caller, known: Known, worker_id: str) -> StoredJob:
-        """Run the queued job, or a new one, to its end; or what stands in the way of one.
+        """Run the queued job, or a new one, to its end; or the job or report that prevents it.
 
-        Raises CommitConflict when what was planned no longer holds; Fenced when somebody else took over.
+        Raises CommitConflict when the plan is stale; Fenced when the lease was lost.
         """
         entry_id = known.entry.id
 
@@ -147,7 +147,7 @@ class JobScheduling:
         return await self._executor.run(caller, begun.stored.record, Actor.WORKER) if begun.is_running else begun.stored
 
     async def heartbeat(self, known: Known, job_name: str, worker_id: str, lease_id: str) -> StoredJob:
-        """Take a sign of life. Raises StateConflict when the job is not that worker's, NotFound."""
+        """Accept a heartbeat. Raises StateConflict when the job is not that worker's, Fenced, NotFound."""
         entry_id = known.entry.id
 
         async def work(tx: Transaction) -> StoredJob:
@@ -178,7 +178,7 @@ class JobScheduling:
     async def _queue(
         self, entry_id: str, scheduler_id: str, plan: RemovalPlan | None, tx: Transaction
     ) -> StoredJob | None:
-        """Queue what was planned, if it may still be; None if the plan is of another version of the table."""
+        """Queue the planned job if it is still allowed; None if the plan is of another version of the table."""
         seen = await self._look(tx, Trigger.SCHEDULER, entry_id)
         match seen.decision:
             case KeepCurrent():
@@ -208,7 +208,7 @@ class JobScheduling:
         version = await _version(tx, seen.entry_id)
         is_stale = version != claimed.version_token or seen.effective.config != claimed.config
         if is_stale:
-            # It will not become any fresher: the next run plans anew instead of waiting for the lease to run out.
+            # The next run plans again, without waiting for the lease to expire.
             job = fail(claimed, _STALE, now_ms, retry=False)
             record = record_step(stored.record, job, now_ms, Actor.WORKER, Step.WORKER_FAILED, job.failure_reason)
             await self._jobs.finish(tx, record, now_ms)
@@ -219,7 +219,7 @@ class JobScheduling:
         return _Started(StoredJob(record, stored.findings), is_running=not is_stale, is_stale=is_stale)
 
     async def _expire(self, tx: Transaction, seen: _Decided, go: StartJob) -> None:
-        """Record that the current job's holder went silent."""
+        """Record that the lease of the current job expired."""
         if go.expired is None or seen.current is None:
             return
         was_running = seen.current.job.status is JobStatus.RUNNING
@@ -230,7 +230,7 @@ class JobScheduling:
 
     async def _control(self, tx: Transaction, seen: _Decided, status: JobStatus, actor: Actor, step: Step) -> StoredJob:
         job = control(self._new(seen.entry_id, seen.effective, seen.now_ms, 0), status, seen.now_ms)
-        # Not the current job: one may be running that was begun before.
+        # Not the current job: an earlier one may still run.
         record = record_step(None, job, seen.now_ms, actor, step)
         return await self._jobs.add(tx, record, _NO_FINDINGS, seen.now_ms, is_current=False)
 
@@ -252,7 +252,7 @@ class JobScheduling:
 
 
 class _Decided(NamedTuple):
-    """What a trigger found, and what it may do."""
+    """The state that a trigger read, and the decision on it."""
 
     entry_id: str
     now_ms: int
@@ -262,7 +262,7 @@ class _Decided(NamedTuple):
 
 
 class _Started(NamedTuple):
-    """What came of the attempt to begin a job."""
+    """The result of an attempt to start a job."""
 
     stored: StoredJob
     is_running: bool = False

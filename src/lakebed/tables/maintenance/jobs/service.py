@@ -1,4 +1,4 @@
-"""The use cases of maintenance, for the edges: who may ask, and what is asked for."""
+"""Use cases of the S3-Tables-style maintenance routes: authorization, then the request; and their wiring."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["JobView", "MaintenanceJobs", "build_maintenance_jobs"]
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job, the table that it is of, and the task that it queued, if it did and there still is one."""
+    """A job, its table, and the compaction task that it submitted, if that still exists."""
 
     known: Known
     stored: StoredJob
@@ -40,7 +40,7 @@ class JobView:
 
 
 class MaintenanceJobs:
-    """Maintenance of tables."""
+    """Maintenance jobs of tables."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class MaintenanceJobs:
         self.configs = configs
 
     async def run(self, caller: Caller, warehouse_name: str, identifier: Identifier, request: RunRequest) -> JobView:
-        """Plan, remove, expire or queue, as the request says."""
+        """Run an operator's request."""
         known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
         return await self._seen(known, await self._operating.run(caller, known, request))
 
@@ -75,7 +75,7 @@ class MaintenanceJobs:
     async def scheduler(
         self, caller: Caller, warehouse_name: str, identifier: Identifier
     ) -> tuple[Known, SchedulerView]:
-        """How the maintenance of a table stands."""
+        """The state of a table's maintenance."""
         known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
         return known, await self._scheduling.view(known.entry.id)
 
@@ -102,7 +102,7 @@ class MaintenanceJobs:
         worker_id: str,
         lease_id: str,
     ) -> JobView:
-        """Take a worker's sign of life."""
+        """Accept a worker's heartbeat."""
         known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
         return await self._seen(known, await self._scheduling.heartbeat(known, job_name, worker_id, lease_id))
 
@@ -115,7 +115,7 @@ class MaintenanceJobs:
         action: QuarantineAction,
         reason: str,
     ) -> tuple[JobView, ReviewOutcome, SchedulerView]:
-        """Look at what a job holds, or decide what becomes of it."""
+        """Inspect the files of a job in quarantine, or decide on them."""
         known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
         reviewed = await self._review.act(caller, known.entry.id, job_name, action, reason)
         return (
@@ -154,7 +154,7 @@ def build_maintenance_jobs(
     safety_window_ms: int,
     worker_id: str,
 ) -> tuple[MaintenanceJobs, BackgroundMaintenance]:
-    """The use cases, and what runs by itself."""
+    """The use cases, and the background maintenance."""
     configs = MaintenanceConfigs(facilities, gate, warehouses, entries)
     jobs = JobStore(facilities.meta, tasks)
     executor = JobExecutor(facilities, entries, files, jobs)

@@ -33,7 +33,7 @@ class ReportValue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class ObjectKind(StrEnum):
-    """What a file of a table is."""
+    """The kind of a file of a table."""
 
     METADATA_FILE = "METADATA_FILE"
     MANIFEST_LIST = "MANIFEST_LIST"
@@ -44,7 +44,7 @@ class ObjectKind(StrEnum):
 
 
 class ObjectState(StrEnum):
-    """What is to become of a file, or became of it."""
+    """The decision on a file, or its outcome."""
 
     RETAINED = "RETAINED"
     PENDING_SAFETY_WINDOW = "PENDING_SAFETY_WINDOW"
@@ -55,7 +55,7 @@ class ObjectState(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a file, or the table, is judged as it is."""
+    """The reason of a decision on a file or table."""
 
     CURRENT_METADATA = "CURRENT_METADATA"
     METADATA_LOG = "METADATA_LOG"
@@ -75,29 +75,29 @@ class Reason(StrEnum):
     QUARANTINE_ENABLED = "QUARANTINE_ENABLED"
     RETRY_SCHEDULED = "RETRY_SCHEDULED"
     MISSING_OBJECT = "MISSING_OBJECT"
-    """Something refers to a file that is not there."""
+    """A referenced file does not exist."""
     GC_DISABLED = "GC_DISABLED"
     """The table's property `gc.enabled` is false: other tables may need its files."""
     NEWER_THAN_CURRENT = "NEWER_THAN_CURRENT"
-    """A metadata file is ahead of the table, and this catalog has not committed it: somebody else writes here."""
+    """A metadata file is newer than the table, and not of this catalog: another writer uses the directory."""
     OUTSIDE_TABLE = "OUTSIDE_TABLE"
     """A manifest or its list lies outside the table's directories, and is not read."""
     TOO_MANY_FILES = "TOO_MANY_FILES"
-    """There is more to read than one job reads."""
+    """The table exceeds the limits of one job."""
     CHANGED_SINCE_PLAN = "CHANGED_SINCE_PLAN"
     IN_USE = "IN_USE"
     """The file is the current metadata of another table or view."""
 
 
 class GraphStatus(StrEnum):
-    """Whether all that a table refers to is known."""
+    """Whether all references of a table are known."""
 
     COMPLETE = "COMPLETE"
     MANUAL_REVIEW_REQUIRED = "MANUAL_REVIEW_REQUIRED"
 
 
 class ObjectReport(ReportValue, frozen=True):
-    """What is known and decided of a file."""
+    """A file and the decision on it."""
 
     location: str
     kind: ObjectKind
@@ -108,7 +108,7 @@ class ObjectReport(ReportValue, frozen=True):
 
 
 class GraphReport(ReportValue, frozen=True):
-    """What a table refers to."""
+    """Numbers of files that a table refers to."""
 
     status: GraphStatus = GraphStatus.COMPLETE
     metadata_files: int = 0
@@ -123,10 +123,10 @@ class GraphReport(ReportValue, frozen=True):
 
 
 def kind_of(key: str, metadata_folders: Sequence[str]) -> ObjectKind | None:
-    """The kind of a file; None for one that is not named as those of tables are, and that is nobody's to judge.
+    """The kind of a file by its name; None for files that are not named like files of tables.
 
-    What is referred to is known from manifests. This is for the rest, so that a note that somebody left in the folder
-    is not taken for a data file that nobody needs.
+    Referenced files are known from manifests. This is for the rest: a file that was put into the folder by other means
+    must not pass for an unreferenced data file.
     """
     folder, _, name = key.rpartition("/")
     if name.endswith(_METADATA):

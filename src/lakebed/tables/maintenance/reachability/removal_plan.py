@@ -1,16 +1,15 @@
-"""What may be removed of a table's files, and why. Pure.
+"""Which files of a table may be removed, and why. Pure.
 
-Metadata files stay that are current, in the metadata log, among the newest that are asked to stay, or name a snapshot
-that a branch or tag other than the current snapshot's names. All others are candidates: those of commits that are long
-replaced, too.
+Metadata files are kept that are current, in the metadata log, among the newest `retain_recent`, or name a snapshot of a
+branch or tag besides the current snapshot. All others are candidates, also those of commits long replaced.
 
-Objects stay that a snapshot refers to which counts. These are the snapshots of the current metadata, and all snapshots
-of metadata files that are among the newest asked to stay, or that were written or current within the safety window.
-Other metadata files of the log stay as files; a snapshot that only they still name was expired by a commit, and gives
-its files free. Otherwise nothing that expiration lets go could be removed before the log has turned over.
+Other files are kept that a retained snapshot refers to. Retained are the snapshots of the current metadata, and all
+snapshots of metadata files that are among the newest to keep, or were written or current within the safety window.
+Other metadata files of the log are kept as files only; a snapshot that only they name was expired by a commit.
+Otherwise files of expired snapshots could not be removed before the log has turned over.
 
-A candidate goes when it is older than the window. Were some reference unknown, because a file on the way to it cannot
-be read or is missing, then no object goes at all.
+A candidate is removed when it is older than the window. While any reference is unknown, because a file on the way to it
+is missing or unreadable, no file but metadata files is removed.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _NUMBER: Final = re.compile(r"v?(\d{1,9})[-.]")
 
 
 class StoredFile(NamedTuple):
-    """A file that is there, as its row has it."""
+    """An existing file, as its row describes it."""
 
     location: str
     key: str
@@ -53,20 +52,20 @@ class StoredFile(NamedTuple):
 
 
 class MetadataHistory(NamedTuple):
-    """What the catalog knows of a table's metadata files without reading them."""
+    """What the catalog knows about metadata files without reading them."""
 
     current_at: str
     log: frozenset[str]
     recently_current: frozenset[str]
-    """Replaced within the safety window: somebody may have begun to read what they name."""
+    """Replaced within the safety window: clients may still read what they name."""
     protected: frozenset[int]
-    """Snapshots that branches and tags name, but for the current one."""
+    """Snapshots of branches and tags, except the current one."""
     collects: bool
-    """Whether files may go at all: `gc.enabled`."""
+    """Whether files may be removed at all: `gc.enabled`."""
 
 
 def history_of(table: TableMetadata, current_at: str, recently_current: Iterable[str]) -> MetadataHistory:
-    """What is known of a table."""
+    """The metadata history of a table."""
     named = {reference.snapshot_id for reference in table.refs.values()}
     return MetadataHistory(
         spelled(current_at),
@@ -78,21 +77,21 @@ def history_of(table: TableMetadata, current_at: str, recently_current: Iterable
 
 
 class MetadataSplit(NamedTuple):
-    """The metadata files of a table, by what is known before they are read."""
+    """The metadata files of a table, before they are read."""
 
     retained: dict[str, tuple[Reason, ...]]
-    """By location, why they stay."""
+    """Kept files by location, with the reasons."""
     unlisted: list[StoredFile]
-    """Those that nothing keeps so far, oldest first."""
+    """Files that nothing keeps so far, oldest first."""
     roots: list[str]
-    """Those all of whose snapshots count, but for the current one."""
+    """Files whose snapshots are all retained, except the current one."""
     has_young_roots: bool
 
 
 def split_metadata_files(
     files: Sequence[StoredFile], history: MetadataHistory, *, retain_recent: int, watermark_ms: int
 ) -> MetadataSplit:
-    """Tell the metadata files that stay from those to be looked into."""
+    """Split metadata files into those that are kept, and those to read before a decision."""
     newest_first = sorted(files, key=_age, reverse=True)
     recent = {file.location for file in newest_first[:retain_recent]}
     retained: dict[str, tuple[Reason, ...]] = {}
@@ -128,7 +127,7 @@ def decide_metadata_file(
     watermark_ms: int,
     problem: Reason | None = None,
 ) -> ObjectReport:
-    """Decide on a metadata file that nothing keeps so far, which names these snapshots, unless it is a problem."""
+    """Decide on a metadata file that nothing keeps so far, by the snapshots that it names."""
     reasons: tuple[Reason, ...]
     if problem is not None:
         state, reasons = ObjectState.MANUAL_REVIEW_REQUIRED, (problem,)
@@ -142,7 +141,7 @@ def decide_metadata_file(
 def decide_object(
     file: StoredFile, kind: ObjectKind, referred_as: ObjectKind | None, *, is_complete: bool, watermark_ms: int
 ) -> ObjectReport:
-    """Decide on any other file, which is referred to as something, or not at all."""
+    """Decide on any other file; `referred_as` is the kind under which a snapshot refers to it."""
     if referred_as is not None:
         return _reported(file, referred_as, ObjectState.RETAINED, (Reason(referred_as),))
     state, reasons = _candidate(is_young=file.modified_ms > watermark_ms, collects=is_complete)
@@ -152,7 +151,7 @@ def decide_object(
 def graph_report(
     reached: ReachableFiles, problems: Sequence[ReachabilityProblem], metadata_files: int, *, most: int
 ) -> GraphReport:
-    """What the table refers to, and whether that is all. Lists at most so many problems."""
+    """The graph of a table, with at most `most` problems listed."""
     return GraphReport(
         status=GraphStatus.MANUAL_REVIEW_REQUIRED if problems else GraphStatus.COMPLETE,
         metadata_files=metadata_files,
@@ -177,7 +176,7 @@ def graph_report(
 
 @dataclass(frozen=True, slots=True)
 class RemovalPlan:
-    """What was found of a table at one of its versions, and decided of each of its files."""
+    """The files of a table at one of its versions, with the decision on each."""
 
     metadata_at: str
     generation: int
@@ -185,7 +184,7 @@ class RemovalPlan:
     retain_recent: int
     watermark_ms: int
     retained: tuple[ObjectReport, ...]
-    """Metadata files that stay."""
+    """Metadata files that are kept."""
     metadata: tuple[ObjectReport, ...]
     """Metadata files that are candidates."""
     referenced: tuple[ObjectReport, ...]
@@ -193,21 +192,21 @@ class RemovalPlan:
     """Other files that are candidates."""
     graph: GraphReport
     files: Mapping[str, StoredFile]
-    """What may be removed, by location, as it was found: a file that was written anew is another one."""
+    """Removable files by location, as found: a file that is written again is another one."""
     unrecognized: int = 0
     is_partial: bool = False
-    """Whether there were more metadata files than one plan looks into."""
+    """Whether there are more metadata files than one plan reads."""
     has_young_roots: bool = False
-    """Whether something is kept for a metadata file that was written or replaced within the safety window."""
+    """Whether files are kept for a metadata file that was written or replaced within the safety window."""
 
     @property
     def deletable(self) -> list[ObjectReport]:
-        """What may be removed, metadata files first: while one is there, what it names should be."""
+        """Removable files, metadata files first: while one exists, the files that it names should."""
         return [one for one in (*self.metadata, *self.objects) if one.state is ObjectState.DELETABLE]
 
     @property
     def has_pending(self) -> bool:
-        """Whether something becomes removable by waiting."""
+        """Whether files become removable with time."""
         candidates = (*self.metadata, *self.objects)
         is_young = any(one.state is ObjectState.PENDING_SAFETY_WINDOW for one in candidates)
         return is_young or self.is_partial or self.has_young_roots
@@ -226,7 +225,7 @@ def _is_young(file: StoredFile, history: MetadataHistory, watermark_ms: int) -> 
 
 
 def _age(file: StoredFile) -> tuple[int, int, str]:
-    # Names begin with the number of their commit, here and with other writers; times settle the rest.
+    # Names begin with the number of the commit, here and with other writers; times order the rest.
     number = _NUMBER.match(file.key.rpartition("/")[2])
     return -1 if number is None else int(number[1]), file.modified_ms, file.location
 

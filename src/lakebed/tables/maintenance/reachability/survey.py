@@ -1,7 +1,7 @@
-"""Looks over a table's files and plans what may be removed: rows are listed, metadata and manifests read, nothing else.
+"""Lists a table's files and plans a removal. Reads rows, metadata files and manifests, and no data files.
 
-The version of the table is read first: what a plan says is not needed was not needed at that version, and whoever acts
-on it makes sure that the table is still at it.
+The version of the table is read first: the plan is valid for that version, and a removal checks that the table still
+has it.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ from .walking import (
 __all__ = ["MAX_METADATA_READ", "Surveyor"]
 
 MAX_METADATA_READ: Final = 2000
-"""Most metadata files that one plan reads."""
+"""The number of metadata files that one plan reads."""
 MAX_UNLISTED: Final = 500
-"""Most metadata files that one plan decides on: the oldest. The next plan goes on."""
+"""The number of metadata files that one plan decides on, oldest first. The next plan continues."""
 
 REPLACED_SINCE: Final = (
     "SELECT previous_at FROM entry_commits WHERE entry = ? AND committed_ms > ? AND previous_at IS NOT NULL"
@@ -65,17 +65,17 @@ _SMALL_BYTES: Final = 32 * 1024
 
 
 class _Named(NamedTuple):
-    """What a metadata file says."""
+    """The content of a metadata file, as far as the plan needs it."""
 
     root: WalkRoot
-    """What it names that the current one does not."""
+    """What it names beyond the current metadata."""
     snapshot_ids: frozenset[int]
     is_ahead: bool
-    """Whether it is of the same table, and was written after the current one."""
+    """Whether it is of the same table and newer than the current one."""
 
 
 class Surveyor:
-    """Plans the maintenance of tables."""
+    """Plans removals."""
 
     def __init__(self, reader: Reader, files: FileSource, limits: WalkLimits = DEFAULT_WALK_LIMITS) -> None:
         self._reader = reader
@@ -83,7 +83,7 @@ class Surveyor:
         self._limits = limits
 
     async def plan(self, known: Known, table: TableMetadata, *, retain_recent: int, watermark_ms: int) -> RemovalPlan:
-        """What may be removed of a table, of which `table` is the metadata at the version known."""
+        """The removal plan of a table, whose metadata at the version known is `table`."""
         entry = known.entry
         replaced = await self._reader.rows(REPLACED_SINCE, entry.id, watermark_ms, MAX_METADATA_READ + 1)
         history = history_of(table, entry.metadata_at, (row[0] for row in replaced))
@@ -91,7 +91,7 @@ class Surveyor:
         metadata_files = [file for kind, file in listed if kind is ObjectKind.METADATA_FILE]
         split = split_metadata_files(metadata_files, history, retain_recent=retain_recent, watermark_ms=watermark_ms)
         unlisted = split.unlisted[:MAX_UNLISTED]
-        # A table that was registered may have had its metadata outside its directories.
+        # A registered table may have had its metadata outside its directories.
         elsewhere = history.recently_current - {file.location for file in metadata_files} - {history.current_at}
         roots = [*split.roots, *sorted(filter(_is_ours, elsewhere))]
         wanted = list(dict.fromkeys([*roots, *(file.location for file in unlisted)]))
@@ -105,7 +105,7 @@ class Surveyor:
         if not history.collects:
             problems.append(ReachabilityProblem("", ObjectKind.METADATA_FILE, Reason.GC_DISABLED))
         if Reason.NEWER_THAN_CURRENT in suspects.values():
-            # Which of the metadata files whoever is ahead still needs is not for us to say.
+            # Which metadata files the other writer needs is unknown.
             history = history._replace(collects=False)
         followed = [found.root for location in roots if (found := named.get(location)) is not None]
         walker = walker_of(self._files, self._reader, entry.id, self._limits)
@@ -119,7 +119,7 @@ class Surveyor:
             watermark_ms=watermark_ms,
             listed=listed,
             retained=split.retained,
-            # One that vanished meanwhile needs no decision.
+            # A file that is gone by now needs no decision.
             unlisted=[file for file in unlisted if file.location in named],
             named=named,
             suspects=suspects,
@@ -131,7 +131,7 @@ class Surveyor:
         )
 
     async def _list(self, known: Known, table: TableMetadata) -> tuple[list[tuple[ObjectKind, StoredFile]], int]:
-        """The files in the table's directories by their kind, and how many others there are."""
+        """The files in the table's directories with their kind, and the number of other files."""
         bucket = known.warehouse.bucket
         folders = _metadata_folders(table)
         listed: list[tuple[ObjectKind, StoredFile]] = []
@@ -150,7 +150,7 @@ class Surveyor:
         return listed, unrecognized
 
     async def _read_metadata(self, locations: Iterable[str], table: TableMetadata) -> dict[str, _Named | None]:
-        """What metadata files name; None for one that is unreadable. Those that are not there are left out."""
+        """The contents of metadata files; None if unreadable. Missing ones are omitted."""
         found: dict[str, _Named | None] = {}
         for location in locations:
             try:
@@ -165,19 +165,19 @@ class Surveyor:
     async def _suspects(
         self, entry_id: str, named: Mapping[str, _Named | None], unlisted: Sequence[StoredFile]
     ) -> dict[str, Reason]:
-        """Metadata files after which nothing can be said of what is needed, and why."""
+        """Metadata files that make references unknown, and why."""
         suspects = {location: Reason.UNREADABLE_METADATA for location, found in named.items() if found is None}
         for file in unlisted:
             found = named.get(file.location)
             if found is not None and found.is_ahead:
-                # One of our own commits that the table was rolled back from is nobody else's.
+                # A commit of this catalog that the table was rolled back from is not another writer's.
                 ours = await self._reader.row(catalog_rows.COMMITTED_METADATA, entry_id, file.location)
                 if ours is None:
                     suspects[file.location] = Reason.NEWER_THAN_CURRENT
         return suspects
 
     async def _missing(self, reached: ReachableFiles, there: set[str]) -> list[ReachabilityProblem]:
-        """What is referred to and not there. Files outside the table's directories are looked for one by one."""
+        """References to missing files. Files outside the table's directories are checked one by one."""
         missing: list[ReachabilityProblem] = []
         known = {problem.location for problem in reached.problems}
         for kind, locations in reached.kinds():
@@ -281,7 +281,7 @@ def _metadata_folders(table: TableMetadata) -> list[str]:
 
 
 def _is_ours(location: str) -> bool:
-    """Whether a location is one of this store. Others cannot be looked for, nor removed."""
+    """Whether a location is in this store. Others can be neither checked nor removed."""
     try:
         parse_location(location)
     except InvalidInput:

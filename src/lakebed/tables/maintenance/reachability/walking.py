@@ -1,8 +1,8 @@
 """Follows snapshots to their files: manifest lists, manifests of both kinds, data, delete and statistics files.
 
-Each list and manifest is read once, however many snapshots share it. What cannot be read, or is not there, is noted and
-passed over: whoever asks decides what may be concluded from the rest. So is a manifest outside the table's directories:
-a writer may overwrite a manifest list, and reports show what is read here.
+Each list and manifest is read once, however many snapshots share it. Missing and unreadable files are reported as
+problems, and the caller decides what follows. So are manifests outside the table's directories: a writer may overwrite
+a manifest list, and reports show what is read here.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ T = TypeVar("T")
 
 _READS_AT_ONCE: Final = 8
 _SMALL_BYTES: Final = 32 * 1024
-"""Parsing less than this takes no longer than handing it to a thread."""
+"""Parsing less than this takes no longer than a thread switch."""
 _NO_STATISTICS: Final[frozenset[int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class WalkLimits:
-    """How much is read for one job. A table beyond them is for the pipeline."""
+    """How much is read for one job. Larger tables are left to the pipeline."""
 
     manifests: int = 20_000
     files: int = 2_000_000
@@ -63,14 +63,14 @@ DEFAULT_WALK_LIMITS: Final = WalkLimits()
 
 
 class WalkRoot(NamedTuple):
-    """What a metadata file names, to be followed."""
+    """The references of a metadata file."""
 
     snapshots: tuple[Snapshot, ...]
     statistics: tuple[str, ...]
 
 
 def walk_root(table: TableMetadata, *, known: Container[int] = ()) -> WalkRoot:
-    """All that a metadata file names, but for snapshots that are known already."""
+    """The references of a metadata file, without snapshots that are known already."""
     return WalkRoot(
         tuple(snapshot for key, snapshot in table.snapshots.items() if key not in known),
         tuple(file.statistics_path for file in (*table.statistics, *table.partition_statistics)),
@@ -78,7 +78,7 @@ def walk_root(table: TableMetadata, *, known: Container[int] = ()) -> WalkRoot:
 
 
 class ReachabilityProblem(NamedTuple):
-    """What keeps from knowing all that is referred to."""
+    """A reason why not all references are known."""
 
     location: str
     kind: ObjectKind
@@ -87,7 +87,7 @@ class ReachabilityProblem(NamedTuple):
 
 @dataclass(slots=True)
 class ReachableFiles:
-    """What the roots refer to, by location."""
+    """Files that the roots refer to, by location."""
 
     snapshots: set[int] = field(default_factory=set)
     manifest_lists: set[str] = field(default_factory=set)
@@ -98,7 +98,7 @@ class ReachableFiles:
     problems: list[ReachabilityProblem] = field(default_factory=list)
 
     def kinds(self) -> Sequence[tuple[ObjectKind, set[str]]]:
-        """All of it, by kind."""
+        """The files by kind."""
         return (
             (ObjectKind.MANIFEST_LIST, self.manifest_lists),
             (ObjectKind.MANIFEST_FILE, self.manifests),
@@ -118,14 +118,14 @@ class LiveFiles(NamedTuple):
 
 
 class Walker:
-    """Reads what snapshots refer to."""
+    """Reads the references of snapshots."""
 
     def __init__(self, files: FileSource, limits: WalkLimits = DEFAULT_WALK_LIMITS) -> None:
         self._files = files
         self._limits = limits
 
     async def walk(self, roots: Iterable[WalkRoot]) -> ReachableFiles:
-        """All that the roots refer to. Beyond the limits the walk ends, which is a problem of its own."""
+        """All files that the roots refer to. Beyond the limits the walk ends with a problem."""
         reached = ReachableFiles()
         lists: dict[str, Snapshot] = {}
         lines: dict[str, ManifestFile] = {}
@@ -150,7 +150,7 @@ class Walker:
         return reached
 
     async def manifests(self, snapshot: Snapshot) -> tuple[tuple[ManifestFile, ...], list[ReachabilityProblem]]:
-        """The manifests of one snapshot, as its list describes them; one small file is read for it."""
+        """The manifests of one snapshot, as its manifest list describes them. Reads one small file."""
         problems: list[ReachabilityProblem] = []
         lines: dict[str, ManifestFile] = {spelled(path): _unlisted(path) for path in snapshot.manifests or ()}
         if snapshot.manifest_list is not None:
@@ -160,9 +160,9 @@ class Walker:
         return tuple(lines.values()), problems
 
     async def live_files(self, snapshot: Snapshot) -> LiveFiles:
-        """The live files of one snapshot, with what manifests say of each but statistics.
+        """The live files of one snapshot, without column statistics.
 
-        Beyond the limits no manifest is read, which is a problem of its own.
+        Beyond the limits no manifest is read, and a problem is returned.
         """
         lines, problems = await self.manifests(snapshot)
         found = LiveFiles([], [], problems, lines)
@@ -179,7 +179,7 @@ class Walker:
 
     async def _follow(self, lines: dict[str, ManifestFile], reached: ReachableFiles) -> None:
         pending = list(lines.items())
-        # A few at a time: what the manifests of a large table hold is not all in memory at once.
+        # A few at a time, so that the entries of a large table are not all in memory.
         for start in range(0, len(pending), _READS_AT_ONCE):
             batch = pending[start : start + _READS_AT_ONCE]
             for entries, problem in await _each(batch, lambda item: self._manifest(*item)):
@@ -194,7 +194,7 @@ class Walker:
     async def _list(self, location: str, snapshot: Snapshot) -> tuple[list[ManifestFile], ReachabilityProblem | None]:
         kind = ObjectKind.MANIFEST_LIST
         if snapshot.key_id is not None:
-            # Encrypted by the client: what it lists cannot be known here.
+            # Encrypted by the client: its content is unknown here.
             return [], ReachabilityProblem(location, kind, Reason.UNSUPPORTED_MANIFEST_AVRO)
         return await self._read(location, kind, read_manifest_list)
 
@@ -204,7 +204,7 @@ class Walker:
             return [], ReachabilityProblem(location, kind, Reason.UNSUPPORTED_MANIFEST_AVRO)
 
         def parse(data: bytes) -> list[DataFile]:
-            # A file that an entry deletes is no file of this snapshot; others that still have it name it themselves.
+            # A deleted entry is no live file; snapshots that still have the file name it themselves.
             entries = open_manifest(data).entries(line, columns=_NO_STATISTICS)
             return [entry.data_file for entry in entries if entry.status != EntryStatus.DELETED]
 
@@ -229,7 +229,7 @@ class Walker:
 
 
 def walker_of(files: FileSource, meta: Reader, entry_id: str, limits: WalkLimits = DEFAULT_WALK_LIMITS) -> Walker:
-    """A walker that reads the files of one table only, for one walk: it remembers the table's directories."""
+    """A walker confined to the files of one table, for one walk: it caches the table's directories."""
     return Walker(ConfinedFiles(files, meta, entry_id), limits)
 
 
@@ -244,7 +244,7 @@ async def _each(
     found: list[tuple[list[T], ReachabilityProblem | None]] = []
     for start in range(0, len(wanted), _READS_AT_ONCE):
         batch = wanted[start : start + _READS_AT_ONCE]
-        # All of a batch come to their end, also when one of them fails: none is left running.
+        # The whole batch ends before an error is raised: no read is left running.
         results = await asyncio.gather(*(read(item) for item in batch), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
@@ -259,7 +259,7 @@ def _note(problems: list[ReachabilityProblem], problem: ReachabilityProblem | No
 
 
 def _unlisted(path: str) -> ManifestFile:
-    """The line of a manifest that a snapshot names itself, as those of the first tables do."""
+    """The entry of a manifest that a snapshot names without a manifest list, as in early tables."""
     return ManifestFile(
         path=path,
         length=0,

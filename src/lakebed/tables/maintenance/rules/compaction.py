@@ -1,4 +1,4 @@
-"""Which files of a table are worth rewriting into larger ones. Pure: the rewriting itself is the pipeline's."""
+"""Plans of compaction: which small files would be rewritten together. Pure; the pipeline rewrites them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PARQUET: Final = "parquet"
 
 
 class CompactionStatus(StrEnum):
-    """What came of a plan to compact."""
+    """The status of a compaction plan."""
 
     NO_CANDIDATES = "NO_CANDIDATES"
     REWRITE_CANDIDATES = "REWRITE_CANDIDATES"
@@ -38,7 +38,7 @@ class CompactionStatus(StrEnum):
 
 
 class RewriteGroup(ReportValue, frozen=True):
-    """Files that would become one job of rewriting."""
+    """Files that are rewritten together."""
 
     id: str
     spec_id: int
@@ -49,7 +49,7 @@ class RewriteGroup(ReportValue, frozen=True):
 
 
 class RowLevelReport(ReportValue, frozen=True):
-    """The delete files that a rewrite has to take into account."""
+    """The delete files that a rewrite applies."""
 
     position_delete_files: int = 0
     equality_delete_files: int = 0
@@ -63,7 +63,7 @@ class RowLevelReport(ReportValue, frozen=True):
 
 
 class CompactionReport(ReportValue, frozen=True):
-    """A plan to compact, and what came of it."""
+    """A compaction plan, and the task that it led to."""
 
     status: CompactionStatus
     target_file_size_bytes: int
@@ -90,7 +90,7 @@ class CompactionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="kebab
 
 
 def check_compaction(request: CompactionRequest) -> CompactionRequest:
-    """The request, if it means something. Raises InvalidInput that names the field."""
+    """Validate a request. Raises InvalidInput that names the field."""
     for name, value, least in (
         ("target-file-size-bytes", request.target_file_size_bytes, 1),
         ("small-file-threshold-bytes", request.small_file_threshold_bytes, 1),
@@ -111,9 +111,9 @@ def check_compaction(request: CompactionRequest) -> CompactionRequest:
 
 
 def plan_compaction(snapshot_id: int | None, live: LiveFiles, request: CompactionRequest) -> CompactionReport:
-    """The groups of small files that would be rewritten together: of one partition, sorted alike.
+    """The groups of small files of one partition and sort order.
 
-    Delete files do not stand in the way: a rewrite applies them. They are reported, because they make it dearer.
+    Delete files do not prevent a rewrite, which applies them. They are reported, because they add to its cost.
     """
     small = [
         file

@@ -45,7 +45,7 @@ GC_DISABLED: Final = "GC_DISABLED"
 
 
 class ExpirationStatus(StrEnum):
-    """What came of a plan to expire snapshots."""
+    """The status of an expiration plan."""
 
     NO_CANDIDATES = "NO_CANDIDATES"
     CANDIDATES = "CANDIDATES"
@@ -54,7 +54,7 @@ class ExpirationStatus(StrEnum):
 
 
 class SnapshotState(StrEnum):
-    """What is to become of a snapshot."""
+    """The decision on a snapshot."""
 
     RETAINED = "RETAINED"
     EXPIRATION_CANDIDATE = "EXPIRATION_CANDIDATE"
@@ -62,7 +62,7 @@ class SnapshotState(StrEnum):
 
 
 class SnapshotReport(ReportValue, frozen=True):
-    """What is decided of a snapshot."""
+    """A snapshot and the decision on it."""
 
     snapshot_id: int
     timestamp_ms: int
@@ -72,12 +72,12 @@ class SnapshotReport(ReportValue, frozen=True):
 
 
 class ExpirationReport(ReportValue, frozen=True):
-    """A plan to expire snapshots, and what came of it."""
+    """An expiration plan, and its commit if there was one."""
 
     status: ExpirationStatus
     min_snapshots_to_keep: int
     max_snapshot_age_ms: int
-    """Both as they were applied: the request's, unless the table's own properties keep more."""
+    """Both as applied: the request's, unless the table's own properties keep more."""
     snapshots: tuple[SnapshotReport, ...] = ()
     candidates: tuple[int, ...] = ()
     expired_refs: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What each job can be told: the names of its options, and how their values are read.
+"""The options of each job: their names, and how their values are parsed.
 
 The words are the same in policies, in orders and on the command line, and so is the reading of them.
 """
@@ -16,11 +16,11 @@ from lakebed.governance.policies.config_options import FLAG, NAMES, TEXT, Option
 __all__ = ["JOB_OPTIONS", "PLANNING_OPTIONS", "as_option", "check_options"]
 
 PLANNING_OPTIONS: Final = frozenset({"interval", "statistics", "statistics-columns", "layout"})
-"""What policies say to whoever plans, and not to the job."""
+"""Options of policies for the planner, not for the job."""
 
 
 def _of_policies(options: Mapping[str, config_options.Option]) -> dict[str, Reading]:
-    """The options of a type of policies under their own names, without those that are about planning."""
+    """The options of a policy type under their own names, without the planner's."""
     return {
         name: option.reading
         for name, option in options.items()
@@ -50,16 +50,16 @@ JOB_OPTIONS: Final[Mapping[JobKind, Mapping[str, Reading]]] = {
     JobKind.INGEST: {"batch-limit": whole(1), "batch-bytes": whole(1)},
     JobKind.TIER_STREAM: {"stream": TEXT, "streams": TEXT},
 }
-"""All that a job can be told."""
+"""The options of each job."""
 
 
 def as_option(value: OptionValue) -> Option:
-    """A value as orders carry it."""
+    """A value as tasks carry it."""
     return list(value) if isinstance(value, tuple) else value
 
 
 def check_options(job: JobKind, options: Mapping[str, object]) -> dict[str, Option]:
-    """The options as the job takes them. Raises InvalidInput that names the first one that it does not."""
+    """Validate options. Raises InvalidInput that names the first invalid one."""
     known = JOB_OPTIONS[job]
     checked: dict[str, Option] = {}
     for name, value in options.items():

@@ -1,7 +1,7 @@
-"""When each job is worth running on a table. Pure; one rule a job.
+"""When each job is worth running on a table: one rule per job. Pure.
 
-A rule looks from afar first. Where that does not decide, it asks for a closer look: at the manifest list, or at every
-manifest. The same rule then decides on what was found.
+A rule first decides by the snapshot summary. Where that is not enough, it requests more detail: the manifest list, or
+every manifest. The same rule then decides on the detail.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = ["DetailLevel", "JobDue", "NeedsDetail", "NotDue", "RuleResult", "Tabl
 MIN_INPUT_FILES: Final = 5
 MAX_GROUP_BYTES: Final = 100 * GIB
 DELETE_RATIO: Final = 0.1
-"""Deletes to records from which on a scan pays for them more than a rewrite costs."""
+"""The ratio of deletes to records above which scans cost more than a rewrite."""
 DELETE_FILES: Final = 100
-"""The same, in files that a scan may have to open beside the data."""
+"""The same, as a number of delete files that scans open."""
 
 MANIFESTS: Final = 10
 MANIFEST_TARGET_BYTES: Final = 8 * MIB
@@ -45,14 +45,14 @@ MANIFEST_TARGET_PROPERTY: Final = "commit.manifest.target-size-bytes"
 MIN_SNAPSHOTS: Final = 1
 MAX_SNAPSHOT_AGE_MS: Final = 5 * 86_400_000
 ORPHAN_AGE_MS: Final = 3 * 86_400_000
-"""What Iceberg itself takes where nobody says otherwise, all three."""
+"""The defaults of Iceberg, all three."""
 
 RETRIED_REST_MS: Final = 3_600_000
-"""How long orphans of lost attempts to commit are left, where the interval is longer."""
+"""How soon orphans of failed commits are removed, where the interval is longer."""
 
 
 class DetailLevel(IntEnum):
-    """How closely a table was looked at."""
+    """How much of a table was read."""
 
     SUMMARY = 0
     LIST = 1
@@ -61,7 +61,7 @@ class DetailLevel(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """A table, as far as it was looked at."""
+    """A table, as far as it was read."""
 
     known: Known
     table: TableMetadata
@@ -70,17 +70,17 @@ class TableState:
     live: LiveFiles | None = None
     signals: EngineSignals = NO_SIGNALS
     last_runs: Mapping[JobKind, int] = field(default_factory=dict)
-    """When jobs succeeded last."""
+    """When each job last succeeded."""
 
     @property
     def look(self) -> DetailLevel:
-        """How closely."""
+        """How much of the table was read."""
         if self.live is not None:
             return DetailLevel.FILES
         return DetailLevel.SUMMARY if self.manifests is None else DetailLevel.LIST
 
     def health(self, small_below: int) -> TableHealth:
-        """The table's condition, by all that is known of it."""
+        """Table health, in the detail that was read."""
         if self.live is not None and not self._is_beyond_reach:
             return health_from_files(self.known, self.table, self.live, small_below=small_below)
         return health_from_summary(self.known, self.table, small_below=small_below, manifests=self.lines)
@@ -92,7 +92,7 @@ class TableState:
 
     @property
     def _is_beyond_reach(self) -> bool:
-        """Whether there is more to read than is read here: then the summary has to do."""
+        """Whether the table exceeds the limits: the summary decides then."""
         return self.live is not None and any(one.reason is Reason.TOO_MANY_FILES for one in self.live.problems)
 
     @property
@@ -108,9 +108,9 @@ class JobDue(NamedTuple):
     files: int
     size: int
     urgency: float = 0.0
-    """From 0 to 1: how much it would help, beside others of its kind."""
+    """From 0 to 1: how much it helps, compared with other tasks of the job."""
     options: Mapping[str, Option] = {}
-    """What the job has to be told besides, for it to do what it is wanted for."""
+    """Further options that the job needs for this reason."""
 
 
 class NotDue(NamedTuple):
@@ -122,13 +122,13 @@ class NotDue(NamedTuple):
 
 
 class NeedsDetail(NamedTuple):
-    """It cannot be told from so far away."""
+    """The rule needs more detail."""
 
     look: DetailLevel
 
 
 class _Deletes(NamedTuple):
-    """What speaks for applying deletes, and what a rewrite has to be told for it."""
+    """The reason to apply deletes, and the options that the rewrite needs for it."""
 
     why: str
     options: Mapping[str, Option]
@@ -186,7 +186,7 @@ def _compact(subject: TableState, options: Mapping[str, Option], _interval_ms: i
 
 
 def _compact_by_summary(health: TableHealth, deletes: _Deletes | None, least: int) -> RuleResult:
-    """For tables with more files than are looked at here, one by one."""
+    """For tables with more files than are read here."""
     files, size = health.small_files or 0, health.small_bytes or 0
     if files >= least:
         why = f"about {files} of {health.data_files} data files are under {_bytes(health.small_below_bytes)}"
@@ -197,13 +197,13 @@ def _compact_by_summary(health: TableHealth, deletes: _Deletes | None, least: in
 
 
 def _deletes(health: TableHealth, options: Mapping[str, Option]) -> _Deletes | None:
-    """What speaks for applying deletes, if something does."""
+    """The reason to apply deletes, if there is one."""
     ratio = options.get("delete-ratio-threshold", DELETE_RATIO)
     if isinstance(ratio, int | float) and health.delete_files and (health.delete_ratio or 0.0) >= ratio:
         return _Deletes(f"deletes are {health.delete_ratio:.0%} of its rows", {})
     if (health.delete_files or 0) < _number(options, "delete-file-threshold", DELETE_FILES):
         return None
-    # They are few rows in many files, which is no reason for a rewrite to touch data, unless it is told to.
+    # Few rows in many files are no reason for the job to rewrite data, without an option.
     told: dict[str, Option] = {}
     if "delete-file-threshold" not in options and "rewrite-deletes" not in options:
         can_be_merged = not health.equality_deletes and not health.deletion_vectors
@@ -218,7 +218,7 @@ def _and_deletes(wanted: JobDue, deletes: _Deletes | None) -> JobDue:
 
 
 def _with_scans(wanted: JobDue, share: float, signals: EngineSignals) -> JobDue:
-    """More urgent where engines feel it."""
+    """Raise the urgency by the scans that engines report."""
     opened = signals.files_a_scan + signals.deletes_a_scan
     pressure = min(1.0, opened / 1000) if signals.scans else 0.0
     why = wanted.why
@@ -229,7 +229,7 @@ def _with_scans(wanted: JobDue, share: float, signals: EngineSignals) -> JobDue:
 
 def _rewrite_manifests(subject: TableState, options: Mapping[str, Option], _interval_ms: int) -> RuleResult:
     if subject.lines is None:
-        # Each commit since the first adds a manifest at least, unless it merges some.
+        # Each commit adds at least one manifest, unless it merges some.
         commits = max(subject.table.last_sequence_number, len(subject.table.snapshots))
         if commits <= MANIFESTS:
             return NotDue(f"{commits} commits have not made many manifests")
@@ -241,7 +241,7 @@ def _rewrite_manifests(subject: TableState, options: Mapping[str, Option], _inte
     spec = options.get("spec-id")
     lines = [line for line in subject.lines if spec is None or line.partition_spec_id == spec]
     size = sum(line.length for line in lines)
-    # One for every spec and content stays, whatever is merged.
+    # One for every spec and content remains after merging.
     sorts = len({(line.partition_spec_id, line.content) for line in lines})
     expected = max(sorts, -(-size // target))
     if len(lines) > MANIFESTS and len(lines) >= 2 * expected:
@@ -259,7 +259,7 @@ def _expire_snapshots(subject: TableState, options: Mapping[str, Option], interv
     oldest_ms = min(one.timestamp_ms for one in table.snapshots.values())
     ref_age = options.get("max-ref-age-ms")
     if now_ms - oldest_ms <= age_ms and ref_age is None and not _has_own_limits(table):
-        # Most tables, most of the time: there is nothing to go through.
+        # The common case: nothing can have expired.
         return _none_expired(subject, age_ms, interval_ms)
     report = plan_expiration(table, request, now_ms, max_ref_age_ms=ref_age if isinstance(ref_age, int) else None)
     if report.status is ExpirationStatus.MANUAL_REVIEW_REQUIRED:
@@ -278,13 +278,13 @@ def _none_expired(subject: TableState, age_ms: int, interval_ms: int) -> NotDue:
     snapshots, now_ms = subject.table.snapshots, subject.now_ms
     ends = (one.timestamp_ms + age_ms for one in snapshots.values())
     next_ms = min((moment for moment in ends if moment > now_ms), default=None)
-    # Not for each snapshot of a table that gets one a second.
+    # Not for every single snapshot of a table with a commit per second.
     again_ms = None if next_ms is None else max(next_ms + 1, now_ms + interval_ms)
     return NotDue(f"none of {len(snapshots)} snapshots has expired", again_ms)
 
 
 def _has_own_limits(table: TableMetadata) -> bool:
-    """Whether the table, or a branch or tag of it, says itself how long it is kept."""
+    """Whether the table, or one of its branches and tags, has limits of its own."""
     if any(name in table.properties for name in (MAX_REF_AGE, MAX_SNAPSHOT_AGE, GC_ENABLED)):
         return True
     return any(one.max_ref_age_ms is not None or one.max_snapshot_age_ms is not None for one in table.refs.values())
@@ -369,7 +369,7 @@ def _summary_number(table: TableMetadata, snapshot_id: int | None, name: str) ->
 
 
 def _bytes(size: int) -> str:
-    """A size as people read it."""
+    """A size for humans."""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (1024, "KiB")):
         if size >= unit:
             return f"{size / unit:.4g} {name}"
@@ -377,7 +377,7 @@ def _bytes(size: int) -> str:
 
 
 def _duration(milliseconds: int) -> str:
-    """A span of time as people read it."""
+    """A duration for humans."""
     for unit, name in ((86_400_000, "days"), (3_600_000, "hours"), (60_000, "minutes")):
         if milliseconds >= 2 * unit:
             return f"{milliseconds // unit} {name}"

@@ -1,4 +1,4 @@
-"""What a policy asks of jobs: its content, in the words of the options that jobs take. Pure.
+"""Policies as settings of jobs: their content in terms of job options. Pure.
 
 Published keys of these policies and our own mean the same options. What nobody knows is not dropped in silence: it is
 told as ignored, in the reason of every task that the policy leads to.
@@ -39,7 +39,7 @@ _JOBS: Final[Mapping[str, JobKind]] = {
     SNAPSHOT_EXPIRY: JobKind.EXPIRE_SNAPSHOTS,
 }
 _IN_DAYS: Final = frozenset({"max_snapshot_age_days", "max_ref_age_days"})
-"""Published keys that count days where the option counts milliseconds."""
+"""Published keys in days whose option is in milliseconds."""
 
 INTERVALS_MS: Final[Mapping[JobKind, int]] = {
     JobKind.COMPACT: 60_000,
@@ -49,17 +49,17 @@ INTERVALS_MS: Final[Mapping[JobKind, int]] = {
     JobKind.COMPUTE_STATISTICS: DAY_MS,
     JobKind.REWRITE_LAYOUT: DAY_MS,
 }
-"""How long a job rests on a table after it ran, unless the policy says otherwise: a table that is written to every
-second would be rewritten every second."""
+"""How long a job pauses on a table after a run, unless the policy has an interval: a table with a commit every second
+would be rewritten every second."""
 
 _LONGEST_MS: Final = 10_000 * 365 * DAY_MS
-"""As good as for ever, and still a number that every store and client can hold."""
+"""Practically unlimited, and still a number that every store and client can hold."""
 _REMEMBERED: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class JobInstruction:
-    """What a policy asks of one job."""
+    """The settings of one job."""
 
     job: JobKind
     options: Mapping[str, Option]
@@ -68,18 +68,18 @@ class JobInstruction:
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """What a policy says to whoever plans."""
+    """The settings of a policy."""
 
     enabled: bool
     instructions: tuple[JobInstruction, ...] = ()
     ignored: tuple[str, ...] = ()
-    """Keys that mean nothing here, each with the reason if there is more to say of it."""
+    """Keys that are ignored, some with the reason."""
     fault: str = ""
-    """Why the content cannot be read, if it cannot: one of an older release, perhaps."""
+    """Why the content is invalid, if it is: it may be of an older release."""
 
 
 def read_policy(policy_type: str, content: str, parameters: Mapping[str, str]) -> PolicySettings | None:
-    """What a policy of a system type asks for; None for other types, which ask nothing of the server.
+    """The settings of a policy of a system type; None for other types, which the server does not act on.
 
     Parameters that were given with the attachment come before `config`, key by key.
     """
@@ -90,7 +90,7 @@ def read_policy(policy_type: str, content: str, parameters: Mapping[str, str]) -
 
 @lru_cache(maxsize=_REMEMBERED)
 def _read(policy_type: str, text: str, parameters: tuple[tuple[str, str], ...]) -> PolicySettings:
-    """Few policies hold for many tables: each is read once."""
+    """Few policies apply to many tables: each is parsed once."""
     try:
         content = parse_content(policy_type, text)
     except InvalidPolicy as error:
@@ -102,7 +102,7 @@ def _read(policy_type: str, text: str, parameters: tuple[tuple[str, str], ...]) 
 def _meanings(
     policy_type: str, content: MaintenanceContent, parameters: tuple[tuple[str, str], ...]
 ) -> tuple[dict[str, OptionValue], list[str]]:
-    """The options by what they mean, and what means nothing."""
+    """The options by their canonical names, and the ignored keys."""
     known = CONFIG_OPTIONS[policy_type]
     means: dict[str, OptionValue] = {}
     ignored = sorted(content.unknown)
@@ -157,7 +157,7 @@ def _interval_ms(job: JobKind, means: Mapping[str, OptionValue]) -> int:
 
 
 def _keep_young(options: dict[str, Option], ignored: list[str]) -> None:
-    """Raise an age below which files may belong to a write under way, unless the policy insists."""
+    """Raise an age below which files may belong to a running write, unless `allow-young` is set."""
     age = options.get("older-than-ms")
     if isinstance(age, int) and age < YOUNGEST_ORPHAN_MS and options.get("allow-young") is not True:
         options["older-than-ms"] = YOUNGEST_ORPHAN_MS

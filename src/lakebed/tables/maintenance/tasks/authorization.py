@@ -43,11 +43,11 @@ _COPIES: Final = DirectoryActions(("s3:GetObject",), ("s3:ListBucket",), ())
 """What copying the files of a folder takes in S3."""
 
 _MAKES_TABLE: Final = frozenset({JobKind.IMPORT, JobKind.EXPORT_EVENTS, JobKind.INGEST, JobKind.TIER_STREAM})
-"""Jobs whose table may come into being by them."""
+"""Jobs that may create their table."""
 
 
 class TaskAuthorization:
-    """Checks submissions."""
+    """Authorizes submissions."""
 
     def __init__(
         self, facilities: Facilities, gate: Gate, warehouses: Warehouses, entries: Entries, history: TaskHistory
@@ -59,9 +59,9 @@ class TaskAuthorization:
         self._history = history
 
     async def admit(self, caller: Caller, order: TaskOrder) -> TaskOrder:
-        """The order as it goes into the queue. Raises AccessDenied, NoSuchWarehouse, NoSuchTable, InvalidInput.
+        """The order as it enters the queue. Raises AccessDenied, NoSuchWarehouse, NoSuchTable, InvalidInput.
 
-        What an order says of policies, of its cost and of who asks is not taken from it.
+        Policies, cost and principal of an order are set here, whatever the request contains.
         """
         await self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
         if order.job is JobKind.COPY_RESTRICTED:
@@ -75,7 +75,7 @@ class TaskAuthorization:
             requested_by=caller.principal.name,
         )
         if order.job is JobKind.EXPORT_EVENTS:
-            # Whoever reads the table reads the events.
+            # Readers of the table can read the events.
             await self._gate.check_server(caller, ServerAction.READ_EVENTS)
             if not order.namespace and not order.table:
                 warehouse = await self._warehouses.find(self._f.meta, order.warehouse)

@@ -1,6 +1,6 @@
-"""What became of tasks, as the outbox tells it: written with the change itself.
+"""Events of maintenance tasks, appended to the outbox in the transaction that changes the task.
 
-Kinds are `lakebed:Task` and Planned, Started, Succeeded, Failed (it is tried again), Dead (it is not), Redriven or
+Kinds are `lakebed:Task` and Planned, Started, Succeeded, Failed (it is retried), Dead (it is not), Redriven or
 Withdrawn.
 """
 
@@ -34,7 +34,7 @@ class TaskEventKind(StrEnum):
 
 
 class TaskEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The payload. `id` is the table's, as in the events of the catalog."""
+    """The payload of an event. `id` is the table's, as in the events of the catalog."""
 
     task: int
     job: str
@@ -43,15 +43,15 @@ class TaskEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     name: str = ""
     id: str = ""
     reason: str = ""
-    """Why the task is there."""
+    """Why the task was planned or requested."""
     policy: PolicyOrigin | None = None
     cost: Cost | None = None
     attempts: int = 0
     worker: str = ""
     failure: str = ""
-    """What went wrong, or why it was withdrawn."""
+    """The error, or why the task was withdrawn."""
     report: RunReport | None = None
-    """What a job that succeeded came to."""
+    """The report of a job that succeeded."""
     principal: str = ""
 
 
@@ -71,7 +71,7 @@ def task_event(
     report: RunReport | None = None,
     principal: str = "",
 ) -> Event:
-    """What became of a task, for the outbox."""
+    """An event of a task, for the outbox."""
     event = TaskEvent(
         task=task_id,
         job=order.job,

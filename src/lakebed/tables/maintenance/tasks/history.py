@@ -1,6 +1,6 @@
-"""What is remembered of upkeep: attempts under way, the last run of each job, its speed, what was looked at.
+"""The history of maintenance: attempts that run, the last run of each job on a table, job speeds, planning marks.
 
-The only module of this package, beside that of policies, that knows columns.
+The only module of this package that knows their columns.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RUNS: Final = (
     f"SELECT entry, job, task, version_token, options, succeeded_ms, failures, failed_ms FROM upkeep_runs"  # noqa: S608
     f" WHERE entry IN ({_MARKS})"
 )
-# From `entries`, so that nothing is kept of a table that went meanwhile.
+# From `entries`, so that nothing is stored for a table that was removed meanwhile.
 _SUCCEEDED: Final = (
     "INSERT INTO upkeep_runs (entry, job, task, version_token, options, succeeded_ms, failures, failed_ms, summary)"
     " SELECT e.id, ?, ?, ?, ?, ?, 0, NULL, ? FROM entries e WHERE e.id = ?"
@@ -77,11 +77,11 @@ class Amount(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """What of a job's report is remembered of the run. The task keeps all of it."""
+    """The part of a job's report that the history keeps. The task keeps all of it."""
 
     dry_run: bool = False
     changed: bool = False
-    """Whether the table, or its files, are not what they were."""
+    """Whether the table or its files changed."""
     read: Amount = Amount()
     wrote: Amount = Amount()
     removed: Amount = Amount()
@@ -98,7 +98,7 @@ class Attempt(NamedTuple):
 
 
 class PlanningMark(NamedTuple):
-    """Up to where a table was planned."""
+    """The version of a table that was planned last, under which policies, and when to plan it again."""
 
     version_token: str
     policies: str
@@ -110,7 +110,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def read_report(document: bytes) -> RunReport:
-    """What a report says of the run. Raises InvalidInput."""
+    """The part of a report that the history keeps. Raises InvalidInput."""
     if len(document) > MAX_REPORT_BYTES:
         raise InvalidInput(f"a report has at most {MAX_REPORT_BYTES} bytes", argument="report")
     try:
@@ -120,12 +120,12 @@ def read_report(document: bytes) -> RunReport:
 
 
 class TaskHistory:
-    """Reads and writes them; each as a step of somebody's transaction."""
+    """Reads and writes the history; each method is a step of the caller's transaction."""
 
     # -- attempts -------------------------------------------------------------------------------------------------
 
     async def begin(self, tx: Transaction, task_id: int, order: TaskOrder, now_ms: int) -> bool:
-        """Note that somebody begins a task; False if the table that it is about is gone."""
+        """Record that an attempt at a task begins; False if its table was dropped."""
         token = ""
         if order.entry:
             found = await tx.row(_VERSION_OF, order.entry)
@@ -136,7 +136,7 @@ class TaskHistory:
         return True
 
     async def keep_progress(self, tx: Transaction, task_id: int, progress: bytes) -> None:
-        """Note what a worker says of its task."""
+        """Store the progress of a task."""
         await tx.run(_PROGRESS, progress, task_id)
 
     async def attempts(self, reader: Reader, task_ids: Sequence[int]) -> dict[int, Attempt]:
@@ -150,7 +150,7 @@ class TaskHistory:
     # -- runs -----------------------------------------------------------------------------------------------------
 
     async def runs(self, reader: Reader, entries: Sequence[str]) -> dict[str, dict[JobKind, LastRun]]:
-        """How jobs went last, by table and job."""
+        """The last runs of jobs, by table and job."""
         found: dict[str, dict[JobKind, LastRun]] = {}
         for batch in _batches(entries):
             for entry, job, *rest in await reader.rows(_RUNS, *batch):
@@ -160,7 +160,7 @@ class TaskHistory:
     async def succeeded(
         self, tx: Transaction, task_id: int, order: TaskOrder, began: Attempt | None, report: RunReport, now_ms: int
     ) -> None:
-        """Note that a job has done what it could. A dry run did nothing, and is not remembered."""
+        """Record that a job succeeded. Dry runs are not recorded."""
         if report.dry_run:
             return
         speed = measured_speed(report.read.bytes, report.seconds)
@@ -175,25 +175,25 @@ class TaskHistory:
         await self.clear_mark(tx, order.entry)
 
     async def failed(self, tx: Transaction, task_id: int, order: TaskOrder, now_ms: int) -> None:
-        """Note that a job was given up."""
+        """Record that a task is dead after its last attempt."""
         if order.entry:
             await tx.run(_FAILED, order.job, task_id, now_ms, b"{}", order.entry)
             await self.clear_mark(tx, order.entry)
 
     async def forget_failures(self, tx: Transaction, order: TaskOrder) -> None:
-        """Let a job that was given up be planned again at once: somebody has seen to it."""
+        """Reset the failures of a job, so that it can be planned again at once."""
         if order.entry:
             await tx.run(_FORGIVE, order.entry, order.job)
             await self.clear_mark(tx, order.entry)
 
     async def speeds(self, reader: Reader) -> dict[JobKind, int]:
-        """How fast jobs have been lately."""
+        """The recent speed of jobs, in bytes per second."""
         return {JobKind(job): speed for job, speed in await reader.rows(_SPEEDS)}
 
-    # -- looks ----------------------------------------------------------------------------------------------------
+    # -- planning marks -------------------------------------------------------------------------------------------
 
     async def marks(self, reader: Reader, entries: Sequence[str]) -> Mapping[str, PlanningMark]:
-        """Up to where tables were planned, by table."""
+        """The planning marks of tables, by table."""
         found: dict[str, PlanningMark] = {}
         for batch in _batches(entries):
             for entry, *rest in await reader.rows(_LOOKS, *batch):
@@ -201,16 +201,16 @@ class TaskHistory:
         return found
 
     async def mark_planned(self, tx: Transaction, entry: str, looked: PlanningMark) -> None:
-        """Note up to where a table was planned."""
+        """Store the planning mark of a table."""
         await tx.run(_LOOKED, *looked, entry)
 
     async def clear_mark(self, tx: Transaction, entry: str) -> None:
-        """Have a table planned anew, though nothing of it has changed."""
+        """Remove the planning mark, so that the next pass plans the table."""
         await tx.run(_LOOK_AGAIN, entry)
 
 
 def _batches(keys: Sequence[str] | Sequence[int]) -> list[Row]:
-    """As many keys at a time as statements take; the last batch is filled up with what it asks for already."""
+    """Batches of keys as statements take them; the last one is filled up by repeating its last key."""
     batches: list[Row] = []
     for start in range(0, len(keys), _AT_ONCE):
         batch = tuple(keys[start : start + _AT_ONCE])

@@ -1,4 +1,4 @@
-"""Orders for the pipeline, put into the task queue: of a job, one open task a table, however often it is asked for."""
+"""Submits maintenance tasks to the task queue: at most one open task of a job per table."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from .events import TaskEventKind, append_events, task_event
 __all__ = ["KINDS", "OpenTask", "Submission", "TaskSubmissions"]
 
 KINDS: Final = tuple(kind.value for kind in JobKind)
-"""The kinds of tasks that are the pipeline's."""
+"""The kinds of tasks that workers of the pipeline run."""
 
 MAX_ATTEMPTS: Final = 5
 
 
 class Submission(NamedTuple):
-    """An order that is in the queue."""
+    """A task in the queue."""
 
     task_id: int
     is_new: bool
-    """False if the table had a task of that job already, which may be an order of somebody else."""
+    """False if the table had an open task of that job already, possibly of another principal."""
 
 
 class OpenTask(NamedTuple):
-    """A task that waits or is under way, and what it is about."""
+    """A task that waits or runs, with its decoded order."""
 
     task: Task
     order: TaskOrder
 
 
 class TaskSubmissions:
-    """Puts submissions in, changes them while they wait, and takes them back.
+    """Submits tasks, revises them while they wait, and withdraws them.
 
-    Each adds to `told` what it did: for `append_events`, at the end of the transaction's work.
+    Each method adds its events to `told`, for `append_events` at the end of the transaction's work.
     """
 
     def __init__(self, outbox: Outbox, clock: Clock, queue: TaskQueue) -> None:
@@ -50,7 +50,7 @@ class TaskSubmissions:
     async def submit(
         self, tx: Transaction, order: TaskOrder, told: list[Event], *, run_at_ms: int | None = None, turn: int = 0
     ) -> Submission:
-        """Ask for a job. There may be another open task of it for every `turn`."""
+        """Submit a task. Each `turn` allows one more open task of the same job and table."""
         added = await self._queue.add(
             tx,
             order.job,
@@ -64,7 +64,7 @@ class TaskSubmissions:
         return Submission(added.id, added.is_new)
 
     async def submit_one(self, tx: Transaction, order: TaskOrder) -> Submission:
-        """Ask for a job, as the last step of a transaction's work."""
+        """Submit a task, as the last step of a transaction's work."""
         told: list[Event] = []
         placed = await self.submit(tx, order, told)
         await append_events(self._outbox, tx, told)
@@ -73,14 +73,14 @@ class TaskSubmissions:
     async def revise(
         self, tx: Transaction, task_id: int, order: TaskOrder, told: list[Event], *, run_at_ms: int
     ) -> bool:
-        """Replace an order that nobody has begun; False if somebody has."""
+        """Replace the order of a task that has not begun; False if it has."""
         changed = await self._queue.revise(tx, task_id, encode_order(order), run_at_ms=run_at_ms)
         if changed:
             told.append(task_event(TaskEventKind.PLANNED, task_id, order, self._clock.now_ms()))
         return changed
 
     async def withdraw(self, tx: Transaction, task_id: int, order: TaskOrder, why: str, told: list[Event]) -> bool:
-        """Take back an order that waits; False if somebody is at it."""
+        """Withdraw a waiting task; False if it runs or has ended."""
         gone = await self._queue.withdraw(tx, task_id)
         if gone:
             told.append(task_event(TaskEventKind.WITHDRAWN, task_id, order, self._clock.now_ms(), failure=why))
@@ -96,5 +96,5 @@ class TaskSubmissions:
 
 
 def _subject(order: TaskOrder) -> str:
-    """What there is one open task of a job for: a table by its id, or by the name that it is to have."""
+    """The dedupe key of a task: a table's id, or the name of a table that the job creates."""
     return order.entry or "\x1f".join((order.warehouse, *order.namespace, order.table))

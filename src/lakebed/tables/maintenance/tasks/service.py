@@ -1,7 +1,7 @@
-"""Tasks of the pipeline, for the edges: asked for by people, taken and ended by workers, looked at by both.
+"""Use cases of maintenance tasks: submitted by principals, leased and ended by workers, listed by both.
 
-A worker holds a task by the token of its claim. Each change of a task commits with its event; the end of one, with what
-is remembered of the run.
+A worker holds a task by the token of its lease. Each change of a task commits with its event, and the end of a task
+also with the history of the run.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _GONE: Final = "the table is gone"
 
 
 class TaskView(NamedTuple):
-    """A task as it is shown."""
+    """A task as APIs show it."""
 
     task: Task
     order: TaskOrder
     progress: bytes | None = None
-    """What its worker said last, as JSON."""
+    """The progress that its worker reported last, as JSON."""
 
 
 class TaskService:
@@ -68,7 +68,7 @@ class TaskService:
         self._submissions = submissions
         self._history = history
 
-    # -- looking --------------------------------------------------------------------------------------------------
+    # -- reading --------------------------------------------------------------------------------------------------
 
     async def list(
         self,
@@ -79,7 +79,7 @@ class TaskService:
         after_id: int = 0,
         limit: int = 100,
     ) -> Sequence[TaskView]:
-        """Tasks in the order in which they were asked for."""
+        """Tasks in the order of their submission."""
         await self._gate.check_server(caller, ServerAction.LIST_TASKS)
         found = await self._queue.of_kinds(
             self._f.meta,
@@ -99,10 +99,10 @@ class TaskService:
         await self._gate.check_server(caller, ServerAction.LIST_TASKS)
         return await self._seen(self._f.meta, task_id)
 
-    # -- asking ---------------------------------------------------------------------------------------------------
+    # -- submitting -----------------------------------------------------------------------------------------------
 
     async def submit(self, caller: Caller, order: TaskOrder) -> tuple[TaskView, bool]:
-        """Ask for a job; the task, and whether it is a new one.
+        """Submit a task; the open task of that job, and whether it is new.
 
         Raises AccessDenied, NoSuchWarehouse, NoSuchTable, InvalidInput.
         """
@@ -140,7 +140,7 @@ class TaskService:
     async def claim(
         self, caller: Caller, worker: str, jobs: Sequence[JobKind], *, lease_seconds: float, limit: int = 1
     ) -> Sequence[TaskView]:
-        """Take due tasks of some jobs, or of all; none if nothing is due. Orders name tables as they are called now."""
+        """Lease due tasks of some jobs, or of all; none if nothing is due. Orders have the current names of tables."""
         await self._gate.check_server(caller, ServerAction.RUN_TASKS)
         if not 1 <= len(worker) <= MAX_WORKER_CHARS:
             raise InvalidInput(f"a worker has a name of 1 to {MAX_WORKER_CHARS} characters", argument="worker")
@@ -152,19 +152,19 @@ class TaskService:
         async def work(tx: Transaction) -> Sequence[TaskView]:
             return await self._claim(tx, worker, kinds, lease_seconds, limit)
 
-        # Looking is cheap and mostly finds nothing; a transaction is not.
+        # A read is cheap and mostly finds nothing; a transaction is not.
         return await self._f.meta.transact(work) if await self._queue.is_due(kinds) else []
 
     async def wait_for_work(self, jobs: Sequence[JobKind], timeout_seconds: float) -> bool:
-        """Wait until a task of these jobs, or of any, is due; False if the time was over first."""
+        """Wait until a task of these jobs, or of any, is due; False on timeout."""
         return await self._queue.wait_for_work(_kinds(jobs), timeout_seconds)
 
     async def heartbeat(
         self, caller: Caller, task_id: int, token: int, *, lease_seconds: float, progress: bytes | None = None
     ) -> TaskOrder | None:
-        """Hold a task longer, and keep what the worker says of it. Raises Fenced, NotFound: stop.
+        """Renew the lease of a task and store its progress. Raises Fenced, NotFound: the worker must stop.
 
-        The order as its table is called now; None if the table is gone, and another may have its name.
+        The order with its table's current name; None if the table was dropped, as another may have its name.
         """
         await self._gate.check_server(caller, ServerAction.RUN_TASKS)
         _check_lease(lease_seconds)
@@ -181,7 +181,7 @@ class TaskService:
         return await self._f.meta.transact(work)
 
     async def complete(self, caller: Caller, task_id: int, token: int, report: bytes) -> None:
-        """End a task with what it came to. The same again changes nothing. Raises Fenced, NotFound, InvalidInput."""
+        """Complete a task with its report. Repeating it changes nothing. Raises Fenced, NotFound, InvalidInput."""
         await self._gate.check_server(caller, ServerAction.RUN_TASKS)
         summary = read_report(report)
         now_ms = self._f.clock.now_ms()
@@ -200,7 +200,7 @@ class TaskService:
         await self._f.meta.transact(work)
 
     async def fail(self, caller: Caller, task_id: int, token: int, reason: str, *, retry: bool = True) -> TaskState:
-        """Give a task back, to be tried again or for good; what became of it. Raises Fenced, NotFound."""
+        """Fail a task, to be retried or for good; its new state. Raises Fenced, NotFound."""
         await self._gate.check_server(caller, ServerAction.RUN_TASKS)
         told = reason.replace("\0", "")[:MAX_FAILURE_CHARS] or "no reason was given"
         now_ms = self._f.clock.now_ms()
@@ -232,7 +232,7 @@ class TaskService:
         for claim in taken.claims:
             order = decode_order(claim.task.payload)
             if not await self._history.begin(tx, claim.task.id, order, now_ms):
-                # What becomes of a table that was dropped is no longer the pipeline's.
+                # The pipeline does not maintain dropped tables.
                 await self._queue.complete(tx, claim, _left_alone(order))
                 told.append(_event(TaskEventKind.WITHDRAWN, claim.task, order, now_ms, failure=_GONE))
                 continue
@@ -247,7 +247,7 @@ class TaskService:
         return seen
 
     async def _named(self, reader: Reader, order: TaskOrder) -> TaskOrder | None:
-        """The order with the name that its table has by now; None if the table is gone."""
+        """The order with the current name of its table; None if the table was dropped."""
         if not order.entry:
             return order
         row = await reader.row(ENTRY_BY_ID, order.entry)
@@ -259,7 +259,7 @@ class TaskService:
         )
 
     async def _held(self, tx: Transaction, task_id: int, token: int, *ends: TaskState) -> TaskLease | None:
-        """The claim with a token; None if it came to one of these ends by the same worker, whose answer was lost."""
+        """The lease with a token; None if the same worker ended it in one of these states and the response was lost."""
         try:
             return await self._queue.held(tx, task_id, token)
         except Fenced:
@@ -277,7 +277,7 @@ class TaskService:
 
 
 def _left_alone(order: TaskOrder) -> bytes:
-    """The report of a task that there was nothing to do for, as a worker would have written it."""
+    """The report of a task without work, as a worker would have written it."""
     table = ".".join((order.warehouse, *order.namespace, order.table))
     report = {"job": order.job, "table": table, "dry-run": False, "changed": False}
     return msgspec.json.encode(report | {"skipped": [{"what": table, "reason": _GONE}]})
