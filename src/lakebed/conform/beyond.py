@@ -50,7 +50,7 @@ ITEMS: Final = (
                 "continuous in-process maintenance scheduling",
                 (
                     f"{_TABLES}/maintenance/jobs/test_background.py",
-                    "tests/server/test_table_chores.py::test_maintenance_that_is_due_is_run",
+                    "tests/server/test_catalog_jobs.py::test_maintenance_that_is_due_is_run",
                     f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_the_server_cleans_up_by_itself",
                 ),
                 "of tables, or of a table bucket's default, with background-enabled",

@@ -80,9 +80,9 @@ from lakebed.wire.polaris.operations import polaris_endpoints, polaris_mounts, p
 from lakebed.wire.s3.authenticate import Authenticator
 
 from .catalog_extensions import wire_extensions
+from .catalog_jobs import CatalogJobs
 from .governance_events import GovernanceEvents, wire_governance_events
 from .live_events import wire_live_events
-from .table_chores import TableChores
 
 SAFETY_WINDOW_MS: Final = 900_000
 """How old a file is at least that maintenance removes, unless the settings say otherwise."""
@@ -101,7 +101,7 @@ class Catalog:
     """The administration's API: its own routes in the catalog's frame."""
     services: CatalogServices
     maintenance: MaintenanceParts
-    chores: TableChores
+    jobs: CatalogJobs
     polling: Polling
 
 
@@ -260,7 +260,7 @@ def wire_catalog(
         ),
         services,
         maintenance,
-        TableChores(
+        CatalogJobs(
             dropping=dropping,
             keys=keys,
             reports=reports,

@@ -56,6 +56,7 @@ from lakebed.wire.s3.sts import TokenService
 
 from .api_paths import Api, server_api_paths
 from .catalog import wire_catalog
+from .catalog_jobs import CatalogJobs
 from .connections import Edge
 from .decisions import Decisions, wire_decisions
 from .edges import wire_edges
@@ -71,7 +72,6 @@ from .object_store import confirm_object_store, open_storage
 from .request_log import Requests, wire_requests
 from .reserved_names import ReservedNames
 from .selects import wire_selects
-from .table_chores import TableChores
 from .tokens import wire_tokens
 
 REMOTE_GRACE_MS: Final = 15 * 60 * 1000
@@ -95,7 +95,7 @@ class Parts:
     clock: Clock
     instruments: Instruments
     bridges: Polling
-    table_chores: TableChores
+    catalog_jobs: CatalogJobs
     token_keys: SigningKeys
     worker_starter: WorkerStarter
     trace: TraceWriter
@@ -318,7 +318,7 @@ def _wire(
         catalog.services,
         [
             management_mount(
-                ManagementServices.on(facilities, root, tokens.clients, catalog.chores.copies.leave, federation)
+                ManagementServices.on(facilities, root, tokens.clients, catalog.jobs.copies.leave, federation)
             )
         ],
         clock=clock,
@@ -391,9 +391,9 @@ def _wire(
         clock=clock,
         instruments=instruments,
         bridges=catalog.polling,
-        table_chores=catalog.chores,
+        catalog_jobs=catalog.jobs,
         token_keys=tokens.keys,
-        worker_starter=WorkerStarter(settings, identity, catalog.chores.tasks, leases),
+        worker_starter=WorkerStarter(settings, identity, catalog.jobs.tasks, leases),
         trace=TraceWriter(delegations, accesses),
         telling=telling,
         decisions=ground.decisions,

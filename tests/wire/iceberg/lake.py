@@ -285,7 +285,7 @@ def wire_lake(
         catalog.services,
         [
             management_mount(
-                ManagementServices.on(f, root, clients, catalog.chores.copies.leave, catalog.services.federation)
+                ManagementServices.on(f, root, clients, catalog.jobs.copies.leave, catalog.services.federation)
             )
         ],
         clock=clock,

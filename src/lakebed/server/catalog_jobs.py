@@ -1,6 +1,6 @@
-"""What the catalog does when nobody asks: dropped tables expire, purges run, maintenance is due, old answers go.
+"""Periodic jobs of the catalog: dropped tables expire, purges and maintenance run, old rows are removed.
 
-And what policies ask of the pipeline is planned.
+The maintenance scheduler runs here too.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from lakebed.tables.restrictions.copies import Copies
 from lakebed.tables.scanning import Scans
 
 TASKS_KEPT_MS: Final = 30 * 86_400_000
-"""How long tasks are kept that have ended, with what they came to."""
+"""How long ended tasks are kept, with their reports."""
 
 _WAIT_SECONDS: Final = 60.0
 
 
-class Forgotten(NamedTuple):
-    """What was too old to be kept."""
+class RemovedRows(NamedTuple):
+    """Numbers of removed rows, by kind."""
 
     answers: int
-    """Under idempotency keys."""
+    """Stored responses of idempotency keys."""
     reports: int
-    """Of engines."""
+    """Reports of engines."""
     plans: int
-    """Of scans."""
+    """Plans of scans."""
     tasks: int
-    """That have ended."""
+    """Ended tasks."""
     delegations: int
-    """Keys and signatures that nobody can use any more."""
+    """Expired credentials and signatures."""
     copies: int = 0
-    """Of tables, for those who see a part of them: their files are purged by tasks."""
+    """Restricted copies of tables: tasks purge their files."""
     promises: int = 0
-    """Of directories to principals that staged tables there."""
+    """Reservations of directories for staged tables."""
 
 
 @dataclass(frozen=True, slots=True)
-class TableChores:
-    """The chores of the catalog."""
+class CatalogJobs:
+    """The periodic jobs of the catalog."""
 
     dropping: Dropping
     keys: IdempotencyKeys
@@ -66,16 +66,16 @@ class TableChores:
     delegations: Delegations
     trace_retention_seconds: float
 
-    async def give_up_dropped(self) -> int:
-        """Give up dropped tables and views that nobody restored in time; how many."""
+    async def expire_dropped(self) -> int:
+        """Expire dropped tables and views whose time to be restored is over; how many."""
         total = 0
         # A page at a time, until there is none.
         while count := await self.dropping.expire_dropped():
             total += count
         return total
 
-    async def forget_old(self) -> Forgotten:
-        """Remove what nobody asks for any more."""
+    async def remove_old(self) -> RemovedRows:
+        """Remove rows that are too old."""
         before_ms = self.clock.now_ms() - TASKS_KEPT_MS
         tasks = 0
         while count := await self.tasks.forget_ended(before_ms=before_ms):
@@ -88,7 +88,7 @@ class TableChores:
         copies = 0
         while count := await self.copies.discard_unneeded():
             copies += count
-        return Forgotten(
+        return RemovedRows(
             await self.keys.forget_old(),
             await self.reports.forget_old(),
             await self.scans.forget_old(),
@@ -103,13 +103,13 @@ class TableChores:
         return await self.maintenance.run_due()
 
     async def schedule(self, told: Callable[[PlanningTotals], None]) -> None:
-        """Plan what the policies of tables ask for, in one process of all; does not return."""
+        """Run the maintenance scheduler, in one process of all; does not return."""
         await self.scheduler.run(told)
 
     async def purge_next(self) -> int:
-        """Wait until tables are to be purged, and purge them; how many, none if the time was over first.
+        """Wait for purge tasks, and run them; how many, 0 on timeout.
 
-        For every worker to call, again and again: each task is done by one of them.
+        Every server process calls this in a loop: each task is run by one of them.
         """
         if not await self.tasks.wait_for_work([PURGE_KIND], _WAIT_SECONDS):
             return 0
