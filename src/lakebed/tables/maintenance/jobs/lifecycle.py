@@ -20,7 +20,7 @@ import msgspec
 
 from lakebed.core.errors import StateConflict
 
-from .config import MaintenanceConfig
+from .config import EffectiveConfig, MaintenanceConfig
 from .model import Action, Counts, Job, JobStatus, Operation
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "expire",
     "fail",
     "is_live",
+    "new_job",
     "queue",
     "recommended_for_job",
     "recommended_for_table",
@@ -142,6 +143,29 @@ def queue(job: Job, scheduler_id: str, lease_id: str, now_ms: int) -> Job:
         msgspec.structs.replace(
             job, status=JobStatus.QUEUED, scheduler_id=scheduler_id, scheduler_lease_id=lease_id, scheduled_ms=now_ms
         )
+    )
+
+
+def new_job(
+    job_id: str,
+    entry_id: str,
+    effective: EffectiveConfig,
+    operation: Operation,
+    *,
+    now_ms: int,
+    safety_window_ms: int,
+) -> Job:
+    """A job that has not run, under the effective configuration of its table."""
+    return Job(
+        id=job_id,
+        entry=entry_id,
+        operation=operation,
+        status=JobStatus.NOT_YET_RUN,
+        config_source=effective.source,
+        config=effective.config,
+        retain_recent=effective.config.retain_recent_metadata_files,
+        safety_window_ms=safety_window_ms,
+        watermark_ms=now_ms - safety_window_ms,
     )
 
 

@@ -33,7 +33,7 @@ from .config import MAX_RETAINED_FILES, EffectiveConfig
 from .configs import MaintenanceConfigs
 from .execution import JobExecutor, planned
 from .job_store import JobStore, StoredJob
-from .lifecycle import expire, fail, is_live, start, succeed
+from .lifecycle import expire, fail, is_live, new_job, start, succeed
 from .reports import findings_of, record_step, with_reports
 
 __all__ = ["ADMIN", "EXPIRE", "OperatorRequests", "RunRequest"]
@@ -156,20 +156,12 @@ class OperatorRequests:
         await self._jobs.finish(tx, record, now_ms)
 
     def _new(self, known: Known, effective: EffectiveConfig, request: RunRequest) -> Job:
-        now_ms, config = self._f.clock.now_ms(), effective.config
-        return Job(
-            id=uuid4().hex,
-            entry=known.entry.id,
-            operation=Operation.DELETE if request.delete else Operation.DRY_RUN,
-            status=JobStatus.NOT_YET_RUN,
-            config_source=effective.source,
-            config=config,
-            worker_id=ADMIN,
-            # A request never keeps less than the table is configured to.
-            retain_recent=max(request.retain_recent_metadata_files, config.retain_recent_metadata_files),
-            safety_window_ms=self._safety_window_ms,
-            watermark_ms=now_ms - self._safety_window_ms,
-        )
+        now_ms, window_ms = self._f.clock.now_ms(), self._safety_window_ms
+        operation = Operation.DELETE if request.delete else Operation.DRY_RUN
+        job = new_job(uuid4().hex, known.entry.id, effective, operation, now_ms=now_ms, safety_window_ms=window_ms)
+        # A request never keeps less than the table is configured to.
+        retain_recent = max(request.retain_recent_metadata_files, job.retain_recent)
+        return msgspec.structs.replace(job, worker_id=ADMIN, retain_recent=retain_recent)
 
     async def _with_reports(
         self, stored: StoredJob, expiration: ExpirationReport | None, compaction: CompactionReport | None

@@ -6,6 +6,8 @@ from functools import partial
 from typing import Final, NamedTuple
 from uuid import uuid4
 
+import msgspec
+
 from lakebed.core.errors import CommitConflict, PointerMoved, StateConflict
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.facilities import Facilities
@@ -28,6 +30,7 @@ from .lifecycle import (
     control,
     decide,
     fail,
+    new_job,
     queue,
     recommended_for_table,
     record_heartbeat,
@@ -235,20 +238,10 @@ class JobScheduling:
         return await self._jobs.add(tx, record, _NO_FINDINGS, seen.now_ms, is_current=False)
 
     def _new(self, entry_id: str, effective: EffectiveConfig, now_ms: int, attempts: int) -> Job:
-        config = effective.config
-        return Job(
-            id=uuid4().hex,
-            entry=entry_id,
-            operation=Operation.DELETE if config.delete_enabled else Operation.DRY_RUN,
-            status=JobStatus.NOT_YET_RUN,
-            config_source=effective.source,
-            config=config,
-            attempt=attempts,
-            max_attempts=config.max_retry_attempts,
-            retain_recent=config.retain_recent_metadata_files,
-            safety_window_ms=self.safety_window_ms,
-            watermark_ms=now_ms - self.safety_window_ms,
-        )
+        config, window_ms = effective.config, self.safety_window_ms
+        operation = Operation.DELETE if config.delete_enabled else Operation.DRY_RUN
+        job = new_job(uuid4().hex, entry_id, effective, operation, now_ms=now_ms, safety_window_ms=window_ms)
+        return msgspec.structs.replace(job, attempt=attempts, max_attempts=config.max_retry_attempts)
 
 
 class _Decided(NamedTuple):

@@ -36,7 +36,7 @@ class ClaimDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", f
 
 
 class HeartbeatDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """The body of a sign of life."""
+    """The body of a heartbeat."""
 
     token: int
     lease_seconds: float
