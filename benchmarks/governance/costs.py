@@ -35,7 +35,7 @@ from lakebed.tables.gate import Action, Gate
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.identifiers import Identifier
 from lakebed.tables.metadata.creation import parse_create_table
-from lakebed.tables.upkeep.attaching import CATALOG, TargetName
+from lakebed.tables.policies.attachments import CATALOG, TargetName
 
 CACHED_GOAL_SECONDS: Final = 20e-6
 LEVELS: Final = tuple(f"level{number}" for number in range(1, 6))

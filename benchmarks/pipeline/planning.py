@@ -50,15 +50,15 @@ from lakebed.tables.files import FileAddress, TableFiles
 from lakebed.tables.gate import Gate
 from lakebed.tables.idempotency import Answer, IdempotencyKeys, Mutation
 from lakebed.tables.identifiers import Identifier
+from lakebed.tables.maintenance.service import MaintenanceParts, build_maintenance
+from lakebed.tables.maintenance.table_planner import PlanningTotals
 from lakebed.tables.model import EntryKind
 from lakebed.tables.namespaces import Namespaces
+from lakebed.tables.policies.attachments import CATALOG, PolicyAttachments, TargetName
+from lakebed.tables.policies.policies import NewPolicy, Policies
+from lakebed.tables.policies.policy_types import PolicyTypes
+from lakebed.tables.policies.targets import PolicyTargets
 from lakebed.tables.publishing import CREATED, Pointer, Publisher
-from lakebed.tables.upkeep.attaching import CATALOG, Attaching, TargetName
-from lakebed.tables.upkeep.planner import Planned
-from lakebed.tables.upkeep.policies import NewPolicy, Policies
-from lakebed.tables.upkeep.policy_types import PolicyTypes
-from lakebed.tables.upkeep.service import UpkeepParts, wire_upkeep
-from lakebed.tables.upkeep.targets import Targets
 from lakebed.tables.warehouses import Warehouses
 
 LAKE: Final = "lake"
@@ -110,8 +110,8 @@ class Site:
     namespaces: Namespaces
     warehouses: Warehouses
     policies: Policies
-    attaching: Attaching
-    upkeep: UpkeepParts
+    attaching: PolicyAttachments
+    maintenance: MaintenanceParts
     sizes: list[int] = field(default_factory=list)
 
     async def put(self, location: str, body: bytes) -> None:
@@ -158,8 +158,10 @@ def wire(facilities: Facilities) -> Site:
         namespaces=namespaces,
         warehouses=warehouses,
         policies=policies,
-        attaching=Attaching(facilities, warehouses, keys, types, policies, Targets(gate, warehouses, entries)),
-        upkeep=wire_upkeep(
+        attaching=PolicyAttachments(
+            facilities, warehouses, keys, types, policies, PolicyTargets(gate, warehouses, entries)
+        ),
+        maintenance=build_maintenance(
             facilities,
             gate,
             warehouses,
@@ -276,12 +278,12 @@ def manifests(location: str) -> Iterator[tuple[str, bytes]]:
 
 async def pass_over_all(site: Site, name: str, tables: int) -> Pass:
     """One pass of the scheduler over all tables."""
-    scheduler = site.upkeep.scheduler
+    scheduler = site.maintenance.scheduler
     assert await scheduler.hold()
     scheduler._next_pass_ms = 0
     gc.collect()
     start_mib = half_mib = resident_mib()
-    total, seen = Planned(), 0
+    total, seen = PlanningTotals(), 0
     began = time.perf_counter()
     while True:
         await scheduler.hold()
@@ -326,7 +328,7 @@ async def _measure(folder: Path, tables: int) -> list[Pass]:
         site.entries._cache._kept.clear()
         site.entries._cache._bytes = 0
         # The events of the build are not what is measured here.
-        await site.upkeep.scheduler.hold()
+        await site.maintenance.scheduler.hold()
         return [
             await pass_over_all(site, "all tables are new", tables),
             await pass_over_all(site, "nothing has changed", tables),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AlreadyExists, Fenced, NotFound
 from lakebed.meta.seam import MetaStore, Transaction
-from lakebed.meta.tasks import Claim, TaskQueue, TaskState, retry_delay_seconds
+from lakebed.meta.tasks import TaskLease, TaskQueue, TaskState, retry_delay_seconds
 
 
 @pytest.fixture
@@ -33,11 +33,11 @@ class Desk:
 
         return await self.store.transact(work)
 
-    async def claim(self, worker: str = "w") -> Claim:
+    async def claim(self, worker: str = "w") -> TaskLease:
         (claim,) = await self.tasks.claim(["k"], worker, 10)
         return claim
 
-    async def complete(self, claim: Claim, outcome: bytes | None = None) -> None:
+    async def complete(self, claim: TaskLease, outcome: bytes | None = None) -> None:
         async def work(tx: Transaction) -> None:
             await self.tasks.complete(tx, claim, outcome)
 
@@ -367,3 +367,19 @@ def test_delays_grow_to_five_minutes_and_never_below_half_a_second(attempts: int
     delay = retry_delay_seconds(attempts, chance)
     assert 0.5 <= delay <= 300
     assert delay <= retry_delay_seconds(attempts + 1, chance)
+
+
+async def test_an_open_task_can_be_taken_over_before_its_lease_ends(desk: Desk) -> None:
+    task_id = await desk.enqueue()
+
+    async def take_over(tx: Transaction) -> TaskLease:
+        return await desk.tasks.claim_open(tx, task_id, "second", 10)
+
+    first = await desk.claim("first")
+    second = await desk.store.transact(take_over)
+    assert (second.task.worker, second.token > first.token) == ("second", True)
+    with pytest.raises(Fenced):
+        await desk.tasks.heartbeat(first, 10)
+    await desk.complete(second, b"done")
+    with pytest.raises(NotFound):
+        await desk.store.transact(take_over)

@@ -29,12 +29,12 @@ from lakebed.tables.gate import Action
 from lakebed.tables.generic_tables import GenericTable, GenericTables, NewGenericTable
 from lakebed.tables.idempotency import Answer, Mutation, RequestKey
 from lakebed.tables.model import EntryKind
-from lakebed.tables.upkeep.attaching import TargetName
+from lakebed.tables.policies.attachments import TargetName
 from tests.objects.stores import ROOT
 
 from .catalogs import ASSERT_CREATE, NOBODY, Catalog, a_table, may, name, staged
+from .policies.policing import policing_on
 from .test_gate_grants import holding, key_of
-from .upkeep.policing import policing_on
 
 P = Privilege
 GENERIC = EntryKind.GENERIC_TABLE

@@ -49,8 +49,8 @@ ITEMS: Final = (
             Claim(
                 "continuous in-process maintenance scheduling",
                 (
-                    f"{_TABLES}/maintenance/test_background.py",
-                    "tests/server/test_table_chores.py::test_maintenance_that_is_due_is_run",
+                    f"{_TABLES}/maintenance/jobs/test_background.py",
+                    "tests/server/test_catalog_jobs.py::test_maintenance_that_is_due_is_run",
                     f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_the_server_cleans_up_by_itself",
                 ),
                 "of tables, or of a table bucket's default, with background-enabled",
@@ -105,8 +105,8 @@ ITEMS: Final = (
                 (
                     f"{_CLIENTS}/test_pyiceberg_maintenance.py"
                     "::test_expired_snapshots_are_committed_away_and_their_files_follow",
-                    f"{_TABLES}/maintenance/test_background.py::test_data_of_expired_snapshots_goes_by_itself",
-                    f"{_TABLES}/maintenance/test_removal.py"
+                    f"{_TABLES}/maintenance/jobs/test_background.py::test_data_of_expired_snapshots_goes_by_itself",
+                    f"{_TABLES}/maintenance/jobs/test_removal.py"
                     "::test_data_of_expired_snapshots_goes_after_the_window_and_that_of_tags_never",
                 ),
             ),

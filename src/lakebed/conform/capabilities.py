@@ -45,8 +45,8 @@ CAPABILITIES: Final = (
         Claim(
             "automatic-maintenance-scheduling",
             (
-                f"{_MAINTENANCE}/test_background.py",
-                "tests/server/test_table_chores.py::test_maintenance_that_is_due_is_run",
+                f"{_MAINTENANCE}/jobs/test_background.py",
+                "tests/server/test_catalog_jobs.py::test_maintenance_that_is_due_is_run",
                 f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_the_server_cleans_up_by_itself",
             ),
         ),
@@ -59,8 +59,8 @@ CAPABILITIES: Final = (
         Claim(
             "background-maintenance-worker",
             (
-                f"{_MAINTENANCE}/test_scheduling.py",
-                f"{_MAINTENANCE}/test_machine.py",
+                f"{_MAINTENANCE}/jobs/test_scheduling.py",
+                f"{_MAINTENANCE}/jobs/test_lifecycle.py",
                 "tests/wire/iceberg/handlers/test_maintenance.py",
             ),
         ),
@@ -73,9 +73,9 @@ CAPABILITIES: Final = (
         Claim(
             "manifest-data-reachability-cleanup",
             (
-                f"{_MAINTENANCE}/test_planner.py",
-                f"{_MAINTENANCE}/test_removal.py",
-                f"{_MAINTENANCE}/test_quarantine.py",
+                f"{_MAINTENANCE}/reachability/test_removal_plan.py",
+                f"{_MAINTENANCE}/jobs/test_removal.py",
+                f"{_MAINTENANCE}/jobs/test_quarantine.py",
                 f"{_CLIENTS}/test_pyiceberg_maintenance.py::test_nothing_of_a_real_table_is_taken_for_garbage",
             ),
         ),
@@ -88,8 +88,8 @@ CAPABILITIES: Final = (
         Claim(
             "snapshot-expiration",
             (
-                f"{_MAINTENANCE}/test_expiration.py",
-                f"{_MAINTENANCE}/test_operating.py::test_snapshots_are_planned_and_then_expired",
+                f"{_MAINTENANCE}/rules/test_expiration.py",
+                f"{_MAINTENANCE}/jobs/test_requests.py::test_snapshots_are_planned_and_then_expired",
                 f"{_CLIENTS}/test_pyiceberg_maintenance.py"
                 "::test_expired_snapshots_are_committed_away_and_their_files_follow",
                 f"{_PIPELINE}/jobs/test_expiry.py",
@@ -106,7 +106,7 @@ CAPABILITIES: Final = (
         Claim(
             "compaction-planning",
             (
-                f"{_MAINTENANCE}/test_compaction.py",
+                f"{_MAINTENANCE}/rules/test_compaction.py",
                 f"{_CLIENTS}/test_pyiceberg_maintenance.py"
                 "::test_a_compaction_is_queued_for_the_pipeline_and_changes_nothing",
             ),

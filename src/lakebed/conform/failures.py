@@ -91,9 +91,9 @@ CASES: Final = (
         Claim(
             "maintenance-stale-plan",
             (
-                f"{_TABLES}/maintenance/test_scheduling.py"
+                f"{_TABLES}/maintenance/jobs/test_scheduling.py"
                 "::test_a_configuration_that_changed_since_the_plan_makes_it_stale",
-                f"{_TABLES}/maintenance/test_operating.py::test_a_plan_for_another_state_of_the_table_is_refused",
+                f"{_TABLES}/maintenance/jobs/test_requests.py::test_a_plan_for_another_state_of_the_table_is_refused",
                 "tests/wire/iceberg/handlers/test_maintenance.py::test_a_stale_plan_is_a_conflict",
             ),
         ),

@@ -1,13 +1,13 @@
-"""The task queue: work that survives crashes, is done by one worker at a time, and is not lost when it keeps failing.
+"""The task queue: tasks survive crashes, are leased to one worker at a time, and end dead after their last attempt.
 
 The life of a task:
 
     ready ──claim──▶ claimed ──complete──▶ done (kept if it has an outcome)
-      ▲                 │ fail, or the worker vanished
+      ▲                 │ fail, or the lease expired
       ├──── retry ──────┤
       └──── redrive ── dead (after its last attempt)
 
-A claim carries a token that grows with every claim of the task. A worker that was given up and comes back is refused.
+A lease has a token that grows with every lease of the task. A worker whose lease was lost is fenced out by it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KEYS_AT_ONCE = 64
 
 
 class TaskState(StrEnum):
-    """Where a task is in its life."""
+    """The state of a task."""
 
     READY = "ready"
     CLAIMED = "claimed"
@@ -50,53 +50,53 @@ class Task:
     payload: bytes
     state: TaskState
     due_ms: int
-    """A ready task's start; when a claimed one is given up."""
+    """When a ready task may begin; when the lease of a claimed one expires."""
     attempts: int
     max_attempts: int
     token: int
     worker: str | None
     outcome: bytes | None
-    """What a done task came to; what the last failed attempt said."""
+    """The outcome of a done task; the error of the last failed attempt."""
     created_ms: int
     changed_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """A worker's hold on a task, until its time is over."""
+class TaskLease:
+    """A worker's lease of a task."""
 
     task: Task
 
     @property
     def token(self) -> int:
-        """Greater than that of every claim of this task before."""
+        """Greater than that of every earlier lease of this task."""
         return self.task.token
 
 
 class Enqueued(NamedTuple):
-    """A task that was asked for."""
+    """A task that was added, or found open."""
 
     id: int
     is_new: bool
-    """False if an open task with its key was there already."""
+    """False if a task with its dedupe key was open already."""
 
 
-class Taken(NamedTuple):
-    """What a look for due tasks came to."""
+class ClaimedTasks(NamedTuple):
+    """The result of a claim."""
 
-    claims: list[Claim]
+    claims: list[TaskLease]
     given_up: list[Task]
-    """Those that are dead now, because the workers of all their attempts vanished."""
+    """Tasks that are dead now, because the lease of their last attempt expired."""
 
 
 def retry_delay_seconds(attempts: int, chance: float) -> float:
-    """How long to wait after that many attempts: doubling up to five minutes, less up to half of it by `chance`."""
+    """The backoff after that many attempts: doubled up to five minutes, reduced by up to half of it by `chance`."""
     longest = min(_LONGEST_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2.0 ** min(attempts - 1, 32))
     return longest * (1.0 - chance / 2)
 
 
 class TaskQueue:
-    """Tasks of every kind. What takes a transaction commits with whatever else that transaction does."""
+    """Tasks of every kind. Methods that take a transaction are steps of it."""
 
     def __init__(self, store: MetaStore, clock: Clock, random: Random) -> None:
         self._store = store
@@ -114,7 +114,7 @@ class TaskQueue:
         run_at_ms: int | None = None,
         max_attempts: int = 5,
     ) -> int:
-        """Add a task; its id. With `dedupe`, an open task of that kind and key is given back instead of another."""
+        """Add a task; its id. With `dedupe`, an open task of that kind and key is returned instead."""
         added = await self.add(tx, kind, payload, dedupe=dedupe, run_at_ms=run_at_ms, max_attempts=max_attempts)
         return added.id
 
@@ -128,7 +128,7 @@ class TaskQueue:
         run_at_ms: int | None = None,
         max_attempts: int = 5,
     ) -> Enqueued:
-        """The same, telling whether the task is a new one."""
+        """The same, with whether the task is new."""
         now_ms = self._clock.now_ms()
         due_ms = now_ms if run_at_ms is None else run_at_ms
         found = await tx.row(statements.INSERT, kind, dedupe, payload, due_ms, max_attempts, now_ms, now_ms)
@@ -142,9 +142,9 @@ class TaskQueue:
         return Enqueued(int(found[0]), is_new)
 
     async def revise(self, tx: Transaction, task_id: int, payload: bytes, *, run_at_ms: int) -> bool:
-        """Replace what a task that nobody has begun is about, and let it begin at `run_at_ms` if that is earlier.
+        """Replace the payload of a task that has not begun, and let it begin at `run_at_ms` if that is earlier.
 
-        False if somebody has begun it, or it has ended.
+        False if it has begun or ended.
         """
         changed = await tx.run(statements.REVISE, payload, run_at_ms, run_at_ms, self._clock.now_ms(), task_id)
         if changed:
@@ -152,58 +152,70 @@ class TaskQueue:
         return changed > 0
 
     async def withdraw(self, tx: Transaction, task_id: int) -> bool:
-        """Take back a task that waits. False if somebody is at it, or it has ended."""
+        """Withdraw a ready task. False if it is claimed or has ended."""
         return await tx.run(statements.WITHDRAW, task_id) > 0
 
-    async def claim(self, kinds: Sequence[str], worker: str, lease_seconds: float, *, limit: int = 1) -> list[Claim]:
-        """Take up to `limit` due tasks, longest due first. A claim that expired is taken over from its worker."""
+    async def claim(
+        self, kinds: Sequence[str], worker: str, lease_seconds: float, *, limit: int = 1
+    ) -> list[TaskLease]:
+        """Lease up to `limit` due tasks, longest due first. An expired lease is taken over."""
 
-        async def work(tx: Transaction) -> list[Claim]:
+        async def work(tx: Transaction) -> list[TaskLease]:
             return (await self.claim_within(tx, kinds, worker, lease_seconds, limit=limit)).claims
 
-        # Looking is cheap and mostly finds nothing; a transaction is not.
+        # A read is cheap and mostly finds nothing; a transaction is not.
         return await self._store.transact(work) if await self.is_due(kinds) else []
 
     async def claim_within(
         self, tx: Transaction, kinds: Sequence[str], worker: str, lease_seconds: float, *, limit: int = 1
-    ) -> Taken:
-        """The same as a step of a transaction, telling also which tasks were given up on the way."""
+    ) -> ClaimedTasks:
+        """The same as a step of a transaction, with the tasks that died on the way."""
         due = _due_statement(len(kinds), locking=self._store.dialect == "postgres")
         now_ms = self._clock.now_ms()
         until_ms = now_ms + round(lease_seconds * 1000)
-        taken = Taken([], [])
+        taken = ClaimedTasks([], [])
         while len(taken.claims) < limit and (rows := await tx.rows(due, *kinds, now_ms, limit - len(taken.claims))):
             for task in map(_task, rows):
                 if task.attempts >= task.max_attempts:
                     await tx.run(statements.DEAD, _VANISHED, now_ms, task.id, task.token)
                     taken.given_up.append(replace(task, state=TaskState.DEAD, outcome=_VANISHED, changed_ms=now_ms))
                 else:
-                    taken.claims.append(Claim(await self._take(tx, task, worker, until_ms, now_ms)))
+                    taken.claims.append(TaskLease(await self._take(tx, task, worker, until_ms, now_ms)))
         return taken
 
-    async def held(self, reader: Reader, task_id: int, token: int) -> Claim:
-        """The claim with that token, if it still is one. Raises Fenced; NotFound when the task has gone."""
+    async def claim_open(self, tx: Transaction, task_id: int, worker: str, lease_seconds: float) -> TaskLease:
+        """Lease one open task, due or not, also from the worker that holds it: that lease becomes invalid.
+
+        Raises NotFound when the task has ended.
+        """
+        task, now_ms = await self.find(tx, task_id), self._clock.now_ms()
+        if task.state not in (TaskState.READY, TaskState.CLAIMED):
+            raise NotFound(f"no such open task. id={task_id}")
+        return TaskLease(await self._take(tx, task, worker, now_ms + round(lease_seconds * 1000), now_ms))
+
+    async def held(self, reader: Reader, task_id: int, token: int) -> TaskLease:
+        """The lease with that token, if it is still valid. Raises Fenced; NotFound when the task was removed."""
         task = await self.find(reader, task_id)
         if task.state is not TaskState.CLAIMED or task.token != token:
             raise _lost(task_id, token)
-        return Claim(task)
+        return TaskLease(task)
 
-    async def heartbeat(self, claim: Claim, lease_seconds: float) -> None:
-        """Hold the claim longer. Raises Fenced if it was given up and taken by another, or the task has ended: stop."""
+    async def heartbeat(self, claim: TaskLease, lease_seconds: float) -> None:
+        """Renew the lease. Raises Fenced if another worker took the task, or it has ended: the worker must stop."""
 
         async def work(tx: Transaction) -> None:
             await self.heartbeat_within(tx, claim, lease_seconds)
 
         await self._store.transact(work)
 
-    async def heartbeat_within(self, tx: Transaction, claim: Claim, lease_seconds: float) -> None:
+    async def heartbeat_within(self, tx: Transaction, claim: TaskLease, lease_seconds: float) -> None:
         """The same as a step of a transaction."""
         now_ms = self._clock.now_ms()
         until_ms = now_ms + round(lease_seconds * 1000)
         _require_mine(claim, await tx.run(statements.HEARTBEAT, until_ms, now_ms, claim.task.id, claim.token))
 
-    async def complete(self, tx: Transaction, claim: Claim, outcome: bytes | None = None) -> None:
-        """End the task together with what it did. Without an outcome nothing of it is kept. Raises Fenced."""
+    async def complete(self, tx: Transaction, claim: TaskLease, outcome: bytes | None = None) -> None:
+        """Complete the task. Without an outcome its row is removed. Raises Fenced."""
         if outcome is None:
             touched = await tx.run(statements.GONE, claim.task.id, claim.token)
         else:
@@ -211,9 +223,9 @@ class TaskQueue:
         _require_mine(claim, touched)
 
     async def fail(
-        self, claim: Claim, reason: str, *, retry: bool = True, retry_in_seconds: float | None = None
+        self, claim: TaskLease, reason: str, *, retry: bool = True, retry_in_seconds: float | None = None
     ) -> TaskState:
-        """Give the task back to be tried later, or up for dead after its last attempt. Raises Fenced."""
+        """Fail the task: it is retried later, or dead after its last attempt. Raises Fenced."""
 
         async def work(tx: Transaction) -> TaskState:
             return await self.fail_within(tx, claim, reason, retry=retry, retry_in_seconds=retry_in_seconds)
@@ -223,7 +235,7 @@ class TaskQueue:
     async def fail_within(
         self,
         tx: Transaction,
-        claim: Claim,
+        claim: TaskLease,
         reason: str,
         *,
         retry: bool = True,
@@ -242,11 +254,11 @@ class TaskQueue:
         return TaskState.READY
 
     async def wait_for_work(self, kinds: Sequence[str], timeout_seconds: float) -> bool:
-        """Wait until a task of these kinds is due; False if the time was over first."""
+        """Wait until a task of these kinds is due; False on timeout."""
         return await self._news.wait_until(lambda: self.is_due(kinds), timeout_seconds)
 
     async def find(self, reader: Reader, task_id: int) -> Task:
-        """One task. Raises NotFound when it never was or has ended without an outcome."""
+        """One task. Raises NotFound when it does not exist, or has ended without an outcome."""
         found = await reader.row(statements.FIND, task_id)
         if found is None:
             raise NotFound(f"no such task. id={task_id}")
@@ -281,13 +293,13 @@ class TaskQueue:
         found: list[Task] = []
         for start in range(0, len(keys), _KEYS_AT_ONCE):
             batch = list(keys[start : start + _KEYS_AT_ONCE])
-            # One statement for every batch: the last one is filled up with what it asks for already.
+            # One statement for every batch: the last one is filled up by repeating its last key.
             batch += batch[-1:] * (_KEYS_AT_ONCE - len(batch))
             found += map(_task, await reader.rows(statement, *kinds, *batch))
         return found
 
     async def redrive(self, task_id: int) -> None:
-        """Give a dead task all its attempts again, from now on. Raises NotFound if it is not dead.
+        """Reset the attempts of a dead task, and make it ready. Raises NotFound if it is not dead.
 
         Raises AlreadyExists when a task with its dedupe key was enqueued since.
         """
@@ -305,7 +317,7 @@ class TaskQueue:
         tx.on_commit(self._news.ring)
 
     async def forget_ended(self, *, before_ms: int, limit: int = 1000) -> int:
-        """Remove up to `limit` done or dead tasks that ended before; how many went."""
+        """Remove up to `limit` done or dead tasks that ended before; how many."""
 
         async def work(tx: Transaction) -> int:
             return await tx.run(statements.FORGET, before_ms, limit)
@@ -325,7 +337,7 @@ class TaskQueue:
 
 
 def _due_statement(kinds: int, *, locking: bool) -> str:
-    # SKIP LOCKED: two workers that look at once take different tasks instead of waiting for each other.
+    # SKIP LOCKED: concurrent workers lease different tasks instead of waiting for each other.
     return statements.DUE % _marks(kinds) + (" FOR UPDATE SKIP LOCKED" if locking else "")
 
 
@@ -338,7 +350,7 @@ def _task(row: Row) -> Task:
     return Task(task_id, kind, dedupe, payload, TaskState(state), *rest)
 
 
-def _require_mine(claim: Claim, touched: int) -> None:
+def _require_mine(claim: TaskLease, touched: int) -> None:
     if not touched:
         raise _lost(claim.task.id, claim.token)
 

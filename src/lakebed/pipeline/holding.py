@@ -26,7 +26,7 @@ class Heartbeats(Protocol):
 
 
 class Holding:
-    """A worker's hold on a task. Also the progress of its job, which goes out with the next sign of life."""
+    """A worker's lease of a task, and the progress of its job, which the next heartbeat reports."""
 
     def __init__(
         self,

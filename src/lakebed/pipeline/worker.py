@@ -1,7 +1,7 @@
-"""A worker: takes tasks from the server's queue, one at a time, and runs them in one warm Spark.
+"""A worker: leases tasks from the server's queue, one at a time, and runs them in one warm Spark session.
 
-There may be any number of workers, on any machines: the queue gives a task to one of them at a time. A worker that
-dies gives no more signs of life, and its task goes to another when its lease is over.
+There may be any number of workers, on any machines: the queue leases a task to one of them at a time. A worker that
+dies sends no more heartbeats, and its task is leased to another when its lease expires.
 """
 
 from __future__ import annotations

@@ -46,9 +46,16 @@ from lakebed.tables.generic_tables import GenericTables
 from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.tables.labels.places import Places
 from lakebed.tables.labels.service import Labelling
-from lakebed.tables.maintenance.service import wire_maintenance
+from lakebed.tables.maintenance.jobs.service import build_maintenance_jobs
+from lakebed.tables.maintenance.service import MaintenanceParts, build_maintenance
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.notifications import Notifications
+from lakebed.tables.policies.attachments import PolicyAttachments
+from lakebed.tables.policies.coverage import PolicyCoverage
+from lakebed.tables.policies.policies import Policies
+from lakebed.tables.policies.policy_types import PolicyTypes
+from lakebed.tables.policies.policy_versions import PolicyVersions
+from lakebed.tables.policies.targets import PolicyTargets
 from lakebed.tables.publishing import Publisher
 from lakebed.tables.purging import PurgeWorker
 from lakebed.tables.registering import Registration
@@ -56,13 +63,6 @@ from lakebed.tables.renaming import Renaming
 from lakebed.tables.reports import Reports
 from lakebed.tables.restrictions.copies import Copies
 from lakebed.tables.scanning import Scans
-from lakebed.tables.upkeep.attaching import Attaching
-from lakebed.tables.upkeep.coverage import Coverage
-from lakebed.tables.upkeep.policies import Policies
-from lakebed.tables.upkeep.policy_types import PolicyTypes
-from lakebed.tables.upkeep.policy_versions import PolicyVersions
-from lakebed.tables.upkeep.service import UpkeepParts, wire_upkeep
-from lakebed.tables.upkeep.targets import Targets
 from lakebed.tables.validation.commit import CommitValidator
 from lakebed.tables.validation.model import Level
 from lakebed.tables.views import Views
@@ -82,9 +82,9 @@ from lakebed.wire.polaris.services import PolarisServices
 from lakebed.wire.s3.documents.deletion import deleted_keys
 
 from .catalog_extensions import wire_extensions
+from .catalog_jobs import CatalogJobs
 from .events.governance_events import GovernanceEvents, wire_governance_events
 from .events.live_events import wire_live_events
-from .table_chores import TableChores
 
 SAFETY_WINDOW_MS: Final = 900_000
 """How old a file is at least that maintenance removes, unless the settings say otherwise."""
@@ -103,8 +103,8 @@ class Catalog:
     shared: JsonServices
     """What the management API shares with both."""
     federation: Federation
-    upkeep: UpkeepParts
-    chores: TableChores
+    maintenance: MaintenanceParts
+    jobs: CatalogJobs
     polling: Polling
 
 
@@ -161,7 +161,7 @@ def wire_catalog(
     copies = Copies(facilities, namespaces, entries, files, publisher, cache, dropping, tasks, claims)
     scans = Scans(meta, files, entries, commits, clock, copies)
     worker_id = f"{socket.gethostname()}:{os.getpid()}"
-    maintenance, background = wire_maintenance(
+    maintenance_jobs, background_maintenance = build_maintenance_jobs(
         facilities,
         gate,
         warehouses,
@@ -172,7 +172,7 @@ def wire_catalog(
         safety_window_ms=safety_window_ms,
         worker_id=worker_id,
     )
-    upkeep = wire_upkeep(
+    maintenance = build_maintenance(
         facilities,
         gate,
         warehouses,
@@ -185,8 +185,8 @@ def wire_catalog(
     )
     policy_types = PolicyTypes(facilities, gate, warehouses, keys)
     policies = Policies(facilities, gate, warehouses, namespaces, keys, policy_types)
-    targets = Targets(gate, warehouses, entries)
-    attaching = Attaching(facilities, warehouses, keys, policy_types, policies, targets)
+    targets = PolicyTargets(gate, warehouses, entries)
+    attaching = PolicyAttachments(facilities, warehouses, keys, policy_types, policies, targets)
     signatures = SignatureAuthenticator(credentials, clock, plain=True, max_body_bytes=MAX_BODY_BYTES)
     shared = JsonServices(
         clock=clock,
@@ -222,7 +222,7 @@ def wire_catalog(
         store=store,
         deleted_keys=deleted_keys,
         extensions=extensions.tables,
-        maintenance=maintenance,
+        maintenance=maintenance_jobs,
         federation=external,
     )
     polaris = PolarisServices(
@@ -246,8 +246,8 @@ def wire_catalog(
     admin = AdminServices(
         region=facilities.region,
         keys=keys,
-        upkeep=upkeep.upkeep,
-        tasks=upkeep.tasks,
+        maintenance=maintenance.maintenance,
+        tasks=maintenance.tasks,
         queue=tasks,
         events=EventLog(facilities),
         audit=audit_trail(facilities),
@@ -265,7 +265,7 @@ def wire_catalog(
             ServerRegistry(meta, clock),
         ),
         attaching=attaching,
-        coverage=Coverage(facilities, gate, warehouses, policy_types, policies, targets, attaching),
+        coverage=PolicyCoverage(facilities, gate, warehouses, policy_types, policies, targets, attaching),
         labelling=Labelling(facilities, warehouses, Places(facilities, gate, warehouses, entries, policies, account)),
         federation=external,
     )
@@ -285,18 +285,18 @@ def wire_catalog(
         ),
         shared,
         external,
-        upkeep,
-        TableChores(
+        maintenance,
+        CatalogJobs(
             dropping=dropping,
             keys=keys,
             reports=reports,
             scans=scans,
             copies=copies,
             claims=claims,
-            maintenance=background,
+            maintenance=background_maintenance,
             purges=PurgeWorker(facilities, deleter, tasks, worker_id),
             tasks=tasks,
-            scheduler=upkeep.scheduler,
+            scheduler=maintenance.scheduler,
             clock=clock,
             delegations=Delegations(meta),
             trace_retention_seconds=trace_retention_seconds,

@@ -52,27 +52,23 @@ from lakebed.wire.s3.app import S3Application
 from lakebed.wire.s3.services import S3Services
 from lakebed.wire.s3.sts import SecurityTokenService
 
-from .api_paths import ReservedNames
 from .catalog import wire_catalog
+from .catalog_jobs import CatalogJobs
 from .decisions import Decisions, wire_decisions
-from .dispatch import BucketLookup, wire_edges
 from .events.governance_events import GovernanceEvents, wire_governance_events
 from .events.live_events import LiveEvents, wire_live_events
-from .events.request_log import Requests, wire_requests
-from .http.api_paths import Api, server_api_paths
+from .events.request_log import RequestAudit, wire_request_audit
+from .http.api_paths import Api, ReservedNames, server_api_paths
 from .http.connections import Edge
-from .http.edges import wire_edges
-from .http.reserved_names import ReservedNames
+from .http.dispatch import BucketLookup, wire_edges
 from .logs import AccessLog
 from .metrics import Metrics
 from .metrics.instruments import Instruments, access_trace, with_access_log
 from .processes.embedded_worker import WorkerStarter
-from .request_log import RequestAudit, wire_request_audit
 from .selects import wire_selects
 from .stores.identity import Identity, root_credential
 from .stores.metadata import open_metadata
 from .stores.object_store import confirm_object_store, open_storage
-from .table_chores import TableChores
 from .tokens import wire_tokens
 
 REMOTE_GRACE_MS: Final = 15 * 60 * 1000
@@ -96,7 +92,7 @@ class WorkerParts:
     clock: Clock
     instruments: Instruments
     bridges: Polling
-    table_chores: TableChores
+    catalog_jobs: CatalogJobs
     token_keys: SigningKeys
     worker_starter: WorkerStarter
     trace: TraceWriter
@@ -318,7 +314,7 @@ def _wire(
         catalog.shared,
         [
             management_mount().on(
-                ManagementServices.on(facilities, root, tokens.clients, catalog.chores.copies.leave, catalog.federation)
+                ManagementServices.on(facilities, root, tokens.clients, catalog.jobs.copies.leave, catalog.federation)
             )
         ],
         observe=instruments.management.observe,
@@ -378,9 +374,9 @@ def _wire(
         clock=clock,
         instruments=instruments,
         bridges=catalog.polling,
-        table_chores=catalog.chores,
+        catalog_jobs=catalog.jobs,
         token_keys=tokens.keys,
-        worker_starter=WorkerStarter(settings, identity, catalog.chores.tasks, leases),
+        worker_starter=WorkerStarter(settings, identity, catalog.jobs.tasks, leases),
         trace=TraceWriter(delegations, accesses),
         governance=governance,
         decisions=ground.decisions,

@@ -14,7 +14,7 @@ from lakebed.core.access import root_of
 from lakebed.core.errors import Fenced, LakebedError, NoSuchBucket
 from lakebed.core.ids import BucketId
 from lakebed.meta.seam import Transaction
-from lakebed.meta.tasks import Claim, TaskQueue
+from lakebed.meta.tasks import TaskLease, TaskQueue
 from lakebed.objects.deleting import Doomed, ObjectDeleter
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
@@ -55,7 +55,7 @@ class PurgeWorker:
             done += 1
         return done
 
-    async def _run(self, claim: Claim) -> None:
+    async def _run(self, claim: TaskLease) -> None:
         try:
             try:
                 await self._purge(claim)
@@ -67,7 +67,7 @@ class PurgeWorker:
             # We took too long and another worker has the task: what is gone is gone, it does the rest.
             return
 
-    async def _purge(self, claim: Claim) -> None:
+    async def _purge(self, claim: TaskLease) -> None:
         purge = decode_purge(claim.task.payload)
         removed = kept = 0
         for prefix in purge.prefixes:
@@ -81,7 +81,7 @@ class PurgeWorker:
 
         await self._f.meta.transact(work)
 
-    async def _empty(self, claim: Claim, purge: Purge, prefix: str) -> tuple[int, int]:
+    async def _empty(self, claim: TaskLease, purge: Purge, prefix: str) -> tuple[int, int]:
         removed = kept = 0
         bucket_name = purge.bucket_name or purge.warehouse
         try:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from lakebed.server.api_paths import ReservedNames
-from lakebed.server.dispatch import CatalogListenerChoice, ChooseApi, SharedListenerChoice, choose_api
-from lakebed.server.http.reserved_names import ReservedNames
 
 from lakebed.core.errors import InvalidName
-from lakebed.server.http.api_paths import Api, server_api_paths
-from lakebed.server.http.dispatch import CatalogDispatch, Dispatch, SharedDispatch, decide
+from lakebed.server.http.api_paths import Api, ReservedNames, server_api_paths
+from lakebed.server.http.dispatch import CatalogListenerChoice, ChooseApi, SharedListenerChoice, choose_api
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
 

@@ -15,7 +15,7 @@ from lakebed.server.streams.table_tasks import QueuedTableTasks
 from lakebed.streams.admin.lake_planning import Outcome
 from lakebed.streams.admin.tiering_tasks import TieringTasks
 from lakebed.tables.gate import Gate
-from lakebed.tables.upkeep.task_events import decode_event
+from lakebed.tables.maintenance.tasks.events import decode_event
 from lakebed.tables.warehouses import Warehouses
 from tests.objects.stores import ROOT, ObjectStore, opened_store
 

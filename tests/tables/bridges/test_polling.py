@@ -12,7 +12,7 @@ from lakebed.tables.bridges.model import Bridge, BridgeConfig, CatalogKind, Sync
 from lakebed.tables.bridges.polling import Polling
 from lakebed.tables.bridges.rest_catalog import RestCatalog
 from lakebed.tables.idempotency import Mutation
-from lakebed.tables.maintenance.rows import NEXT_VERSION
+from lakebed.tables.maintenance.jobs.rows import NEXT_VERSION
 from lakebed.tables.model import EntryKind
 from tests.objects.stores import ROOT
 from tests.tables.catalogs import Catalog, Eventful, name, set_properties, wire_catalog

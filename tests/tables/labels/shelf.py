@@ -21,7 +21,7 @@ from lakebed.tables.labels.places import Places
 from lakebed.tables.labels.service import Labelled, Labelling
 from tests.objects.stores import ROOT
 from tests.tables.catalogs import Catalog
-from tests.tables.upkeep.policing import Policing, policing_on
+from tests.tables.policies.policing import Policing, policing_on
 
 K = LabelKind
 ANN = Owner(OwnerKind.PRINCIPAL, "ann")

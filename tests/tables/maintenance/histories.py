@@ -19,7 +19,7 @@ from lakebed.objects import rows as object_rows
 from lakebed.objects.bucket import Bucket
 from lakebed.tables import rows as catalog_rows
 from lakebed.tables.entries import Known
-from lakebed.tables.maintenance.rows import REPLACED_SINCE
+from lakebed.tables.maintenance.reachability.survey import REPLACED_SINCE
 from lakebed.tables.manifests import DataFile, EntryStatus, ManifestFile
 from lakebed.tables.metadata import TableMetadata, parse_table
 from lakebed.tables.model import Entry, EntryKind, Namespace

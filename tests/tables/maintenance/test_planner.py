@@ -1,265 +1,275 @@
-"""The invariant: nothing that a snapshot which counts refers to is ever a candidate."""
-
 from __future__ import annotations
 
-import asyncio
-import json
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.tables.maintenance import surveying
-from lakebed.tables.maintenance.model import GraphStatus, ObjectReport, ObjectState, Reason
-from lakebed.tables.maintenance.planner import Plan
-from lakebed.tables.maintenance.surveying import Surveyor
+from lakebed.core.jobs import JobKind, decode_order, encode_order
+from lakebed.governance.policies import Applicable
+from lakebed.tables.maintenance.engine_reports import EngineSignals
+from lakebed.tables.maintenance.planner import (
+    PRIORITY_WINDOW_MS,
+    LastRun,
+    TaskPlan,
+    options_text,
+    plan_table,
+    policy_fingerprint,
+)
+from lakebed.tables.maintenance.reachability.walking import LiveFiles
+from lakebed.tables.maintenance.rules.job_rules import DetailLevel, TableState
 from tests.tables.manifests.avro_files import a_file
 
-from .histories import History, histories
+from .subjects import (
+    COMPACTION,
+    DAY_MS,
+    EXPIRY,
+    MANIFESTS,
+    NOW_MS,
+    ORPHANS,
+    a_table,
+    applicable,
+    lines,
+    live,
+    subject,
+    totals,
+)
 
-retained = st.integers(0, 4)
-windows = st.integers(0, 1500)
+COMPACT, EXPIRE = JobKind.COMPACT, JobKind.EXPIRE_SNAPSHOTS
+MESSY = live(10, 20, 30, 40, 50, 60)
 
 
-def survey(history: History, retain_recent: int, window_ms: int) -> Plan:
-    surveyor = Surveyor(history.reader, history.files)
-    return asyncio.run(
-        surveyor.plan(
-            history.known, history.table, retain_recent=retain_recent, watermark_ms=history.now_ms - window_ms
-        )
+def messy(**more: Any) -> TableState:
+    """A table with small files and an old snapshot."""
+    return subject(a_table(totals(6, 210), totals(6, 210), ages_ms=(9 * DAY_MS, 60_000)), live=MESSY, **more)
+
+
+def plan(
+    one: TableState, *policies: Applicable, runs: Mapping[JobKind, LastRun] | None = None, **more: Any
+) -> TaskPlan:
+    return plan_table(one, policies, runs or {}, {}, **more)
+
+
+def ran(
+    job: JobKind = COMPACT, *, ago_ms: int = 3_600_000, token: str = "before", options: str = "{}", **more: Any
+) -> Any:
+    return {job: LastRun(job, 1, token, options, NOW_MS - ago_ms, **more)}
+
+
+def test_a_task_says_what_is_to_be_done_to_what_and_why() -> None:
+    found = plan(messy(), applicable(min_input_files=4, colour="red"))
+    (task,) = found.tasks
+    order = task.order
+    assert (order.job, order.warehouse, order.namespace, order.table, order.entry) == (
+        COMPACT,
+        "lake",
+        ("ns",),
+        "t",
+        "e",
+    )
+    assert order.options == {"min-input-files": 4}
+    assert order.reason == (
+        "policy rules.p v3, inherited from namespace ns; 6 of 6 data files are under 384 MiB; ignored: colour"
+    )
+    assert order.policy is not None
+    assert (order.policy.type, order.policy.version, order.policy.attached_to) == (COMPACTION, 3, "namespace ns")
+    assert order.cost is not None
+    assert (order.cost.input_files, order.cost.input_bytes) == (6, 210)
+    assert decode_order(encode_order(order)) == order
+
+
+def test_each_policy_leads_to_its_own_task() -> None:
+    found = plan(messy(), applicable(), applicable(EXPIRY), applicable(ORPHANS))
+    assert [task.order.job for task in found.tasks] == [COMPACT, EXPIRE, JobKind.REMOVE_ORPHANS]
+
+
+def test_a_policy_that_is_off_plans_nothing_and_says_so() -> None:
+    found = plan(messy(), applicable(enable=False))
+    assert found.tasks == ()
+    (quiet,) = found.quiet
+    assert (quiet.job, quiet.reason) == (None, "policy rules.p v3, inherited from namespace ns; it is switched off")
+
+
+def test_a_policy_that_cannot_be_read_plans_nothing_and_says_so() -> None:
+    (quiet,) = plan(messy(), applicable(content="{")).quiet
+    assert "its content cannot be read" in quiet.reason
+
+
+def test_a_closer_look_is_asked_for_before_anything_is_decided() -> None:
+    far = subject(a_table(*[totals(6, 210)] * 12))
+    assert plan(far, applicable(MANIFESTS)).closer is DetailLevel.LIST
+    found = plan(far, applicable(MANIFESTS), applicable())
+    assert (found.closer, found.tasks) == (DetailLevel.FILES, ())
+    near = subject(a_table(*[totals(6, 210)] * 12), live=MESSY)
+    assert plan(near, applicable(MANIFESTS), applicable()).closer is DetailLevel.FILES
+
+
+def test_what_is_open_already_is_left_alone() -> None:
+    found = plan(messy(), applicable(), is_open={COMPACT})
+    assert found.tasks == ()
+    assert "a task for it is open" in found.quiet[0].reason
+
+
+def test_a_job_rests_after_it_ran() -> None:
+    found = plan(messy(), applicable(interval="2h"), runs=ran(ago_ms=3_600_000))
+    assert (found.tasks, found.again_ms) == ((), NOW_MS + 3_600_000)
+    assert plan(messy(), applicable(interval="1h"), runs=ran(ago_ms=3_600_000)).tasks
+
+
+def test_a_job_does_not_run_again_on_what_it_has_seen() -> None:
+    seen = ran(token="token")
+    found = plan(messy(), applicable(), runs=seen)
+    assert found.tasks == ()
+    assert "nothing was committed since" in found.quiet[0].reason
+    # But it does when it is told something else, or something was committed.
+    assert plan(messy(), applicable(min_input_files=2), runs=seen).tasks
+    assert plan(messy(token="after"), applicable(), runs=seen).tasks
+
+
+def test_a_job_that_depends_on_time_runs_again_a_day_later() -> None:
+    seen = ran(EXPIRE, token="token")
+    found = plan(messy(), applicable(EXPIRY), runs=seen)
+    assert (found.tasks, found.again_ms) == ((), NOW_MS - 3_600_000 + DAY_MS)
+    assert plan(messy(), applicable(EXPIRY), runs=ran(EXPIRE, token="token", ago_ms=DAY_MS)).tasks
+
+
+@pytest.mark.parametrize(("failures", "rest_hours"), [(1, 1), (2, 2), (3, 4), (5, 16), (6, 24), (500, 24)])
+def test_a_job_that_was_given_up_rests_longer_each_time(failures: int, rest_hours: int) -> None:
+    runs = {COMPACT: LastRun(COMPACT, 1, "", "", None, failures, NOW_MS - 1)}
+    found = plan(messy(), applicable(), runs=runs)
+    assert (found.tasks, found.again_ms) == ((), NOW_MS - 1 + rest_hours * 3_600_000)
+    rested = {COMPACT: LastRun(COMPACT, 1, "", "", None, failures, NOW_MS - rest_hours * 3_600_000)}
+    assert plan(messy(), applicable(), runs=rested).tasks
+
+
+def test_what_would_help_more_begins_sooner_and_never_jumps_the_queue_for_ever() -> None:
+    (calm,) = plan(messy(), applicable()).tasks
+    (hot,) = plan(messy(signals=EngineSignals(9, 5_000, 5_000)), applicable()).tasks
+    assert NOW_MS - PRIORITY_WINDOW_MS <= hot.run_at_ms < calm.run_at_ms <= NOW_MS
+
+
+def test_the_jobs_of_a_table_come_in_the_order_in_which_they_help_each_other() -> None:
+    found = plan(messy(), applicable(ORPHANS, older_than_ms=DAY_MS), applicable(EXPIRY), applicable())
+    assert [task.order.job for task in found.tasks] == [COMPACT, EXPIRE, JobKind.REMOVE_ORPHANS]
+    moments = [task.run_at_ms for task in found.tasks]
+    alone = [plan(messy(), one).tasks[0].run_at_ms for one in (applicable(), applicable(EXPIRY))]
+    assert (moments, moments[0]) == (sorted(moments), min(alone))
+
+
+def test_estimates_stand_on_what_was_measured() -> None:
+    (task,) = plan_table(messy(), [applicable()], {}, {COMPACT: 10}).tasks
+    assert task.order.cost is not None
+    assert task.order.cost.estimated_seconds == 23.0
+
+
+def test_the_same_policies_have_the_same_mark_and_others_another() -> None:
+    one = [applicable(), applicable(EXPIRY)]
+    assert policy_fingerprint(one) == policy_fingerprint([applicable(), applicable(EXPIRY)])
+    others = [
+        [],
+        [applicable()],
+        [applicable(version=4), applicable(EXPIRY)],
+        [applicable(inherited=False), applicable(EXPIRY)],
+        [applicable(parameters={"a": "b"}), applicable(EXPIRY)],
+    ]
+    assert len({policy_fingerprint(one), *map(policy_fingerprint, others)}) == 6
+
+
+def test_options_are_one_text_however_they_are_ordered() -> None:
+    assert options_text({"b": 1, "a": ["x"]}) == options_text({"a": ["x"], "b": 1}) == '{"a":["x"],"b":1}'
+
+
+# -- whatever the table, the policies and the history -----------------------------------------------------------------
+
+policies_of_any_sort = st.lists(
+    st.builds(
+        lambda kind, enable, config, parameters: applicable(kind, enable=enable, parameters=parameters, **config),
+        st.sampled_from([COMPACTION, MANIFESTS, ORPHANS, EXPIRY, "user.note"]),
+        st.booleans(),
+        st.dictionaries(
+            st.sampled_from(["interval", "statistics", "layout", "colour", "min_input_files", "max_snapshot_age_ms"]),
+            st.sampled_from([True, 0, 3, "1h", "x"]),
+            max_size=3,
+        ),
+        st.dictionaries(st.sampled_from(["interval", "colour"]), st.sampled_from(["5", "x"]), max_size=1),
+    ),
+    max_size=5,
+    unique_by=lambda one: one.policy.type,
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> TableState:
+    commits = draw(st.integers(0, 14))
+    files = draw(st.integers(0, 12))
+    known_totals = draw(st.booleans())
+    summary = totals(files, files * draw(st.integers(0, 10**9))) if known_totals else {}
+    ages = sorted(draw(st.lists(st.integers(0, 20 * DAY_MS), min_size=commits, max_size=commits)), reverse=True)
+    table = a_table(*[summary] * commits, ages_ms=ages)
+    closeness = draw(st.sampled_from(DetailLevel))
+    deletes = [
+        a_file(f"s3://lake/t/{number}.d", content=1, record_count=9) for number in range(draw(st.integers(0, 3)))
+    ]
+    found = live(
+        *draw(st.lists(st.integers(0, 10**9), max_size=12)), deletes=deletes, manifests=draw(st.integers(0, 20))
+    )
+    return subject(
+        table,
+        manifests=tuple(lines(draw(st.integers(0, 20)))) if closeness is DetailLevel.LIST else None,
+        live=found if closeness is DetailLevel.FILES else None,
+        signals=EngineSignals(*draw(st.tuples(*[st.integers(0, 2_000)] * 4))),
+        token=draw(st.sampled_from(["token", "other"])),
     )
 
 
-def decided(plan: Plan) -> dict[str, ObjectReport]:
-    return {
-        report.location: report
-        for reports in (plan.retained, plan.metadata, plan.referenced, plan.objects)
-        for report in reports
-    }
+runs_of_any_sort = st.dictionaries(
+    st.sampled_from(list(JobKind)),
+    st.builds(
+        lambda token, ago, failures: LastRun(
+            COMPACT, 1, token, "{}", None if ago is None else NOW_MS - ago, failures, NOW_MS - 10 if failures else None
+        ),
+        st.sampled_from(["token", "other", ""]),
+        st.one_of(st.none(), st.integers(0, 10 * DAY_MS)),
+        st.integers(0, 3),
+    ),
+)
 
 
-@given(histories(), retained, windows)
-def test_every_file_is_judged_as_those_who_wrote_it_know(history: History, retain_recent: int, window_ms: int) -> None:
-    plan = survey(history, retain_recent, window_ms)
-    watermark_ms = history.now_ms - window_ms
-    assert plan.graph.status is GraphStatus.COMPLETE, plan.graph.problems
-    found = decided(plan)
-    assert set(found) == set(history.files.facts)
-    counting = history.counting(retain_recent=retain_recent, watermark_ms=watermark_ms)
-    expected = {
-        location: ObjectState.RETAINED
-        if location in counting
-        else ObjectState.PENDING_SAFETY_WINDOW
-        if facts.modified_ms > watermark_ms
-        else ObjectState.DELETABLE
-        for location, facts in history.files.facts.items()
-    }
-    current = history.versions[-1]
-    named = {one["snapshot-id"] for one in history.document["refs"].values()}
-    protected = named - {history.document.get("current-snapshot-id")}
-    log = {one["metadata-file"] for one in history.document["metadata-log"]}
-    for position, version in enumerate(reversed(history.versions)):
-        stays = (
-            version is current or version.location in log or position < retain_recent or version.snapshots & protected
-        )
-        young = max(history.files.facts[version.location].modified_ms, history.replaced.get(version.location, 0))
-        expected[version.location] = (
-            ObjectState.RETAINED
-            if stays
-            else ObjectState.PENDING_SAFETY_WINDOW
-            if young > watermark_ms
-            else ObjectState.DELETABLE
-        )
-    assert {location: report.state for location, report in found.items()} == expected
-    # Waiting changes something exactly when something is young.
-    later = survey(_later(history), retain_recent, window_ms)
-    grows = {one.location for one in later.deletable} - {one.location for one in plan.deletable}
-    assert plan.has_pending or not grows
+@given(tables(), policies_of_any_sort, runs_of_any_sort)
+def test_planning_keeps_its_promises(one: TableState, policies: list[Applicable], runs: dict[JobKind, LastRun]) -> None:
+    found = plan_table(one, policies, runs, {})
+    assert found == plan_table(one, policies, runs, {})
+    enabled = {policy.policy.type for policy in policies if '"enable": true' in policy.policy.content}
+    for task in found.tasks:
+        order = task.order
+        assert order.policy is not None
+        assert order.policy.type in enabled
+        assert order.reason.startswith("policy rules.p v3, inherited from namespace ns; ")
+        assert len(order.reason) > len("policy rules.p v3, inherited from namespace ns; ")
+        assert order.cost is not None
+        assert order.cost.estimated_seconds > 0
+        assert NOW_MS - PRIORITY_WINDOW_MS <= task.run_at_ms <= NOW_MS
+        assert decode_order(encode_order(order)) == order
+    jobs = [task.order.job for task in found.tasks]
+    assert len(jobs) == len(set(jobs))
+    assert all(quiet.reason for quiet in found.quiet)
+    assert found.again_ms is None or found.again_ms > NOW_MS
+    if one.look is DetailLevel.FILES:
+        assert found.closer is DetailLevel.FILES
+    for job in jobs:
+        without = plan_table(one, policies, runs, {}, is_open={job})
+        assert job not in [task.order.job for task in without.tasks]
 
 
-def _later(history: History) -> History:
-    history.wait(10_000)
-    return history
+@given(tables(), policies_of_any_sort)
+def test_nothing_is_planned_for_policies_that_are_off(one: TableState, policies: list[Applicable]) -> None:
+    off = [applicable(policy.policy.type, enable=False) for policy in policies]
+    found = plan_table(one, off, {}, {})
+    assert found.tasks == ()
+    assert found.closer is one.look
 
 
-@given(histories(), retained, windows, st.integers(0, 100), st.sampled_from(["missing", "garbage", "cut"]))
-def test_no_object_goes_while_a_reference_is_unknown(
-    history: History, retain_recent: int, window_ms: int, which: int, damage: str
-) -> None:
-    watermark_ms = history.now_ms - window_ms
-    counting = history.counting(retain_recent=retain_recent, watermark_ms=watermark_ms)
-    manifests = sorted(location for location in counting if location.endswith(".avro"))
-    if not manifests:
-        return
-    location = manifests[which % len(manifests)]
-    if damage == "missing":
-        history.files.remove(location)
-    else:
-        content = history.files.contents[location]
-        history.files.contents[location] = b"no avro" if damage == "garbage" else content[: len(content) // 2]
-    plan = survey(history, retain_recent, window_ms)
-    assert plan.graph.status is GraphStatus.MANUAL_REVIEW_REQUIRED
-    assert location in {problem.location for problem in plan.graph.problems}
-    assert {report.state for report in plan.objects} <= {ObjectState.MANUAL_REVIEW_REQUIRED}
-    assert all(report.location not in counting for report in plan.deletable)
-
-
-@given(histories(), windows)
-def test_a_data_file_that_is_missing_stops_the_cleanup_too(history: History, window_ms: int) -> None:
-    counting = history.counting(retain_recent=0, watermark_ms=history.now_ms - window_ms)
-    data = sorted(location for location in counting if location.endswith(".parquet"))
-    if not data:
-        return
-    history.files.remove(data[0])
-    plan = survey(history, 0, window_ms)
-    assert plan.graph.reasons == (Reason.MISSING_OBJECT,)
-    assert not [report for report in plan.objects if report.state is ObjectState.DELETABLE]
-
-
-@given(histories())
-def test_metadata_files_that_cannot_be_read_stay_and_stop_the_cleanup(history: History) -> None:
-    history.put("metadata/00000-x.metadata.json", b"{}")
-    history.stray("data")
-    history.wait(100_000)
-    plan = survey(history, 0, 10)
-    found = decided(plan)[f"{history.known.entry.location}/metadata/00000-x.metadata.json"]
-    assert (found.state, found.reasons) == (ObjectState.MANUAL_REVIEW_REQUIRED, (Reason.UNREADABLE_METADATA,))
-    assert plan.graph.reasons == (Reason.UNREADABLE_METADATA,)
-    assert not [report for report in plan.objects if report.state is ObjectState.DELETABLE]
-
-
-@given(histories())
-def test_a_table_that_collects_no_garbage_loses_nothing(history: History) -> None:
-    history.document["properties"] = {"gc.enabled": "false"}
-    history.commit()
-    history.stray("data")
-    history.wait(100_000)
-    plan = survey(history, 0, 10)
-    assert Reason.GC_DISABLED in plan.graph.reasons
-    assert plan.deletable == []
-
-
-def test_a_metadata_file_that_was_rolled_back_from_keeps_its_files_for_the_window() -> None:
-    history = History(log_size=2)
-    history.append("main", 0)
-    history.append("main", 0)
-    history.wait(10_000)
-    newest = history.versions.pop()
-    history.replaced[newest.location] = history.now_ms
-    history.replaced.pop(history.versions[-1].location, None)
-    plan = survey(history, 0, 1000)
-    assert decided(plan)[newest.location].state is ObjectState.PENDING_SAFETY_WINDOW
-    assert all(
-        decided(plan)[location].state is ObjectState.RETAINED for location in history.refers[max(history.refers)]
-    )
-    history.wait(2000)
-    gone = {report.location for report in survey(history, 0, 1000).deletable}
-    assert newest.location in gone
-    assert gone & history.refers[max(history.refers)]
-
-
-def test_files_that_expiration_lets_go_can_be_removed_though_the_log_still_names_their_snapshots() -> None:
-    history = History(log_size=100)
-    history.append("main", 0)
-    history.append("main", 0)
-    history.merge("main", 0)
-    history.expire_all()
-    let_go = set.union(*history.refers.values()) - history.refers[max(history.refers)]
-    data = {location for location in let_go if location.endswith(".parquet")}
-    assert data
-    assert survey(history, 0, 1000).deletable == []
-    assert survey(history, 0, 1000).has_pending
-    history.wait(2000)
-    plan = survey(history, 0, 1000)
-    assert {report.location for report in plan.deletable} == let_go
-    assert len(plan.retained) == len(history.versions)
-    # Files that are asked to stay are usable: what they name stays with them.
-    assert survey(history, len(history.versions), 1000).deletable == []
-
-
-def test_a_table_that_somebody_else_writes_ahead_of_is_left_alone() -> None:
-    history = History()
-    history.append("main", 0)
-    ahead = {**history.document, "last-updated-ms": history.now_ms + 10}
-    location = history.put("metadata/v9.metadata.json", json.dumps(ahead).encode())
-    history.stray("data")
-    history.wait(100_000)
-    plan = survey(history, 0, 1000)
-    found = decided(plan)[location]
-    assert (found.state, found.reasons) == (ObjectState.MANUAL_REVIEW_REQUIRED, (Reason.NEWER_THAN_CURRENT,))
-    assert plan.deletable == []
-    history.put("metadata/v0.metadata.json", json.dumps({**ahead, "last-updated-ms": 1}).encode())
-    history.wait(100_000)
-    assert survey(history, 0, 1000).deletable == []
-    # A copy of what was there before, or another table's, is nobody's.
-    history.files.contents[location] = json.dumps({**ahead, "last-updated-ms": 1}).encode()
-    assert location in {report.location for report in survey(history, 0, 1000).deletable}
-    other = {**ahead, "table-uuid": "00000000-0000-0000-0000-000000000000"}
-    history.files.contents[location] = json.dumps(other).encode()
-    assert location in {report.location for report in survey(history, 0, 1000).deletable}
-
-
-def test_more_metadata_files_than_one_plan_decides_on_are_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    history = History(log_size=1)
-    for _ in range(6):
-        history.commit()
-    history.wait(10_000)
-    monkeypatch.setattr(surveying, "MAX_UNLISTED", 3)
-    plan = survey(history, 0, 1000)
-    assert (len(plan.deletable), plan.is_partial, plan.has_pending) == (3, True, True)
-    # The oldest come first.
-    assert [report.location for report in plan.deletable] == [version.location for version in history.versions[:3]]
-    for report in plan.deletable:
-        history.files.remove(report.location)
-    rest = survey(history, 0, 1000)
-    assert (len(rest.deletable), rest.is_partial) == (2, False)
-
-
-def test_more_metadata_files_than_one_plan_reads_stop_the_cleanup(monkeypatch: pytest.MonkeyPatch) -> None:
-    history = History(log_size=1)
-    history.stray("data")
-    history.wait(10_000)
-    for _ in range(6):
-        history.commit()
-    monkeypatch.setattr(surveying, "MAX_METADATA_READ", 3)
-    plan = survey(history, 0, 1000)
-    assert plan.graph.reasons == (Reason.TOO_MANY_FILES,)
-    assert not [report for report in plan.objects if report.state is ObjectState.DELETABLE]
-    history.wait(10_000)
-    assert survey(history, 0, 1000).graph.status is GraphStatus.COMPLETE
-
-
-def test_files_outside_the_table_s_directories_count_and_are_looked_for() -> None:
-    history = History()
-    history.append("main", 0)
-    # A table that was registered may go on reading files elsewhere.
-    file = a_file("s3://lake/elsewhere/a.parquet", file_size_in_bytes=100)
-    history.files.put(file.file_path, 100, history.now_ms)
-    line = history.manifest(77, [file], 1, 0)
-    history.snapshot("main", [(line, [file]), *history.head("main")], 77)
-    history.wait(10_000)
-    plan = survey(history, 0, 1000)
-    assert plan.graph.status is GraphStatus.COMPLETE
-    assert file.file_path in history.files.stats
-    assert file.file_path not in decided(plan)
-    history.files.remove(file.file_path)
-    assert survey(history, 0, 1000).graph.reasons == (Reason.MISSING_OBJECT,)
-
-
-def test_a_metadata_file_outside_them_that_was_current_a_moment_ago_keeps_its_files() -> None:
-    history = History(log_size=1)
-    history.append("main", 0)
-    kept = set(history.refers[max(history.refers)])
-    outside = "s3://lake/elsewhere/0.metadata.json"
-    history.files.put(outside, history.files.contents[history.versions[-1].location], history.now_ms)
-    history.document |= {"snapshots": [], "refs": {}, "current-snapshot-id": -1}
-    history.commit()
-    history.files.remove(history.versions[-2].location)
-    history.wait(10_000)
-    history.replaced.clear()
-    history.replaced[outside] = history.now_ms
-    plan = survey(history, 0, 1000)
-    assert plan.has_pending
-    assert all(decided(plan)[location].state is ObjectState.RETAINED for location in kept)
-    history.wait(10_000)
-    assert {report.location for report in survey(history, 0, 1000).deletable} >= kept
+def test_nothing_is_planned_where_nothing_holds() -> None:
+    assert plan(subject(a_table({}), live=LiveFiles([], [], []))) == TaskPlan(closer=DetailLevel.FILES)

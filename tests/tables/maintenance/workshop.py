@@ -11,14 +11,14 @@ import msgspec
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.model import Caller
 from lakebed.tables.identifiers import Identifier
-from lakebed.tables.maintenance.background import Background
-from lakebed.tables.maintenance.config import DEFAULT_CONFIG, MaintenanceConfig
-from lakebed.tables.maintenance.jobs import Jobs, Stored
-from lakebed.tables.maintenance.model import ObjectState
-from lakebed.tables.maintenance.operating import RunRequest
-from lakebed.tables.maintenance.review import QuarantineAction, Reviewed
-from lakebed.tables.maintenance.scheduling import SchedulerView
-from lakebed.tables.maintenance.service import Maintenance, wire_maintenance
+from lakebed.tables.maintenance.jobs.background import BackgroundMaintenance
+from lakebed.tables.maintenance.jobs.config import DEFAULT_CONFIG, MaintenanceConfig
+from lakebed.tables.maintenance.jobs.job_store import JobStore, StoredJob
+from lakebed.tables.maintenance.jobs.quarantine_review import QuarantineAction, ReviewOutcome
+from lakebed.tables.maintenance.jobs.requests import RunRequest
+from lakebed.tables.maintenance.jobs.scheduling import SchedulerView
+from lakebed.tables.maintenance.jobs.service import MaintenanceJobs, build_maintenance_jobs
+from lakebed.tables.maintenance.reachability.files import ObjectState
 from lakebed.tables.manifests import EntryStatus, read_manifest, read_manifest_list
 from tests.objects.stores import ROOT, ObjectStore
 from tests.tables.catalogs import Catalog, a_change, name, open_catalog, wire_catalog
@@ -35,9 +35,9 @@ class Workshop:
     """The use cases, what they stand on, and short ways to call them as root."""
 
     catalog: Catalog
-    maintenance: Maintenance
-    background: Background
-    jobs: Jobs
+    maintenance: MaintenanceJobs
+    background: BackgroundMaintenance
+    jobs: JobStore
 
     @property
     def store(self) -> ObjectStore:
@@ -168,14 +168,14 @@ class Workshop:
         await self.maintenance.configs.put(ROOT, "lake", identifier, config)
         return config
 
-    async def run(self, identifier: Identifier, *, caller: Caller = ROOT, **request: Any) -> Stored:
+    async def run(self, identifier: Identifier, *, caller: Caller = ROOT, **request: Any) -> StoredJob:
         """Run what an operator asks for."""
         return (await self.maintenance.run(caller, "lake", identifier, RunRequest(**request))).stored
 
-    async def schedule(self, identifier: Identifier, scheduler: str = "s1") -> Stored:
+    async def schedule(self, identifier: Identifier, scheduler: str = "s1") -> StoredJob:
         return (await self.maintenance.schedule(ROOT, "lake", identifier, scheduler))[0].stored
 
-    async def work(self, identifier: Identifier, worker: str = "w1") -> Stored:
+    async def work(self, identifier: Identifier, worker: str = "w1") -> StoredJob:
         return (await self.maintenance.work(ROOT, "lake", identifier, worker)).stored
 
     async def view(self, identifier: Identifier) -> SchedulerView:
@@ -183,14 +183,14 @@ class Workshop:
 
     async def quarantine(
         self, identifier: Identifier, job: str, action: QuarantineAction = QuarantineAction.INSPECT, reason: str = ""
-    ) -> Reviewed:
+    ) -> ReviewOutcome:
         return (await self.maintenance.quarantine(ROOT, "lake", identifier, job, action, reason))[1]
 
-    async def job(self, identifier: Identifier, job: str = "current") -> Stored:
+    async def job(self, identifier: Identifier, job: str = "current") -> StoredJob:
         return (await self.maintenance.job(ROOT, "lake", identifier, job)).stored
 
 
-def states(stored: Stored) -> dict[str, ObjectState]:
+def states(stored: StoredJob) -> dict[str, ObjectState]:
     """What was decided of each file, by the last part of its name."""
     reports = (*stored.findings.metadata, *stored.findings.objects, *stored.findings.referenced)
     return {report.location.rpartition("/")[2]: report.state for report in reports}
@@ -201,7 +201,7 @@ def wire_workshop(catalog: Catalog, meta: MetaStore | None = None) -> Workshop:
     if meta is not None:
         catalog = wire_catalog(catalog.store, meta)
     facilities = catalog.publisher._f
-    maintenance, background = wire_maintenance(
+    maintenance, background = build_maintenance_jobs(
         facilities,
         catalog.gate,
         catalog.warehouses,
@@ -212,7 +212,7 @@ def wire_workshop(catalog: Catalog, meta: MetaStore | None = None) -> Workshop:
         safety_window_ms=round(WINDOW_SECONDS * 1000),
         worker_id="background",
     )
-    return Workshop(catalog, maintenance, background, Jobs(facilities.meta))
+    return Workshop(catalog, maintenance, background, JobStore(facilities.meta, catalog.tasks))
 
 
 async def open_workshop(store: ObjectStore) -> Workshop:

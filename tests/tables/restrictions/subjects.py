@@ -18,10 +18,10 @@ from lakebed.tables.metadata import TableMetadata
 from lakebed.tables.metadata.builder import build_table
 from lakebed.tables.metadata.documents import encode
 from lakebed.tables.metadata.updates import parse_table_updates
+from lakebed.tables.policies.attachments import TargetName
 from lakebed.tables.scanning import Scans
-from lakebed.tables.upkeep.attaching import TargetName
 from tests.tables.catalogs import Catalog
-from tests.tables.upkeep.policing import TABLE, Policing
+from tests.tables.policies.policing import TABLE, Policing
 
 UUID = "00000000-0000-0000-0000-00000000000a"
 

@@ -16,7 +16,7 @@ from lakebed.tables.model import EntryKind
 from lakebed.tables.restrictions import COPIES_NAMESPACE
 from tests.objects.stores import ROOT
 from tests.tables.catalogs import Catalog, a_change, may, name, set_properties
-from tests.tables.upkeep.policing import CATALOG, NS, TABLE, policing_on
+from tests.tables.policies.policing import CATALOG, NS, TABLE, policing_on
 
 from .subjects import content, delegated, restrict_rows, role
 

@@ -31,7 +31,7 @@ from lakebed.tables.scanning import Planned, Scans
 from tests.objects.stores import ROOT
 from tests.tables.appends import appended
 from tests.tables.catalogs import Catalog, may, name
-from tests.tables.upkeep.policing import NS, Policing, policing_on
+from tests.tables.policies.policing import NS, Policing, policing_on
 
 from .subjects import content, delegated, restrict_rows, role, wire_scans
 

@@ -13,9 +13,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from lakebed.server.dispatch import BucketLookup, Dispatcher, SharedListenerChoice
-from lakebed.server.governance_events import INTENT_READERS
-
 from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
 from lakebed.core.clock import ManualClock
 from lakebed.core.delegation import AccessDelegation
@@ -33,9 +30,9 @@ from lakebed.governance.vending import Vending
 from lakebed.net.http import Http
 from lakebed.select.seam import Selecting
 from lakebed.server.catalog import wire_catalog
-from lakebed.server.events.governance_events import GovernanceEvents, wire_governance_events
+from lakebed.server.events.governance_events import INTENT_READERS, GovernanceEvents, wire_governance_events
 from lakebed.server.http.api_paths import Api, server_api_paths
-from lakebed.server.http.dispatch import SharedDispatch, root_of_path
+from lakebed.server.http.dispatch import BucketLookup, Dispatcher, SharedListenerChoice
 from lakebed.server.metrics.instruments import access_trace
 from lakebed.tables.validation import Level
 from lakebed.wire.aws.authentication import SignatureAuthenticator
@@ -283,11 +280,7 @@ def wire_lake(
     )
     management = JsonApplication(
         catalog.shared,
-        [
-            management_mount().on(
-                ManagementServices.on(f, root, clients, catalog.chores.copies.leave, catalog.federation)
-            )
-        ],
+        [management_mount().on(ManagementServices.on(f, root, clients, catalog.jobs.copies.leave, catalog.federation))],
         refused=governance.refused_at("management"),
     )
     trace = TraceWriter(delegations, accesses)

@@ -10,7 +10,7 @@ import pytest
 from lakebed.core.jobs import JobKind
 from lakebed.meta.seam import Transaction
 from lakebed.tables.identifiers import Identifier
-from lakebed.tables.maintenance.compaction import CompactionRequest
+from lakebed.tables.maintenance.rules.compaction import CompactionRequest
 from lakebed.wire.iceberg.maintenance_responses import report_document
 from tests.objects.conftest import clock, light_store
 from tests.objects.stores import ROOT, ObjectStore

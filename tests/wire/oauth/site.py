@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from lakebed.server.dispatch import CatalogListenerChoice
-
 from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
 from lakebed.core.clock import ManualClock
 from lakebed.core.ids import new_deployment_id
@@ -24,7 +22,7 @@ from lakebed.governance.vending import Vending
 from lakebed.meta.seam import Transaction
 from lakebed.server.catalog import Catalog, wire_catalog
 from lakebed.server.http.api_paths import Api, server_api_paths
-from lakebed.server.http.dispatch import CatalogDispatch
+from lakebed.server.http.dispatch import CatalogListenerChoice
 from lakebed.server.tokens import Tokens, wire_tokens
 from lakebed.wire.aws.store_address import StoreAddress
 from lakebed.wire.http.body import RequestBody

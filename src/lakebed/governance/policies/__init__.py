@@ -1,7 +1,7 @@
 """Policies: what is to be done to tables, and who sees what of them, kept apart from who may do what.
 
 A policy has a type, lives in a namespace, and holds where it is attached: `resolving` says for which tables. This
-package knows values, rules and rows; `tables.upkeep` binds them to names of the catalog.
+package knows values, rules and rows; `tables.policies` binds them to names of the catalog.
 """
 
 from .audiences import Person

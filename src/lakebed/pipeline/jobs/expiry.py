@@ -16,13 +16,22 @@ from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.errors import CommitConflict, InvalidInput
 from lakebed.core.jobs import JobKind
 from lakebed.core.sizes import format_seconds
+from lakebed.iceberg.snapshot_expiry import (
+    GC_ENABLED,
+    ExpirySnapshot,
+    RetentionLimits,
+    SnapshotExpiry,
+    SnapshotRef,
+    expire_snapshots,
+    is_gc_enabled,
+    retention_limits,
+)
 from lakebed.pipeline.conflicts import giving_way
 from lakebed.pipeline.job import Job
 from lakebed.pipeline.options import Options, Unit, WholeNumber
 from lakebed.pipeline.procedures import Moment, Row, call, rows
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.retention import GC_ENABLED, Expired, Limits, Reference, Snapshot, expired, limits_of
 from lakebed.pipeline.shape import measure, properties_of
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
@@ -62,12 +71,12 @@ def run(
     progress.stage("measuring")
     draft.before = draft.after = measure(spark, table)
     properties = properties_of(spark, table)
-    if properties.get(GC_ENABLED, "true").strip().lower() == "false":
+    if not is_gc_enabled(properties):
         draft.skip("table", f"its property {GC_ENABLED} is false: nothing of it may be removed")
         return draft.end()
     limits = _limits(table, options, properties)
     found = _expired(spark, table, limits, now_ms)
-    if not found.snapshots and not found.references:
+    if not found.snapshots and not found.refs:
         draft.skip(
             f"{draft.before.snapshots} snapshots",
             f"none has expired: each is younger than {format_seconds(limits.max_age_ms / 1000)}, one of the last"
@@ -75,14 +84,14 @@ def run(
         )
         return draft.end()
     draft.details["expired-snapshots"] = [str(one) for one in found.snapshots]
-    draft.details["expired-refs"] = [one.name for one in found.references]
+    draft.details["expired-refs"] = [one.name for one in found.refs]
     if dry_run:
         draft.skip("files", "how many go with the snapshots is counted when they go")
         return draft.end()
     stored = _stored(spark, table)
-    if found.references:
+    if found.refs:
         progress.stage("giving up branches and tags")
-        _drop_references(table, found.references, draft)
+        _drop_references(table, found.refs, draft)
     progress.stage("expiring snapshots")
 
     def attempt() -> Row:
@@ -104,36 +113,36 @@ def run(
     draft.removed = Amount(sum(done[name] or 0 for name in _COUNTS), max(stored - left, 0))
     draft.saved = draft.removed
     draft.details |= {name.replace("_", "-"): int(done[name] or 0) for name in _COUNTS}
-    draft.changed = draft.after.snapshots < draft.before.snapshots or bool(found.references)
+    draft.changed = draft.after.snapshots < draft.before.snapshots or bool(found.refs)
     return draft.end()
 
 
-def _limits(table: CatalogTable, options: Options, properties: dict[str, str]) -> Limits:
+def _limits(table: CatalogTable, options: Options, properties: dict[str, str]) -> RetentionLimits:
     kept = [one for one in (options.number("min-snapshots-to-keep"), options.number("retain-last")) if one is not None]
-    try:
-        return limits_of(
-            properties,
-            min_snapshots=max(kept) if kept else None,
-            max_age_ms=options.number("max-snapshot-age-ms"),
-            max_ref_age_ms=options.number("max-ref-age-ms"),
-        )
-    except ValueError as error:
+    limits, unreadable = retention_limits(
+        properties,
+        min_snapshots=max(kept) if kept else None,
+        max_age_ms=options.number("max-snapshot-age-ms"),
+        max_ref_age_ms=options.number("max-ref-age-ms"),
+    )
+    if unreadable:
         raise InvalidInput(
-            f"a history.expire property of the table is no number, so what to keep cannot be told. table={table}"
-        ) from error
+            f"table properties must be whole numbers: {', '.join(unreadable)}; nothing was expired. table={table}"
+        )
+    return limits
 
 
-def _expired(spark: SparkSession, table: CatalogTable, limits: Limits, now_ms: int) -> Expired:
+def _expired(spark: SparkSession, table: CatalogTable, limits: RetentionLimits, now_ms: int) -> SnapshotExpiry:
     snapshots = rows(
         spark,
         "SELECT snapshot_id AS id, parent_id AS parent, unix_millis(committed_at) AS committed_ms"
         f" FROM {table.inside('snapshots')} ORDER BY committed_at",
     )
     references = rows(spark, f"SELECT * FROM {table.inside('refs')}")
-    return expired(
-        [Snapshot(**row) for row in snapshots],
+    return expire_snapshots(
+        [ExpirySnapshot(**row) for row in snapshots],
         [
-            Reference(
+            SnapshotRef(
                 row["name"],
                 row["type"] == "BRANCH",
                 row["snapshot_id"],
@@ -148,7 +157,7 @@ def _expired(spark: SparkSession, table: CatalogTable, limits: Limits, now_ms: i
     )
 
 
-def _drop_references(table: CatalogTable, references: Sequence[Reference], draft: Draft) -> None:
+def _drop_references(table: CatalogTable, references: Sequence[SnapshotRef], draft: Draft) -> None:
     """Give up names, each only if it is still where it was: whoever wrote to a branch meanwhile keeps it.
 
     By the catalog's own route, because SQL drops a branch wherever it is by then.

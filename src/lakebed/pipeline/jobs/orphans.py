@@ -13,6 +13,7 @@ from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
 from lakebed.core.sizes import format_seconds
+from lakebed.iceberg.snapshot_expiry import GC_ENABLED, is_gc_enabled
 from lakebed.pipeline.job import Job
 from lakebed.pipeline.jvm import consumer_of, each, java_of, load_table
 from lakebed.pipeline.listing import directories_of, inside, list_files
@@ -20,7 +21,6 @@ from lakebed.pipeline.options import Names, Options, Switch, Text, Unit, WholeNu
 from lakebed.pipeline.procedures import Moment, call
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.retention import GC_ENABLED
 from lakebed.pipeline.session import has_java
 from lakebed.pipeline.shape import measure, properties_of
 from lakebed.pipeline.submit import run_program
@@ -62,7 +62,7 @@ def run(
     draft = Draft(JobKind.REMOVE_ORPHANS, table, dry_run=dry_run)
     progress.stage("measuring")
     draft.before = draft.after = measure(spark, table)
-    if properties_of(spark, table).get(GC_ENABLED, "true").strip().lower() == "false":
+    if not is_gc_enabled(properties_of(spark, table)):
         draft.skip("table", f"its property {GC_ENABLED} is false: nothing of it may be removed")
         return draft.end()
     # Of the moment before the first look: a file that is written while this runs is too young in any case.

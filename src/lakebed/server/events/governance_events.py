@@ -18,7 +18,7 @@ from lakebed.governance.vault import MasterKeys
 from lakebed.meta.tasks import TaskQueue
 from lakebed.net.sync_client import threaded_http
 from lakebed.objects.facilities import Facilities
-from lakebed.tables.upkeep.arrivals import Arrivals
+from lakebed.tables.arrivals import Arrivals
 from lakebed.wire.audit.refusals import OnRefusal, refusal_recorder
 from lakebed.wire.iceberg import intents as iceberg_intents
 from lakebed.wire.json.intents import IntentReaders

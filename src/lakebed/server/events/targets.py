@@ -34,7 +34,7 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.facilities import Facilities
-from lakebed.tables.upkeep.arrivals import Arrival, Destination, Intake
+from lakebed.tables.arrivals import Arrival, ArrivalRecorder, Destination
 
 from .request_log import own_messages
 
@@ -49,7 +49,7 @@ def wire_targets(
 ) -> tuple[Targets, TargetRecords]:
     """Those who look after targets, as the settings have them. Raises InvalidSetting."""
     f = facilities
-    kinds = target_kinds(settings, f.clock, _noted_by(Intake(f.meta, f.outbox, f.clock, tasks)))
+    kinds = target_kinds(settings, f.clock, _noted_by(ArrivalRecorder(f.meta, f.outbox, f.clock, tasks)))
     records = _records(f.meta, master, settings, kinds)
     return Targets(f, records, kinds, requests, interests), records
 
@@ -68,7 +68,7 @@ def wire_dispatcher(
 ) -> Dispatcher:
     """Who delivers, under a name of its own among all that share the store. Raises InvalidSetting."""
     tasks = TaskQueue(meta, clock, random.SystemRandom())
-    kinds = target_kinds(settings, clock, _noted_by(Intake(meta, outbox, clock, tasks)))
+    kinds = target_kinds(settings, clock, _noted_by(ArrivalRecorder(meta, outbox, clock, tasks)))
     return Dispatcher(
         meta,
         outbox,
@@ -96,7 +96,7 @@ def _records(meta: MetaStore, master: MasterKeys, settings: TargetsSettings, kin
     return TargetRecords(meta, Vault(master, PURPOSE), kinds, read_targets(settings, kinds))
 
 
-def _noted_by(intake: Intake) -> Arrive:
+def _noted_by(intake: ArrivalRecorder) -> Arrive:
     async def arrive(file: ArrivedFile) -> None:
         warehouse, namespace, table, event, source, version, etag, size, format = file
         await intake.arrive(

@@ -20,8 +20,7 @@ from lakebed.wire.json.routing import Mount
 from lakebed.wire.management.operations import management_mount
 from lakebed.wire.oauth.app import KEYS_PATH, TOKEN_PATHS
 
-from ..catalog import all_catalog_mounts
-from .catalog import catalog_mounts
+from ..catalog import catalog_mounts
 
 _WAYS_OUT: Final = "use another name, or serve the APIs on a listener of their own (server.catalog_listen)"
 

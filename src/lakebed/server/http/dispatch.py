@@ -29,8 +29,8 @@ from lakebed.wire.http.message import Rejecter, Request, Response
 from lakebed.wire.http.protocol import Application
 from lakebed.wire.json.app import reject_head
 
+from ..processes.child import CATALOG_CONNECTION, CONNECTION
 from .api_paths import Api, ApiPaths, server_api_paths
-from .child import CATALOG_CONNECTION, CONNECTION
 from .connections import Edge
 
 _OF_OBJECTS: Final = ("PUT", "DELETE", "HEAD")

@@ -15,7 +15,7 @@ from lakebed.core.settings import Settings
 from lakebed.events.rules import trim_versions
 from lakebed.governance.stored_policies import stored_policy_problems
 from lakebed.meta.periodic import RETRY_SECONDS, PeriodicJob
-from lakebed.tables.upkeep.planner import Planned
+from lakebed.tables.maintenance.table_planner import PlanningTotals
 
 from ..composition import WorkerParts, compose
 from ..http.connections import Connections
@@ -25,7 +25,7 @@ from .child import Child, ChildContext, end_chores, live
 log = logging.getLogger("lakebed.server")
 
 _PURGE_PAUSE_SECONDS: Final = 5.0
-_UPKEEP_PAUSE_SECONDS: Final = 5.0
+_SCHEDULER_PAUSE_SECONDS: Final = 5.0
 _TOKEN_KEYS_SECONDS: Final = 600.0
 _FIRST_WORKER: Final = 0
 """What is logged once per start of a server is logged by this child."""
@@ -56,12 +56,12 @@ async def _serve(child: Child) -> None:
             asyncio.create_task(_repeat("outbox", settings.meta.trim_interval, parts, _trim(parts, settings))),
             asyncio.create_task(_repeat("bridges", settings.tables.bridge_interval, parts, _poll_bridges(parts))),
             *(
-                asyncio.create_task(_repeat(name, settings.tables.chore_interval, parts, chore))
-                for name, chore in _table_chores(parts).items()
+                asyncio.create_task(_repeat(name, settings.tables.chore_interval, parts, job))
+                for name, job in _catalog_jobs(parts).items()
             ),
             asyncio.create_task(_repeat("token keys", _TOKEN_KEYS_SECONDS, parts, _rotate_keys(parts, settings))),
             asyncio.create_task(_purge_tables(parts)),
-            asyncio.create_task(_schedule_upkeep(parts)),
+            asyncio.create_task(_run_scheduler(parts)),
             asyncio.create_task(parts.governance.recorder.run()),
             asyncio.create_task(parts.live.interests.run()),
             asyncio.create_task(parts.live.accesses.run()),
@@ -129,15 +129,15 @@ def _poll_bridges(parts: WorkerParts) -> Callable[[], Awaitable[None]]:
     return poll
 
 
-def _table_chores(parts: WorkerParts) -> dict[str, Callable[[], Awaitable[None]]]:
-    """The catalog's chores by name. Apart, so that none waits for another, or fails with it."""
-    chores, tended = parts.table_chores, parts.instruments.tended
+def _catalog_jobs(parts: WorkerParts) -> dict[str, Callable[[], Awaitable[None]]]:
+    """The periodic jobs of the catalog by name. Separate, so that none waits for another, or fails with it."""
+    jobs, tended = parts.catalog_jobs, parts.instruments.tended
 
     async def give_up() -> None:
-        tended.of("dropped_table").add(await chores.give_up_dropped())
+        tended.of("dropped_table").add(await jobs.expire_dropped())
 
     async def forget() -> None:
-        forgotten = await chores.forget_old()
+        forgotten = await jobs.remove_old()
         tended.of("idempotency_key").add(forgotten.answers)
         tended.of("engine_report").add(forgotten.reports)
         tended.of("scan_plan").add(forgotten.plans)
@@ -145,7 +145,7 @@ def _table_chores(parts: WorkerParts) -> dict[str, Callable[[], Awaitable[None]]
         tended.of("delegation").add(forgotten.delegations)
 
     async def maintain() -> None:
-        report = await chores.maintain()
+        report = await jobs.maintain()
         for kind, count in (
             ("job", report.jobs),
             ("failed_job", report.failed),
@@ -162,32 +162,32 @@ async def _purge_tables(parts: WorkerParts) -> None:
     """Purge dropped tables as they come, in whichever worker is free."""
     while True:
         try:
-            parts.instruments.tended.of("purged_table").add(await parts.table_chores.purge_next())
+            parts.instruments.tended.of("purged_table").add(await parts.catalog_jobs.purge_next())
             continue
         except LakebedError as error:
-            log.warning("a purge failed; it is tried again", extra={"chore": "purge"}, exc_info=error)
+            log.warning("purge failed, retrying", extra={"job": "purge"}, exc_info=error)
         except Exception:
-            log.exception("a purge crashed; it is tried again", extra={"chore": "purge"})
+            log.exception("purge crashed, retrying", extra={"job": "purge"})
         await asyncio.sleep(_PURGE_PAUSE_SECONDS)
 
 
-async def _schedule_upkeep(parts: WorkerParts) -> None:
-    """Plan what the policies of tables ask for, in one process of all that share the metadata store at a time."""
+async def _run_scheduler(parts: WorkerParts) -> None:
+    """Run the maintenance scheduler, in one process at a time of all that share the metadata store."""
     tended = parts.instruments.tended
 
-    def told(planned: Planned) -> None:
+    def told(planned: PlanningTotals) -> None:
         tended.of("planned_table").add(planned.tables)
         tended.of("planned_task").add(planned.tasks)
         tended.of("withdrawn_task").add(planned.withdrawn)
 
     while True:
         try:
-            await parts.table_chores.schedule(told)
+            await parts.catalog_jobs.schedule(told)
         except LakebedError as error:
-            log.warning("upkeep could not be planned; it is tried again", extra={"chore": "upkeep"}, exc_info=error)
+            log.warning("maintenance scheduler failed, retrying", extra={"job": "scheduler"}, exc_info=error)
         except Exception:
-            log.exception("the planning of upkeep crashed; it is tried again", extra={"chore": "upkeep"})
-        await asyncio.sleep(_UPKEEP_PAUSE_SECONDS)
+            log.exception("maintenance scheduler crashed, retrying", extra={"job": "scheduler"})
+        await asyncio.sleep(_SCHEDULER_PAUSE_SECONDS)
 
 
 async def _check_stored_policies(parts: WorkerParts) -> None:

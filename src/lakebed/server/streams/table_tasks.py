@@ -10,8 +10,8 @@ from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.tasks import TaskQueue
 from lakebed.tables import rows
 from lakebed.tables.backing import served_here
-from lakebed.tables.upkeep.orders import Orders
-from lakebed.tables.upkeep.task_events import tell_all
+from lakebed.tables.maintenance.tasks.events import append_events
+from lakebed.tables.maintenance.tasks.queue import TaskSubmissions
 
 
 class QueuedTableTasks:
@@ -21,7 +21,7 @@ class QueuedTableTasks:
         self._meta = meta
         self._outbox = outbox
         self._queue = queue
-        self._orders = Orders(outbox, clock, queue)
+        self._orders = TaskSubmissions(outbox, clock, queue)
 
     async def place(self, order: TaskOrder) -> int:
         """Put an order into the queue."""
@@ -33,7 +33,7 @@ class QueuedTableTasks:
                     f"no table bucket has the name that streams.warehouse says. warehouse={order.warehouse}"
                 )
             served_here(rows.warehouse_from(found))
-            return (await self._orders.place_one(tx, order)).task_id
+            return (await self._orders.submit_one(tx, order)).task_id
 
         return await self._meta.transact(work)
 
@@ -47,6 +47,6 @@ class QueuedTableTasks:
             except NotFound:
                 return
             await self._orders.withdraw(tx, number, order, reason, events)
-            await tell_all(self._outbox, tx, events)
+            await append_events(self._outbox, tx, events)
 
         await self._meta.transact(work)

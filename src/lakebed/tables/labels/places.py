@@ -33,7 +33,7 @@ from lakebed.tables.gate import Action, Gate
 from lakebed.tables.identifiers import Identifier, check_identifier, check_namespace
 from lakebed.tables.model import EntryKind, Warehouse
 from lakebed.tables.namespaces import no_such_namespace
-from lakebed.tables.upkeep.policies import Policies
+from lakebed.tables.policies.policies import Policies
 from lakebed.tables.warehouses import Warehouses
 
 ENTRY_KINDS: Final = {

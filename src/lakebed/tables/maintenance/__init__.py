@@ -1,5 +1,9 @@
-"""Maintenance of tables: what no snapshot needs any more is found, and removed where that was asked for.
+"""Table maintenance: what a table needs, the tasks that follow from it, and the maintenance jobs of table buckets.
 
-Pure decisions are in `planner`, `expiration`, `compaction` and `machine`; what they are made of is read by `walking`
-and `surveying`; `removal` and `quarantine` carry them out. Data files are never read, and never rewritten.
+`rules` says when each job is worth running, by the policies that apply to a table and its health (`health`). `planner`
+decides, without I/O, which tasks that makes; `table_planner` reads what it needs, and `scheduler` runs it on commits
+and on a timer. `tasks` is the task queue as workers and operators use it.
+
+`reachability` finds the files that no snapshot needs; `jobs` removes them, or moves them to quarantine, for the
+S3-Tables-style maintenance routes. Data files are never read or rewritten here: that is the pipeline's work.
 """

@@ -1,250 +1,260 @@
-"""What may be removed of a table's files, and why. Pure.
+"""The planner: which tasks the policies of a table require, with the reason and the expected cost. Pure.
 
-Metadata files stay that are current, in the metadata log, among the newest that are asked to stay, or name a snapshot
-that a branch or tag other than the current snapshot's names. All others are candidates: those of commits that are long
-replaced, too.
-
-Objects stay that a snapshot refers to which counts. These are the snapshots of the current metadata, and all snapshots
-of metadata files that are among the newest asked to stay, or that were written or current within the safety window.
-Other metadata files of the log stay as files; a snapshot that only they still name was expired by a commit, and gives
-its files free. Otherwise nothing that expiration lets go could be removed before the log has turned over.
-
-A candidate goes when it is older than the window. Were some reference unknown, because a file on the way to it cannot
-be read or is missing, then no object goes at all.
+Disabled policies lead to no tasks. After a run a job pauses for its interval, longer after failures, and it does not
+run again on the version that it saw: a rule that is wrong about a job then costs one run.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+import hashlib
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
-from lakebed.tables.metadata.table import TableMetadata
-from lakebed.tables.validation.scope import spelled
+import msgspec
 
-from .model import Counts, GraphReport, GraphStatus, ObjectKind, ObjectReport, ObjectState, Reason
-from .walking import Problem, Reached
+from lakebed.core.jobs import JobKind, Option, PolicyOrigin, TaskOrder
+from lakebed.governance.policies import Applicable
+
+from .rules.costs import estimate_cost
+from .rules.job_rules import DetailLevel, JobDue, NeedsDetail, NotDue, RuleResult, TableState, evaluate_rule
+from .rules.policy_rules import JobInstruction, read_policy
 
 __all__ = [
-    "History",
-    "MetadataSplit",
-    "Plan",
-    "StoredFile",
-    "graph_report",
-    "history_of",
-    "judge_metadata",
-    "judge_object",
-    "judge_unlisted",
-    "plan_counts",
+    "SCHEDULER",
+    "LastRun",
+    "PlannedTask",
+    "SkippedPolicy",
+    "TaskPlan",
+    "options_text",
+    "plan_table",
+    "policy_fingerprint",
+    "policy_origin",
 ]
 
-GC_ENABLED: Final = "gc.enabled"
-_NUMBER: Final = re.compile(r"v?(\d{1,9})[-.]")
+SCHEDULER: Final = "scheduler"
+"""The requester of tasks that policies require."""
 
+PRIORITY_WINDOW_MS: Final = 600_000
+"""How far an urgent task is put before others. Bounded, so that less urgent tasks are not starved."""
 
-class StoredFile(NamedTuple):
-    """A file that is there, as its row has it."""
+FIRST_REST_MS: Final = 3_600_000
+LONGEST_REST_MS: Final = 24 * 3_600_000
+"""How long a job pauses on a table after its task died: doubled from the first."""
 
-    location: str
-    key: str
-    size: int
-    etag: str
-    modified_ms: int
+UNCHANGED_REST_MS: Final = 24 * 3_600_000
+"""How long a job that depends on time pauses if nothing was committed since its run."""
 
+_TURNS: Final = (
+    JobKind.REWRITE_LAYOUT,
+    JobKind.COMPACT,
+    JobKind.REWRITE_MANIFESTS,
+    JobKind.COMPUTE_STATISTICS,
+    JobKind.EXPIRE_SNAPSHOTS,
+    JobKind.REMOVE_ORPHANS,
+)
+"""The order of a table's jobs: snapshot expiration follows the rewrites whose files it removes."""
 
-class History(NamedTuple):
-    """What the catalog knows of a table's metadata files without reading them."""
-
-    current_at: str
-    log: frozenset[str]
-    recently_current: frozenset[str]
-    """Replaced within the safety window: somebody may have begun to read what they name."""
-    protected: frozenset[int]
-    """Snapshots that branches and tags name, but for the current one."""
-    collects: bool
-    """Whether files may go at all: `gc.enabled`."""
-
-
-def history_of(table: TableMetadata, current_at: str, recently_current: Iterable[str]) -> History:
-    """What is known of a table."""
-    named = {reference.snapshot_id for reference in table.refs.values()}
-    return History(
-        spelled(current_at),
-        frozenset(spelled(entry.metadata_file) for entry in table.metadata_log),
-        frozenset(map(spelled, recently_current)),
-        frozenset(named - {table.current_snapshot_id}),
-        table.properties.get(GC_ENABLED, "true").strip().lower() != "false",
-    )
-
-
-class MetadataSplit(NamedTuple):
-    """The metadata files of a table, by what is known before they are read."""
-
-    retained: dict[str, tuple[Reason, ...]]
-    """By location, why they stay."""
-    unlisted: list[StoredFile]
-    """Those that nothing keeps so far, oldest first."""
-    roots: list[str]
-    """Those all of whose snapshots count, but for the current one."""
-    has_young_roots: bool
-
-
-def judge_metadata(
-    files: Sequence[StoredFile], history: History, *, retain_recent: int, watermark_ms: int
-) -> MetadataSplit:
-    """Tell the metadata files that stay from those to be looked into."""
-    newest_first = sorted(files, key=_age, reverse=True)
-    recent = {file.location for file in newest_first[:retain_recent]}
-    retained: dict[str, tuple[Reason, ...]] = {}
-    unlisted: list[StoredFile] = []
-    roots: list[str] = []
-    has_young_roots = False
-    for file in reversed(newest_first):
-        location = file.location
-        reasons = [
-            reason
-            for reason, holds in (
-                (Reason.CURRENT_METADATA, location == history.current_at),
-                (Reason.METADATA_LOG, location in history.log),
-                (Reason.RECENT_METADATA, location in recent),
-            )
-            if holds
-        ]
-        if reasons:
-            retained[location] = tuple(reasons)
-        else:
-            unlisted.append(file)
-        is_young = _is_young(file, history, watermark_ms)
-        if location != history.current_at and (location in recent or is_young):
-            roots.append(location)
-            has_young_roots = has_young_roots or is_young
-    return MetadataSplit(retained, unlisted, roots, has_young_roots)
-
-
-def judge_unlisted(
-    file: StoredFile, snapshots: frozenset[int], history: History, watermark_ms: int, problem: Reason | None = None
-) -> ObjectReport:
-    """Decide on a metadata file that nothing keeps so far, which names these snapshots, unless it is a problem."""
-    reasons: tuple[Reason, ...]
-    if problem is not None:
-        state, reasons = ObjectState.MANUAL_REVIEW_REQUIRED, (problem,)
-    elif snapshots & history.protected:
-        state, reasons = ObjectState.RETAINED, (Reason.PROTECTED_SNAPSHOT_REF,)
-    else:
-        state, reasons = _candidate(is_young=_is_young(file, history, watermark_ms), collects=history.collects)
-    return _reported(file, ObjectKind.METADATA_FILE, state, reasons)
-
-
-def judge_object(
-    file: StoredFile, kind: ObjectKind, referred_as: ObjectKind | None, *, is_complete: bool, watermark_ms: int
-) -> ObjectReport:
-    """Decide on any other file, which is referred to as something, or not at all."""
-    if referred_as is not None:
-        return _reported(file, referred_as, ObjectState.RETAINED, (Reason(referred_as),))
-    state, reasons = _candidate(is_young=file.modified_ms > watermark_ms, collects=is_complete)
-    return _reported(file, kind, state, reasons)
-
-
-def graph_report(reached: Reached, problems: Sequence[Problem], metadata_files: int, *, most: int) -> GraphReport:
-    """What the table refers to, and whether that is all. Lists at most so many problems."""
-    return GraphReport(
-        status=GraphStatus.MANUAL_REVIEW_REQUIRED if problems else GraphStatus.COMPLETE,
-        metadata_files=metadata_files,
-        snapshots=len(reached.snapshots),
-        manifest_lists=len(reached.manifest_lists),
-        manifests=len(reached.manifests),
-        data_files=len(reached.data_files),
-        delete_files=len(reached.delete_files),
-        statistics_files=len(reached.statistics),
-        reasons=tuple(sorted({problem.reason for problem in problems})),
-        problems=tuple(
-            ObjectReport(
-                location=problem.location,
-                kind=problem.kind,
-                state=ObjectState.MANUAL_REVIEW_REQUIRED,
-                reasons=(problem.reason,),
-            )
-            for problem in problems[:most]
-        ),
-    )
+_OF_TIME: Final = frozenset({JobKind.EXPIRE_SNAPSHOTS})
+"""Jobs that may have work although nothing was committed."""
+_OWN_INTERVAL: Final = frozenset({JobKind.REMOVE_ORPHANS})
+"""Jobs whose rule applies the interval itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What was found of a table at one of its versions, and decided of each of its files."""
+class LastRun:
+    """The last run of a job on a table."""
 
-    metadata_at: str
-    generation: int
+    job: JobKind
+    task: int
     version_token: str
-    retain_recent: int
-    watermark_ms: int
-    retained: tuple[ObjectReport, ...]
-    """Metadata files that stay."""
-    metadata: tuple[ObjectReport, ...]
-    """Metadata files that are candidates."""
-    referenced: tuple[ObjectReport, ...]
-    objects: tuple[ObjectReport, ...]
-    """Other files that are candidates."""
-    graph: GraphReport
-    files: Mapping[str, StoredFile]
-    """What may be removed, by location, as it was found: a file that was written anew is another one."""
-    unrecognized: int = 0
-    is_partial: bool = False
-    """Whether there were more metadata files than one plan looks into."""
-    has_young_roots: bool = False
-    """Whether something is kept for a metadata file that was written or replaced within the safety window."""
-
-    @property
-    def deletable(self) -> list[ObjectReport]:
-        """What may be removed, metadata files first: while one is there, what it names should be."""
-        return [one for one in (*self.metadata, *self.objects) if one.state is ObjectState.DELETABLE]
-
-    @property
-    def has_pending(self) -> bool:
-        """Whether something becomes removable by waiting."""
-        candidates = (*self.metadata, *self.objects)
-        is_young = any(one.state is ObjectState.PENDING_SAFETY_WINDOW for one in candidates)
-        return is_young or self.is_partial or self.has_young_roots
+    """The version of the table on which the last successful run began."""
+    options: str
+    """The options of that run, as one text."""
+    succeeded_ms: int | None = None
+    failures: int = 0
+    """Tasks that died since."""
+    failed_ms: int | None = None
 
 
-def plan_counts(plan: Plan) -> Counts:
-    """How many files of each sort a plan has."""
-    return Counts(
-        planned_metadata_files=len(plan.retained) + len(plan.metadata),
-        retained_metadata_files=len(plan.retained),
-        deletable_metadata_files=_count(plan.metadata, ObjectState.DELETABLE),
-        cleanup_candidates=len(plan.metadata) + len(plan.objects),
-        planned_object_files=len(plan.referenced) + len(plan.objects),
-        cleanup_candidate_objects=len(plan.objects),
-        deletable_objects=_count(plan.objects, ObjectState.DELETABLE),
-        unrecognized_objects=plan.unrecognized,
+@dataclass(frozen=True, slots=True)
+class PlannedTask:
+    """A task to submit, and when it may begin."""
+
+    order: TaskOrder
+    run_at_ms: int
+    """Before now for tasks that help more: the queue leases the task that has been due longest."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedPolicy:
+    """A policy that leads to no task now, with the reason."""
+
+    policy: PolicyOrigin
+    job: JobKind | None
+    """None if the reason is about the policy itself."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """The tasks that the policies of a table require."""
+
+    tasks: tuple[PlannedTask, ...] = ()
+    quiet: tuple[SkippedPolicy, ...] = ()
+    closer: DetailLevel = DetailLevel.SUMMARY
+    """The detail that a decision on all jobs requires."""
+    again_ms: int | None = None
+    """When the passage of time alone may require more."""
+    verdicts: Mapping[JobKind, RuleResult] = field(default_factory=dict)
+    """The result of each job's rule."""
+
+
+def plan_table(
+    subject: TableState,
+    policies: Sequence[Applicable],
+    runs: Mapping[JobKind, LastRun],
+    speeds: Mapping[JobKind, int],
+    *,
+    is_open: Container[JobKind] = (),
+    before: TaskPlan | None = None,
+) -> TaskPlan:
+    """The tasks that a table's policies require. Jobs with an open task are skipped.
+
+    With more detail, results that did not need it are taken from the plan `before`.
+    """
+    tasks: list[PlannedTask] = []
+    quiet: list[SkippedPolicy] = []
+    verdicts: dict[JobKind, RuleResult] = {}
+    again: list[int] = []
+    closer = subject.look
+    for applicable in policies:
+        reading = read_policy(applicable.policy.type, applicable.policy.content, applicable.parameters)
+        if reading is None:
+            continue
+        origin, because = policy_origin(applicable), applicable.reason
+        if reading.fault:
+            quiet.append(SkippedPolicy(origin, None, f"{because}; its content cannot be read: {reading.fault}"))
+            continue
+        if not reading.enabled:
+            quiet.append(SkippedPolicy(origin, None, f"{because}; it is switched off"))
+            continue
+        for instruction in reading.instructions:
+            job = instruction.job
+            if job in is_open:
+                quiet.append(SkippedPolicy(origin, job, f"{because}; a task for it is open"))
+                continue
+            verdict = None if before is None else before.verdicts.get(job)
+            if verdict is None or isinstance(verdict, NeedsDetail):
+                verdict = _decide(instruction, subject, runs.get(job))
+            verdicts[job] = verdict
+            match verdict:
+                case NeedsDetail(look):
+                    closer = max(closer, look)
+                case NotDue(why, again_ms):
+                    quiet.append(SkippedPolicy(origin, job, f"{because}; {why}"))
+                    if again_ms is not None:
+                        again.append(again_ms)
+                case JobDue():
+                    reason = f"{because}; {verdict.why}"
+                    if reading.ignored:
+                        reason += f"; ignored: {', '.join(reading.ignored)}"
+                    tasks.append(_task(subject, instruction, verdict, reason, origin, speeds))
+    in_turn = tuple(_in_turn(tasks, subject.now_ms))
+    return TaskPlan(in_turn, tuple(quiet), closer, min(again, default=None), verdicts)
+
+
+def policy_origin(applicable: Applicable) -> PolicyOrigin:
+    """A policy as tasks refer to it."""
+    policy = applicable.policy
+    return PolicyOrigin(
+        type=policy.type,
+        name=policy.name,
+        namespace=policy.namespace,
+        version=policy.version,
+        attached_to=str(applicable.place),
+        inherited=applicable.inherited,
     )
 
 
-def _candidate(*, is_young: bool, collects: bool) -> tuple[ObjectState, tuple[Reason, ...]]:
-    if not collects:
-        return ObjectState.MANUAL_REVIEW_REQUIRED, (Reason.NO_CURRENT_REACHABILITY,)
-    if is_young:
-        return ObjectState.PENDING_SAFETY_WINDOW, (Reason.NO_CURRENT_REACHABILITY, Reason.SAFETY_WINDOW_PENDING)
-    return ObjectState.DELETABLE, (Reason.NO_CURRENT_REACHABILITY, Reason.SAFETY_WINDOW_SATISFIED)
+def policy_fingerprint(policies: Sequence[Applicable]) -> str:
+    """A digest of a table's policies: their ids, versions, attachments and parameters."""
+    digest = hashlib.sha256()
+    for applicable in policies:
+        policy = applicable.policy
+        parameters = sorted(applicable.parameters.items())
+        digest.update(repr((policy.id, policy.version, str(applicable.place), parameters)).encode())
+    return digest.hexdigest()[:32]
 
 
-def _is_young(file: StoredFile, history: History, watermark_ms: int) -> bool:
-    return file.modified_ms > watermark_ms or file.location in history.recently_current
+def _decide(instruction: JobInstruction, subject: TableState, run: LastRun | None) -> RuleResult:
+    job, now_ms = instruction.job, subject.now_ms
+    if run is not None:
+        resting = _resting(run, instruction, now_ms)
+        if resting is not None:
+            return resting
+    verdict = evaluate_rule(job, subject, instruction.options, instruction.interval_ms)
+    if not isinstance(verdict, JobDue) or run is None or job in _OWN_INTERVAL:
+        return verdict
+    told = options_text({**instruction.options, **verdict.options})
+    is_same = run.version_token == subject.known.entry.version_token and run.options == told
+    if not is_same or run.succeeded_ms is None:
+        return verdict
+    if job not in _OF_TIME:
+        return NotDue(f"{verdict.why}, but nothing was committed since {job} ran last and left it so")
+    until_ms = run.succeeded_ms + UNCHANGED_REST_MS
+    if now_ms >= until_ms:
+        return verdict
+    return NotDue(f"{verdict.why}, but nothing was committed since {job} ran last", again_ms=until_ms)
 
 
-def _age(file: StoredFile) -> tuple[int, int, str]:
-    # Names begin with the number of their commit, here and with other writers; times settle the rest.
-    number = _NUMBER.match(file.key.rpartition("/")[2])
-    return -1 if number is None else int(number[1]), file.modified_ms, file.location
+def _resting(run: LastRun, instruction: JobInstruction, now_ms: int) -> NotDue | None:
+    """Why a job pauses; None if it does not."""
+    if run.failures and run.failed_ms is not None:
+        rest_ms = min(FIRST_REST_MS << min(run.failures - 1, 16), LONGEST_REST_MS)
+        until_ms = run.failed_ms + rest_ms
+        if now_ms < until_ms:
+            times = "once" if run.failures == 1 else f"{run.failures} times in a row"
+            return NotDue(f"{run.job} was given up {times}, and rests", again_ms=until_ms)
+    if run.succeeded_ms is not None and instruction.job not in _OWN_INTERVAL:
+        until_ms = run.succeeded_ms + instruction.interval_ms
+        if now_ms < until_ms:
+            return NotDue(f"{run.job} ran {(now_ms - run.succeeded_ms) // 1000} seconds ago", again_ms=until_ms)
+    return None
 
 
-def _reported(file: StoredFile, kind: ObjectKind, state: ObjectState, reasons: tuple[Reason, ...]) -> ObjectReport:
-    return ObjectReport(
-        location=file.location, kind=kind, state=state, reasons=reasons, size=file.size, modified_ms=file.modified_ms
+def _in_turn(tasks: Sequence[PlannedTask], now_ms: int) -> list[PlannedTask]:
+    """Tasks of one table in their order, all as urgent as the most urgent one."""
+    first_ms = min((task.run_at_ms for task in tasks), default=now_ms)
+    in_order = sorted(tasks, key=lambda task: _TURNS.index(task.order.job))
+    return [replace(task, run_at_ms=min(first_ms + place, now_ms)) for place, task in enumerate(in_order)]
+
+
+def _task(
+    subject: TableState,
+    instruction: JobInstruction,
+    wanted: JobDue,
+    reason: str,
+    origin: PolicyOrigin,
+    speeds: Mapping[JobKind, int],
+) -> PlannedTask:
+    known = subject.known
+    urgency = min(1.0, max(0.0, wanted.urgency))
+    order = TaskOrder(
+        job=instruction.job,
+        warehouse=known.warehouse.name,
+        namespace=known.identifier.namespace,
+        table=known.entry.name,
+        entry=known.entry.id,
+        options={**instruction.options, **wanted.options},
+        reason=reason,
+        policy=origin,
+        cost=estimate_cost(instruction.job, wanted.files, wanted.size, speeds),
+        requested_by=SCHEDULER,
     )
+    return PlannedTask(order, subject.now_ms - round(urgency * PRIORITY_WINDOW_MS))
 
 
-def _count(reports: Sequence[ObjectReport], state: ObjectState) -> int:
-    return sum(one.state is state for one in reports)
+def options_text(options: Mapping[str, Option]) -> str:
+    """Options as canonical JSON: equal options are equal texts."""
+    return msgspec.json.encode(dict(sorted(options.items()))).decode()

@@ -1,169 +1,196 @@
-"""The use cases of maintenance, for the edges: who may ask, and what is asked for."""
+"""Use cases of table maintenance: table health, and the plan of a table's policies; and their wiring."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from lakebed.core.errors import NotFound
-from lakebed.meta.tasks import Task, TaskQueue
+from lakebed.core.errors import NoSuchNamespace
+from lakebed.core.jobs import TaskOrder
+from lakebed.meta.leases import Leases
+from lakebed.meta.outbox import Event
+from lakebed.meta.seam import Transaction
+from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
-from lakebed.tables.committing import Commits
-from lakebed.tables.entries import Entries, Known, no_such_entry
-from lakebed.tables.external import check_own
+from lakebed.tables import rows
+from lakebed.tables.entries import Entries, Known, known_from, no_such_entry
 from lakebed.tables.files import TableFiles
-from lakebed.tables.gate import Action, Gate
-from lakebed.tables.identifiers import Identifier
+from lakebed.tables.gate import Action, Gate, ServerAction
+from lakebed.tables.identifiers import Identifier, Levels, display, path_of
 from lakebed.tables.model import EntryKind
-from lakebed.tables.upkeep.orders import Orders
 from lakebed.tables.warehouses import Warehouses
 
-from .background import Background
-from .configs import Configs
-from .execution import Executor
-from .jobs import Jobs, Stored
-from .operating import Operating, RunRequest
-from .quarantine import Quarantine
-from .review import QuarantineAction, QuarantineReview, Reviewed
-from .scheduling import SchedulerView, Scheduling
+from .health import TableHealth, health_from_files, health_from_summary
+from .scheduler import Scheduler
+from .table_planner import TablePlan, TablePlanner
+from .tasks.authorization import TaskAuthorization
+from .tasks.events import append_events
+from .tasks.history import TaskHistory
+from .tasks.queue import TaskSubmissions
+from .tasks.service import TaskService
 
-__all__ = ["Maintenance", "Seen", "wire_maintenance"]
+__all__ = ["HealthPage", "MaintenanceParts", "SubmittedTask", "TableMaintenance", "build_maintenance"]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A job, the table that it is of, and the task that it queued, if it did and there still is one."""
+class HealthPage:
+    """A page of tables, ordered by id."""
 
-    known: Known
-    stored: Stored
-    task: Task | None = None
+    tables: list[TableHealth]
+    last_id: str
+    """The next page begins after it."""
+    truncated: bool
 
 
-class Maintenance:
-    """Maintenance of tables."""
+class SubmittedTask(NamedTuple):
+    """An open task of the table."""
+
+    task_id: int
+    order: TaskOrder
+
+
+class TableMaintenance:
+    """Reports table health, and plans tables on request."""
 
     def __init__(
         self,
         facilities: Facilities,
+        gate: Gate,
+        warehouses: Warehouses,
         entries: Entries,
-        configs: Configs,
-        jobs: Jobs,
-        operating: Operating,
-        scheduling: Scheduling,
-        review: QuarantineReview,
-        tasks: TaskQueue,
+        planner: TablePlanner,
+        submissions: TaskSubmissions,
+        history: TaskHistory,
     ) -> None:
         self._f = facilities
+        self._gate = gate
+        self._warehouses = warehouses
         self._entries = entries
-        self._jobs = jobs
-        self._operating = operating
-        self._scheduling = scheduling
-        self._review = review
-        self._tasks = tasks
-        self.configs = configs
+        self._planner = planner
+        self._submissions = submissions
+        self._history = history
 
-    async def run(self, caller: Caller, warehouse_name: str, identifier: Identifier, request: RunRequest) -> Seen:
-        """Plan, remove, expire or queue, as the request says."""
-        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
-        return await self._seen(known, await self._operating.run(caller, known, request))
-
-    async def job(self, caller: Caller, warehouse_name: str, identifier: Identifier, job_name: str) -> Seen:
-        """A job with its report. Raises NotFound."""
+    async def health(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> TableHealth:
+        """The health of a table, by its files, or by its summary if it has too many. Reads every manifest."""
         known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
-        return await self._seen(known, await self._jobs.find(self._f.meta, known.entry.id, job_name))
+        table = (await self._entries.metadata(known.entry)).table
+        maintained = (await self._maintained([known])).get(known.entry.id, {})
+        snapshot = table.current_snapshot
+        if snapshot is None:
+            return health_from_summary(known, table, last_maintained=maintained)
+        live = await self._planner.live_files(known.entry.id, snapshot)
+        if live.problems and not live.data:
+            return health_from_summary(known, table, last_maintained=maintained, manifests=live.manifests)
+        return health_from_files(known, table, live, last_maintained=maintained)
 
-    async def scheduler(
+    async def list_health(
+        self, caller: Caller, warehouse_name: str, namespace: Levels = (), *, after: str = "", limit: int = 100
+    ) -> HealthPage:
+        """The health of the tables of a table bucket or namespace that the caller can read, by their summaries.
+
+        Raises NoSuchNamespace.
+        """
+        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
+        await self._gate.check(caller, warehouse, Action.LIST_TABLES, namespace=namespace)
+        if namespace:
+            path = path_of(namespace)
+            if await self._f.meta.row(rows.NAMESPACE, warehouse.id, path) is None:
+                raise NoSuchNamespace(f"Namespace does not exist: {display(namespace)}")
+            found = await self._f.meta.rows(rows.TABLES_OF_NAMESPACE_AFTER, warehouse_name, path, after, limit + 1)
+        else:
+            found = await self._f.meta.rows(rows.TABLES_OF_WAREHOUSE_AFTER, warehouse_name, after, limit + 1)
+        page = [known_from(row) for row in found[:limit]]
+        shown = [known for known in page if await self._may_look_at(caller, known)]
+        maintained = await self._maintained(shown)
+        tables = [
+            health_from_summary(
+                known,
+                (await self._entries.glance(known.entry)).table,
+                last_maintained=maintained.get(known.entry.id),
+            )
+            for known in shown
+        ]
+        return HealthPage(tables, page[-1].entry.id if page else after, len(found) > limit)
+
+    async def plan(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> TablePlan:
+        """The tasks that a table's policies require now, and the policies that are skipped. Changes nothing."""
+        known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
+        (plan,) = await self._planner.plan_tables([known], is_pressing=True)
+        return plan
+
+    async def plan_now(
         self, caller: Caller, warehouse_name: str, identifier: Identifier
-    ) -> tuple[Known, SchedulerView]:
-        """How the maintenance of a table stands."""
-        known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
-        return known, await self._scheduling.view(known.entry.id)
-
-    async def schedule(
-        self, caller: Caller, warehouse_name: str, identifier: Identifier, scheduler_id: str
-    ) -> tuple[Seen, SchedulerView]:
-        """Queue a job."""
+    ) -> tuple[TablePlan, list[SubmittedTask]]:
+        """Plan a table without waiting for the scheduler; the plan and the open tasks of the table."""
+        await self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
         known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
-        stored = await self._scheduling.schedule(known, scheduler_id)
-        return await self._seen(known, stored), await self._scheduling.view(known.entry.id)
+        (plan,) = await self._planner.plan_tables([known], is_pressing=True)
 
-    async def work(self, caller: Caller, warehouse_name: str, identifier: Identifier, worker_id: str) -> Seen:
-        """Run a job."""
-        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
-        return await self._seen(known, await self._scheduling.work(caller, known, worker_id))
+        async def work(tx: Transaction) -> None:
+            told: list[Event] = []
+            await self._planner.apply(tx, [plan], told)
+            await append_events(self._f.outbox, tx, told)
 
-    async def heartbeat(
-        self,
-        caller: Caller,
-        warehouse_name: str,
-        identifier: Identifier,
-        job_name: str,
-        *,
-        worker_id: str,
-        lease_id: str,
-    ) -> Seen:
-        """Take a worker's sign of life."""
-        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
-        return await self._seen(known, await self._scheduling.heartbeat(known, job_name, worker_id, lease_id))
-
-    async def quarantine(
-        self,
-        caller: Caller,
-        warehouse_name: str,
-        identifier: Identifier,
-        job_name: str,
-        action: QuarantineAction,
-        reason: str,
-    ) -> tuple[Seen, Reviewed, SchedulerView]:
-        """Look at what a job holds, or decide what becomes of it."""
-        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
-        reviewed = await self._review.act(caller, known.entry.id, job_name, action, reason)
-        return (
-            await self._seen(known, reviewed.stored),
-            reviewed,
-            await self._scheduling.view(known.entry.id),
-        )
+        await self._f.meta.transact(work)
+        opened = (await self._submissions.open_for(self._f.meta, [known.entry.id])).get(known.entry.id, ())
+        return plan, [SubmittedTask(one.task.id, one.order) for one in opened]
 
     async def _admitted(self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action) -> Known:
         found = await self._entries.get(caller, warehouse_name, identifier, EntryKind.TABLE, action)
-        if action is Action.RUN_MAINTENANCE:
-            check_own(found.warehouse, "maintain a table")
         if found.live is None:
             raise no_such_entry(identifier, EntryKind.TABLE)
         return Known(found.warehouse, found.namespace, found.live)
 
-    async def _seen(self, known: Known, stored: Stored) -> Seen:
-        compaction = stored.findings.compaction
-        if compaction is None or compaction.task_id is None:
-            return Seen(known, stored)
-        try:
-            return Seen(known, stored, await self._tasks.find(self._f.meta, compaction.task_id))
-        except NotFound:
-            return Seen(known, stored)
+    async def _may_look_at(self, caller: Caller, known: Known) -> bool:
+        return await self._gate.allows(
+            caller, known.warehouse, Action.GET_MAINTENANCE, namespace=known.namespace.levels, entry=known.entry
+        )
+
+    async def _maintained(self, tables: list[Known]) -> dict[str, dict[str, int]]:
+        """When each job last succeeded, by table and job."""
+        runs = await self._history.runs(self._f.meta, [known.entry.id for known in tables])
+        return {
+            entry: {job.value: run.succeeded_ms for job, run in by_job.items() if run.succeeded_ms is not None}
+            for entry, by_job in runs.items()
+        }
 
 
-def wire_maintenance(
+@dataclass(frozen=True, slots=True)
+class MaintenanceParts:
+    """The use cases, and the scheduler that the server runs."""
+
+    maintenance: TableMaintenance
+    tasks: TaskService
+    scheduler: Scheduler
+
+
+def build_maintenance(
     facilities: Facilities,
     gate: Gate,
     warehouses: Warehouses,
     entries: Entries,
     files: TableFiles,
-    commits: Commits,
-    tasks: TaskQueue,
+    queue: TaskQueue,
     *,
-    safety_window_ms: int,
-    worker_id: str,
-) -> tuple[Maintenance, Background]:
-    """The use cases, and what runs by itself."""
-    configs = Configs(facilities, gate, warehouses, entries)
-    jobs = Jobs(facilities.meta)
-    executor = Executor(facilities, entries, files, jobs)
-    quarantine = Quarantine(facilities, jobs)
-    scheduling = Scheduling(facilities, configs, jobs, executor, quarantine, safety_window_ms=safety_window_ms)
-    orders = Orders(facilities.outbox, facilities.clock, tasks)
-    operating = Operating(facilities, configs, jobs, executor, commits, orders, safety_window_ms=safety_window_ms)
-    review = QuarantineReview(facilities, jobs, quarantine)
-    return (
-        Maintenance(facilities, entries, configs, jobs, operating, scheduling, review, tasks),
-        Background(facilities, entries, jobs, scheduling, quarantine, worker_id),
+    holder: str,
+    interval_seconds: float,
+    debounce_seconds: float,
+) -> MaintenanceParts:
+    """Table maintenance on the services of the catalog."""
+    history, submissions = TaskHistory(), TaskSubmissions(facilities.outbox, facilities.clock, queue)
+    planner = TablePlanner(facilities, entries, files, submissions, history)
+    admission = TaskAuthorization(facilities, gate, warehouses, entries, history)
+    return MaintenanceParts(
+        maintenance=TableMaintenance(facilities, gate, warehouses, entries, planner, submissions, history),
+        tasks=TaskService(facilities, gate, entries, queue, admission, submissions, history),
+        scheduler=Scheduler(
+            facilities,
+            entries,
+            Leases(facilities.meta, facilities.clock),
+            planner,
+            holder,
+            interval_seconds=interval_seconds,
+            debounce_seconds=debounce_seconds,
+        ),
     )

@@ -28,6 +28,8 @@ from lakebed.tables.entries import Entries, Known
 from lakebed.tables.files import TableFiles
 from lakebed.tables.idempotency import Answer, Mutation
 from lakebed.tables.identifiers import Identifier
+from lakebed.tables.maintenance.tasks.events import append_events
+from lakebed.tables.maintenance.tasks.queue import TaskSubmissions
 from lakebed.tables.metadata import TableMetadata, serialize_table
 from lakebed.tables.metadata.builder import build_table
 from lakebed.tables.metadata.documents import encode
@@ -37,8 +39,6 @@ from lakebed.tables.metadata_naming import metadata_address
 from lakebed.tables.model import Entry, EntryKind, Warehouse
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.publishing import CREATED, Pointer, Publisher
-from lakebed.tables.upkeep.orders import Orders
-from lakebed.tables.upkeep.task_events import tell_all
 
 from . import copy_rows
 from .copy_rows import CopyRow, copy_from, find_copy
@@ -100,7 +100,7 @@ class Copies:
         self._cache = cache
         self._dropping = dropping
         self._queue = queue
-        self._orders = Orders(facilities.outbox, facilities.clock, queue)
+        self._orders = TaskSubmissions(facilities.outbox, facilities.clock, queue)
 
     async def ensure(
         self, caller: Caller, source: Known, table: TableMetadata, snapshot: Snapshot, restriction: Restriction
@@ -248,9 +248,9 @@ class Copies:
             if known is not None and known.task is not None:
                 return known.task
             told: list[Event] = []
-            placed = await self._orders.place(tx, order, told)
+            placed = await self._orders.submit(tx, order, told)
             await tx.run(copy_rows.SET_TASK, placed.task_id, row.id)
-            await tell_all(self._f.outbox, tx, told)
+            await append_events(self._f.outbox, tx, told)
             return placed.task_id
 
         return row._replace(task=await self._f.meta.transact(work))

@@ -11,7 +11,7 @@ from lakebed.governance.rbac.rows import ROLES_TO_BE_HAD
 from lakebed.meta.seam import Reader
 from lakebed.tables.identifiers import Levels
 from lakebed.tables.model import Entry, EntryKind, Warehouse
-from lakebed.tables.upkeep.applicable import applicable_to
+from lakebed.tables.policies.applicable import applicable_to
 
 COPIES_NAMESPACE: Final = "__lakebed_restricted__"
 """Where the filtered, masked copies of a warehouse's tables are. For who runs tasks, and for nobody else."""

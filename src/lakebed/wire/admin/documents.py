@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from lakebed.meta.tasks import TaskState
-from lakebed.tables.upkeep.tasks import SeenTask
+from lakebed.tables.maintenance.tasks.service import TaskView
 
 
-def task_document(seen: SeenTask) -> dict[str, Any]:
+def task_document(seen: TaskView) -> dict[str, Any]:
     """A task, with the fields that it has."""
     task = seen.task
     document: dict[str, Any] = {
@@ -36,6 +36,6 @@ def task_document(seen: SeenTask) -> dict[str, Any]:
     return document
 
 
-def claim_document(seen: SeenTask) -> dict[str, Any]:
+def claim_document(seen: TaskView) -> dict[str, Any]:
     """The same for the worker that holds it, with the token of its lease."""
     return task_document(seen) | {"token": seen.task.token}

@@ -11,14 +11,14 @@ from lakebed.events.ids import EventIds
 from lakebed.events.log import EventLog
 from lakebed.meta.tasks import TaskQueue
 from lakebed.streams.admin.failover import Failover
+from lakebed.tables.arrivals import Arrivals
 from lakebed.tables.federation.service import Federation
 from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.tables.labels.service import Labelling
-from lakebed.tables.upkeep.arrivals import Arrivals
-from lakebed.tables.upkeep.attaching import Attaching
-from lakebed.tables.upkeep.coverage import Coverage
-from lakebed.tables.upkeep.service import Upkeep
-from lakebed.tables.upkeep.tasks import Tasks
+from lakebed.tables.maintenance.service import TableMaintenance
+from lakebed.tables.maintenance.tasks.service import TaskService
+from lakebed.tables.policies.attachments import Attaching
+from lakebed.tables.policies.coverage import Coverage
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class AdminServices:
 
     region: str
     keys: IdempotencyKeys
-    upkeep: Upkeep
-    tasks: Tasks
+    maintenance: TableMaintenance
+    tasks: TaskService
     queue: TaskQueue
     """Only to wait for work: whatever is done with tasks passes `tasks`."""
     events: EventLog

@@ -15,23 +15,14 @@ import msgspec
 from lakebed.meta.tasks import Task, TaskState
 from lakebed.tables.entries import Known
 from lakebed.tables.identifiers import display
-from lakebed.tables.maintenance.config import EffectiveConfig
-from lakebed.tables.maintenance.model import (
-    AuditEvent,
-    CompactionReport,
-    CompactionStatus,
-    ExpirationReport,
-    Findings,
-    GraphReport,
-    Job,
-    JobRecord,
-    ObjectReport,
-    ObjectState,
-    RowLevelReport,
-)
-from lakebed.tables.maintenance.quarantine import Held
-from lakebed.tables.maintenance.scheduling import SchedulerView
-from lakebed.tables.maintenance.service import Seen
+from lakebed.tables.maintenance.jobs.config import EffectiveConfig
+from lakebed.tables.maintenance.jobs.model import AuditEvent, Findings, Job, JobRecord
+from lakebed.tables.maintenance.jobs.quarantine import QuarantinedFile
+from lakebed.tables.maintenance.jobs.scheduling import SchedulerView
+from lakebed.tables.maintenance.jobs.service import JobView
+from lakebed.tables.maintenance.reachability.files import GraphReport, ObjectReport, ObjectState
+from lakebed.tables.maintenance.rules.compaction import CompactionReport, CompactionStatus, RowLevelReport
+from lakebed.tables.maintenance.rules.expiration import ExpirationReport
 
 Document = dict[str, Any]
 """JSON. Any: fields are of many types."""
@@ -45,7 +36,7 @@ def config_document(effective: EffectiveConfig) -> Document:
     return {**msgspec.to_builtins(effective.config), "source": effective.source}
 
 
-def report_document(seen: Seen) -> Document:
+def report_document(seen: JobView) -> Document:
     """A job with all that it found."""
     findings = seen.stored.findings
     metadata, objects = findings.metadata, findings.objects
@@ -140,7 +131,7 @@ def scheduler_document(known: Known, view: SchedulerView) -> Document:
     }
 
 
-def held_documents(held: Sequence[Held]) -> list[Document]:
+def held_documents(held: Sequence[QuarantinedFile]) -> list[Document]:
     """What a job holds in quarantine."""
     return [
         {

@@ -22,7 +22,7 @@ from lakebed.tables.entries import Entries
 from lakebed.tables.federation.service import Federation
 from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.tables.importing import Imports
-from lakebed.tables.maintenance.service import Maintenance
+from lakebed.tables.maintenance.jobs.service import MaintenanceJobs
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.notifications import Notifications
 from lakebed.tables.pointers import PointerMoves
@@ -80,5 +80,5 @@ class IcebergServices:
     store: StoreAddress
     deleted_keys: DeletedKeys
     extensions: TableExtensions
-    maintenance: Maintenance
+    maintenance: MaintenanceJobs
     federation: Federation

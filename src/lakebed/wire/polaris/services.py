@@ -14,10 +14,10 @@ from lakebed.tables.entries import Entries
 from lakebed.tables.federation.service import Federation
 from lakebed.tables.generic_tables import GenericTables
 from lakebed.tables.idempotency import IdempotencyKeys
-from lakebed.tables.upkeep.attaching import Attaching
-from lakebed.tables.upkeep.policies import Policies
-from lakebed.tables.upkeep.policy_types import PolicyTypes
-from lakebed.tables.upkeep.policy_versions import PolicyVersions
+from lakebed.tables.policies.attachments import Attaching
+from lakebed.tables.policies.policies import Policies
+from lakebed.tables.policies.policy_types import PolicyTypes
+from lakebed.tables.policies.policy_versions import PolicyVersions
 from lakebed.wire.aws.store_address import StoreAddress
 
 

@@ -10,8 +10,8 @@ from msgspec import Meta
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
-from lakebed.tables.upkeep.orders import KINDS
-from lakebed.tables.upkeep.tasks import SeenTask
+from lakebed.tables.maintenance.tasks.queue import KINDS
+from lakebed.tables.maintenance.tasks.service import TaskView
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
@@ -36,7 +36,7 @@ class ClaimDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", f
 
 
 class HeartbeatDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """The body of a sign of life."""
+    """The body of a heartbeat."""
 
     token: int
     lease_seconds: float
@@ -64,7 +64,7 @@ async def claim_tasks(services: AdminServices, request: JsonRequest) -> Response
     check_parameters(request.http, ())
     asked = await request.document(ClaimDocument)
     kinds = [kind.value for kind in asked.kinds] or KINDS
-    taken: Sequence[SeenTask] = ()
+    taken: Sequence[TaskView] = ()
 
     async def look() -> bool:
         nonlocal taken

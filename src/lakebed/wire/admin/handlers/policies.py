@@ -10,8 +10,8 @@ from typing import Any
 from lakebed.core.errors import InvalidInput
 from lakebed.governance.policies import Effect
 from lakebed.tables.identifiers import Levels, check_namespace
-from lakebed.tables.upkeep.attaching import TargetName
-from lakebed.tables.upkeep.coverage import AffectedEntry, Change
+from lakebed.tables.policies.attachments import TargetName
+from lakebed.tables.policies.coverage import AffectedEntry, AttachmentChange
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.json.policy_documents import applicable_document, mapping_document, target_document
 from lakebed.wire.json.request import JsonRequest, split_namespace
@@ -46,7 +46,7 @@ async def get_effect(services: AdminServices, request: JsonRequest) -> Response:
     """For which tables and views something would change, from what to what, were a policy attached or detached."""
     http = request.http
     check_parameters(http, ("change", "namespace", "target-name", *paging.PARAMETERS))
-    change, target = choice_parameter(http, "change", Change) or Change.ATTACH, _target(http)
+    change, target = choice_parameter(http, "change", AttachmentChange) or AttachmentChange.ATTACH, _target(http)
     asked = f"{_about(request)} {change} {tuple(target)}"
     page = _effect_pages.read(http, asked)
     found = await services.coverage.effect(

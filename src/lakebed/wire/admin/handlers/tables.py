@@ -7,8 +7,8 @@ from typing import Any
 from lakebed.core.errors import InvalidInput
 from lakebed.tables.gate import Action
 from lakebed.tables.identifiers import check_namespace
-from lakebed.tables.upkeep.attaching import TargetName
-from lakebed.tables.upkeep.planner import TablePlan
+from lakebed.tables.maintenance.table_planner import TablePlan
+from lakebed.tables.policies.attachments import TargetName
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import EmptyDocument, read_strict_document
 from lakebed.wire.json.policy_documents import applicable_document
@@ -32,7 +32,7 @@ async def list_health(services: AdminServices, request: JsonRequest) -> Response
         raise InvalidInput("warehouse says whose tables are meant", argument="warehouse")
     asked = f"{warehouse} {namespace}"
     page = _pages.read(http, asked)
-    found = await services.upkeep.list_health(
+    found = await services.maintenance.list_health(
         request.caller,
         warehouse,
         check_namespace(split_namespace(namespace)) if namespace else (),
@@ -48,20 +48,20 @@ async def list_health(services: AdminServices, request: JsonRequest) -> Response
 async def get_health(services: AdminServices, request: JsonRequest) -> Response:
     """How a table is, by its files."""
     check_parameters(request.http, ())
-    return ok(await services.upkeep.health(request.caller, request.warehouse, request.table))
+    return ok(await services.maintenance.health(request.caller, request.warehouse, request.table))
 
 
 async def get_plan(services: AdminServices, request: JsonRequest) -> Response:
     """What the policies of a table come to now. Nothing is done."""
     check_parameters(request.http, ())
-    return ok(_plan(await services.upkeep.plan(request.caller, request.warehouse, request.table)))
+    return ok(_plan(await services.maintenance.plan(request.caller, request.warehouse, request.table)))
 
 
 async def enact_plan(services: AdminServices, request: JsonRequest) -> Response:
     """The same, done: the tasks are in the queue."""
     check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
-    plan, placed = await services.upkeep.plan_now(request.caller, request.warehouse, request.table)
+    plan, placed = await services.maintenance.plan_now(request.caller, request.warehouse, request.table)
     return ok(_plan(plan) | {"tasks": [{"id": one.task_id, "order": one.order} for one in placed]})
 
 

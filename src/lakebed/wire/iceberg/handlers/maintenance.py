@@ -1,4 +1,4 @@
-"""Maintenance of tables: what is configured, jobs and their reports, the scheduler and the worker, quarantine."""
+"""Table maintenance: configuration, jobs and their reports, the scheduler and the worker, quarantine."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from lakebed.tables.maintenance.config import ConfigSource, MaintenanceConfig
-from lakebed.tables.maintenance.operating import RunRequest
-from lakebed.tables.maintenance.review import QuarantineAction
-from lakebed.tables.maintenance.scheduling import DEFAULT_SCHEDULER, DEFAULT_WORKER
+from lakebed.tables.maintenance.jobs.config import ConfigSource, MaintenanceConfig
+from lakebed.tables.maintenance.jobs.quarantine_review import QuarantineAction
+from lakebed.tables.maintenance.jobs.requests import RunRequest
+from lakebed.tables.maintenance.jobs.scheduling import DEFAULT_SCHEDULER, DEFAULT_WORKER
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import EmptyDocument, read_strict_document
 from lakebed.wire.json.request import JsonRequest
@@ -27,7 +27,7 @@ _CONFIG_FIELDS: Final = tuple(field.name for field in msgspec.structs.fields(Mai
 
 
 class ConfigDocument(MaintenanceConfig, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """A configuration as it is put. What a GET has shown can be put again: `source` says nothing here."""
+    """A configuration as it is put. The document of a GET can be put again: `source` is ignored."""
 
     source: ConfigSource | None = None
 
@@ -38,52 +38,52 @@ class ConfigDocument(MaintenanceConfig, frozen=True, kw_only=True, rename="kebab
 
 
 class SchedulerRun(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
-    """The body of a scheduler's run."""
+    """The body of a scheduler run."""
 
     scheduler_id: _Name = DEFAULT_SCHEDULER
 
 
 class WorkerRun(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
-    """The body of a worker's run."""
+    """The body of a worker run."""
 
     worker_id: _Name = DEFAULT_WORKER
 
 
 class Heartbeat(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
-    """The body of a sign of life."""
+    """The body of a heartbeat."""
 
     lease_id: _Name
     worker_id: _Name
 
 
 class Decision(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
-    """The body of a decision about quarantine."""
+    """The body of a decision on quarantine."""
 
     action: QuarantineAction
     reason: _Reason = ""
 
 
 async def get_config(services: IcebergServices, request: JsonRequest) -> Response:
-    """What holds for a table."""
+    """The effective configuration of a table."""
     return ok(config_document(await services.maintenance.configs.get(request.caller, request.warehouse, request.table)))
 
 
 async def put_config(services: IcebergServices, request: JsonRequest) -> Response:
-    """Set a table's own."""
+    """Set a table's own configuration."""
     config = (await request.document(ConfigDocument)).config
     configs = services.maintenance.configs
     return ok(config_document(await configs.put(request.caller, request.warehouse, request.table, config)))
 
 
 async def delete_config(services: IcebergServices, request: JsonRequest) -> Response:
-    """Remove a table's own: its table bucket's holds again."""
+    """Remove a table's own configuration: its table bucket's applies again."""
     await read_strict_document(request, EmptyDocument)
     await services.maintenance.configs.put(request.caller, request.warehouse, request.table, None)
     return no_content()
 
 
 async def get_default(services: IcebergServices, request: JsonRequest) -> Response:
-    """What holds for tables that set nothing."""
+    """The default of a table bucket."""
     return ok(config_document(await services.maintenance.configs.get_default(request.caller, request.warehouse)))
 
 
@@ -95,7 +95,7 @@ async def put_default(services: IcebergServices, request: JsonRequest) -> Respon
 
 
 async def delete_default(services: IcebergServices, request: JsonRequest) -> Response:
-    """Remove the default of a table bucket: the built-in one holds again."""
+    """Remove the default of a table bucket: the built-in one applies again."""
     await read_strict_document(request, EmptyDocument)
     await services.maintenance.configs.put_default(request.caller, request.warehouse, None)
     return no_content()
@@ -114,7 +114,7 @@ async def get_job(services: IcebergServices, request: JsonRequest) -> Response:
 
 
 async def get_scheduler(services: IcebergServices, request: JsonRequest) -> Response:
-    """How the maintenance of a table stands."""
+    """The state of a table's maintenance."""
     known, view = await services.maintenance.scheduler(request.caller, request.warehouse, request.table)
     return ok(scheduler_document(known, view))
 
@@ -136,7 +136,7 @@ async def run_worker(services: IcebergServices, request: JsonRequest) -> Respons
 
 
 async def beat(services: IcebergServices, request: JsonRequest) -> Response:
-    """A worker's sign of life."""
+    """Accept a worker's heartbeat."""
     asked = await request.document(Heartbeat)
     seen = await services.maintenance.heartbeat(
         request.caller,
@@ -150,7 +150,7 @@ async def beat(services: IcebergServices, request: JsonRequest) -> Response:
 
 
 async def decide_quarantine(services: IcebergServices, request: JsonRequest) -> Response:
-    """Look at what a job holds in quarantine, give it back, or remove it."""
+    """Inspect the files of a job in quarantine, release them, or remove them."""
     asked = await request.document(Decision)
     seen, reviewed, view = await services.maintenance.quarantine(
         request.caller, request.warehouse, request.table, request.names["job"], asked.action, asked.reason

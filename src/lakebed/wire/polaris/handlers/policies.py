@@ -8,7 +8,7 @@ import msgspec
 
 from lakebed.core.changes import KEEP
 from lakebed.governance.policies import Policy
-from lakebed.tables.upkeep.policies import NewPolicy
+from lakebed.tables.policies.policies import NewPolicy
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.paging import read_page
 from lakebed.wire.json.policy_documents import policy_document

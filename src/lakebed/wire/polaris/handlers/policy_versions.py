@@ -6,7 +6,7 @@ from typing import Any
 
 from lakebed.core.errors import NoSuchPolicy
 from lakebed.governance.policies import PolicyVersion
-from lakebed.tables.upkeep.policy_versions import LATEST
+from lakebed.tables.policies.policy_versions import LATEST
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.paging import read_page
 from lakebed.wire.json.policy_documents import policy_document

@@ -1,0 +1,116 @@
+"""Periodic jobs of the catalog: dropped tables expire, purges and maintenance run, old rows are removed.
+
+The maintenance scheduler runs here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from lakebed.core.clock import Clock
+from lakebed.governance.delegations import Delegations
+from lakebed.meta.tasks import TaskQueue
+from lakebed.tables.claims import Claims
+from lakebed.tables.dropping import PURGE_KIND, Dropping
+from lakebed.tables.idempotency import IdempotencyKeys
+from lakebed.tables.maintenance.jobs.background import BackgroundMaintenance, BackgroundReport
+from lakebed.tables.maintenance.scheduler import Scheduler
+from lakebed.tables.maintenance.table_planner import PlanningTotals
+from lakebed.tables.purging import PurgeWorker
+from lakebed.tables.reports import Reports
+from lakebed.tables.restrictions.copies import Copies
+from lakebed.tables.scanning import Scans
+
+TASKS_KEPT_MS: Final = 30 * 86_400_000
+"""How long ended tasks are kept, with their reports."""
+
+_WAIT_SECONDS: Final = 60.0
+
+
+class RemovedRows(NamedTuple):
+    """Numbers of removed rows, by kind."""
+
+    answers: int
+    """Stored responses of idempotency keys."""
+    reports: int
+    """Reports of engines."""
+    plans: int
+    """Plans of scans."""
+    tasks: int
+    """Ended tasks."""
+    delegations: int
+    """Expired credentials and signatures."""
+    copies: int = 0
+    """Restricted copies of tables: tasks purge their files."""
+    promises: int = 0
+    """Reservations of directories for staged tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogJobs:
+    """The periodic jobs of the catalog."""
+
+    dropping: Dropping
+    keys: IdempotencyKeys
+    reports: Reports
+    scans: Scans
+    copies: Copies
+    claims: Claims
+    maintenance: BackgroundMaintenance
+    purges: PurgeWorker
+    tasks: TaskQueue
+    scheduler: Scheduler
+    clock: Clock
+    delegations: Delegations
+    trace_retention_seconds: float
+
+    async def expire_dropped(self) -> int:
+        """Expire dropped tables and views whose time to be restored is over; how many."""
+        total = 0
+        # A page at a time, until there is none.
+        while count := await self.dropping.expire_dropped():
+            total += count
+        return total
+
+    async def remove_old(self) -> RemovedRows:
+        """Remove rows that are too old."""
+        before_ms = self.clock.now_ms() - TASKS_KEPT_MS
+        tasks = 0
+        while count := await self.tasks.forget_ended(before_ms=before_ms):
+            tasks += count
+        ended_ms = self.clock.now_ms() - round(self.trace_retention_seconds * 1000)
+        delegations = 0
+        while count := await self.delegations.forget_ended(before_ms=ended_ms):
+            delegations += count
+        delegations += await self.delegations.forget_unrecorded(before_ms=ended_ms)
+        copies = 0
+        while count := await self.copies.discard_unneeded():
+            copies += count
+        return RemovedRows(
+            await self.keys.forget_old(),
+            await self.reports.forget_old(),
+            await self.scans.forget_old(),
+            tasks,
+            delegations,
+            copies,
+            await self.claims.forget_expired(),
+        )
+
+    async def maintain(self) -> BackgroundReport:
+        """Run the maintenance of tables that is due."""
+        return await self.maintenance.run_due()
+
+    async def schedule(self, told: Callable[[PlanningTotals], None]) -> None:
+        """Run the maintenance scheduler, in one process of all; does not return."""
+        await self.scheduler.run(told)
+
+    async def purge_next(self) -> int:
+        """Wait for purge tasks, and run them; how many, 0 on timeout.
+
+        Every server process calls this in a loop: each task is run by one of them.
+        """
+        if not await self.tasks.wait_for_work([PURGE_KIND], _WAIT_SECONDS):
+            return 0
+        return await self.purges.run_due()

@@ -1,0 +1,1 @@
+"""Which files of a table are reachable from its snapshots, and which may be removed."""

@@ -1,0 +1,1 @@
+"""Maintenance tasks: submitted, leased by workers, completed or failed, and remembered by table."""

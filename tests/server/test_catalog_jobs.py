@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from lakebed.governance.delegated_accesses import AccessPlace, AccessTally, Holder
+from lakebed.governance.delegations import KEPT_SECONDS, Delegations
+from lakebed.governance.sessions import MAX_DELEGATION_SECONDS
+from lakebed.meta.seam import Transaction
+from lakebed.meta.tasks import TaskLease
+from lakebed.server import catalog_jobs
+from lakebed.server.catalog_jobs import CatalogJobs
+from lakebed.tables import dropping
+from lakebed.tables.idempotency import LIFETIME_MS, RequestKey
+from lakebed.tables.maintenance.service import build_maintenance
+from lakebed.tables.maintenance.table_planner import PlanningTotals
+from lakebed.tables.reports import KEPT_MS
+from lakebed.tables.scanning import Scans
+from tests.objects.conftest import clock, light_store
+from tests.objects.stores import ROOT, ObjectStore
+from tests.tables.maintenance.workshop import Workshop, open_workshop
+
+__all__ = ["clock", "light_store"]
+
+
+@pytest.fixture
+async def workshop(light_store: ObjectStore) -> Workshop:
+    return await open_workshop(light_store)
+
+
+@pytest.fixture
+def jobs(workshop: Workshop) -> CatalogJobs:
+    catalog = workshop.catalog
+    meta, clock = workshop.store.meta, workshop.store.clock
+    parts = build_maintenance(
+        workshop.store.facilities,
+        catalog.gate,
+        catalog.warehouses,
+        catalog.entries,
+        catalog.files,
+        catalog.tasks,
+        holder="here",
+        interval_seconds=300,
+        debounce_seconds=10,
+    )
+    return CatalogJobs(
+        dropping=catalog.dropping,
+        keys=catalog.keys,
+        reports=catalog.reports,
+        scans=Scans(meta, catalog.files, catalog.entries, catalog.commits, clock),
+        copies=catalog.copies,
+        claims=catalog.claims,
+        maintenance=workshop.background,
+        purges=catalog.purges,
+        tasks=catalog.tasks,
+        scheduler=parts.scheduler,
+        clock=clock,
+        delegations=Delegations(meta),
+        trace_retention_seconds=KEPT_SECONDS,
+    )
+
+
+async def test_dropped_tables_are_given_up_when_their_time_is_over(
+    workshop: Workshop, jobs: CatalogJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dropping, "_EXPIRED_A_RUN", 1)
+    await workshop.catalog.keep_dropped(60)
+    for one in ("a", "b"):
+        await workshop.table(one)
+        await workshop.catalog.drop(one)
+    assert await jobs.expire_dropped() == 0
+    workshop.age(60)
+    assert await jobs.expire_dropped() == 2
+
+
+async def test_answers_and_reports_that_are_too_old_are_forgotten(workshop: Workshop, jobs: CatalogJobs) -> None:
+    table = await workshop.table()
+    await workshop.catalog.create("d", key=RequestKey("k", ""))
+    await workshop.catalog.reports.keep(ROOT, "lake", table, "scan-report", b"{}")
+    assert await jobs.remove_old() == (0, 0, 0, 0, 0, 0, 0)
+    workshop.age(LIFETIME_MS / 1000 + 1)
+    assert await jobs.remove_old() == (1, 0, 0, 0, 0, 0, 0)
+    workshop.age(KEPT_MS / 1000)
+    assert await jobs.remove_old() == (0, 1, 0, 0, 0, 0, 0)
+
+
+async def test_tasks_that_ended_long_ago_are_forgotten_and_others_stay(workshop: Workshop, jobs: CatalogJobs) -> None:
+    async def enqueue(tx: Transaction) -> None:
+        for number in range(3):
+            await jobs.tasks.enqueue(tx, "k", b"", dedupe=str(number))
+
+    await workshop.store.meta.transact(enqueue)
+    for claim in await jobs.tasks.claim(["k"], "w", 60, limit=2):
+
+        async def complete(tx: Transaction, claim: TaskLease = claim) -> None:
+            await jobs.tasks.complete(tx, claim, b"{}")
+
+        await workshop.store.meta.transact(complete)
+    workshop.age(catalog_jobs.TASKS_KEPT_MS / 1000)
+    assert (await jobs.remove_old()).tasks == 0
+    workshop.age(1)
+    assert (await jobs.remove_old()).tasks == 2
+    assert len(await jobs.tasks.of_kinds(workshop.store.meta, ["k"])) == 1
+
+
+async def test_what_was_done_with_keys_of_which_no_record_is_goes_in_its_time(
+    workshop: Workshop, jobs: CatalogJobs
+) -> None:
+    tally = AccessTally(workshop.store.meta, workshop.store.clock)
+    place = AccessPlace("lake", "f", "LOST", "GetObject", 200)
+    tally.note(place, Holder("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R2")
+    await tally.flush()
+    workshop.age(KEPT_SECONDS + MAX_DELEGATION_SECONDS)
+    assert (await jobs.remove_old()).delegations == 0
+    workshop.age(1)
+    assert (await jobs.remove_old()).delegations == 1
+
+
+async def test_scheduling_tells_of_what_it_planned_until_it_is_ended(workshop: Workshop, jobs: CatalogJobs) -> None:
+    await workshop.table()
+    told: list[PlanningTotals] = []
+    running = asyncio.create_task(jobs.schedule(told.append))
+    async with asyncio.timeout(30):
+        while not told:
+            await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert told[0] == PlanningTotals()
+
+
+async def test_maintenance_that_is_due_is_run(workshop: Workshop, jobs: CatalogJobs) -> None:
+    table = await workshop.table()
+    await workshop.configure(table, background_enabled=True)
+    assert (await jobs.maintain()).jobs == 1
+    assert (await jobs.maintain()).jobs == 0
+
+
+async def test_purges_are_waited_for_and_done(workshop: Workshop, jobs: CatalogJobs) -> None:
+    table = await workshop.table()
+    await workshop.append(table)
+    waiting = asyncio.create_task(jobs.purge_next())
+    await asyncio.sleep(0)
+    await workshop.catalog.drop(purge=True)
+    assert await waiting == 1
+    assert await workshop.keys() == []
+
+
+async def test_waiting_for_purges_ends_without_one(jobs: CatalogJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog_jobs, "_WAIT_SECONDS", 0.0)
+    assert await jobs.purge_next() == 0
