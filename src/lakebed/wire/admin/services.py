@@ -17,8 +17,8 @@ from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.tables.labels.service import Labelling
 from lakebed.tables.maintenance.service import TableMaintenance
 from lakebed.tables.maintenance.tasks.service import TaskService
-from lakebed.tables.policies.attachments import Attaching
-from lakebed.tables.policies.coverage import Coverage
+from lakebed.tables.policies.attachments import PolicyAttachments
+from lakebed.tables.policies.coverage import PolicyCoverage
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class AdminServices:
     feed: Feed
     event_ids: EventIds
     failover: Failover
-    attaching: Attaching
-    coverage: Coverage
+    attaching: PolicyAttachments
+    coverage: PolicyCoverage
     labelling: Labelling
     federation: Federation

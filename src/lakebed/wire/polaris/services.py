@@ -14,7 +14,7 @@ from lakebed.tables.entries import Entries
 from lakebed.tables.federation.service import Federation
 from lakebed.tables.generic_tables import GenericTables
 from lakebed.tables.idempotency import IdempotencyKeys
-from lakebed.tables.policies.attachments import Attaching
+from lakebed.tables.policies.attachments import PolicyAttachments
 from lakebed.tables.policies.policies import Policies
 from lakebed.tables.policies.policy_types import PolicyTypes
 from lakebed.tables.policies.policy_versions import PolicyVersions
@@ -37,7 +37,7 @@ class PolarisServices:
     region: str
     policies: Policies
     policy_types: PolicyTypes
-    attaching: Attaching
+    attaching: PolicyAttachments
     policy_versions: PolicyVersions
     generic_tables: GenericTables
     federation: Federation
