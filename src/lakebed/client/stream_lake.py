@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 from .stream_connection import failure_of
 from .stream_messages import Fields, messages, number, text, write_fields
@@ -63,8 +63,8 @@ class StreamLake:
         path = write_fields({1: database, 2: name})
         try:
             answer = self._calls.call(GET_SNAPSHOT, write_fields({1: path, 3: readable or None}))
-        except StreamFailure as failure:
-            if failure.reason is Reason.NO_LAKE_SNAPSHOT:
+        except FlussError as failure:
+            if failure.reason is ErrorCode.NO_LAKE_SNAPSHOT:
                 return None
             raise
         offsets = {
@@ -85,7 +85,7 @@ class StreamLake:
         for each in messages(answer, 1):
             _check(each, 1, 2)
             return text(each, 4).decode()
-        raise StreamFailure(Reason.UNKNOWN_BUCKET, f"server knows nothing of the table. table={database}.{name}")
+        raise FlussError(ErrorCode.UNKNOWN_BUCKET, f"server knows nothing of the table. table={database}.{name}")
 
     def commit(self, table_id: int, snapshot_id: int, prepared: str) -> None:
         """The snapshot is in the lake and can be read without the log. Idempotent. Reasons: NO_LAKE_SNAPSHOT."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 from .stream_logs import LogRecords, StreamLog
 from .stream_scans import StreamCalls
@@ -36,7 +36,7 @@ def read_range(
     """The records of the range, each once. Reasons: OFFSET_OUT_OF_RANGE, NOT_AUTHORIZED, TIMED_OUT."""
     position, pause, until = start, _FIRST_PAUSE, monotonic() + GIVE_UP_SECONDS
     while position < end:
-        failure: StreamFailure | None = None
+        failure: FlussError | None = None
         came = False
         try:
             for found in log.read({bucket: position}):
@@ -48,7 +48,7 @@ def read_range(
                 position = found.next_offset
                 if position >= end:
                     return
-        except StreamFailure as raised:
+        except FlussError as raised:
             if not raised.is_passing:
                 raise
             failure = raised
@@ -57,8 +57,8 @@ def read_range(
             pause, until = _FIRST_PAUSE, monotonic() + GIVE_UP_SECONDS
             continue
         if monotonic() + pause > until:
-            raise failure or StreamFailure(
-                Reason.TIMED_OUT, f"records do not come. bucket={bucket} offset={position} end={end}"
+            raise failure or FlussError(
+                ErrorCode.TIMED_OUT, f"records do not come. bucket={bucket} offset={position} end={end}"
             )
         sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)

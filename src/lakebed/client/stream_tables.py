@@ -9,10 +9,10 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from lakebed.streams.arrow_types import arrow_schema
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.fields import RowFormat
-from lakebed.streams.schema import Schema
+from lakebed.fluss.arrow_types import arrow_schema
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.rows.fields import RowFormat
+from lakebed.fluss.schema import Schema
 
 from .stream_logs import StreamLog
 from .stream_messages import Fields, messages, number, text, write_fields
@@ -139,6 +139,6 @@ def _partition(fields: Fields, keys: Sequence[str]) -> Partition:
         text(pair, 1).decode(): text(pair, 2).decode() for spec in messages(fields, 2) for pair in messages(spec, 1)
     }
     if set(pairs) != set(keys):
-        raise StreamFailure(Reason.INVALID_PARTITION, f"partition has other keys than its table. found={list(pairs)}")
+        raise FlussError(ErrorCode.INVALID_PARTITION, f"partition has other keys than its table. found={list(pairs)}")
     values = tuple(pairs[key] for key in keys)
     return Partition(number(fields, 1), "$".join(values), values)

@@ -18,7 +18,7 @@ import msgspec
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.secrets import Secret
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 from .stream_connection import StreamConnection
 from .stream_lake import StreamLake
@@ -111,11 +111,11 @@ class StreamClient:
         return {} if found is None else dict(found.offsets)
 
     def call(self, key: int, message: bytes) -> Fields:
-        """The answer of the server that has the buckets. Raises StreamFailure."""
+        """The answer of the server that has the buckets. Raises FlussError."""
         try:
             return self._connected().call(key, message)
-        except StreamFailure as failure:
-            if failure.reason is Reason.NO_LEADER:
+        except FlussError as failure:
+            if failure.reason is ErrorCode.NO_LEADER:
                 self.find_again()  # the connection is lost; the next call makes another
             raise
 
@@ -140,14 +140,14 @@ class StreamClient:
             connection.close()
         for server in messages(answer, 2):
             return text(server, 2).decode(), number(server, 3)
-        raise StreamFailure(Reason.NO_LEADER, "no server has the buckets")
+        raise FlussError(ErrorCode.NO_LEADER, "no server has the buckets")
 
     def table(self, database: str, table: str, partition: str | None = None) -> ScannedTable:
         """What is known of a table, or of one of its partitions. Reasons: NO_TABLE, NO_PARTITION, NOT_PARTITIONED."""
         known = read_table(self, database, table)
         if bool(known.partition_keys) != (partition is not None):
-            reason = Reason.NOT_PARTITIONED if partition is not None else Reason.NO_PARTITION
-            raise StreamFailure(reason, f"name a partition of a table that has some. table={database}.{table}")
+            reason = ErrorCode.NOT_PARTITIONED if partition is not None else ErrorCode.NO_PARTITION
+            raise FlussError(reason, f"name a partition of a table that has some. table={database}.{table}")
         if partition is None:
             return known.scanned(None)
         found = Partition(find_partition(self, database, table, partition), partition, tuple(partition.split("$")))

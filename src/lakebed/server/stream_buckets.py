@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lakebed.core.clock import Clock
-from lakebed.streams.arrow_types import arrow_type
+from lakebed.fluss.arrow_types import arrow_type
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.schema import Schema
 from lakebed.streams.buckets import OpenBucket
 from lakebed.streams.counters import Counters
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.bucket import KeyBucket
 from lakebed.streams.keys.changelog import ChangelogRendering
 from lakebed.streams.keys.counting import Counter
@@ -22,7 +23,6 @@ from lakebed.streams.log.projection import ColumnShape, shape_of
 from lakebed.streams.log.remote import RemoteLogs
 from lakebed.streams.log.tiered import open_tiered, return_tail
 from lakebed.streams.partitions import Partition
-from lakebed.streams.schema import Schema
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.table import StreamTable
 from lakebed.streams.tables import Tables
@@ -170,7 +170,7 @@ class _Known:
         """Raises NO_SCHEMA."""
         found = self._schemas.get(schema_id)
         if found is None:
-            raise StreamFailure(Reason.NO_SCHEMA, f"no such schema. schema_id={schema_id}")
+            raise FlussError(ErrorCode.NO_SCHEMA, f"no such schema. schema_id={schema_id}")
         return found
 
     def shapes(self, schema_id: int) -> Sequence[ColumnShape]:

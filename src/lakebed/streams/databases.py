@@ -10,13 +10,13 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.core.parsing import parse_body
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.governance.rbac.releasing import release_stream
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.objects.model import Caller
 
 from .events import tell
-from .failures import Reason, StreamFailure
 from .gate import Gate, Need
 from .json_documents import read_json
 from .names import DEFAULT_DATABASE, check_database_name
@@ -75,10 +75,10 @@ class DatabaseDefinition:
         """What a database's document says; nothing, if it is empty. Raises INVALID_DATABASE."""
         if not document:
             return cls()
-        said = read_json(document, Reason.INVALID_DATABASE, "the document of a database")
+        said = read_json(document, ErrorCode.INVALID_DATABASE, "the document of a database")
         options = said.get("custom_properties") or {} if isinstance(said, dict) else None
         if not isinstance(options, dict) or not all(isinstance(value, str) for value in options.values()):
-            raise StreamFailure(Reason.INVALID_DATABASE, "the document of a database is a JSON object of texts")
+            raise FlussError(ErrorCode.INVALID_DATABASE, "the document of a database is a JSON object of texts")
         comment = said.get("comment")
         return cls(None if comment is None else str(comment), options)
 
@@ -116,7 +116,7 @@ class Databases:
             return True
 
         if not await self._meta.transact(work) and not ignore_if_exists:
-            raise StreamFailure(Reason.DATABASE_EXISTS, f"database exists. database={name}")
+            raise FlussError(ErrorCode.DATABASE_EXISTS, f"database exists. database={name}")
 
     async def drop(
         self, caller: Caller, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
@@ -124,7 +124,7 @@ class Databases:
         """Remove a database, and with `cascade` its tables. Reasons: NO_DATABASE, DATABASE_NOT_EMPTY."""
         await self._gate.check(caller.principal, Need.DROP, name, request_id=caller.request_id)
         if name == DEFAULT_DATABASE:
-            raise StreamFailure(Reason.INVALID_DATABASE, f"the default database stays. database={name}")
+            raise FlussError(ErrorCode.INVALID_DATABASE, f"the default database stays. database={name}")
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> Sequence[int] | None:
@@ -132,7 +132,7 @@ class Databases:
                 return None
             names = [str(table) for (table,) in await tx.rows(_TABLES, name)]
             if names and not cascade:
-                raise StreamFailure(Reason.DATABASE_NOT_EMPTY, f"the database has tables. database={name}")
+                raise FlussError(ErrorCode.DATABASE_NOT_EMPTY, f"the database has tables. database={name}")
             dropped = [await self._tables.remove(tx, caller, name, table, now_ms) for table in names]
             await tx.run(_DELETE, name)
             await release_stream(tx, name)
@@ -184,6 +184,6 @@ class Databases:
         return Database(row[0], definition.comment, definition.custom_options, row[2], row[3])
 
 
-def no_database(name: str) -> StreamFailure:
+def no_database(name: str) -> FlussError:
     """The failure for a database that is not there."""
-    return StreamFailure(Reason.NO_DATABASE, f"no such database. database={name}")
+    return FlussError(ErrorCode.NO_DATABASE, f"no such database. database={name}")

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
-from .failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.schema import Aggregation, Schema
+from lakebed.fluss.table_options import ALTERABLE
+from lakebed.fluss.types import DataType
+
 from .names import RESERVED_COLUMNS
-from .options import ALTERABLE
-from .schema import Aggregation, Schema
 from .table import TableDefinition
-from .types import DataType
 
 __all__ = ["AddColumn", "Operation", "OptionChange", "Position", "changed_options", "evolved", "with_columns"]
 
@@ -104,7 +105,7 @@ def with_columns(schema: Schema, columns: Iterable[AddColumn]) -> Schema:
             schema = schema.with_column(
                 wanted.name, wanted.type, comment=wanted.comment, aggregation=wanted.aggregation
             )
-        except StreamFailure as failure:
+        except FlussError as failure:
             raise _refused(str(failure)) from failure
     return schema
 
@@ -148,5 +149,5 @@ def _bare(type_: DataType) -> DataType:
     )
 
 
-def _refused(message: str) -> StreamFailure:
-    return StreamFailure(Reason.INVALID_ALTER, message)
+def _refused(message: str) -> FlussError:
+    return FlussError(ErrorCode.INVALID_ALTER, message)

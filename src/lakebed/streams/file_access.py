@@ -18,11 +18,11 @@ import msgspec
 from lakebed.core.access import Principal
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.governance.vending import plain_text
 from lakebed.objects.model import Caller
 from lakebed.storage.credentials import Credentials
 
-from .failures import Reason, StreamFailure
 from .gate import Gate, Need
 from .log.manifest import LogPlace
 from .seam import TableBucket
@@ -192,7 +192,7 @@ class FileAccess:
             # Whoever leaves takes nothing from the others who wait for the same.
             return (await asyncio.shield(task)).grant
         except LakebedError as error:
-            raise StreamFailure(Reason.NO_KEYS_TO_FILES, f"no keys can be had to files now. reason={error}") from error
+            raise FlussError(ErrorCode.NO_KEYS_TO_FILES, f"no keys can be had to files now. reason={error}") from error
 
     async def _make(self, wanted: tuple[str, str], scope: _Scope, maker: KeyMaker) -> _Made:
         now_ms = self._clock.now_ms()

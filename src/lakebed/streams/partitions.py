@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 
 from .configs import ClusterConfigs
 from .events import tell
-from .failures import Reason, StreamFailure
 from .gate import Gate, Need
 from .log.writers import FORGET_WRITERS_AFTER_MS
 from .names import check_partition_value
@@ -75,8 +75,8 @@ def partition_name(table: StreamTable, spec: Mapping[str, str]) -> str:
     _check_partitioned(table)
     keys = table.definition.partition_keys
     if set(spec) != set(keys):
-        raise StreamFailure(
-            Reason.INVALID_PARTITION, f"a partition has a value of each key. keys={list(keys)} given={sorted(spec)}"
+        raise FlussError(
+            ErrorCode.INVALID_PARTITION, f"a partition has a value of each key. keys={list(keys)} given={sorted(spec)}"
         )
     for value in spec.values():
         check_partition_value(value)
@@ -140,7 +140,7 @@ class Partitions:
             row = await self._meta.row(_BY_ID, partition_id)
         if row is None:
             self._by_id.pop(partition_id, None)
-            raise StreamFailure(Reason.UNKNOWN_BUCKET, f"unknown partition. partition_id={partition_id}")
+            raise FlussError(ErrorCode.UNKNOWN_BUCKET, f"unknown partition. partition_id={partition_id}")
         return self._by_id.setdefault(partition_id, Partition(*row))
 
     async def by_name(self, table: StreamTable, name: str) -> Partition:
@@ -163,7 +163,7 @@ class Partitions:
         _check_partitioned(table)
         wanted = partial or {}
         if unknown := sorted(set(wanted) - set(table.definition.partition_keys)):
-            raise StreamFailure(Reason.INVALID_PARTITION, f"no such partition keys. table={table.path} keys={unknown}")
+            raise FlussError(ErrorCode.INVALID_PARTITION, f"no such partition keys. table={table.path} keys={unknown}")
         found = await self.of(table)
         return table, [each for each in found if wanted.items() <= each.values(table).items()]
 
@@ -174,7 +174,7 @@ class Partitions:
         await self._gate.check(caller.principal, Need.WRITE, database, name, request_id=caller.request_id)
         table = await self._tables.by_path(database, name)
         if not await self.add(caller, table, partition_name(table, spec)) and not ignore_if_exists:
-            raise StreamFailure(Reason.PARTITION_EXISTS, f"partition exists. table={table.path} partition={dict(spec)}")
+            raise FlussError(ErrorCode.PARTITION_EXISTS, f"partition exists. table={table.path} partition={dict(spec)}")
 
     async def add(self, caller: Caller, table: StreamTable, name: str) -> bool:
         """Make a partition of a valid name for who was admitted to that; False if there is one of it."""
@@ -182,13 +182,13 @@ class Partitions:
 
         async def work(tx: Transaction) -> bool:
             if await tx.row(_HAS_TABLE, table.id) is None:
-                raise StreamFailure(Reason.NO_TABLE, f"no such table. table={table.path}")
+                raise FlussError(ErrorCode.NO_TABLE, f"no such table. table={table.path}")
             if await tx.row(_BY_NAME, table.id, name) is not None:
                 return False
             count = await tx.row(_COUNT, table.id)
             if count is not None and count[0] >= most:
-                raise StreamFailure(
-                    Reason.TOO_MANY_PARTITIONS, f"a table has {most} partitions at most. table={table.path}"
+                raise FlussError(
+                    ErrorCode.TOO_MANY_PARTITIONS, f"a table has {most} partitions at most. table={table.path}"
                 )
             row = await tx.row(_INSERT, table.id, name, now_ms)
             if row is None:
@@ -254,11 +254,11 @@ class Partitions:
         return True
 
 
-def _no_partition(table: StreamTable, name: str) -> StreamFailure:
+def _no_partition(table: StreamTable, name: str) -> FlussError:
     """The failure of a lookup by name, in the words of Fluss: its clients show and compare them."""
-    return StreamFailure(Reason.NO_PARTITION, f"Table partition '{table.path}(p={name})' does not exist.")
+    return FlussError(ErrorCode.NO_PARTITION, f"Table partition '{table.path}(p={name})' does not exist.")
 
 
 def _check_partitioned(table: StreamTable) -> None:
     if not table.is_partitioned:
-        raise StreamFailure(Reason.NOT_PARTITIONED, f"the table is not partitioned. table={table.path}")
+        raise FlussError(ErrorCode.NOT_PARTITIONED, f"the table is not partitioned. table={table.path}")

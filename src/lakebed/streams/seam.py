@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
-from .failures import StreamFailure
+from lakebed.fluss.errors import FlussError
 
 __all__ = [
     "Acks",
@@ -95,7 +95,7 @@ class Fetched:
 
 
 class BucketLog(Protocol):
-    """One bucket's log: batches by offset. Every method may raise StreamFailure."""
+    """One bucket's log: batches by offset. Every method may raise FlussError."""
 
     @property
     def start_offset(self) -> int:
@@ -173,7 +173,7 @@ class BucketLog(Protocol):
         ...
 
     @property
-    def failure(self) -> StreamFailure | None:
+    def failure(self) -> FlussError | None:
         """Why it takes no more: its disk refused. Then it is to be opened anew."""
         ...
 
@@ -222,7 +222,7 @@ class KeyScan(Protocol):
 
 
 class BucketKeys(Protocol):
-    """The latest row of every key of a bucket. Every method may raise StreamFailure."""
+    """The latest row of every key of a bucket. Every method may raise FlussError."""
 
     @property
     def row_count(self) -> int | None:
@@ -230,7 +230,7 @@ class BucketKeys(Protocol):
         ...
 
     @property
-    def failure(self) -> StreamFailure | None:
+    def failure(self) -> FlussError | None:
         """Why they take no more, if they do not: then the bucket is to be opened anew."""
         ...
 

@@ -14,18 +14,17 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.core.parsing import parse_body
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.schema import Schema
 from lakebed.governance.rbac.releasing import release_stream
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 from lakebed.objects.model import Caller
 
-from .calendar import Calendar
 from .configs import ClusterConfigs
 from .events import tell
-from .failures import Reason, StreamFailure
 from .gate import Gate, Need
 from .names import check_table_name
-from .schema import Schema
 from .table import StreamTable, TableDefinition, TablePath
 
 __all__ = ["Tables"]
@@ -109,7 +108,7 @@ class Tables:
             row = await self._meta.row(_BY_ID, table_id)
         if row is None:
             self._discard(table_id)
-            raise StreamFailure(Reason.UNKNOWN_BUCKET, f"unknown table. table_id={table_id}")
+            raise FlussError(ErrorCode.UNKNOWN_BUCKET, f"unknown table. table_id={table_id}")
         return self._remember(_table_from(row))
 
     async def by_path(self, database: str, name: str) -> StreamTable:
@@ -136,7 +135,7 @@ class Tables:
             return known
         row = await self._meta.row(_SCHEMA, table.id, schema_id)
         if row is None:
-            raise StreamFailure(Reason.NO_SCHEMA, f"no such schema. table={table.path} schema_id={schema_id}")
+            raise FlussError(ErrorCode.NO_SCHEMA, f"no such schema. table={table.path} schema_id={schema_id}")
         schema = Schema.parse(msgspec.json.decode(row[0]))
         # Schemas never change, so they are never forgotten before their table.
         self._schemas[table.id, schema_id] = schema
@@ -165,7 +164,7 @@ class Tables:
         """Whether there is one of the name that the caller may see."""
         try:
             await self.by_path(database, name)
-        except StreamFailure:
+        except FlussError:
             return False
         return await self._gate.may(caller.principal, Need.DESCRIBE, database, name)
 
@@ -178,13 +177,13 @@ class Tables:
         buckets = await self._configs.number("default.bucket.number")
         definition = with_defaults(await parse_body(partial(TableDefinition.parse, default_buckets=buckets), document))
         definition.check(max_buckets=await self._configs.number("max.bucket.num"))
-        Calendar.of(definition)
+        definition.auto_partition_strategy()
         now_ms = self._clock.now_ms()
         rest, schema = _text(definition.rest()), _text(definition.schema.document())
 
         async def work(tx: Transaction) -> int | None:
             if await tx.row(_HAS_DATABASE, database) is None:
-                raise StreamFailure(Reason.NO_DATABASE, f"no such database. database={database}")
+                raise FlussError(ErrorCode.NO_DATABASE, f"no such database. database={database}")
             row = await tx.row(_INSERT, database, name, rest, now_ms, now_ms)
             if row is None:
                 return None
@@ -197,7 +196,7 @@ class Tables:
         if made is not None:
             await self.changed(made)
         elif not ignore_if_exists:
-            raise StreamFailure(Reason.TABLE_EXISTS, f"table exists. table={database}.{name}")
+            raise FlussError(ErrorCode.TABLE_EXISTS, f"table exists. table={database}.{name}")
 
     async def drop(self, caller: Caller, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
         """Remove a table; its records go soon after. Reasons: NO_TABLE."""
@@ -209,8 +208,8 @@ class Tables:
 
         try:
             table = await self._meta.transact(work)
-        except StreamFailure as failure:
-            if ignore_if_not_exists and failure.reason is Reason.NO_TABLE:
+        except FlussError as failure:
+            if ignore_if_not_exists and failure.reason is ErrorCode.NO_TABLE:
                 return
             raise
         await self.dropped(table.id)
@@ -283,9 +282,9 @@ def with_defaults(definition: TableDefinition) -> TableDefinition:
     return replace(definition, options=options)
 
 
-def no_table(database: str, name: str) -> StreamFailure:
+def no_table(database: str, name: str) -> FlussError:
     """The failure for a table that is not there."""
-    return StreamFailure(Reason.NO_TABLE, f"no such table. table={database}.{name}")
+    return FlussError(ErrorCode.NO_TABLE, f"no such table. table={database}.{name}")
 
 
 def _text(document: dict[str, Any]) -> str:

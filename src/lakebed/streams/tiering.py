@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from .failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 __all__ = ["HEARTBEAT_TIMEOUT_MS", "Finished", "State", "Tiering", "TieringTable"]
 
@@ -179,22 +179,22 @@ class Tiering:
     def _waiting(self, table_id: int) -> TieringTable:
         table = self._known(table_id)
         if table.state is not State.PENDING:
-            raise StreamFailure(
-                Reason.FENCED_TIERING, f"the table waits for no worker. table_id={table_id} state={table.state}"
+            raise FlussError(
+                ErrorCode.FENCED_TIERING, f"the table waits for no worker. table_id={table_id} state={table.state}"
             )
         return table
 
     def _known(self, table_id: int) -> TieringTable:
         table = self.tables.get(table_id)
         if table is None:
-            raise StreamFailure(Reason.UNKNOWN_BUCKET, f"the table is not tiered. table_id={table_id}")
+            raise FlussError(ErrorCode.UNKNOWN_BUCKET, f"the table is not tiered. table_id={table_id}")
         return table
 
     def _held(self, table_id: int, epoch: int) -> TieringTable:
         table = self._known(table_id)
         if table.epoch != epoch or table.state is not State.TIERING:
-            raise StreamFailure(
-                Reason.FENCED_TIERING,
+            raise FlussError(
+                ErrorCode.FENCED_TIERING,
                 f"the table is tiered by another, or by none. table_id={table_id} epoch={epoch} now={table.epoch}",
             )
         return table

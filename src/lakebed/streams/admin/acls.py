@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.governance.rbac.privileges import Privilege
 from lakebed.governance.rbac.securables import ANY_NAME, stream_key
 from lakebed.governance.rbac.stream_grants import GranteeKind, StreamGrant, StreamGrants
 from lakebed.objects.model import Caller
 
-from ..failures import Reason, StreamFailure
 from ..gate import Gate, Need
 from ..names import check_database_name, check_table_name
 
@@ -179,5 +179,5 @@ def _key(resource_type: int, name: str) -> str:
     return stream_key(database, table)
 
 
-def _refused(message: str) -> StreamFailure:
-    return StreamFailure(Reason.INVALID_CONFIG, message)
+def _refused(message: str) -> FlussError:
+    return FlussError(ErrorCode.INVALID_CONFIG, message)

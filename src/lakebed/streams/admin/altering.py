@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 
-from ..calendar import Calendar
 from ..databases import DatabaseDefinition, Databases
 from ..evolution import AddColumn, OptionChange, changed_options, evolved
-from ..failures import Reason, StreamFailure
 from ..gate import Gate, Need
 from ..tables import Tables
 
@@ -51,14 +50,14 @@ class Altering:
             after = evolved(table.definition, columns, changes)
             if after is table.definition:
                 return None
-            Calendar.of(after)
+            after.auto_partition_strategy()
             await self._tables.replace(tx, caller, table, after, now_ms)
             return table.id
 
         try:
             table_id = await self._meta.transact(work)
-        except StreamFailure as failure:
-            if ignore_if_not_exists and failure.reason is Reason.NO_TABLE:
+        except FlussError as failure:
+            if ignore_if_not_exists and failure.reason is ErrorCode.NO_TABLE:
                 return
             raise
         if table_id is not None:
@@ -88,6 +87,6 @@ class Altering:
 
         try:
             await self._meta.transact(work)
-        except StreamFailure as failure:
-            if not (ignore_if_not_exists and failure.reason is Reason.NO_DATABASE):
+        except FlussError as failure:
+            if not (ignore_if_not_exists and failure.reason is ErrorCode.NO_DATABASE):
                 raise

@@ -16,6 +16,8 @@ from uuid import uuid4
 import msgspec
 
 from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.table_options import DEFAULT_FRESHNESS, flag, milliseconds
 from lakebed.meta.leases import Lease
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
@@ -23,9 +25,7 @@ from lakebed.objects.model import Caller
 
 from ..buckets import OpenBucket
 from ..events import tell
-from ..failures import Reason, StreamFailure
 from ..gate import Gate, Need
-from ..options import DEFAULT_FRESHNESS, flag, milliseconds
 from ..table import StreamTable
 from ..tables import Tables
 from ..tiering import NOTHING_SAID, Finished, State, Tiering, TieringTable
@@ -89,7 +89,7 @@ class Ended:
     said: Finished = NOTHING_SAID
 
 
-Answer = tuple[int, StreamFailure | None]
+Answer = tuple[int, FlussError | None]
 """Of a table: whether what was said of it counts."""
 
 
@@ -143,14 +143,14 @@ class Lake:
         """The latest, the latest that can be read, or the one of this id. Reasons: NO_TABLE, NO_LAKE_SNAPSHOT."""
         table = await self._tables.get(caller, database, name)
         if snapshot_id is not None and readable:
-            raise StreamFailure(Reason.INVALID_CONFIG, "a snapshot is asked for by its id, or as one that can be read")
+            raise FlussError(ErrorCode.INVALID_CONFIG, "a snapshot is asked for by its id, or as one that can be read")
         for found, tiered, read, _ in await self._meta.rows(_SNAPSHOTS, table.id):
             if readable:
                 if read is not None:
                     return table, LakeSnapshot(found, _unpack(read))
             elif snapshot_id in (None, found):
                 return table, LakeSnapshot(found, _unpack(tiered))
-        raise StreamFailure(Reason.NO_LAKE_SNAPSHOT, f"no such snapshot in the lake. table={table.path}")
+        raise FlussError(ErrorCode.NO_LAKE_SNAPSHOT, f"no such snapshot in the lake. table={table.path}")
 
     async def offsets(self, table_id: int) -> Offsets:
         """How far a table is in the lake, whoever asks."""
@@ -194,8 +194,8 @@ class Lake:
         async def work(tx: Transaction) -> None:
             for name in (tiered, readable):
                 if name is not None and await tx.row(_OFFSETS, name, table_id) is None:
-                    raise StreamFailure(
-                        Reason.NO_LAKE_SNAPSHOT, f"no such offsets were prepared. table={table.path} path={name}"
+                    raise FlussError(
+                        ErrorCode.NO_LAKE_SNAPSHOT, f"no such offsets were prepared. table={table.path} path={name}"
                     )
             number = await _count(tx, _NUMBER, table_id)
             await tx.run(_INSERT, table_id, snapshot_id, tiered, readable, number, now_ms)
@@ -302,11 +302,11 @@ class Lake:
         for one in said:
             try:
                 if one.coordinator_epoch != self._epoch():
-                    raise StreamFailure(
-                        Reason.FENCED_TIERING, f"the table was given by another home. epoch={one.coordinator_epoch}"
+                    raise FlussError(
+                        ErrorCode.FENCED_TIERING, f"the table was given by another home. epoch={one.coordinator_epoch}"
                     )
                 self._tiering = step(one)
-            except StreamFailure as failure:
+            except FlussError as failure:
                 answers.append((one.table_id, failure))
             else:
                 answers.append((one.table_id, None))

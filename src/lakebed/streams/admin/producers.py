@@ -14,11 +14,11 @@ from typing import Final
 import msgspec
 
 from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 
 from ..configs import ClusterConfigs
-from ..failures import Reason, StreamFailure
 from ..gate import Gate, Need
 from ..seam import TableBucket
 from ..tables import Tables
@@ -70,9 +70,9 @@ class ProducerOffsets:
         """Write it down unless it is; whether it was not. Reasons: INVALID_PRODUCER, INVALID_CONFIG, UNKNOWN_BUCKET."""
         _check_name(name)
         if ttl_ms is not None and ttl_ms <= 0:
-            raise StreamFailure(Reason.INVALID_CONFIG, f"a time to live is more than nothing. ttl_ms={ttl_ms}")
+            raise FlussError(ErrorCode.INVALID_CONFIG, f"a time to live is more than nothing. ttl_ms={ttl_ms}")
         if len(offsets) > MAX_OFFSETS:
-            raise StreamFailure(Reason.INVALID_CONFIG, f"more buckets than can be. limit={MAX_OFFSETS}")
+            raise FlussError(ErrorCode.INVALID_CONFIG, f"more buckets than can be. limit={MAX_OFFSETS}")
         await self._admit(caller, Need.WRITE, offsets)
         if ttl_ms is None:
             ttl_ms = await self._configs.number("coordinator.producer-offsets.ttl")
@@ -127,8 +127,8 @@ class ProducerOffsets:
         for table_id in sorted({each.bucket.table_id for each in offsets}):
             try:
                 path = (await self._tables.by_id(table_id)).path
-            except StreamFailure as failure:
-                if if_there and failure.reason is Reason.UNKNOWN_BUCKET:
+            except FlussError as failure:
+                if if_there and failure.reason is ErrorCode.UNKNOWN_BUCKET:
                     continue
                 raise
             await self._gate.check(caller.principal, need, *path, request_id=caller.request_id)
@@ -149,4 +149,4 @@ def _unpack(packed: bytes) -> tuple[BucketEnd, ...]:
 
 def _check_name(name: str) -> None:
     if _NAME.fullmatch(name) is None:
-        raise StreamFailure(Reason.INVALID_PRODUCER, f"no name of a producer. producer_id={name[:255]!r}")
+        raise FlussError(ErrorCode.INVALID_PRODUCER, f"no name of a producer. producer_id={name[:255]!r}")

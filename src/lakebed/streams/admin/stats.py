@@ -7,10 +7,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import IntEnum
 
+from lakebed.fluss.errors import FlussError
 from lakebed.objects.model import Caller
 
 from ..buckets import Buckets
-from ..failures import StreamFailure
 from ..gate import Gate, Need
 from ..log.log_rows import LogRows
 from ..partitions import Partitions
@@ -111,7 +111,7 @@ class BucketRows:
     partition_id: int | None
     bucket: int
     rows: int | None = None
-    failure: StreamFailure | None = None
+    failure: FlussError | None = None
 
 
 class Stats:
@@ -133,7 +133,7 @@ class Stats:
         for partition_id, number in wanted:
             try:
                 opened = await self._buckets.get(table, partition_id, number)
-            except StreamFailure as failure:
+            except FlussError as failure:
                 found.append(BucketRows(partition_id, number, failure=failure))
                 continue
             log, keys = opened.log, opened.keys

@@ -33,7 +33,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.keys.index import IndexView
 from lakebed.streams.keys.warm import UNKNOWN, WarmMemory, WarmValues
 from lakebed.streams.timing import Durations
@@ -85,7 +85,7 @@ class RocksIndex:
             # Its types say that keys may be much else than bytes, and some of them are not true.
             self._db: Any = Rdict(str(folder), options, column_families={_STATE_FAMILY: _options(memory)})
         except Exception as error:
-            raise StreamFailure(Reason.KEY_STORAGE, f"index cannot be opened. folder={folder.name}") from error
+            raise FlussError(ErrorCode.KEY_STORAGE, f"index cannot be opened. folder={folder.name}") from error
         self._family: Any = self._db.get_column_family_handle(_STATE_FAMILY)
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # an attribute, whatever it is typed
@@ -260,7 +260,7 @@ class _RocksView:
         with self._lock:
             value, values = self._next, self._values
             if values is None:
-                raise StreamFailure(Reason.SCANNER_EXPIRED, "scan was closed")
+                raise FlussError(ErrorCode.SCANNER_EXPIRED, "scan was closed")
             if value is None or limit == 0:
                 return [], value is not None
             taken = [value]

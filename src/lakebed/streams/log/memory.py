@@ -6,7 +6,7 @@ import bisect
 from collections.abc import Callable, Sequence
 
 from lakebed.core.clock import Clock, SystemClock
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.seam import Acks, Appended, Fetched
 
 from .admission import Admission
@@ -53,7 +53,7 @@ class MemoryLog:
     def enqueue(self, records: bytes | memoryview) -> Appended:
         """Give batches their places, and have them."""
         if self.is_closed:
-            raise StreamFailure(Reason.NOT_LEADER, "log is closed")
+            raise FlussError(ErrorCode.NOT_LEADER, "log is closed")
         admitted = self._admission.admit(records)
         body = b"".join(admitted.pieces)
         position = 0
@@ -83,8 +83,8 @@ class MemoryLog:
     async def read_stored(self, offset: int, max_bytes: int) -> Fetched:
         """The same as they were appended."""
         if not self._start <= offset <= self.end_offset:
-            raise StreamFailure(
-                Reason.OFFSET_OUT_OF_RANGE,
+            raise FlussError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"offset is not in the log. offset={offset} start={self._start} end={self.end_offset}",
             )
         if offset == self.end_offset:
@@ -125,7 +125,7 @@ class MemoryLog:
         self._start = self._offsets[0] if self._offsets else self.end_offset
 
     @property
-    def failure(self) -> StreamFailure | None:
+    def failure(self) -> FlussError | None:
         """None: memory does not refuse."""
         return None
 

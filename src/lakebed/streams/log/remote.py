@@ -18,14 +18,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from lakebed.core.errors import Fenced, LakebedError, NotFound
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import HEADER_BYTES, iterate_batches, read_position
 from lakebed.storage.backoff import Retrier
 from lakebed.storage.ownership import FIRST_KEYS, Ownership, delete_listed
 from lakebed.storage.seam import Key, ObjectHead, ObjectStorage
 from lakebed.storage.writer import BufferedMultipartWriter, WriterSettings
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.seam import Fetched, RemoteSegment, TableBucket
 
-from .batches import HEADER_BYTES, read_place, walk
 from .index import INDEX_BYTES, SparseIndex
 from .log_rows import Fence, LogRow, LogRows
 from .manifest import LogPlace, Manifest
@@ -193,7 +193,7 @@ class RemoteLog:
         try:
             segment.hold()
         except OSError as error:
-            raise StreamFailure(Reason.LOG_STORAGE, f"a segment cannot be read. reason={error}") from error
+            raise FlussError(ErrorCode.LOG_STORAGE, f"a segment cannot be read. reason={error}") from error
         with self._leaving_nothing():
             try:
                 with storage_failures():
@@ -216,7 +216,7 @@ class RemoteLog:
             offset = segment.base_offset
             while offset < segment.end_offset:
                 body, offset = await self._piece(segment, offset, presentation)
-                for batch in walk(body):
+                for batch in iterate_batches(body):
                     index.add(batch.base_offset, position, batch.timestamp_ms)
                     position += len(batch.view)
                 await writer.write(body)
@@ -301,7 +301,7 @@ class RemoteLog:
     async def _read(self, offset: int, max_bytes: int, form: _Form) -> Fetched:
         found = self._manifest.find(offset)
         if not found:
-            raise StreamFailure(Reason.OFFSET_OUT_OF_RANGE, f"offset is not in the byte store. offset={offset}")
+            raise FlussError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset is not in the byte store. offset={offset}")
         segment = found[0]
         index, size = await self._index(segment, form)
         start = index.before(offset)
@@ -313,13 +313,13 @@ class RemoteLog:
             if end > first:
                 return Fetched(body[first:end], after)
             if start + len(body) >= size:
-                raise StreamFailure(
-                    Reason.LOG_STORAGE, f"a segment in the byte store is cut off. segment={segment.segment_id}"
+                raise FlussError(
+                    ErrorCode.LOG_STORAGE, f"a segment in the byte store is cut off. segment={segment.segment_id}"
                 )
             # The batch that is meant begins too late in what was read, or is larger than that.
             start += first
             head = body[first : first + HEADER_BYTES]
-            wanted = max(read_place(head).size if len(head) == HEADER_BYTES else 0, wanted)
+            wanted = max(read_position(head).size if len(head) == HEADER_BYTES else 0, wanted)
 
     async def locate(self, offset: int) -> Fetched:
         """Where clients find `offset` themselves."""
@@ -335,7 +335,7 @@ class RemoteLog:
                 position = index.before_time(timestamp_ms)
                 while position < size:
                     head = await self._range(segment, _READ, position, min(position + HEADER_BYTES, size))
-                    place = read_place(head)
+                    place = read_position(head)
                     if place.timestamp_ms >= timestamp_ms:
                         return place.base_offset
                     position += place.size
@@ -385,8 +385,8 @@ class RemoteLog:
             try:
                 found = SparseIndex.parse_sized(document)
             except ValueError as error:
-                raise StreamFailure(
-                    Reason.LOG_STORAGE, f"index of a segment is damaged. segment={segment.segment_id} reason={error}"
+                raise FlussError(
+                    ErrorCode.LOG_STORAGE, f"index of a segment is damaged. segment={segment.segment_id} reason={error}"
                 ) from error
             self._keep(segment.segment_id, form, *found)
         return found
@@ -424,7 +424,7 @@ def _cut(body: bytes, offset: int, max_bytes: int) -> tuple[int, int, int]:
     after = offset
     found = False
     while position + HEADER_BYTES <= len(body):
-        place = read_place(body[position : position + HEADER_BYTES])
+        place = read_position(body[position : position + HEADER_BYTES])
         end = position + place.size
         if not found:
             if place.next_offset <= offset:
@@ -444,13 +444,13 @@ def storage_failures() -> Iterator[None]:
     """What the stores say as a failure of streams; their own reasons stay in the words."""
     try:
         yield
-    except StreamFailure:
+    except FlussError:
         raise
     except Fenced as error:
-        raise StreamFailure(
-            Reason.NOT_LEADER, f"this server may not change the log any more. reason={error}"
+        raise FlussError(
+            ErrorCode.NOT_LEADER, f"this server may not change the log any more. reason={error}"
         ) from error
     except NotFound as error:
-        raise StreamFailure(Reason.LOG_STORAGE, f"a part of a log is not in the byte store. reason={error}") from error
+        raise FlussError(ErrorCode.LOG_STORAGE, f"a part of a log is not in the byte store. reason={error}") from error
     except LakebedError as error:
-        raise StreamFailure(Reason.STORAGE, f"the byte store cannot be used now. reason={error}") from error
+        raise FlussError(ErrorCode.STORAGE, f"the byte store cannot be used now. reason={error}") from error

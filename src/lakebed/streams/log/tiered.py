@@ -17,11 +17,11 @@ from typing import Final
 from awscrt.checksums import crc32c
 
 from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import LogBuffer
 from lakebed.storage.files import file_deletion_fields, make_folder
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.seam import Acks, Appended, Fetched, TableBucket
 
-from .batches import Buffer
 from .folder import FolderLog
 from .local_copy import LocalCopy, LocalFiles, judge
 from .log_rows import LogRow, tail_fence
@@ -141,8 +141,8 @@ async def _open_current(
             return local
         await local.close()
     if verdict is LocalCopy.LOST:
-        raise StreamFailure(
-            Reason.LOG_STORAGE,
+        raise FlussError(
+            ErrorCode.LOG_STORAGE,
             "acknowledged records are missing on this server's disk: restore the folder, or give them up with "
             f"`lakebed streams forget-server {server}` while this server is stopped. folder={folder} "
             f"uploaded_end={copied_end} recorded_end={row.recorded_end}",
@@ -150,8 +150,8 @@ async def _open_current(
     with storage_failures():
         await logs.discard(bucket)
     if await logs.run(_has_files, folder):
-        raise StreamFailure(
-            Reason.LOG_STORAGE, f"stale files of a log cannot be removed: remove the folder. folder={folder}"
+        raise FlussError(
+            ErrorCode.LOG_STORAGE, f"stale files of a log cannot be removed: remove the folder. folder={folder}"
         )
     return None
 
@@ -203,7 +203,7 @@ class TieredLog:
         return self._local.stable_offset
 
     @property
-    def failure(self) -> StreamFailure | None:
+    def failure(self) -> FlussError | None:
         """Why it takes no more until it is opened anew, if that is so."""
         return self._local.failure
 
@@ -376,8 +376,8 @@ class TieredLog:
                 body += found.records
                 offset = found.next_offset
             if (len(body), offset) != (size, run[-1].end):
-                raise StreamFailure(
-                    Reason.LOG_STORAGE, f"log and its tail differ. from={run[0].start} to={run[-1].end}"
+                raise FlussError(
+                    ErrorCode.LOG_STORAGE, f"log and its tail differ. from={run[0].start} to={run[-1].end}"
                 )
             await self._tail.merge(run, bytes(body), self._remote.check_leads)
 
@@ -386,7 +386,7 @@ class TieredLog:
         found = await asyncio.to_thread(writers_at, self._local.folder, segment.end_offset, sealed)
         return found.document()
 
-    async def _replicate(self, start: int, end: int, batches: Sequence[Buffer]) -> None:
+    async def _replicate(self, start: int, end: int, batches: Sequence[LogBuffer]) -> None:
         """Have the byte store have a group before it is acknowledged; while it is away, appends wait."""
         # Not only when it fails: a store asks again by itself, for long.
         words = "appends wait for the byte store. from=%d to=%d"
@@ -405,8 +405,8 @@ class TieredLog:
         while True:
             try:
                 return await work()
-            except StreamFailure as failure:
-                if failure.reason is not Reason.STORAGE or self._closing.is_set():
+            except FlussError as failure:
+                if failure.reason is not ErrorCode.STORAGE or self._closing.is_set():
                     raise
                 _logger.warning("appends wait for the byte store. reason=%s", failure)
             try:

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from lakebed.core.access import Principal
 from lakebed.core.secrets import Secret
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 __all__ = ["Authenticator", "Proof", "read_plain"]
 
@@ -39,4 +39,4 @@ def read_plain(token: bytes) -> tuple[str, Secret]:
             raise ValueError
         return parts[1].decode(), Secret(parts[2].decode())
     except ValueError:
-        raise StreamFailure(Reason.AUTHENTICATION_FAILED, "the message is not of SASL PLAIN") from None
+        raise FlussError(ErrorCode.AUTHENTICATION_FAILED, "the message is not of SASL PLAIN") from None

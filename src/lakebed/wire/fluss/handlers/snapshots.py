@@ -6,9 +6,9 @@ they do not, they are told of none, and read the log from its start; but only wh
 
 from __future__ import annotations
 
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
 from lakebed.streams.buckets import Buckets
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.file_access import FileAccess
 from lakebed.streams.gate import Gate, Need
 from lakebed.streams.keys.snapshots import KeySnapshots
@@ -74,8 +74,8 @@ class SnapshotCalls:
                 answer.latest_snapshots.add(bucket_id=number, snapshot_id=found.id, log_offset=found.log_offset)
                 continue
             if (await self._buckets.get(table, partition_id, number)).log.start_offset > 0:
-                raise StreamFailure(
-                    Reason.NO_KEY_SNAPSHOT,
+                raise FlussError(
+                    ErrorCode.NO_KEY_SNAPSHOT,
                     "the log has not its first records any more, and snapshots cannot be read: read by a scan "
                     f"(client.scanner.kv.batch-strategy=server-scan). table={table.path} bucket={number}",
                 )
@@ -152,4 +152,4 @@ class SnapshotCalls:
 
 def _check_keyed(table: StreamTable) -> None:
     if not table.is_keyed:
-        raise StreamFailure(Reason.NOT_KEYED, f"the table has no primary key. table={table.path}")
+        raise FlussError(ErrorCode.NOT_KEYED, f"the table has no primary key. table={table.path}")
