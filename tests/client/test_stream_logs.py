@@ -139,7 +139,7 @@ def test_rows_that_are_none_of_the_table_are_not_sent(rows: pa.RecordBatch) -> N
     writer = StreamLogWriter(server, table())
     with pytest.raises(FlussError) as failed:
         writer.append(rows)
-    assert failed.value.reason is ErrorCode.INVALID_TARGET_COLUMN
+    assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
     assert server.keys == [1026]
 
 
@@ -157,11 +157,11 @@ def test_rows_of_another_partition_are_not_sent() -> None:
     server = Server()
     with pytest.raises(FlussError) as failed:
         StreamLogWriter(server, known.scanned(None))
-    assert failed.value.reason is ErrorCode.NO_PARTITION
+    assert failed.value.code is ErrorCode.PARTITION_NOT_EXISTS
     writer = StreamLogWriter(server, known.scanned(3))
     with pytest.raises(FlussError) as failed:
         writer.append(pa.record_batch({"id": [1], "name": ["US"], "tags": [["x"]]}))
-    assert failed.value.reason is ErrorCode.INVALID_PARTITION
+    assert failed.value.code is ErrorCode.PARTITION_SPEC_INVALID
     assert server.keys == [1026]
 
 
@@ -171,7 +171,7 @@ def test_records_that_are_cut_off_are_told_of(body: str) -> None:
     server.records = write_batch(bytes.fromhex(body), 1, schema_id=1)
     with pytest.raises(FlussError) as failed:
         list(StreamLog(server, table(format="COMPACTED")).read({0: 0}))
-    assert failed.value.reason is ErrorCode.CORRUPT_RECORD
+    assert failed.value.code is ErrorCode.CORRUPT_RECORD
 
 
 def test_changes_of_keys_are_read_from_rows() -> None:

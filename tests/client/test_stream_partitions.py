@@ -56,7 +56,7 @@ def test_what_no_partition_is_called_by_is_refused(type_: DataType, value: Any) 
     schema = Schema.of([("p", type_)])
     with pytest.raises(FlussError) as failed:
         partition_values(schema, ["p"], rows(schema, (value,)))
-    assert failed.value.reason is ErrorCode.INVALID_PARTITION
+    assert failed.value.code is ErrorCode.PARTITION_SPEC_INVALID
 
 
 def test_rows_of_another_partition_are_refused() -> None:
@@ -71,4 +71,4 @@ def test_rows_of_another_partition_are_refused() -> None:
     for other in ((2, day, "US"), (2, datetime.date(2024, 1, 3), "EU")):
         with pytest.raises(FlussError) as failed:
             check_partition(table, rows(schema, (1, day, "EU"), other))
-        assert failed.value.reason is ErrorCode.INVALID_PARTITION
+        assert failed.value.code is ErrorCode.PARTITION_SPEC_INVALID

@@ -184,20 +184,20 @@ def test_keys_where_no_lake_has_a_say(
 def test_what_iceberg_has_no_keys_of_is_refused(types: list[DataType]) -> None:
     with pytest.raises(FlussError) as failed:
         Placing(table(types, "iceberg"))
-    assert failed.value.reason is ErrorCode.INVALID_TABLE
+    assert failed.value.code is ErrorCode.INVALID_TABLE
 
 
 def test_a_key_of_no_bytes_has_no_bucket_in_iceberg() -> None:
     of = table([DataType(TypeRoot.STRING)], "iceberg")
     with pytest.raises(FlussError) as failed:
         Placing(of).buckets(rows(of, ""))
-    assert failed.value.reason is ErrorCode.INVALID_TARGET_COLUMN
+    assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
 def test_hudi_is_left_to_clients() -> None:
     with pytest.raises(FlussError) as failed:
         Placing(table([DataType(TypeRoot.INT)], "hudi"))
-    assert failed.value.reason is ErrorCode.INVALID_TABLE
+    assert failed.value.code is ErrorCode.INVALID_TABLE
 
 
 def test_a_bucket_key_that_is_part_of_the_key_begins_it() -> None:
@@ -219,7 +219,7 @@ def test_null_in_a_key_is_refused() -> None:
     of = KnownTable("fluss", "t", 1, 1, schema, BUCKETS, ("a",))
     with pytest.raises(FlussError) as failed:
         Placing(of).buckets(pa.RecordBatch.from_pylist([{"a": 1}, {"a": None}], arrow_schema(schema)))
-    assert failed.value.reason is ErrorCode.INVALID_TARGET_COLUMN
+    assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
 def test_a_log_has_buckets_and_no_keys() -> None:
@@ -232,10 +232,10 @@ def test_a_log_has_buckets_and_no_keys() -> None:
     assert set(found) == {0, 1}
     with pytest.raises(FlussError) as failed:
         placing.keys(batch)
-    assert failed.value.reason is ErrorCode.NOT_KEYED
+    assert failed.value.code is ErrorCode.NON_PRIMARY_KEY_TABLE
 
 
 def test_a_key_of_no_column_is_refused() -> None:
     with pytest.raises(FlussError) as failed:
         KeyEncoder(table([DataType(TypeRoot.INT)]), ["nope"])
-    assert failed.value.reason is ErrorCode.INVALID_TABLE
+    assert failed.value.code is ErrorCode.INVALID_TABLE

@@ -53,7 +53,7 @@ def test_all_records_of_the_range_come_once(start: int, end: int) -> None:
 
 def test_what_can_pass_is_waited_for_where_it_was_left() -> None:
     log = Log()
-    log.in_the_way = [FlussError(ErrorCode.NO_LEADER), None, FlussError(ErrorCode.NOT_LEADER)]
+    log.in_the_way = [FlussError(ErrorCode.LEADER_NOT_AVAILABLE), None, FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
     assert log.numbers(0, 4) == [0, 1, 2, 3]
     assert log.looked_again == 2
     assert log.now > 0
@@ -61,10 +61,10 @@ def test_what_can_pass_is_waited_for_where_it_was_left() -> None:
 
 def test_what_cannot_pass_is_told_at_once() -> None:
     log = Log()
-    log.in_the_way = [FlussError(ErrorCode.OFFSET_OUT_OF_RANGE)]
+    log.in_the_way = [FlussError(ErrorCode.LOG_OFFSET_OUT_OF_RANGE)]
     with pytest.raises(FlussError) as raised:
         log.numbers(0, 4)
-    assert (raised.value.reason, log.now) == (ErrorCode.OFFSET_OUT_OF_RANGE, 0.0)
+    assert (raised.value.code, log.now) == (ErrorCode.LOG_OFFSET_OUT_OF_RANGE, 0.0)
 
 
 def test_records_that_never_come_are_given_up() -> None:
@@ -72,5 +72,5 @@ def test_records_that_never_come_are_given_up() -> None:
     log.in_the_way = [None] * 1000
     with pytest.raises(FlussError) as raised:
         log.numbers(0, 4)
-    assert raised.value.reason is ErrorCode.TIMED_OUT
+    assert raised.value.code is ErrorCode.REQUEST_TIME_OUT
     assert 0 < log.now <= GIVE_UP_SECONDS

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lakebed.client.stream_connection import REASONS
+from lakebed.client.stream_connection import failure_of
 from lakebed.client.stream_messages import Fields, number, read_fields, text, write_fields
 from lakebed.client.stream_scans import KvBatchScanner, ScannedTable, ScanState
 from lakebed.fluss.errors import ErrorCode, FlussError
@@ -139,7 +139,7 @@ def test_opening_is_not_tried_for_ever() -> None:
     scan, pauses = scanner(server, buckets=[0])
     with pytest.raises(FlussError) as failed:
         scan.next_batch()
-    assert failed.value.reason is ErrorCode.TOO_MANY_SCANNERS
+    assert failed.value.code is ErrorCode.TOO_MANY_SCANNERS
     assert 50 < sum(pauses) <= 60
     assert scan.states == {0: ScanState.DONE}
 
@@ -181,7 +181,7 @@ def test_letting_go_never_fails() -> None:
     server = Server({0: [[value(2, 1, "a", 1)], [value(2, 2, "b", 2)]], 1: []})
     scan, _ = scanner(server)
     scan.next_batch()
-    server.lost = [ErrorCode.NO_LEADER]
+    server.lost = [ErrorCode.LEADER_NOT_AVAILABLE]
     scan.close()
     assert scan.states[0] is ScanState.DONE
 
@@ -190,10 +190,12 @@ def test_a_table_without_a_key_has_no_scan() -> None:
     table = ScannedTable("fluss", "t", 7, 1, Schema.of([("a", DataType(TypeRoot.INT))]), RowFormat.COMPACTED, 1)
     with pytest.raises(FlussError) as failed:
         KvBatchScanner(Server({}), table)
-    assert failed.value.reason is ErrorCode.NOT_KEYED
+    assert failed.value.code is ErrorCode.NON_PRIMARY_KEY_TABLE
 
 
 def test_numbers_mean_what_the_server_means_by_them() -> None:
-    assert {code: error_code(FlussError(reason)) for code, reason in REASONS.items()} == {
-        code: code for code in REASONS
+    passing = {1, 3, 14, 28, 29, 70, 73}
+    assert {code: error_code(failure_of(code.number, b"")) for code in ErrorCode if code.number not in passing} == {
+        code: code.number for code in ErrorCode if code.number not in passing
     }
+    assert {failure_of(number, b"").code for number in passing} == {ErrorCode.STORAGE}

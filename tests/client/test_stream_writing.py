@@ -44,7 +44,7 @@ class Server:
         if key == 1012:
             name = text(read_fields(text(fields, 2)), 3).decode()
             if name not in self.partitions:
-                raise FlussError(ErrorCode.NO_PARTITION)
+                raise FlussError(ErrorCode.PARTITION_NOT_EXISTS)
             return read_fields(write_fields({4: write_fields({2: name, 3: self.partitions[name]})}))
         if key == 1036:
             assert number(fields, 3) == 1
@@ -77,7 +77,7 @@ def rows(*regions: str, day: datetime.date = DAY) -> pa.RecordBatch:
 def refused(writer: StreamWriter, batch: pa.RecordBatch) -> ErrorCode:
     with pytest.raises(FlussError) as failed:
         writer.write(batch)
-    return failed.value.reason
+    return failed.value.code
 
 
 @pytest.mark.parametrize("schema", [LOG, KEYED])
@@ -103,7 +103,7 @@ def test_a_partition_that_is_not_there_is_made(schema: Schema) -> None:
 def test_no_row_is_sent_before_there_is_a_partition_for_each() -> None:
     server = Server("EU")
     writer = StreamWriter(server, table(LOG, "region"), dynamic_create_partition=False)
-    assert refused(writer, rows("EU", "US")) is ErrorCode.NO_PARTITION
+    assert refused(writer, rows("EU", "US")) is ErrorCode.PARTITION_NOT_EXISTS
     assert (server.written, server.made) == ({}, [])
 
 
@@ -111,7 +111,7 @@ def test_no_row_is_sent_before_there_is_a_partition_for_each() -> None:
 def test_with_a_partition_named_rows_of_others_are_refused(schema: Schema) -> None:
     server = Server("EU", "US")
     writer = StreamWriter(server, table(schema, "region"), partition="EU")
-    assert refused(writer, rows("EU", "US")) is ErrorCode.INVALID_PARTITION
+    assert refused(writer, rows("EU", "US")) is ErrorCode.PARTITION_SPEC_INVALID
     assert server.written == {}
     writer.write(rows("EU", "EU"))
     assert server.written == {1: 1}
@@ -120,7 +120,7 @@ def test_with_a_partition_named_rows_of_others_are_refused(schema: Schema) -> No
 def test_a_table_without_partitions_has_none_to_name() -> None:
     with pytest.raises(FlussError) as failed:
         StreamWriter(Server(), table(LOG), partition="EU")
-    assert failed.value.reason is ErrorCode.NOT_PARTITIONED
+    assert failed.value.code is ErrorCode.TABLE_NOT_PARTITIONED
     server = Server()
     StreamWriter(server, table(LOG)).write(rows("EU", "US"))
     assert server.written == {None: 1}
@@ -133,7 +133,7 @@ def test_for_deletes_no_partition_is_made() -> None:
     assert (server.written, server.puts, server.made) == ({1: 1}, 1, [])
     with pytest.raises(FlussError) as failed:
         StreamWriter(server, table(LOG, "region")).delete(rows("EU"))
-    assert failed.value.reason is ErrorCode.NOT_KEYED
+    assert failed.value.code is ErrorCode.NON_PRIMARY_KEY_TABLE
 
 
 def test_what_was_listed_is_not_asked_for_again() -> None:
@@ -160,21 +160,21 @@ def test_no_partition_is_made_that_would_go_at_once(day: datetime.date, is_made:
         writer.write(rows("EU", day=day))
         assert server.made == [day.isoformat()]
     else:
-        assert refused(writer, rows("EU", day=day)) is ErrorCode.INVALID_PARTITION
+        assert refused(writer, rows("EU", day=day)) is ErrorCode.PARTITION_SPEC_INVALID
         assert (server.made, server.written) == ([], {})
 
 
 def test_a_time_that_is_none_makes_no_partition() -> None:
     known = table(LOG, "region", auto_partition__enabled="true")
     writer = StreamWriter(Server(), known, now=lambda: NOON)
-    assert refused(writer, rows("soon")) is ErrorCode.INVALID_PARTITION
+    assert refused(writer, rows("soon")) is ErrorCode.PARTITION_SPEC_INVALID
     writer.write(rows("20240102"))
 
 
 def test_rows_of_a_lake_that_is_not_known_are_refused_at_once() -> None:
     with pytest.raises(FlussError) as failed:
         StreamWriter(Server(), table(KEYED, datalake__format="hudi"))
-    assert failed.value.reason is ErrorCode.INVALID_TABLE
+    assert failed.value.code is ErrorCode.INVALID_TABLE
 
 
 @pytest.mark.parametrize("schema", [LOG, KEYED])
@@ -210,4 +210,4 @@ def test_rows_for_a_partition_that_was_dropped_are_refused_where_none_is_made() 
     writer = StreamWriter(server, table(LOG, "region"), dynamic_create_partition=False)
     writer.write(rows("EU"))
     server.partitions.clear()
-    assert refused(writer, rows("EU")) is ErrorCode.NO_PARTITION
+    assert refused(writer, rows("EU")) is ErrorCode.PARTITION_NOT_EXISTS

@@ -141,7 +141,7 @@ class BucketKeysContract:
 
         async def learn(schema_id: int) -> Schema:
             if schema_id not in known:
-                raise FlussError(ErrorCode.NO_SCHEMA)
+                raise FlussError(ErrorCode.SCHEMA_NOT_EXIST)
             return known[schema_id]
 
         counter = Counter(take, settings.counter_cache) if schema.auto_increment else None
@@ -212,7 +212,7 @@ class BucketKeysContract:
         assert bucket.log.end_offset == 3
         with pytest.raises(FlussError) as failed:
             await bucket.keys.put(Put(bucket.batch((1, "c", 3), writer_id=5, sequence=2)), Acks.ALL)
-        assert failed.value.reason is ErrorCode.OUT_OF_ORDER
+        assert failed.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE
         assert await bucket.row(1) == (1, "b", 2)
         await bucket.keys.close()
 
@@ -231,11 +231,11 @@ class BucketKeysContract:
         for bad in (b"", whole[:-1], whole[:20] + b"\1" + whole[21:], broken_row):
             with pytest.raises(FlussError) as failed:
                 await bucket.keys.put(Put(bad), Acks.ALL)
-            assert failed.value.reason is ErrorCode.CORRUPT_RECORD
+            assert failed.value.code is ErrorCode.CORRUPT_RECORD
         assert bucket.log.end_offset == 0
         with pytest.raises(FlussError) as failed:
             await bucket.keys.put(Put(write_kv_batch([(key_of(1), b"\0")], 9)), Acks.ALL)
-        assert failed.value.reason is ErrorCode.NO_SCHEMA
+        assert failed.value.code is ErrorCode.SCHEMA_NOT_EXIST
         await bucket.keys.close()
 
     async def test_all_keys_with_a_prefix_are_found_in_order(self, open_index: OpenIndex) -> None:
@@ -248,7 +248,7 @@ class BucketKeysContract:
         assert await bucket.keys.lookup_prefixes(prefixes, size) == found
         with pytest.raises(FlussError) as failed:
             await bucket.keys.lookup_prefixes(prefixes, size - 1)
-        assert failed.value.reason is ErrorCode.RECORD_TOO_LARGE
+        assert failed.value.code is ErrorCode.RECORD_TOO_LARGE
         await bucket.keys.close()
 
     async def test_a_scan_shows_one_moment_in_the_order_of_keys(self, open_index: OpenIndex) -> None:
@@ -310,7 +310,7 @@ class BucketKeysContract:
         bucket.log.forget(1)
         with pytest.raises(FlussError) as failed:
             await self.open(MemoryIndex, log=bucket.log)
-        assert failed.value.reason is ErrorCode.KEY_STORAGE
+        assert failed.value.code is ErrorCode.KV_STORAGE
         await bucket.keys.close()
 
     async def test_parts_of_rows_are_written(self, open_index: OpenIndex) -> None:
@@ -331,7 +331,7 @@ class BucketKeysContract:
         bucket = await self.open(open_index)
         with pytest.raises(FlussError) as failed:
             await bucket.put((1, "a", 1), columns=columns)
-        assert failed.value.reason is ErrorCode.INVALID_TARGET_COLUMN
+        assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
         await bucket.keys.close()
 
     async def test_the_first_row_stays(self, open_index: OpenIndex) -> None:
@@ -357,7 +357,7 @@ class BucketKeysContract:
         await bucket.put((1, "a", 1))
         with pytest.raises(FlussError) as failed:
             await bucket.put(1)
-        assert failed.value.reason is ErrorCode.DELETION_DISABLED
+        assert failed.value.code is ErrorCode.DELETION_DISABLED
         assert await bucket.row(1) == (1, "a", 1)
         await bucket.keys.close()
 
@@ -422,7 +422,7 @@ class BucketKeysContract:
         for columns in ([], [0, 1]):
             with pytest.raises(FlussError) as failed:
                 await bucket.put((14, 7, "x"), columns=columns)
-            assert failed.value.reason is ErrorCode.INVALID_TARGET_COLUMN
+            assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
         await bucket.keys.close()
 
     @pytest.mark.parametrize("format_", ["COMPACTED", "INDEXED"])
@@ -439,7 +439,7 @@ class BucketKeysContract:
         for bad in (b"", b"\x09ab\x07", key + b"\0"):
             with pytest.raises(FlussError) as failed:
                 await bucket.keys.lookup_or_insert([bad])
-            assert failed.value.reason is ErrorCode.CORRUPT_RECORD
+            assert failed.value.code is ErrorCode.CORRUPT_RECORD
         await bucket.keys.close()
 
     async def test_rows_of_an_older_schema_live_on_in_a_later_one(self, open_index: OpenIndex) -> None:
@@ -493,4 +493,4 @@ class BucketKeysContract:
         for call in (bucket.put((1, "b", 2)), bucket.keys.lookup([key_of(1)])):
             with pytest.raises(FlussError) as failed:
                 await call
-            assert failed.value.reason is ErrorCode.NOT_LEADER
+            assert failed.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -91,7 +91,7 @@ def test_formats_of_their_own() -> None:
 def test_what_cannot_be(bad: dict[str, str]) -> None:
     with pytest.raises(FlussError) as caught:
         AutoPartitionStrategy.of(*definition(bad))
-    assert caught.value.reason is ErrorCode.INVALID_CONFIG
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
 def test_several_keys() -> None:

@@ -32,7 +32,7 @@ def test_a_batch_that_was_changed_is_corrupt(given_: list[tuple[bytes, bytes | N
     for bad in (bytes(changed), whole[:at]):
         with pytest.raises(FlussError) as failed:
             read_kv_batch(bad)
-        assert failed.value.reason is ErrorCode.CORRUPT_RECORD
+        assert failed.value.code is ErrorCode.CORRUPT_RECORD
 
 
 def test_values_are_written_with_their_lengths() -> None:

@@ -102,4 +102,4 @@ def test_a_counted_column_and_functions_survive_the_document() -> None:
 def test_a_schema_that_cannot_be_is_refused(bad: object) -> None:
     with pytest.raises(FlussError) as failed:
         Schema.parse(bad)
-    assert failed.value.reason is ErrorCode.INVALID_TABLE
+    assert failed.value.code is ErrorCode.INVALID_TABLE

@@ -13,7 +13,7 @@ def test_what_there_is_not_here_can_only_be_unwanted(name: str) -> None:
     check_options({name: "false"})
     with pytest.raises(FlussError, match=f"{name}: not supported: ") as refused:
         check_options({name: "true"})
-    assert refused.value.reason is ErrorCode.INVALID_CONFIG
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
 
 
 @pytest.mark.parametrize("log_format", ["INDEXED", "compacted"])
@@ -22,7 +22,7 @@ def test_only_logs_in_arrow_can_be_in_the_lake(log_format: str) -> None:
     check_options({"table.log.format": "arrow", "table.datalake.enabled": "true"})
     with pytest.raises(FlussError, match="log is in Arrow") as refused:
         check_options({"table.log.format": log_format, "table.datalake.enabled": "true"})
-    assert refused.value.reason is ErrorCode.INVALID_CONFIG
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
 
 
 @pytest.mark.parametrize(

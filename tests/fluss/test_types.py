@@ -50,7 +50,7 @@ def test_what_a_document_leaves_out_has_its_default() -> None:
 def test_a_document_that_names_no_type_is_refused(document: object) -> None:
     with pytest.raises(FlussError) as failed:
         parse_type(document)
-    assert failed.value.reason is ErrorCode.INVALID_TABLE
+    assert failed.value.code is ErrorCode.INVALID_TABLE
 
 
 def test_a_type_without_end_is_refused() -> None:

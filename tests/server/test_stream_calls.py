@@ -47,13 +47,13 @@ class Rig:
         await self.release.wait()
         self.clock.advance(2)
         if bytes(body) == b"none":
-            raise FlussError(ErrorCode.NO_TABLE)
+            raise FlussError(ErrorCode.TABLE_NOT_EXIST)
         return self.answer
 
     async def _call(self, caller: Caller, request: pb.DatabaseExistsRequest) -> pb.DatabaseExistsResponse:
         self.clock.advance(4)
         if request.database_name == "none":
-            raise FlussError(ErrorCode.NO_DATABASE)
+            raise FlussError(ErrorCode.DATABASE_NOT_EXIST)
         return pb.DatabaseExistsResponse(exists=True)
 
     async def make(self, body: bytes) -> Answer:

@@ -137,7 +137,7 @@ async def test_buckets_that_there_are_not(
     table = await light_world.table(bucket_count=2)
     with pytest.raises(FlussError) as raised:
         await buckets.get(table, partition_id, number)
-    assert raised.value.reason is ErrorCode.UNKNOWN_BUCKET
+    assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
 
 
 async def test_a_partition_has_buckets_of_its_own(light_world: StreamWorld, shelf: Shelf, buckets: Buckets) -> None:
@@ -149,12 +149,12 @@ async def test_a_partition_has_buckets_of_its_own(light_world: StreamWorld, shel
     for wrong_table, partition_id in ((table, None), (other, partition.id)):
         with pytest.raises(FlussError) as raised:
             await buckets.get(wrong_table, partition_id, 0)
-        assert raised.value.reason is ErrorCode.UNKNOWN_BUCKET
+        assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
     await light_world.partitions.remove(light_world.root, table, "EU")
     assert shelf.closed == [TableBucket(table.id, partition.id, 0)]
     with pytest.raises(FlussError) as raised:
         await buckets.get(table, partition.id, 0)
-    assert raised.value.reason is ErrorCode.UNKNOWN_BUCKET
+    assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
 
 
 async def test_who_is_not_the_home_has_no_buckets(light_world: StreamWorld, shelf: Shelf) -> None:
@@ -163,7 +163,7 @@ async def test_who_is_not_the_home_has_no_buckets(light_world: StreamWorld, shel
     buckets = Buckets(shelf, light_world.tables, light_world.partitions, lambda: is_home)
     with pytest.raises(FlussError) as raised:
         await buckets.get(table, None, 0)
-    assert raised.value.reason is ErrorCode.NOT_LEADER
+    assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_a_table_dropped_meanwhile_leaves_nothing_open(
@@ -177,7 +177,7 @@ async def test_a_table_dropped_meanwhile_leaves_nothing_open(
     shelf.may_open.set()
     with pytest.raises(FlussError) as raised:
         await asking
-    assert raised.value.reason is ErrorCode.UNKNOWN_BUCKET
+    assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
     assert shelf.closed == shelf.opened
     assert list(buckets) == []
 
@@ -194,7 +194,7 @@ async def test_what_a_disk_refused_is_opened_anew(
     shelf.refuses = True
     with pytest.raises(FlussError) as raised:
         await buckets.get(table, None, 0)
-    assert raised.value.reason is ErrorCode.LOG_STORAGE
+    assert raised.value.code is ErrorCode.LOG_STORAGE
     assert told == shelf.closed == [first.bucket]
     shelf.refuses = False
     second = await buckets.get(table, None, 0)
@@ -225,7 +225,7 @@ async def test_an_opening_that_failed_is_known_until_one_succeeds_or_the_table_i
     assert buckets.broken() == {}
 
 
-@pytest.mark.parametrize("reason", [ErrorCode.NO_LEADER, ErrorCode.NOT_LEADER])
+@pytest.mark.parametrize("reason", [ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER])
 async def test_who_leads_a_bucket_is_nothing_that_is_remembered_of_an_opening(
     light_world: StreamWorld, shelf: Shelf, buckets: Buckets, monkeypatch: pytest.MonkeyPatch, reason: ErrorCode
 ) -> None:
@@ -313,7 +313,7 @@ async def test_files_are_not_removed_under_a_request_that_still_opens_the_bucket
     shelf.may_open.set()
     with pytest.raises(FlussError) as raised:
         await late
-    assert raised.value.reason is ErrorCode.UNKNOWN_BUCKET
+    assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
     assert await purging == 1
     assert shelf.calls == ["open", "close", "remove"]
     assert not buckets._openings
@@ -352,10 +352,10 @@ async def test_a_request_fails_as_unknown_if_its_bucket_is_dropped_under_it_and_
 
     with pytest.raises(FlussError) as raised:
         await append(eu, light_world.partitions.remove(light_world.root, table, "EU"))
-    assert raised.value.reason is ErrorCode.UNKNOWN_BUCKET
+    assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
     with pytest.raises(FlussError) as raised:
         await append(us, buckets.close())
-    assert raised.value.reason is ErrorCode.NOT_LEADER
+    assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_a_server_that_lost_the_lead_answers_not_leader_without_the_metadata_store(
@@ -390,12 +390,12 @@ async def test_a_first_batch_with_a_later_number_is_out_of_order_until_the_parti
     await light_world.partitions.add(light_world.root, table, "EU")
     with pytest.raises(FlussError) as raised:
         await append()
-    assert raised.value.reason is ErrorCode.OUT_OF_ORDER
+    assert raised.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE
     await light_world.partitions.remove(light_world.root, table, "EU")
     await light_world.partitions.add(light_world.root, table, "EU")
     with pytest.raises(FlussError) as raised:
         await append()
-    assert raised.value.reason is ErrorCode.UNKNOWN_WRITER
+    assert raised.value.code is ErrorCode.UNKNOWN_WRITER_ID
 
 
 async def test_a_visited_bucket_is_let_go_of_again(light_world: StreamWorld, shelf: Shelf, buckets: Buckets) -> None:
@@ -458,4 +458,4 @@ async def test_a_table_that_is_dropped_during_a_visit_is_closed_once(
     assert len(shelf.closed) == 1
     with pytest.raises(FlussError) as raised:
         await buckets.visit(TableBucket(table.id, None, 0), work)
-    assert raised.value.reason is ErrorCode.UNKNOWN_BUCKET
+    assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET

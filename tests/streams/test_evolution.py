@@ -23,8 +23,8 @@ LOG = Schema.of([("id", INT), ("name", STRING)])
 KEYED = Schema.of([("id", INT.of(is_nullable=False)), ("total", INT)], primary_key=["id"])
 
 
-def refused(reason: ErrorCode = ErrorCode.INVALID_ALTER) -> pytest.RaisesExc[FlussError]:
-    return pytest.RaisesExc(FlussError, check=lambda failure: failure.reason is reason)
+def refused(reason: ErrorCode = ErrorCode.INVALID_ALTER_TABLE) -> pytest.RaisesExc[FlussError]:
+    return pytest.RaisesExc(FlussError, check=lambda failure: failure.code is reason)
 
 
 def test_columns_come_behind_the_last_in_their_order() -> None:

@@ -189,7 +189,7 @@ async def test_keys_that_cannot_be_made_are_told_of_and_tried_again(
     maker.failure = Unavailable("token service did not answer")
     with pytest.raises(FlussError, match="token service did not answer") as raised:
         await access.grant(light_world.root)
-    assert raised.value.reason is ErrorCode.NO_KEYS_TO_FILES
+    assert raised.value.code is ErrorCode.SECURITY_TOKEN
     maker.failure = None
     grant = await access.grant(light_world.root)
     assert grant is not None
@@ -224,7 +224,7 @@ async def test_without_a_role_clients_have_access_of_their_own(light_world: Stre
     for takes_tokens in (True, False):
         grant = await access.grant(reader(), takes_tokens=takes_tokens)
         assert grant == FileGrant(None)
-        assert not grant.is_passing
+        assert not grant.is_temporary
         assert await access.reaches(reader(), table.id, takes_tokens=takes_tokens)
 
 

@@ -24,13 +24,13 @@ async def test_a_dropped_partition_is_unknown_by_its_id_and_missing_by_its_name(
     await partitions.drop(light_world.root, *table.path, {"name": "EU"})
     with pytest.raises(FlussError) as raised:
         await partitions.by_id(partition.id)
-    assert raised.value.reason is ErrorCode.UNKNOWN_BUCKET
+    assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
     with pytest.raises(FlussError, match=MISSING) as raised:
         await partitions.by_name(table, "EU")
-    assert raised.value.reason is ErrorCode.NO_PARTITION
+    assert raised.value.code is ErrorCode.PARTITION_NOT_EXISTS
     with pytest.raises(FlussError, match=MISSING) as raised:
         await partitions.drop(light_world.root, *table.path, {"name": "EU"})
-    assert raised.value.reason is ErrorCode.NO_PARTITION
+    assert raised.value.code is ErrorCode.PARTITION_NOT_EXISTS
     await partitions.drop(light_world.root, *table.path, {"name": "EU"}, ignore_if_not_exists=True)
 
 
@@ -69,7 +69,7 @@ async def test_a_partition_that_is_dropped_while_it_is_looked_up_is_not_remember
     for found in (looking, partitions.by_id(partition.id)):
         with pytest.raises(FlussError) as raised:
             await found
-        assert raised.value.reason is ErrorCode.UNKNOWN_BUCKET
+        assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
 
 
 async def test_dropped_names_are_remembered_as_long_as_writers(world: StreamWorld) -> None:

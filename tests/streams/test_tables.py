@@ -18,7 +18,7 @@ LOOKUPS: dict[str, Callable[[Tables, StreamTable], Awaitable[StreamTable]]] = {
     "id": lambda tables, table: tables.by_id(table.id),
     "path": lambda tables, table: tables.by_path(*table.path),
 }
-REASONS = {"id": ErrorCode.UNKNOWN_BUCKET, "path": ErrorCode.NO_TABLE}
+REASONS = {"id": ErrorCode.UNKNOWN_TABLE_OR_BUCKET, "path": ErrorCode.TABLE_NOT_EXIST}
 
 
 @pytest.mark.parametrize("by", LOOKUPS)
@@ -36,4 +36,4 @@ async def test_a_table_that_is_dropped_while_it_is_looked_up_is_not_remembered(
     for found in (looking, LOOKUPS[by](tables, table)):
         with pytest.raises(FlussError) as raised:
             await found
-        assert raised.value.reason is REASONS[by]
+        assert raised.value.code is REASONS[by]

@@ -43,7 +43,7 @@ def test_a_silent_worker_loses_its_table() -> None:
     assert (given.epoch, given.failures) == (2, 1)
     with pytest.raises(FlussError) as caught:
         tiering.finish(7, 1, HEARTBEAT_TIMEOUT_MS + 1)
-    assert caught.value.reason is ErrorCode.FENCED_TIERING
+    assert caught.value.code is ErrorCode.FENCED_TIERING_EPOCH
 
 
 def test_a_round_cut_short_goes_on_at_once() -> None:
@@ -99,13 +99,13 @@ def test_only_a_table_that_waits_is_given_passed_over_or_put_off(act: str) -> No
     scheduled = Tiering().with_table(7, FRESHNESS, 0, tiered_ms=0)
     tiered, _ = scheduled.at(FRESHNESS).give(7, FRESHNESS)
     for tiering, reason in (
-        (scheduled, ErrorCode.FENCED_TIERING),
-        (tiered, ErrorCode.FENCED_TIERING),
-        (Tiering(), ErrorCode.UNKNOWN_BUCKET),
+        (scheduled, ErrorCode.FENCED_TIERING_EPOCH),
+        (tiered, ErrorCode.FENCED_TIERING_EPOCH),
+        (Tiering(), ErrorCode.UNKNOWN_TABLE_OR_BUCKET),
     ):
         with pytest.raises(FlussError) as caught:
             getattr(tiering, act)(7, FRESHNESS)
-        assert caught.value.reason is reason
+        assert caught.value.code is reason
 
 
 class Tables(RuleBasedStateMachine):
@@ -179,7 +179,7 @@ class Tables(RuleBasedStateMachine):
             with pytest.raises(FlussError) as caught:
                 self.said(what, table, epoch)
             there = table in self.tiering.tables
-            assert caught.value.reason is (ErrorCode.FENCED_TIERING if there else ErrorCode.UNKNOWN_BUCKET)
+            assert caught.value.code is (ErrorCode.FENCED_TIERING_EPOCH if there else ErrorCode.UNKNOWN_TABLE_OR_BUCKET)
             return
         self.tiering = self.said(what, table, epoch)
         self.heard[table] = self.now_ms

@@ -279,7 +279,7 @@ def _parts(client: StreamClient, arguments: argparse.Namespace) -> list[ScannedT
     try:
         return [client.table(database, name)]
     except FlussError as failure:
-        if failure.reason is not ErrorCode.NO_PARTITION:
+        if failure.code is not ErrorCode.PARTITION_NOT_EXISTS:
             raise
     return [client.table(database, name, partition) for partition in client.partitions(database, name)]
 

@@ -12,54 +12,14 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 
 from .stream_messages import Fields, messages, number, read_fields, text, write_fields
 
-__all__ = ["REASONS", "StreamConnection", "failure_of"]
+__all__ = ["StreamConnection", "failure_of"]
 
 API_VERSIONS: Final = 1000
 AUTHENTICATE: Final = 1038
 
-REASONS: Final = {
-    2: ErrorCode.UNSUPPORTED_VERSION,
-    4: ErrorCode.NO_DATABASE,
-    6: ErrorCode.DATABASE_EXISTS,
-    7: ErrorCode.NO_TABLE,
-    8: ErrorCode.TABLE_EXISTS,
-    9: ErrorCode.NO_SCHEMA,
-    10: ErrorCode.LOG_STORAGE,
-    11: ErrorCode.KEY_STORAGE,
-    12: ErrorCode.NOT_LEADER,
-    13: ErrorCode.RECORD_TOO_LARGE,
-    15: ErrorCode.INVALID_TABLE,
-    16: ErrorCode.INVALID_DATABASE,
-    17: ErrorCode.INVALID_REPLICATION,
-    19: ErrorCode.OFFSET_OUT_OF_RANGE,
-    20: ErrorCode.NOT_KEYED,
-    21: ErrorCode.UNKNOWN_BUCKET,
-    25: ErrorCode.TIMED_OUT,
-    26: ErrorCode.STORAGE,
-    31: ErrorCode.OUT_OF_ORDER,
-    33: ErrorCode.UNKNOWN_WRITER,
-    35: ErrorCode.INVALID_TARGET_COLUMN,
-    36: ErrorCode.NO_PARTITION,
-    37: ErrorCode.NOT_PARTITIONED,
-    39: ErrorCode.INVALID_CONFIG,
-    42: ErrorCode.PARTITION_EXISTS,
-    43: ErrorCode.INVALID_PARTITION,
-    44: ErrorCode.NO_LEADER,
-    45: ErrorCode.TOO_MANY_PARTITIONS,
-    46: ErrorCode.AUTHENTICATION_FAILED,
-    48: ErrorCode.NOT_AUTHORIZED,
-    49: ErrorCode.TOO_MANY_BUCKETS,
-    50: ErrorCode.FENCED_TIERING,
-    51: ErrorCode.RETRY_AUTHENTICATION,
-    53: ErrorCode.NO_LAKE_SNAPSHOT,
-    57: ErrorCode.DELETION_DISABLED,
-    66: ErrorCode.SCANNER_EXPIRED,
-    67: ErrorCode.UNKNOWN_SCANNER,
-    68: ErrorCode.INVALID_SCAN,
-    69: ErrorCode.TOO_MANY_SCANNERS,
-    72: ErrorCode.BACKPRESSURE,
-}
-"""What the numbers mean that calls made here are answered with."""
+_CODES: Final = {code.number: code for code in ErrorCode}
+_STORAGE_CODES: Final = frozenset({1, 3, 14, 28, 29, 70, 73})
+"""Codes of requests that may succeed later and that the client reports as STORAGE."""
 
 _HEAD: Final = struct.Struct(">ihhi")
 _LENGTH: Final = struct.Struct(">i")
@@ -71,12 +31,14 @@ class StreamConnection:
     """A connection, for one thread at a time."""
 
     def __init__(self, host: str, port: int, user: str, secret: Secret | None, timeout_seconds: float = 30.0) -> None:
-        """Connect. Reasons: NO_LEADER if nobody answers there, AUTHENTICATION_FAILED."""
+        """Connect. Error codes: LEADER_NOT_AVAILABLE if nobody answers there, AUTHENTICATE."""
         self._next = 0
         try:
             self._socket = socket.create_connection((host, port), timeout_seconds)
         except OSError as error:
-            raise FlussError(ErrorCode.NO_LEADER, f"server cannot be reached. address={host}:{port}") from error
+            raise FlussError(
+                ErrorCode.LEADER_NOT_AVAILABLE, f"server cannot be reached. address={host}:{port}"
+            ) from error
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             known = self._greet(host, port)
@@ -95,14 +57,17 @@ class StreamConnection:
         except FlussError as failure:
             if isinstance(failure.__cause__, OSError | ValueError):
                 raise FlussError(
-                    ErrorCode.NO_LEADER,
+                    ErrorCode.LEADER_NOT_AVAILABLE,
                     "no stream server answers there: expected the address of streams.listen, not of server.listen."
                     f" address={host}:{port}",
                 ) from failure
             raise
 
     def call(self, key: int, message: bytes) -> Fields:
-        """The answer to a call. Reasons: UNSUPPORTED_VERSION, NO_LEADER if the connection is lost, the server's own."""
+        """The answer to a call.
+
+        Error codes: UNSUPPORTED_VERSION, LEADER_NOT_AVAILABLE if the connection is lost, the server's own.
+        """
         if key not in self._known:
             raise FlussError(ErrorCode.UNSUPPORTED_VERSION, f"server does not know the call. key={key}")
         return self._call(key, message)
@@ -123,12 +88,14 @@ class StreamConnection:
             fields = read_fields(answer[_ANSWER.size :])
         except (OSError, ValueError) as error:
             self.close()
-            raise FlussError(ErrorCode.NO_LEADER, "connection to the server was lost") from error
+            raise FlussError(ErrorCode.LEADER_NOT_AVAILABLE, "connection to the server was lost") from error
         if kind != 0:
             raise failure_of(number(fields, 1), text(fields, 2))
         if answered != self._next:
             self.close()
-            raise FlussError(ErrorCode.NO_LEADER, f"answer is for another call. call={self._next} answer={answered}")
+            raise FlussError(
+                ErrorCode.LEADER_NOT_AVAILABLE, f"answer is for another call. call={self._next} answer={answered}"
+            )
         return fields
 
     def _read(self, size: int) -> memoryview:
@@ -141,9 +108,7 @@ class StreamConnection:
         return view
 
 
-def failure_of(code: int, message: bytes) -> FlussError:
-    """What a number of the server means."""
-    reason = REASONS.get(
-        code, ErrorCode.STORAGE if code in (1, 3, 14, 28, 29, 70, 73) else ErrorCode.UNSUPPORTED_VERSION
-    )
-    return FlussError(reason, message.decode(errors="replace") or f"server refused. code={code}")
+def failure_of(number: int, message: bytes) -> FlussError:
+    """The error of a code that the server answered with; UNSUPPORTED_VERSION for one that is not known."""
+    code = ErrorCode.STORAGE if number in _STORAGE_CODES else _CODES.get(number, ErrorCode.UNSUPPORTED_VERSION)
+    return FlussError(code, message.decode(errors="replace") or f"request failed. code={number}")

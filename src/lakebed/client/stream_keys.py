@@ -34,14 +34,17 @@ class StreamKeyWriter:
     """Writes to a table, or to one of its partitions; what was sent twice is there once."""
 
     def __init__(self, calls: StreamCalls, table: KnownTable, partition_id: int | None = None) -> None:
-        """Reasons: NOT_KEYED, NO_PARTITION; INVALID_TABLE where rows are in buckets by rules that are not known."""
+        """Open a writer.
+
+        Error codes: NON_PRIMARY_KEY_TABLE, PARTITION_NOT_EXISTS; INVALID_TABLE for an unknown bucketing function.
+        """
         if not table.schema.is_keyed:
-            raise FlussError(ErrorCode.NOT_KEYED, f"the table has no primary key. table={table.path}")
+            raise FlussError(ErrorCode.NON_PRIMARY_KEY_TABLE, f"the table has no primary key. table={table.path}")
         self._calls = calls
         self._table = table
         self._scanned = table.scanned(partition_id)
         if table.partition_keys and self._scanned.partition is None:
-            raise FlussError(ErrorCode.NO_PARTITION, f"the table has partitions: name one. table={table.path}")
+            raise FlussError(ErrorCode.PARTITION_NOT_EXISTS, f"the table has partitions: name one. table={table.path}")
         self._placing = Placing(table)
         counted = table.schema.auto_increment
         # What the server counts nobody else may say anything of: all other columns are meant, and named.
@@ -61,12 +64,15 @@ class StreamKeyWriter:
         return self._table.key_arrow
 
     def upsert(self, rows: pa.RecordBatch) -> None:
-        """Have these rows; they are on stable storage then. Reasons: INVALID_PARTITION, INVALID_TARGET_COLUMN."""
+        """Have these rows; they are on stable storage then.
+
+        Error codes: PARTITION_SPEC_INVALID, INVALID_TARGET_COLUMN.
+        """
         rows = conform_rows(rows, self.schema)
         self._write(rows, encode_rows(self._scanned.row_format, self._table.schema.columns, rows))
 
     def delete(self, rows: pa.RecordBatch) -> None:
-        """Have no rows of these keys; that is on stable storage then. Reasons: as for `upsert`."""
+        """Have no rows of these keys; that is on stable storage then. Error codes: as for `upsert`."""
         self._write(conform_rows(rows, self.key_schema, is_whole=False), [None] * rows.num_rows)
 
     def _write(self, rows: pa.RecordBatch, written: Sequence[bytes | None]) -> None:

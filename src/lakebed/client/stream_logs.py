@@ -93,10 +93,12 @@ class StreamLog:
         columns: Sequence[str] | None = None,
         bucket_bytes: int = _BUCKET_BYTES,
     ) -> None:
-        """Of these columns, or all that the table has now. Reasons: INVALID_PROJECTION."""
+        """Of these columns, or all that the table has now. Error codes: INVALID_COLUMN_PROJECTION."""
         wanted = [table.schema.column(name) for name in (table.schema.names if columns is None else columns)]
         if None in wanted:
-            raise FlussError(ErrorCode.INVALID_PROJECTION, f"no such column. table={table.name} columns={columns}")
+            raise FlussError(
+                ErrorCode.INVALID_COLUMN_PROJECTION, f"no such column. table={table.name} columns={columns}"
+            )
         self._columns = [column for column in wanted if column is not None]
         self.schema = pa.schema(
             [pa.field(each.name, arrow_type(each.type), each.type.is_nullable) for each in self._columns]
@@ -120,7 +122,7 @@ class StreamLog:
     def read(self, offsets: Mapping[int, int], wait_ms: int = 500) -> Iterator[LogRecords]:
         """What each bucket has from these offsets on, as far as one answer goes; nothing if none came within `wait_ms`.
 
-        Reasons: OFFSET_OUT_OF_RANGE, NO_SCHEMA, and what keeps the server from reading.
+        Error codes: LOG_OFFSET_OUT_OF_RANGE, SCHEMA_NOT_EXIST, and what keeps the server from reading.
         """
         table = self._table
         asked = write_fields({1: table.id, 2: False})
@@ -191,13 +193,16 @@ class StreamLogWriter:
     """Appends to a log table, or to one of its partitions, batch after batch; what was sent twice is there once."""
 
     def __init__(self, calls: StreamCalls, table: ScannedTable) -> None:
-        """Reasons: INVALID_TABLE for one with keys, NO_PARTITION for one with partitions of which none is named."""
+        """Open a writer.
+
+        Error codes: INVALID_TABLE for a KV table, PARTITION_NOT_EXISTS if a partitioned table has no partition named.
+        """
         if table.schema.is_keyed:
             raise FlussError(
                 ErrorCode.INVALID_TABLE, f"the table has a primary key, and no appends. table={table.name}"
             )
         if table.partition_keys and table.partition is None:
-            raise FlussError(ErrorCode.NO_PARTITION, f"the table has partitions: name one. table={table.name}")
+            raise FlussError(ErrorCode.PARTITION_NOT_EXISTS, f"the table has partitions: name one. table={table.name}")
         self._calls = calls
         self._table = table
         self._sequences = [0] * table.bucket_count
@@ -218,7 +223,7 @@ class StreamLogWriter:
         """Append rows; their bucket and first offset, once they are on stable storage. Raises FlussError.
 
         Buckets take turns where none is given. Nothing is sent of rows that are none of the table
-        (INVALID_TARGET_COLUMN) or of the partition (INVALID_PARTITION).
+        (INVALID_TARGET_COLUMN) or of the partition (PARTITION_SPEC_INVALID).
         """
         table = self._table
         rows = conform_rows(rows, self.schema)

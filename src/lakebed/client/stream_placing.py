@@ -44,7 +44,7 @@ class KeyEncoder:
     """Keys of rows by some of their columns."""
 
     def __init__(self, table: KnownTable, names: Sequence[str], form: KeyEncoding = KeyEncoding.COMPACTED) -> None:
-        """Reasons: INVALID_TABLE for columns that there are no keys of in this form."""
+        """Error codes: INVALID_TABLE for columns that there are no keys of in this form."""
         self._columns: list[Column] = []
         for name in names:
             column = table.schema.column(name)
@@ -65,7 +65,7 @@ class Placing:
     """Keys and buckets of the rows of one table."""
 
     def __init__(self, table: KnownTable) -> None:
-        """Reasons: INVALID_TABLE where rows are in buckets by rules that are not known here."""
+        """Error codes: INVALID_TABLE where rows are in buckets by rules that are not known here."""
         lake = table.properties.get("table.datalake.format", "").lower()
         rules = _LAKES.get(lake)
         if rules is None:
@@ -84,13 +84,13 @@ class Placing:
         self._key = KeyEncoder(table, own, form) if own else None
 
     def buckets(self, rows: pa.RecordBatch) -> list[int]:
-        """The bucket of each row. Reasons: INVALID_TARGET_COLUMN."""
+        """The bucket of each row. Error codes: INVALID_TARGET_COLUMN."""
         return [self._bucket(key, self._count) for key in self._bucket_key.keys(rows)]
 
     def keys(self, rows: pa.RecordBatch) -> list[bytes]:
-        """The key of each row of a table that has some. Reasons: NOT_KEYED, INVALID_TARGET_COLUMN."""
+        """The key of each row of a table that has some. Error codes: NON_PRIMARY_KEY_TABLE, INVALID_TARGET_COLUMN."""
         if self._key is None:
-            raise FlussError(ErrorCode.NOT_KEYED)
+            raise FlussError(ErrorCode.NON_PRIMARY_KEY_TABLE)
         return self._key.keys(rows)
 
     def by_bucket(self, rows: pa.RecordBatch) -> Mapping[int, Sequence[int]]:

@@ -33,7 +33,7 @@ def read_range(
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Iterator[LogRecords]:
-    """The records of the range, each once. Reasons: OFFSET_OUT_OF_RANGE, NOT_AUTHORIZED, TIMED_OUT."""
+    """The records of the range, each once. Error codes: LOG_OFFSET_OUT_OF_RANGE, AUTHORIZATION, TIMED_OUT."""
     position, pause, until = start, _FIRST_PAUSE, monotonic() + GIVE_UP_SECONDS
     while position < end:
         failure: FlussError | None = None
@@ -49,7 +49,7 @@ def read_range(
                 if position >= end:
                     return
         except FlussError as raised:
-            if not raised.is_passing:
+            if not raised.is_retriable:
                 raise
             failure = raised
             calls.find_again()
@@ -58,7 +58,7 @@ def read_range(
             continue
         if monotonic() + pause > until:
             raise failure or FlussError(
-                ErrorCode.TIMED_OUT, f"records do not come. bucket={bucket} offset={position} end={end}"
+                ErrorCode.REQUEST_TIME_OUT, f"records do not come. bucket={bucket} offset={position} end={end}"
             )
         sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)

@@ -116,19 +116,24 @@ class KvBatchScanner:
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Of these buckets and columns, or all; `limit` is for each bucket. Reasons: NOT_KEYED, UNKNOWN_BUCKET."""
+        """Of these buckets and columns, or all; `limit` is for each bucket.
+
+        Error codes: NON_PRIMARY_KEY_TABLE, UNKNOWN_TABLE_OR_BUCKET.
+        """
         if not table.schema.is_keyed:
-            raise FlussError(ErrorCode.NOT_KEYED, f"table has no primary key. table={table.database}.{table.name}")
+            raise FlussError(
+                ErrorCode.NON_PRIMARY_KEY_TABLE, f"table has no primary key. table={table.database}.{table.name}"
+            )
         chosen = list(range(table.bucket_count)) if buckets is None else list(buckets)
         for bucket in chosen:
             if not 0 <= bucket < table.bucket_count:
                 raise FlussError(
-                    ErrorCode.UNKNOWN_BUCKET, f"no such bucket. bucket={bucket} buckets={table.bucket_count}"
+                    ErrorCode.UNKNOWN_TABLE_OR_BUCKET, f"no such bucket. bucket={bucket} buckets={table.bucket_count}"
                 )
         names = list(table.schema.names) if columns is None else list(columns)
         positions = [table.schema.position(name) for name in names]
         if None in positions:
-            raise FlussError(ErrorCode.INVALID_PROJECTION, f"no such column. columns={names}")
+            raise FlussError(ErrorCode.INVALID_COLUMN_PROJECTION, f"no such column. columns={names}")
         self._positions = [position for position in positions if position is not None]
         self._calls = calls
         self._table = table
@@ -163,7 +168,7 @@ class KvBatchScanner:
         return {scan.bucket: scan.log_offset for scan in self._scans if scan.log_offset is not None}
 
     def next_batch(self) -> pa.RecordBatch | None:
-        """The next rows, at least one; None at the end. Reasons: what a call is refused for."""
+        """The next rows, at least one; None at the end. Error codes: what a call is refused for."""
         for scan in self._scans:
             while scan.state is not ScanState.DONE:
                 records = self._open(scan) if scan.state is ScanState.PENDING else self._go_on(scan)
@@ -190,11 +195,11 @@ class KvBatchScanner:
                 answer = self._answer(message)
                 break
             except FlussError as failure:
-                can_pass = failure.is_passing or failure.reason is ErrorCode.TOO_MANY_SCANNERS
+                can_pass = failure.is_retriable or failure.code is ErrorCode.TOO_MANY_SCANNERS
                 if not can_pass or self._monotonic() + pause > until:
                     scan.state = ScanState.DONE
                     raise
-                if failure.reason is not ErrorCode.TOO_MANY_SCANNERS:
+                if failure.code is not ErrorCode.TOO_MANY_SCANNERS:
                     self._calls.find_again()
             self._sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
@@ -206,7 +211,7 @@ class KvBatchScanner:
         try:
             answer = self._answer(message)
         except FlussError as failure:
-            if failure.reason not in (ErrorCode.SCANNER_EXPIRED, ErrorCode.UNKNOWN_SCANNER):
+            if failure.code not in (ErrorCode.SCANNER_EXPIRED, ErrorCode.UNKNOWN_SCANNER_ID):
                 self._close_one(scan)
             scan.state = ScanState.DONE
             raise

@@ -39,10 +39,10 @@ class StreamWriter:
     ) -> None:
         """With `partition` all rows have to be of it.
 
-        Reasons: NOT_PARTITIONED; INVALID_TABLE where rows are in buckets by rules that are not known here.
+        Error codes: TABLE_NOT_PARTITIONED; INVALID_TABLE where rows are in buckets by rules that are not known here.
         """
         if partition is not None and not table.partition_keys:
-            raise FlussError(ErrorCode.NOT_PARTITIONED, f"the table has no partitions. table={table.path}")
+            raise FlussError(ErrorCode.TABLE_NOT_PARTITIONED, f"the table has no partitions. table={table.path}")
         self._calls = calls
         self._table = table
         self._partition = partition
@@ -67,7 +67,8 @@ class StreamWriter:
     def write(self, rows: pa.RecordBatch) -> None:
         """Append rows, or have them take the place of those of their keys; they are on stable storage then.
 
-        No row is sent before there is a partition for each. Reasons: INVALID_PARTITION; NO_PARTITION if none is made.
+        No row is sent before there is a partition for each. Error codes: PARTITION_SPEC_INVALID; PARTITION_NOT_EXISTS
+        if none is made.
         """
         parts = list(self._parts(rows))
         for values, _ in parts:
@@ -86,9 +87,14 @@ class StreamWriter:
                 self._log_writer(partition_id).append(part.take(pa.array(numbers)), bucket)
 
     def delete(self, rows: pa.RecordBatch) -> None:
-        """Have no rows of these keys; that is on stable storage then. Reasons: NOT_KEYED, INVALID_PARTITION."""
+        """Have no rows of these keys; that is on stable storage then.
+
+        Error codes: NON_PRIMARY_KEY_TABLE, PARTITION_SPEC_INVALID.
+        """
         if not self._table.schema.is_keyed:
-            raise FlussError(ErrorCode.NOT_KEYED, f"rows of a log table are not deleted. table={self._table.path}")
+            raise FlussError(
+                ErrorCode.NON_PRIMARY_KEY_TABLE, f"rows of a log table are not deleted. table={self._table.path}"
+            )
         for values, part in list(self._parts(rows)):
             self._retry_if_dropped(values, partial(self._delete_part, values, part))
 
@@ -106,7 +112,7 @@ class StreamWriter:
         try:
             write()
         except FlussError as failure:
-            if values is None or failure.reason is not ErrorCode.UNKNOWN_BUCKET:
+            if values is None or failure.code is not ErrorCode.UNKNOWN_TABLE_OR_BUCKET:
                 raise
             self._forget("$".join(values))
             write()
@@ -122,7 +128,7 @@ class StreamWriter:
         for values in numbers:
             if self._partition is not None and "$".join(values) != self._partition:
                 raise FlussError(
-                    ErrorCode.INVALID_PARTITION,
+                    ErrorCode.PARTITION_SPEC_INVALID,
                     f"a row is of another partition. partition={self._partition} of_the_row={'$'.join(values)}",
                 )
         for values, those in numbers.items():
@@ -136,7 +142,7 @@ class StreamWriter:
         table = self._table
         if not self._creates:
             raise FlussError(
-                ErrorCode.NO_PARTITION, f"no such partition. table={table.path} partition={'$'.join(values)}"
+                ErrorCode.PARTITION_NOT_EXISTS, f"no such partition. table={table.path} partition={'$'.join(values)}"
             )
         self._check_time(values)
         create_partition(self._calls, table.database, table.name, table.partition_keys, values)
@@ -153,7 +159,7 @@ class StreamWriter:
         try:
             found = find_partition(self._calls, table.database, table.name, name)
         except FlussError as failure:
-            if failure.reason is not ErrorCode.NO_PARTITION:
+            if failure.code is not ErrorCode.PARTITION_NOT_EXISTS:
                 raise
             return None
         self._table = replace(table, partitions=(*table.partitions, Partition(found, name, tuple(values))))
@@ -176,7 +182,7 @@ class StreamWriter:
         shown = calendar.name(datetime.fromtimestamp(now, UTC))
         if _shape(said) != _shape(shown) or calendar.over([said], int(now * 1000)):
             raise FlussError(
-                ErrorCode.INVALID_PARTITION,
+                ErrorCode.PARTITION_SPEC_INVALID,
                 f"no partition is made for a time that is over, or is none. {calendar.key}={said} now={shown}",
             )
 

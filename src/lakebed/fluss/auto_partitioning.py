@@ -73,7 +73,7 @@ class AutoPartitionStrategy:
     def of(
         cls, schema: Schema, partition_keys: Sequence[str], options: Mapping[str, str]
     ) -> AutoPartitionStrategy | None:
-        """The strategy of a table; None without auto-partitioning. Reasons: INVALID_CONFIG, INVALID_TABLE."""
+        """The strategy of a table; None without auto-partitioning. Error codes: INVALID_CONFIG, INVALID_TABLE."""
         said = {name.removeprefix(_PREFIX): value for name, value in options.items() if name.startswith(_PREFIX)}
         if not flag(said.get("enabled", "false")):
             return None

@@ -28,7 +28,7 @@ def paimon_bucket(key: bytes, count: int) -> int:
 
 
 def iceberg_bucket(key: bytes, count: int) -> int:
-    """The same by the rules of Iceberg. Reasons: INVALID_TARGET_COLUMN for a key of no bytes."""
+    """The same by the rules of Iceberg. Error codes: INVALID_TARGET_COLUMN for a key of no bytes."""
     if not key:
         # The clients of Fluss take it for a row without a key.
         raise FlussError(ErrorCode.INVALID_TARGET_COLUMN, "a bucket key that goes to Iceberg is not empty")

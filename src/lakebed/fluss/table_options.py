@@ -167,7 +167,7 @@ def check_options(options: Mapping[str, str]) -> None:
         try:
             check(value)
         except FlussError as failure:
-            raise FlussError(failure.reason, f"{name}: {failure}") from None
+            raise FlussError(failure.code, f"{name}: {failure}") from None
     if (
         flag(options.get("table.datalake.enabled", "false"))
         and options.get("table.log.format", "ARROW").upper() != "ARROW"

@@ -167,10 +167,10 @@ class _Known:
         return Presentation(self.shapes if self._is_arrow else None, rendering, self.knows)
 
     def schema(self, schema_id: int) -> Schema:
-        """Raises NO_SCHEMA."""
+        """Raises SCHEMA_NOT_EXIST."""
         found = self._schemas.get(schema_id)
         if found is None:
-            raise FlussError(ErrorCode.NO_SCHEMA, f"no such schema. schema_id={schema_id}")
+            raise FlussError(ErrorCode.SCHEMA_NOT_EXIST, f"no such schema. schema_id={schema_id}")
         return found
 
     def shapes(self, schema_id: int) -> Sequence[ColumnShape]:

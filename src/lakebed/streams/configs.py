@@ -86,12 +86,12 @@ class ClusterConfigs:
         return [found[name] for name in sorted(found)]
 
     async def alter(self, caller: Caller, changes: Sequence[OptionChange]) -> None:
-        """Set some anew, all or nothing. Reasons: CONFIG_ERROR for what cannot be set, INVALID_CONFIG for a value."""
+        """Set some anew, all or nothing. Error codes: CONFIG for what cannot be set, INVALID_CONFIG for a value."""
         await self._gate.check(caller.principal, Need.ALTER, request_id=caller.request_id)
         for change in changes:
             if change.name not in _SETTINGS:
                 known = "as the server was started" if change.name in self._initial else "no such config"
-                raise FlussError(ErrorCode.CONFIG_ERROR, f"it cannot be set: {known}. config={change.name}")
+                raise FlussError(ErrorCode.CONFIG, f"it cannot be set: {known}. config={change.name}")
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
@@ -99,7 +99,7 @@ class ClusterConfigs:
             try:
                 after = changed_options(before, changes)
             except FlussError as failure:
-                raise FlussError(ErrorCode.CONFIG_ERROR, str(failure)) from failure
+                raise FlussError(ErrorCode.CONFIG, str(failure)) from failure
             for name, value in after.items():
                 _check(name, value)
                 if before.get(name) != value:

@@ -103,7 +103,7 @@ class Databases:
         self._tables = tables
 
     async def create(self, caller: Caller, name: str, document: bytes = b"", *, ignore_if_exists: bool = False) -> None:
-        """Make a database. Reasons: INVALID_DATABASE, DATABASE_EXISTS."""
+        """Make a database. Error codes: INVALID_DATABASE, DATABASE_ALREADY_EXIST."""
         check_database_name(name)
         await self._gate.check(caller.principal, Need.CREATE, request_id=caller.request_id)
         definition = await parse_body(DatabaseDefinition.parse, document)
@@ -116,12 +116,12 @@ class Databases:
             return True
 
         if not await self._meta.transact(work) and not ignore_if_exists:
-            raise FlussError(ErrorCode.DATABASE_EXISTS, f"database exists. database={name}")
+            raise FlussError(ErrorCode.DATABASE_ALREADY_EXIST, f"database exists. database={name}")
 
     async def drop(
         self, caller: Caller, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
     ) -> None:
-        """Remove a database, and with `cascade` its tables. Reasons: NO_DATABASE, DATABASE_NOT_EMPTY."""
+        """Remove a database, and with `cascade` its tables. Error codes: DATABASE_NOT_EXIST, DATABASE_NOT_EMPTY."""
         await self._gate.check(caller.principal, Need.DROP, name, request_id=caller.request_id)
         if name == DEFAULT_DATABASE:
             raise FlussError(ErrorCode.INVALID_DATABASE, f"the default database stays. database={name}")
@@ -155,7 +155,7 @@ class Databases:
         await tell(self._outbox, tx, "StreamDatabaseAltered", caller, now_ms, name)
 
     async def get(self, caller: Caller, name: str) -> Database:
-        """The database. Reasons: NO_DATABASE."""
+        """The database. Error codes: DATABASE_NOT_EXIST."""
         await self._gate.check(caller.principal, Need.DESCRIBE, name, request_id=caller.request_id)
         return await self.find(self._meta, name)
 
@@ -170,13 +170,13 @@ class Databases:
         return [found[name] for name in await self._gate.databases(caller.principal, found)]
 
     async def list_tables(self, caller: Caller, name: str) -> Sequence[str]:
-        """The names of its tables that the caller may see. Reasons: NO_DATABASE."""
+        """The names of its tables that the caller may see. Error codes: DATABASE_NOT_EXIST."""
         await self.find(self._meta, name)
         names = [str(table) for (table,) in await self._meta.rows(_TABLES, name)]
         return await self._gate.tables(caller.principal, name, names)
 
     async def find(self, reader: Reader, name: str) -> Database:
-        """The database, whoever asks. Reasons: NO_DATABASE."""
+        """The database, whoever asks. Error codes: DATABASE_NOT_EXIST."""
         row = await reader.row(_FIND, name)
         if row is None:
             raise no_database(name)
@@ -186,4 +186,4 @@ class Databases:
 
 def no_database(name: str) -> FlussError:
     """The failure for a database that is not there."""
-    return FlussError(ErrorCode.NO_DATABASE, f"no such database. database={name}")
+    return FlussError(ErrorCode.DATABASE_NOT_EXIST, f"no such database. database={name}")

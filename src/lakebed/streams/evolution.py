@@ -66,7 +66,7 @@ def evolved(
 ) -> TableDefinition:
     """The definition after these changes, all of them; the same object if they change nothing.
 
-    Reasons: INVALID_ALTER, INVALID_CONFIG.
+    Error codes: INVALID_ALTER_TABLE, INVALID_CONFIG.
     """
     schema = with_columns(definition.schema, columns)
     ours = [change for change in changes if change.name.startswith(_OPTION_PREFIX)]
@@ -88,7 +88,7 @@ def evolved(
 def with_columns(schema: Schema, columns: Iterable[AddColumn]) -> Schema:
     """The schema with these columns, in their order. One that is there as it is wanted is not added again.
 
-    Who was not answered asks once more, and is not to be told that it failed. Reasons: INVALID_ALTER.
+    Who was not answered asks once more, and is not to be told that it failed. Error codes: INVALID_ALTER_TABLE.
     """
     for wanted in columns:
         there = schema.column(wanted.name)
@@ -113,7 +113,7 @@ def with_columns(schema: Schema, columns: Iterable[AddColumn]) -> Schema:
 def changed_options(options: Mapping[str, str], changes: Iterable[OptionChange]) -> Mapping[str, str]:
     """The options after these changes, one after the other.
 
-    A list is a text with commas: it is added to and taken from by its items. Reasons: INVALID_ALTER.
+    A list is a text with commas: it is added to and taken from by its items. Error codes: INVALID_ALTER_TABLE.
     """
     after = dict(options)
     for change in changes:
@@ -150,4 +150,4 @@ def _bare(type_: DataType) -> DataType:
 
 
 def _refused(message: str) -> FlussError:
-    return FlussError(ErrorCode.INVALID_ALTER, message)
+    return FlussError(ErrorCode.INVALID_ALTER_TABLE, message)

@@ -79,7 +79,7 @@ class FileGrant:
     """None: none were given. It has access of its own, or reads nothing."""
 
     @property
-    def is_passing(self) -> bool:
+    def is_temporary(self) -> bool:
         """Whether it has an end, before which another is to be asked for."""
         return self.until_ms < _FOR_EVER_MS
 
@@ -143,8 +143,8 @@ class FileAccess:
     async def grant(self, caller: Caller, *, takes_tokens: bool = True) -> FileGrant | None:
         """What the caller reads itself from now on; None where nobody does.
 
-        Temporary keys have a session token; who does not send it (`takes_tokens`) gets none. Reasons: NO_KEYS_TO_FILES
-        if they cannot be made now.
+        Temporary keys have a session token; who does not send it (`takes_tokens`) gets none. Error codes:
+        SECURITY_TOKEN if they cannot be made now.
         """
         if self._place is None:
             return None
@@ -192,7 +192,7 @@ class FileAccess:
             # Whoever leaves takes nothing from the others who wait for the same.
             return (await asyncio.shield(task)).grant
         except LakebedError as error:
-            raise FlussError(ErrorCode.NO_KEYS_TO_FILES, f"no keys can be had to files now. reason={error}") from error
+            raise FlussError(ErrorCode.SECURITY_TOKEN, f"no keys can be had to files now. reason={error}") from error
 
     async def _make(self, wanted: tuple[str, str], scope: _Scope, maker: KeyMaker) -> _Made:
         now_ms = self._clock.now_ms()

@@ -38,10 +38,10 @@ def check_table_name(name: str) -> None:
 
 
 def check_partition_value(value: str) -> None:
-    """Raise INVALID_PARTITION unless a partition can have this value in its name."""
+    """Raise PARTITION_SPEC_INVALID unless a partition can have this value in its name."""
     if fault := _fault(value):
         raise FlussError(
-            ErrorCode.INVALID_PARTITION, f"invalid value of a partition: {fault}. value={value[:MAX_NAME_LENGTH]}"
+            ErrorCode.PARTITION_SPEC_INVALID, f"invalid value of a partition: {fault}. value={value[:MAX_NAME_LENGTH]}"
         )
 
 

@@ -90,7 +90,7 @@ class TableDefinition:
                 raise _invalid(f"the name is that of a column of every table. column={name}")
         if self.bucket_count > max_buckets:
             raise FlussError(
-                ErrorCode.TOO_MANY_BUCKETS,
+                ErrorCode.BUCKET_MAX_NUM,
                 f"a table has {max_buckets} buckets at most. bucket_count={self.bucket_count}",
             )
         self._check_partition_keys()
@@ -98,7 +98,7 @@ class TableDefinition:
         check_options(self.options)
         if self.replication_factor != 1:
             raise FlussError(
-                ErrorCode.INVALID_REPLICATION,
+                ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"the byte store keeps the copies: the factor is 1. factor={self.replication_factor}",
             )
         if schema.is_keyed:
@@ -167,7 +167,7 @@ class TableDefinition:
         return flag(self.options.get("table.auto-partition.enabled", "false"))
 
     def auto_partition_strategy(self) -> AutoPartitionStrategy | None:
-        """The strategy of its options; None without auto-partitioning. Reasons: INVALID_CONFIG, INVALID_TABLE."""
+        """The strategy of its options; None without auto-partitioning. Error codes: INVALID_CONFIG, INVALID_TABLE."""
         return AutoPartitionStrategy.of(self.schema, self.partition_keys, self.options)
 
     def rest(self) -> dict[str, Any]:

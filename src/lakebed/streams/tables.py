@@ -95,7 +95,7 @@ class Tables:
     async def by_id(self, table_id: int) -> StreamTable:
         """The table, without a permission check.
 
-        Reasons: UNKNOWN_BUCKET. Clients take it as stale metadata and look the table up by its name.
+        Error codes: UNKNOWN_TABLE_OR_BUCKET. Clients take it as stale metadata and look the table up by its name.
         """
         found = self._by_id.get(table_id)
         if found is not None and self._is_sure():
@@ -108,11 +108,11 @@ class Tables:
             row = await self._meta.row(_BY_ID, table_id)
         if row is None:
             self._discard(table_id)
-            raise FlussError(ErrorCode.UNKNOWN_BUCKET, f"unknown table. table_id={table_id}")
+            raise FlussError(ErrorCode.UNKNOWN_TABLE_OR_BUCKET, f"unknown table. table_id={table_id}")
         return self._remember(_table_from(row))
 
     async def by_path(self, database: str, name: str) -> StreamTable:
-        """The table, whoever asks. Reasons: NO_TABLE."""
+        """The table, whoever asks. Error codes: TABLE_NOT_EXIST."""
         known = self._ids.get(TablePath(database, name))
         if known is not None and self._is_sure():
             return self._by_id[known]
@@ -127,7 +127,7 @@ class Tables:
         return [_table_from(row) for row in await self._meta.rows(_ALL)]
 
     async def schema(self, table: StreamTable, schema_id: int) -> Schema:
-        """One of its schemas. Reasons: NO_SCHEMA."""
+        """One of its schemas. Error codes: SCHEMA_NOT_EXIST."""
         if schema_id == table.schema_id:
             return table.schema
         known = self._schemas.get((table.id, schema_id))
@@ -135,7 +135,7 @@ class Tables:
             return known
         row = await self._meta.row(_SCHEMA, table.id, schema_id)
         if row is None:
-            raise FlussError(ErrorCode.NO_SCHEMA, f"no such schema. table={table.path} schema_id={schema_id}")
+            raise FlussError(ErrorCode.SCHEMA_NOT_EXIST, f"no such schema. table={table.path} schema_id={schema_id}")
         schema = Schema.parse(msgspec.json.decode(row[0]))
         # Schemas never change, so they are never forgotten before their table.
         self._schemas[table.id, schema_id] = schema
@@ -156,7 +156,7 @@ class Tables:
     # -- for callers ------------------------------------------------------------------------------------------------
 
     async def get(self, caller: Caller, database: str, name: str) -> StreamTable:
-        """The table, if the caller may see it. Reasons: NO_TABLE."""
+        """The table, if the caller may see it. Error codes: TABLE_NOT_EXIST."""
         await self._gate.check(caller.principal, Need.DESCRIBE, database, name, request_id=caller.request_id)
         return await self.by_path(database, name)
 
@@ -171,7 +171,10 @@ class Tables:
     async def create(
         self, caller: Caller, database: str, name: str, document: bytes, *, ignore_if_exists: bool = False
     ) -> None:
-        """Make a table. Reasons: NO_DATABASE, TABLE_EXISTS, INVALID_TABLE, INVALID_CONFIG, TOO_MANY_BUCKETS."""
+        """Make a table.
+
+        Error codes: DATABASE_NOT_EXIST, TABLE_ALREADY_EXIST, INVALID_TABLE, INVALID_CONFIG, BUCKET_MAX_NUM.
+        """
         check_table_name(name)
         await self._gate.check(caller.principal, Need.CREATE, database, request_id=caller.request_id)
         buckets = await self._configs.number("default.bucket.number")
@@ -183,7 +186,7 @@ class Tables:
 
         async def work(tx: Transaction) -> int | None:
             if await tx.row(_HAS_DATABASE, database) is None:
-                raise FlussError(ErrorCode.NO_DATABASE, f"no such database. database={database}")
+                raise FlussError(ErrorCode.DATABASE_NOT_EXIST, f"no such database. database={database}")
             row = await tx.row(_INSERT, database, name, rest, now_ms, now_ms)
             if row is None:
                 return None
@@ -196,10 +199,10 @@ class Tables:
         if made is not None:
             await self.changed(made)
         elif not ignore_if_exists:
-            raise FlussError(ErrorCode.TABLE_EXISTS, f"table exists. table={database}.{name}")
+            raise FlussError(ErrorCode.TABLE_ALREADY_EXIST, f"table exists. table={database}.{name}")
 
     async def drop(self, caller: Caller, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        """Remove a table; its records go soon after. Reasons: NO_TABLE."""
+        """Remove a table; its records go soon after. Error codes: TABLE_NOT_EXIST."""
         await self._gate.check(caller.principal, Need.DROP, database, name, request_id=caller.request_id)
         now_ms = self._clock.now_ms()
 
@@ -209,13 +212,16 @@ class Tables:
         try:
             table = await self._meta.transact(work)
         except FlussError as failure:
-            if ignore_if_not_exists and failure.reason is ErrorCode.NO_TABLE:
+            if ignore_if_not_exists and failure.code is ErrorCode.TABLE_NOT_EXIST:
                 return
             raise
         await self.dropped(table.id)
 
     async def remove(self, tx: Transaction, caller: Caller, database: str, name: str, now_ms: int) -> StreamTable:
-        """Remove a table within `tx`; `dropped` is to be called once that is committed. Reasons: NO_TABLE."""
+        """Remove a table within `tx`; `dropped` is to be called once that is committed.
+
+        Error codes: TABLE_NOT_EXIST.
+        """
         table = await self.find(tx, database, name)
         await tx.run(_LEAVE, table.id, database, name, now_ms)
         await tx.run(_DELETE, table.id)
@@ -251,7 +257,7 @@ class Tables:
             await told(table)
 
     async def find(self, reader: Reader, database: str, name: str) -> StreamTable:
-        """The table as `reader` sees it, whoever asks. Reasons: NO_TABLE."""
+        """The table as `reader` sees it, whoever asks. Error codes: TABLE_NOT_EXIST."""
         row = await reader.row(_BY_PATH, database, name)
         if row is None:
             raise no_table(database, name)
@@ -284,7 +290,7 @@ def with_defaults(definition: TableDefinition) -> TableDefinition:
 
 def no_table(database: str, name: str) -> FlussError:
     """The failure for a table that is not there."""
-    return FlussError(ErrorCode.NO_TABLE, f"no such table. table={database}.{name}")
+    return FlussError(ErrorCode.TABLE_NOT_EXIST, f"no such table. table={database}.{name}")
 
 
 def _text(document: dict[str, Any]) -> str:

@@ -133,7 +133,7 @@ async def test_who_sends_too_large_a_request_is_told_so_though_it_reads_only_the
 
     with pytest.raises(FlussError, match="limit=33554432") as raised:
         await asyncio.to_thread(look_up)
-    assert raised.value.reason is ErrorCode.RECORD_TOO_LARGE
+    assert raised.value.code is ErrorCode.RECORD_TOO_LARGE
 
 
 async def test_a_writer_whose_batches_are_too_large_is_told_so_and_goes_on(tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ async def test_calls_by_the_id_of_a_dropped_table_are_answered_21(
         try:
             return call(wire, gone)
         except FlussError as failure:  # of the call as a whole
-            return {ErrorCode.UNKNOWN_BUCKET: UNKNOWN_TABLE_OR_BUCKET}[failure.reason]
+            return {ErrorCode.UNKNOWN_TABLE_OR_BUCKET: UNKNOWN_TABLE_OR_BUCKET}[failure.code]
 
     assert await asyncio.to_thread(code) == UNKNOWN_TABLE_OR_BUCKET
 
@@ -219,7 +219,7 @@ async def test_a_lookup_of_a_partition_by_name_is_answered_36_in_the_words_of_fl
     for key, message in lookups.items():
         with pytest.raises(FlussError) as raised:
             await asyncio.to_thread(wire.call, key, message)
-        assert raised.value.reason is ErrorCode.NO_PARTITION
+        assert raised.value.code is ErrorCode.PARTITION_NOT_EXISTS
         assert str(raised.value) == f"Table partition '{database}.{KEYED}(p=EU)' does not exist."
 
 
@@ -238,7 +238,7 @@ async def test_metadata_of_a_dropped_partition_by_its_id_is_refused_with_36(
         await admin.drop_table(path)
     with pytest.raises(FlussError, match=f"The partition id '{gone.partition_id}' does not exist") as raised:
         await asyncio.to_thread(wire.call, 1012, write_fields({3: gone.partition_id}))
-    assert raised.value.reason is ErrorCode.NO_PARTITION
+    assert raised.value.code is ErrorCode.PARTITION_NOT_EXISTS
 
 
 async def test_a_dropped_table_is_missing_by_its_name(
@@ -249,7 +249,7 @@ async def test_a_dropped_table_is_missing_by_its_name(
     for key, message in {1007: write_fields({1: path}), 1012: by_name(database, LOG, "EU")}.items():
         with pytest.raises(FlussError) as raised:
             await asyncio.to_thread(wire.call, key, message)
-        assert raised.value.reason is ErrorCode.NO_TABLE
+        assert raised.value.code is ErrorCode.TABLE_NOT_EXIST
 
 
 async def test_listings_by_the_id_of_a_dropped_partition_are_empty_as_those_of_fluss_are(

@@ -78,7 +78,7 @@ async def test_one_partition_is_scanned(streams: StreamServer, connection: Any, 
     for wrong in (None, "wed"):
         with pytest.raises(FlussError) as failed:
             await asyncio.to_thread(scanned, streams, table_path, partition=wrong)
-        assert failed.value.reason is ErrorCode.NO_PARTITION
+        assert failed.value.code is ErrorCode.PARTITION_NOT_EXISTS
 
 
 async def test_a_log_table_and_a_table_that_is_none_are_refused(
@@ -86,17 +86,17 @@ async def test_a_log_table_and_a_table_that_is_none_are_refused(
 ) -> None:
     with pytest.raises(FlussError) as failed:
         await asyncio.to_thread(scanned, streams, table_path)
-    assert failed.value.reason is ErrorCode.NO_TABLE
+    assert failed.value.code is ErrorCode.TABLE_NOT_EXIST
     await make_table(connection, table_path)
     with pytest.raises(FlussError) as failed:
         await asyncio.to_thread(scanned, streams, table_path)
-    assert failed.value.reason is ErrorCode.NOT_KEYED
+    assert failed.value.code is ErrorCode.NON_PRIMARY_KEY_TABLE
 
 
 async def test_a_wrong_secret_is_refused(streams: StreamServer) -> None:
     with pytest.raises(FlussError) as failed:
         await asyncio.to_thread(lambda: client(streams, "wrong").scan_keys("fluss", "t"))
-    assert failed.value.reason is ErrorCode.AUTHENTICATION_FAILED
+    assert failed.value.code is ErrorCode.AUTHENTICATE
 
 
 async def test_the_scan_is_of_one_moment(streams: StreamServer, connection: Any, table_path: Any) -> None:

@@ -129,16 +129,16 @@ async def test_what_is_not_there_is_refused(streams: StreamServer, connection: A
         def run(client: StreamClient) -> ErrorCode:
             with pytest.raises(FlussError) as raised:
                 do(client)
-            return raised.value.reason
+            return raised.value.code
 
         return run
 
     beyond = refused(lambda client: read(client, known(client, table_path), (None, 0), 5, 9))
-    assert await with_client(streams, beyond) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert await with_client(streams, beyond) is ErrorCode.LOG_OFFSET_OUT_OF_RANGE
     unknown = refused(lambda client: describe(client, table_path.database_name, "absent"))
-    assert await with_client(streams, unknown) is ErrorCode.NO_TABLE
+    assert await with_client(streams, unknown) is ErrorCode.TABLE_NOT_EXIST
     columns = refused(lambda client: read(client, known(client, table_path), (None, 0), 0, 1, columns=["absent"]))
-    assert await with_client(streams, columns) is ErrorCode.INVALID_PROJECTION
+    assert await with_client(streams, columns) is ErrorCode.INVALID_COLUMN_PROJECTION
 
 
 async def test_a_job_of_the_lake_is_given_a_table_and_says_how_far_it_is(
@@ -165,6 +165,6 @@ async def test_a_job_of_the_lake_is_given_a_table_and_says_how_far_it_is(
         assert lake.ask() is None
         with pytest.raises(FlussError) as raised:
             lake.finish(given, 12)
-        assert raised.value.reason is ErrorCode.FENCED_TIERING
+        assert raised.value.code is ErrorCode.FENCED_TIERING_EPOCH
 
     await with_client(streams, run)

@@ -74,5 +74,5 @@ def test_a_table_whose_job_failed_is_given_again_and_the_first_job_is_not_heard_
     for say in (lake.beat, lake.fail):
         with pytest.raises(FlussError) as caught:
             say(first)
-        assert caught.value.reason is ErrorCode.FENCED_TIERING
+        assert caught.value.code is ErrorCode.FENCED_TIERING_EPOCH
     lake.finish(second, 0)

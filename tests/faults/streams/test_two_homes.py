@@ -192,7 +192,7 @@ async def test_a_home_that_was_paused_is_none_any_more(tmp_path: Path, postgres_
                 assert await asyncio.to_thread(call) == NOT_LEADER, call
             with pytest.raises(FlussError) as failed:
                 await asyncio.to_thread(former.drop)
-            assert failed.value.reason is ErrorCode.NOT_LEADER
+            assert failed.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
             # Its own clients go where they are told to, and have written nothing twice.
             await asyncio.wait_for(unwritten, GUARD_SECONDS)
         tables = await asyncio.to_thread(read_tables, two)

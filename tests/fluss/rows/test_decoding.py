@@ -46,14 +46,14 @@ def test_noise_is_corrupt_and_nothing_worse(format_: RowFormat, data: st.DataObj
     try:
         decode_columns(format_, types, noise)
     except FlussError as failure:
-        assert failure.reason is ErrorCode.CORRUPT_RECORD  # noqa: PT017
+        assert failure.code is ErrorCode.CORRUPT_RECORD  # noqa: PT017
 
 
 def test_an_array_without_its_count_does_not_pass() -> None:
     types = [DataType(TypeRoot.ARRAY, element=DataType(TypeRoot.BOOLEAN))]
     with pytest.raises(FlussError, match="field is no ARRAY") as failed:
         decode_columns(RowFormat.COMPACTED, types, RowBuffer.of([b"\0\0"]))
-    assert failed.value.reason is ErrorCode.CORRUPT_RECORD
+    assert failed.value.code is ErrorCode.CORRUPT_RECORD
 
 
 @pytest.mark.parametrize("cut", range(1, 12))
@@ -64,7 +64,7 @@ def test_a_row_that_was_cut_short_does_not_pass(cut: int) -> None:
     check_rows(RowFormat.COMPACTED, types, RowBuffer.of([row, whole]))
     with pytest.raises(FlussError) as failed:
         check_rows(RowFormat.COMPACTED, types, RowBuffer.of([row[:-cut], whole]))
-    assert failed.value.reason is ErrorCode.CORRUPT_RECORD
+    assert failed.value.code is ErrorCode.CORRUPT_RECORD
 
 
 def test_a_number_without_end_does_not_pass() -> None:

@@ -52,7 +52,7 @@ def test_text_that_would_lie_over_the_next_field_is_refused() -> None:
     assert encode_rows(RowFormat.COMPACTED, SCHEMA.columns, rows)
     with pytest.raises(FlussError) as failed:
         encode_rows(RowFormat.INDEXED, SCHEMA.columns, rows)
-    assert failed.value.reason is ErrorCode.INVALID_TARGET_COLUMN
+    assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
 def test_rows_come_into_the_columns_of_the_table() -> None:
@@ -77,4 +77,4 @@ def test_rows_come_into_the_columns_of_the_table() -> None:
 def test_what_is_none_of_the_table_is_refused(rows: pa.RecordBatch) -> None:
     with pytest.raises(FlussError) as failed:
         conform_rows(rows, pa.schema([pa.field("id", pa.int32(), nullable=False), ("name", pa.string())]))
-    assert failed.value.reason is ErrorCode.INVALID_TARGET_COLUMN
+    assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN

@@ -67,7 +67,7 @@ def test_noise_is_corrupt_and_nothing_worse(format_: RowFormat, data: st.DataObj
     try:
         layout(format_, data.draw(schemas())).decode(noise)
     except FlussError as failure:
-        assert failure.reason is ErrorCode.CORRUPT_RECORD  # noqa: PT017
+        assert failure.code is ErrorCode.CORRUPT_RECORD  # noqa: PT017
 
 
 def test_compacted_bytes_are_those_of_the_format() -> None:

@@ -46,7 +46,7 @@ def passes(format_: RowFormat, types: list[DataType], encoded: list[bytes]) -> b
     try:
         check_rows(format_, types, RowBuffer.of(encoded))
     except FlussError as failure:
-        assert failure.reason in (ErrorCode.CORRUPT_RECORD, ErrorCode.INVALID_TARGET_COLUMN)  # noqa: PT017
+        assert failure.code in (ErrorCode.CORRUPT_RECORD, ErrorCode.INVALID_TARGET_COLUMN)  # noqa: PT017
         return False
     return True
 
@@ -173,7 +173,7 @@ def test_a_row_that_no_reader_could_take_is_refused(what: str, type_: DataType, 
     tail = b"" if row[0] & 2 else b"\5"
     with pytest.raises(FlussError) as failed:
         check_rows(RowFormat.COMPACTED, types, RowBuffer.of([each for each in (good, row + tail, good) if each]))
-    assert failed.value.reason is ErrorCode.INVALID_TARGET_COLUMN
+    assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
     assert f"column=0 type={type_}" in str(failed.value)
 
 
@@ -226,7 +226,7 @@ async def refused(bucket: Bucket, row: bytes, columns: tuple[int, ...] = (), mod
     good = [(key_of(number), bucket.table.layout(1).encode((number, None, None))) for number in (50, 51)]
     with pytest.raises(FlussError) as failed:
         await bucket.keys.put(Put(write_kv_batch([good[0], (key_of(7), row), good[1]], 1), columns, mode), Acks.ALL)
-    assert failed.value.reason is ErrorCode.INVALID_TARGET_COLUMN
+    assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
     assert bucket.log.end_offset == before
     assert await bucket.keys.lookup([key_of(7), key_of(50), key_of(51)]) == [None, None, None]
 

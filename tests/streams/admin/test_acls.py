@@ -50,7 +50,7 @@ def test_a_grant_is_read_back_as_it_was_written(resource: tuple[str, ResourceTyp
 def test_what_no_grant_is(bad: Acl, reason: ErrorCode) -> None:
     with pytest.raises(FlussError) as caught:
         grant_of(bad)
-    assert caught.value.reason is reason
+    assert caught.value.code is reason
 
 
 @pytest.mark.parametrize(

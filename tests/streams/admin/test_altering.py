@@ -57,7 +57,7 @@ async def test_all_or_nothing(world: StreamWorld) -> None:
     bad = OptionChange("table.log.format", Operation.SET, "INDEXED")
     with pytest.raises(FlussError) as caught:
         await world.altering.table(world.root, "fluss", "orders", [AGE], [bad])
-    assert caught.value.reason is ErrorCode.INVALID_ALTER
+    assert caught.value.code is ErrorCode.INVALID_ALTER_TABLE
     assert await world.tables.find(world.store, "fluss", "orders") == before
 
 
@@ -65,11 +65,11 @@ async def test_what_is_not_there(light_world: StreamWorld) -> None:
     world = light_world
     with pytest.raises(FlussError) as caught:
         await world.altering.table(world.root, "fluss", "nothing", [AGE])
-    assert caught.value.reason is ErrorCode.NO_TABLE
+    assert caught.value.code is ErrorCode.TABLE_NOT_EXIST
     await world.altering.table(world.root, "fluss", "nothing", [AGE], ignore_if_not_exists=True)
     with pytest.raises(FlussError) as caught:
         await world.altering.database(world.root, "nothing")
-    assert caught.value.reason is ErrorCode.NO_DATABASE
+    assert caught.value.code is ErrorCode.DATABASE_NOT_EXIST
     await world.altering.database(world.root, "nothing", ignore_if_not_exists=True)
 
 

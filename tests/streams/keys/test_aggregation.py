@@ -105,7 +105,7 @@ def test_a_float_that_is_too_large_is_infinite() -> None:
 def test_a_result_that_has_no_place_in_a_column_without_nulls_is_refused(function: AggregationFunction) -> None:
     with pytest.raises(FlussError, match="column=c") as failed:
         merged(function, MONEY.of(is_nullable=False), Decimal("999.99"), Decimal("999.99"))
-    assert failed.value.reason is ErrorCode.INVALID_TARGET_COLUMN
+    assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
 def test_text_that_has_no_room_in_an_indexed_row_is_refused() -> None:
@@ -113,4 +113,4 @@ def test_text_that_has_no_room_in_an_indexed_row_is_refused() -> None:
     assert merged(F.LISTAGG, short, "a", "b", RowFormat.INDEXED) == "a,b"
     with pytest.raises(FlussError) as failed:
         merged(F.LISTAGG, short, "ab", "cd", RowFormat.INDEXED)
-    assert failed.value.reason is ErrorCode.INVALID_TARGET_COLUMN
+    assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN

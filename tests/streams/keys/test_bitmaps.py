@@ -190,7 +190,7 @@ def test_what_is_no_bitmap_of_32_bits_is_told(bad: bytes) -> None:
     for call in (lambda: bitmaps_32("seen").check(bad), lambda: bitmaps_32("seen").union(SHORT, bad)):
         with pytest.raises(FlussError, match=r"value is no RoaringBitmap\. column=seen") as failed:
             call()
-        assert failed.value.reason is ErrorCode.INVALID_TARGET_COLUMN
+        assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
 def schema_of(function: str) -> Schema:
@@ -242,7 +242,7 @@ async def test_nothing_of_a_batch_with_what_is_no_bitmap_is_stored(
     for row in ((1, b"bad", None), (2, b"bad", None), (2, None, b"bad"), (1, b"", None)):
         with pytest.raises(FlussError) as failed:
             await bucket.put((3, make([3]), None), row, mode=mode)
-        assert failed.value.reason is ErrorCode.INVALID_TARGET_COLUMN
+        assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
     with pytest.raises(FlussError):
         await bucket.put((2, None, b"bad"), columns=[0, 2], mode=mode)
     with pytest.raises(FlussError):

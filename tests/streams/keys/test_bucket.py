@@ -30,7 +30,7 @@ async def test_an_index_that_cannot_be_read_is_told_of_as_such() -> None:
     for call in (bucket.put((1, "a", 1)), bucket.keys.lookup([key_of(1)])):
         with pytest.raises(FlussError) as failed:
             await call
-        assert failed.value.reason is ErrorCode.KEY_STORAGE
+        assert failed.value.code is ErrorCode.KV_STORAGE
     assert bucket.log.end_offset == 0
     await bucket.keys.close()
 
@@ -45,7 +45,7 @@ async def test_a_put_that_the_index_does_not_take_is_not_acknowledged_and_ends_t
     for _ in range(2):
         with pytest.raises(FlussError) as failed:
             await bucket.put((1, "a", 1))
-        assert failed.value.reason is ErrorCode.KEY_STORAGE
+        assert failed.value.code is ErrorCode.KV_STORAGE
     assert bucket.log.end_offset == 1
     await bucket.keys.close()
     again = await BucketKeysContract().open(MemoryIndex, log=bucket.log)
@@ -86,5 +86,5 @@ async def test_an_index_whose_disk_refuses_ends_the_bucket_though_the_log_has_th
         await asyncio.sleep(0)
     with pytest.raises(FlussError) as failed:
         await bucket.put((2, "b", 2))
-    assert failed.value.reason is ErrorCode.KEY_STORAGE
+    assert failed.value.code is ErrorCode.KV_STORAGE
     await bucket.keys.close()

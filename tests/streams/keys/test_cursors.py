@@ -60,7 +60,7 @@ async def scans() -> AsyncIterator[Scans]:
 async def refused(call: Awaitable[ScanPage]) -> ErrorCode:
     with pytest.raises(FlussError) as failed:
         await call
-    return failed.value.reason
+    return failed.value.code
 
 
 async def test_a_scan_goes_on_to_its_end(scans: Scans) -> None:
@@ -75,7 +75,7 @@ async def test_a_scan_goes_on_to_its_end(scans: Scans) -> None:
     assert rows == list(range(10))
     assert sequence > 1
     assert len(scans.cursors) == 0
-    assert await refused(scans.next(page, sequence + 1)) is ErrorCode.UNKNOWN_SCANNER
+    assert await refused(scans.next(page, sequence + 1)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
 async def test_a_scan_that_fits_one_answer_leaves_nothing_behind(scans: Scans) -> None:
@@ -108,15 +108,15 @@ async def test_an_empty_bucket_has_no_session() -> None:
     ],
 )
 async def test_a_call_that_makes_no_sense_is_refused(scans: Scans, call: ScanCall) -> None:
-    assert await refused(scans.cursors.call(call, scans.find)) is ErrorCode.INVALID_SCAN
+    assert await refused(scans.cursors.call(call, scans.find)) is ErrorCode.INVALID_SCAN_REQUEST
 
 
 @pytest.mark.parametrize("sequence", [0, 2, None])
 async def test_a_call_out_of_order_ends_the_scan(scans: Scans, sequence: int | None) -> None:
     page = await scans.open()
     call = ScanCall(page.scanner_id, sequence=sequence, batch_bytes=SMALL)
-    assert await refused(scans.cursors.call(call, scans.find)) is ErrorCode.INVALID_SCAN
-    assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER
+    assert await refused(scans.cursors.call(call, scans.find)) is ErrorCode.INVALID_SCAN_REQUEST
+    assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
 async def test_closing_is_always_answered(scans: Scans) -> None:
@@ -124,7 +124,7 @@ async def test_closing_is_always_answered(scans: Scans) -> None:
     assert await scans.close(page.scanner_id) == ScanPage(page.scanner_id)
     assert await scans.close(page.scanner_id) == ScanPage(page.scanner_id)
     assert await scans.close(b"never was") == ScanPage(b"never was")
-    assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER
+    assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
 async def test_two_calls_of_a_scan_at_once_are_one_too_many(scans: Scans) -> None:
@@ -138,7 +138,7 @@ async def test_two_calls_of_a_scan_at_once_are_one_too_many(scans: Scans) -> Non
     call = ScanCall(page.scanner_id, sequence=1, batch_bytes=SMALL)
     first = asyncio.create_task(scans.cursors.call(call, slow))
     await asyncio.sleep(0)
-    assert await refused(scans.next(page, 1)) is ErrorCode.INVALID_SCAN
+    assert await refused(scans.next(page, 1)) is ErrorCode.INVALID_SCAN_REQUEST
     gate.set()
     assert scans.rows(await first)
 
@@ -171,7 +171,7 @@ async def test_a_scan_that_nobody_goes_on_with_expires(scans: Scans) -> None:
     assert await refused(scans.next(used, 3)) is ErrorCode.SCANNER_EXPIRED
     scans.clock.advance(1201)
     scans.cursors.sweep()
-    assert await refused(scans.next(used, 3)) is ErrorCode.UNKNOWN_SCANNER
+    assert await refused(scans.next(used, 3)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
 class _WatchedIndex(MemoryIndex):
@@ -224,10 +224,10 @@ async def test_what_is_held_for_scans_whose_clients_died_is_let_go_of() -> None:
 
 async def test_a_call_that_was_refused_does_not_keep_a_scan_alive(scans: Scans) -> None:
     page = await scans.open()
-    scans.refusal = FlussError(ErrorCode.NOT_LEADER)
-    assert await refused(scans.next(page, 1)) is ErrorCode.NOT_LEADER
+    scans.refusal = FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert await refused(scans.next(page, 1)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     scans.refusal = None
-    assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER
+    assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
 async def test_a_bucket_that_is_let_go_of_takes_its_scans_along(scans: Scans) -> None:

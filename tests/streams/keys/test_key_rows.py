@@ -103,7 +103,7 @@ def test_keys_that_java_wrote_are_read(
     else:
         with pytest.raises(FlussError) as failed:
             decode_key(KeyEncoding.ICEBERG, [type_], b"")
-        assert failed.value.reason is ErrorCode.INVALID_TARGET_COLUMN
+        assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
 def test_keys_of_several_columns_that_java_wrote_are_read() -> None:
@@ -139,7 +139,7 @@ def test_keys_of_several_columns_that_java_wrote_are_read() -> None:
 def test_what_is_no_key_is_told(form: KeyEncoding, types: Sequence[DataType], key: bytes) -> None:
     with pytest.raises(FlussError) as failed:
         decode_key(form, types, key)
-    assert failed.value.reason is ErrorCode.CORRUPT_RECORD
+    assert failed.value.code is ErrorCode.CORRUPT_RECORD
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ async def test_the_newest_stay_and_what_no_snapshot_has_goes(place: Place) -> No
     assert set(await place.keys()) == {file.key for each in left for file in each.files}
     with pytest.raises(FlussError) as failed:
         await place.snapshots.get(place.bucket, 1)
-    assert failed.value.reason is ErrorCode.NO_KEY_SNAPSHOT
+    assert failed.value.code is ErrorCode.KV_SNAPSHOT_NOT_EXIST
 
 
 async def test_a_lease_keeps_a_snapshot(place: Place) -> None:

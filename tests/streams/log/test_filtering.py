@@ -142,7 +142,7 @@ def test_batches_keep_their_places_and_columns_are_chosen() -> None:
     assert everything.apply(first + second, None) == first + second
     with pytest.raises(FlussError) as raised:
         wanted.apply(first, [])
-    assert raised.value.reason is ErrorCode.INVALID_PROJECTION
+    assert raised.value.code is ErrorCode.INVALID_COLUMN_PROJECTION
 
 
 def test_what_cannot_be_looked_at_is_for_the_reader_to_see() -> None:

@@ -341,9 +341,9 @@ async def test_who_is_not_the_home_any_more_acknowledges_nothing(tmp_path: Path,
     await log.append(plain_batch(), Acks.ALL)
     appended = log.enqueue(plain_batch())
     homes[0] = False
-    with refused(ErrorCode.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await log.settle(appended.end_offset)
-    with refused(ErrorCode.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         log.enqueue(plain_batch())
     await log.close()
 
@@ -356,7 +356,7 @@ async def test_segments_that_are_forgotten_are_gone_from_the_folder(opener: Open
     gone = log.forget(second.end_offset)
     assert [segment.base_offset for segment in gone] == [0, second.base_offset]
     assert log.start_offset == second.end_offset
-    with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
+    with refused(ErrorCode.LOG_OFFSET_OUT_OF_RANGE):
         await log.read(0, 100)
     batches = list(iterate_batches(await read_all(log)))
     assert (batches[0].base_offset, batches[-1].next_offset) == (second.end_offset, 360)

@@ -117,7 +117,7 @@ async def test_a_former_home_removes_nothing(world: World, monkeypatch: pytest.M
             yield head
 
     monkeypatch.setattr(world.storage, "list_prefix", list_late)
-    with refused(ErrorCode.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await log.tend(KEEP)
     (successor,) = successors
     assert successor.remote.manifest.segments
@@ -138,7 +138,7 @@ async def test_what_is_too_old_goes_wherever_it_is(world: World) -> None:
     await log.tend(policy)
     assert 60 < log.start_offset <= 80
     assert (await log.read(log.start_offset, 1)).records
-    with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
+    with refused(ErrorCode.LOG_OFFSET_OUT_OF_RANGE):
         await log.read(log.start_offset - 1, 1)
     world.clock.advance(60)
     await log.tend(policy)
@@ -158,7 +158,7 @@ async def test_what_is_too_old_goes_however_much_is_kept_here(world: World, loca
         await log.tend(policy)
     # Written every two seconds and kept for ten: five of ten.
     assert log.start_offset == 100
-    with refused(ErrorCode.OFFSET_OUT_OF_RANGE):
+    with refused(ErrorCode.LOG_OFFSET_OUT_OF_RANGE):
         await log.read(99, 1)
 
 

@@ -70,4 +70,4 @@ def test_options_of_a_table_say_how_long() -> None:
 def test_a_size_that_is_none_is_refused(size: str) -> None:
     with pytest.raises(FlussError) as refused:
         check_options({"table.log.max-size": size})
-    assert refused.value.reason is ErrorCode.INVALID_CONFIG
+    assert refused.value.code is ErrorCode.INVALID_CONFIG

@@ -41,7 +41,7 @@ async def test_the_leader_continues_what_a_server_that_returned_has_uploaded(wor
     await fill(log, 5, first=30)
     was = await dead(first, log)
     second = await world.server("two")
-    with refused(ErrorCode.NO_LEADER):
+    with refused(ErrorCode.LEADER_NOT_AVAILABLE):
         await second.open()
     returned = world.follower("one")
     assert await returned.return_tail()
@@ -108,7 +108,7 @@ async def test_a_server_that_dies_while_it_uploads_goes_on_when_it_returns(
             await returned.return_tail()
         returned.stop()
     world.storage.is_away = False
-    with refused(ErrorCode.NO_LEADER):
+    with refused(ErrorCode.LEADER_NOT_AVAILABLE):
         await second.open()
     assert await world.follower("one").return_tail()
     assert await read_all(await second.open()) == was
@@ -137,13 +137,13 @@ async def test_the_leader_that_changes_during_the_upload_changes_nothing(world: 
     async def meanwhile(key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
         if not third:
             third.append(await world.server("three"))
-            with refused(ErrorCode.NO_LEADER):
+            with refused(ErrorCode.LEADER_NOT_AVAILABLE):
                 await third[0].open()
         return await put(key, body, metadata=metadata)
 
     world.storage.put = meanwhile  # type: ignore[method-assign]
     assert await returned.return_tail()
-    with refused(ErrorCode.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await second.open()
     assert await read_all(await third[0].open()) == was
 
@@ -172,7 +172,7 @@ async def test_a_server_that_was_given_up_during_its_upload_is_no_part_of_the_lo
         return written
 
     world.storage.put = meanwhile  # type: ignore[method-assign]
-    with refused(ErrorCode.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await returned.return_tail()
     (log,) = continued
     was = await read_all(log)
@@ -340,7 +340,7 @@ class Story:
             return
         row = await self.running[self.leader].remotes().rows.find(PLACE.bucket)
         if row.tail_server not in ("", self.leader):
-            with refused(ErrorCode.NO_LEADER):
+            with refused(ErrorCode.LEADER_NOT_AVAILABLE):
                 await self.running[self.leader].open(ack_after_upload=ack_after_upload)
             return
         self.log = await self.running[self.leader].open(ack_after_upload=ack_after_upload)
@@ -366,7 +366,7 @@ class Story:
         (outcome,) = await asyncio.gather(server.return_tail(), return_exceptions=True)
         if not isinstance(outcome, bool):  # there was something to upload
             assert isinstance(outcome, FlussError)
-            assert outcome.reason is ErrorCode.STORAGE
+            assert outcome.code is ErrorCode.STORAGE
         self.world.storage.is_away = False
         await self.kill(name)
 

@@ -199,7 +199,7 @@ async def test_no_other_server_goes_on_while_acknowledged_records_are_only_on_a_
     log = await first.open()
     await fill(log, 3)
     second = await world.server("two")
-    with refused(ErrorCode.NO_LEADER):
+    with refused(ErrorCode.LEADER_NOT_AVAILABLE):
         await second.open()
     first.stop()
     again = await world.server("one")
@@ -241,12 +241,12 @@ async def test_a_former_home_changes_nothing(world: World) -> None:
     # The first has not noticed yet.
     appended = log.enqueue(plain_batch(2, writer_id=7, sequence=30))
     await log.settle(appended.end_offset)
-    with refused(ErrorCode.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await log.hand_over()
     first.is_home = False
-    with refused(ErrorCode.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await log.append(plain_batch(2, writer_id=7, sequence=31), Acks.ALL)
-    with refused(ErrorCode.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await first.open()
     await taken.tend(KEEP)
     assert taken.remote.manifest.segments[: len(manifest.segments)] == manifest.segments
@@ -349,7 +349,7 @@ async def test_a_former_leader_removes_nothing_of_the_tail(world: World) -> None
     was = await read_all(log)
     await world.server("two")
     before = set(await world.storage.names("log/db/events-7/0/tail/"))
-    with refused(ErrorCode.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await log.tend(KEEP)
     assert before <= set(await world.storage.names("log/db/events-7/0/tail/"))
     assert await read_all(await world.servers[1].open(ack_after_upload=True)) == was
@@ -411,7 +411,7 @@ async def test_what_a_former_home_sends_too_late_is_not_the_log(world: World) ->
     await fill(new, 3, first=2)
     was = await read_all(new)
     # By its own clock the first leads still.
-    with refused(ErrorCode.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await old.append(plain_batch(9), Acks.ALL)
     assert old.stable_offset == 4, "nor is it read there"
     second.stop()
@@ -448,7 +448,7 @@ async def test_a_log_is_not_opened_by_a_server_that_another_overtook(
 
     monkeypatch.setattr(world.storage, "put", put_late)
     # It would answer that record, sent again, as acknowledged.
-    with refused(ErrorCode.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await first.open(ack_after_upload=True)
 
 

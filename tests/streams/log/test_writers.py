@@ -24,7 +24,7 @@ def test_numbers_begin_again_after_the_greatest() -> None:
     found = writers.find_repeated(batch(2**31 - 1), 0)
     assert found is not None
     assert found.base_offset == 10
-    with refused(ErrorCode.OUT_OF_ORDER):
+    with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE):
         writers.find_repeated(batch(2), 0)
 
 

@@ -92,7 +92,7 @@ class Server:
         if request.database_name == "broken":
             raise RuntimeError("a mistake of ours")
         if request.database_name == "none":
-            raise FlussError(ErrorCode.NO_DATABASE, "no such database")
+            raise FlussError(ErrorCode.DATABASE_NOT_EXIST, "no such database")
         return pb.DatabaseExistsResponse(exists=True)
 
     async def echo(self, caller: Caller, body: memoryview, version: int, room: Room) -> Answer:

@@ -161,7 +161,7 @@ async def test_what_fails_within_its_time_fails_as_it_does() -> None:
     with pytest.raises(FlussError) as failed:
         async with Within(NEVER_MIND):
             raise FlussError(ErrorCode.STORAGE, "away")
-    assert failed.value.reason is ErrorCode.STORAGE
+    assert failed.value.code is ErrorCode.STORAGE
     with pytest.raises(asyncio.CancelledError):
         async with Within(NEVER_MIND):
             raise asyncio.CancelledError

@@ -15,7 +15,7 @@ RETRIED = {1, 3, 9, 10, 11, 12, 14, 21, 25, 26, 28, 29, 44, 70, 72, 73}
 @pytest.mark.parametrize("reason", ErrorCode)
 def test_every_reason_has_a_number_of_the_right_kind(reason: ErrorCode) -> None:
     failure = FlussError(reason)
-    assert (error_code(failure) in RETRIED) == failure.is_passing
+    assert (error_code(failure) in RETRIED) == failure.is_retriable
 
 
 def test_no_two_reasons_have_one_number() -> None:

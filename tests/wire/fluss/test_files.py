@@ -190,7 +190,7 @@ async def test_without_an_address_all_are_read_for(light_world: StreamWorld) -> 
 
 async def test_keys_that_cannot_be_had_leave_records_readable(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*_: object, **__: object) -> FileGrant:
-        raise FlussError(ErrorCode.NO_KEYS_TO_FILES)
+        raise FlussError(ErrorCode.SECURITY_TOKEN)
 
     monkeypatch.setattr(FileAccess, "grant", fail)
     with pytest.raises(FlussError):

@@ -51,5 +51,5 @@ async def test_more_are_refused_so_that_nobody_asks_again(
     await light_world.table()
     with pytest.raises(FlussError, match="limit=") as raised:
         await call.answer(light_world.root, asked)
-    assert raised.value.reason is ErrorCode.RECORD_TOO_LARGE
-    assert not raised.value.is_passing
+    assert raised.value.code is ErrorCode.RECORD_TOO_LARGE
+    assert not raised.value.is_retriable

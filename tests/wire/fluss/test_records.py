@@ -194,6 +194,6 @@ def test_messages_without_records_are_refused_by_their_length_before_they_are_pa
     for kind, most in ((pb.GetMetadataRequest, MAX_MESSAGE_BYTES), (pb.LookupRequest, 10)):
         with pytest.raises(FlussError, match=f"limit={most}") as refused:
             read_message(kind, memoryview(b"\xff" * (most + 1)), max_bytes=most)
-        assert refused.value.reason is ErrorCode.RECORD_TOO_LARGE
+        assert refused.value.code is ErrorCode.RECORD_TOO_LARGE
         with pytest.raises(DecodeError):
             read_message(kind, memoryview(b"\xff" * most), max_bytes=most)

@@ -107,7 +107,7 @@ async def test_nobody_is_sent_to_a_log_that_has_lost_its_start(
     for address in (None, "s3://lake"):
         with pytest.raises(FlussError) as raised:
             await calls(address).latest(light_world.root, latest(table))
-        assert raised.value.reason is ErrorCode.NO_KEY_SNAPSHOT
+        assert raised.value.code is ErrorCode.KV_SNAPSHOT_NOT_EXIST
         assert "server-scan" in str(raised.value)
     await take(light_world, table, 1)
     assert len((await calls("s3://lake").latest(light_world.root, latest(table))).latest_snapshots) == 2

@@ -23,7 +23,7 @@ _NANOS_PER_MILLI: Final = 10**6
 def conform_rows(rows: pa.RecordBatch, schema: pa.Schema, *, is_whole: bool = True) -> pa.RecordBatch:
     """The rows in just these columns and types: what is written does not say of which it is.
 
-    Reasons: INVALID_TARGET_COLUMN for columns that are missing or, of whole rows, too many, and for values that the
+    Error codes: INVALID_TARGET_COLUMN for columns that are missing or, of whole rows, too many, and for values that the
     types do not have.
     """
     if rows.schema.equals(schema):
@@ -40,7 +40,7 @@ def conform_rows(rows: pa.RecordBatch, schema: pa.Schema, *, is_whole: bool = Tr
 
 
 def encode_rows(format_: RowFormat, columns: Sequence[Column], rows: pa.RecordBatch) -> list[bytes]:
-    """The rows, which have these columns. Reasons: INVALID_TARGET_COLUMN for text that is longer than its type."""
+    """The rows, which have these columns. Error codes: INVALID_TARGET_COLUMN for text that is longer than its type."""
     layout = RowLayout(format_, [column.type for column in columns])
     fields = []
     for column in columns:

@@ -41,7 +41,7 @@ class Altering:
         *,
         ignore_if_not_exists: bool = False,
     ) -> None:
-        """Change a table, all or nothing. Reasons: NO_TABLE, INVALID_ALTER, INVALID_CONFIG."""
+        """Change a table, all or nothing. Error codes: TABLE_NOT_EXIST, INVALID_ALTER_TABLE, INVALID_CONFIG."""
         await self.authorize(caller, database, name)
         now_ms = self._clock.now_ms()
 
@@ -57,7 +57,7 @@ class Altering:
         try:
             table_id = await self._meta.transact(work)
         except FlussError as failure:
-            if ignore_if_not_exists and failure.reason is ErrorCode.NO_TABLE:
+            if ignore_if_not_exists and failure.code is ErrorCode.TABLE_NOT_EXIST:
                 return
             raise
         if table_id is not None:
@@ -72,7 +72,10 @@ class Altering:
         *,
         ignore_if_not_exists: bool = False,
     ) -> None:
-        """Change a database's properties, and its comment if one is given. Reasons: NO_DATABASE, INVALID_ALTER."""
+        """Change a database's properties, and its comment if one is given.
+
+        Error codes: DATABASE_NOT_EXIST, INVALID_ALTER_TABLE.
+        """
         await self._gate.check(caller.principal, Need.ALTER, name, request_id=caller.request_id)
         now_ms = self._clock.now_ms()
 
@@ -88,5 +91,5 @@ class Altering:
         try:
             await self._meta.transact(work)
         except FlussError as failure:
-            if not (ignore_if_not_exists and failure.reason is ErrorCode.NO_DATABASE):
+            if not (ignore_if_not_exists and failure.code is ErrorCode.DATABASE_NOT_EXIST):
                 raise

@@ -68,7 +68,7 @@ class AutoPartitions:
                 _log.warning("partitions by time. table=%s reason=%s", table.path, failure)
 
     async def look_after(self, table: StreamTable) -> None:
-        """Make what is due of a table and drop what is over. Idempotent. Reasons: TOO_MANY_PARTITIONS."""
+        """Make what is due of a table and drop what is over. Idempotent. Error codes: PARTITION_MAX_NUM."""
         calendar = table.definition.auto_partition_strategy()
         if calendar is None:
             return
@@ -88,6 +88,6 @@ class AutoPartitions:
         try:
             await self.look_after(table)
         except FlussError as failure:
-            if failure.reason not in (ErrorCode.TOO_MANY_PARTITIONS, ErrorCode.NO_TABLE):
+            if failure.code not in (ErrorCode.PARTITION_MAX_NUM, ErrorCode.TABLE_NOT_EXIST):
                 raise
             _log.warning("partitions by time. table=%s reason=%s", table.path, failure)

@@ -126,7 +126,10 @@ class Stats:
     async def table(
         self, caller: Caller, table_id: int, wanted: Sequence[tuple[int | None, int]]
     ) -> Sequence[BucketRows]:
-        """Rows of these buckets: live keys, or records that the log has. Reasons: UNKNOWN_BUCKET for the table."""
+        """Rows of these buckets: live keys, or records that the log has.
+
+        Error codes: UNKNOWN_TABLE_OR_BUCKET for the table.
+        """
         table = await self._tables.by_id(table_id)
         await self._gate.check(caller.principal, Need.READ, *table.path, request_id=caller.request_id)
         found = []

@@ -33,7 +33,7 @@ from lakebed.streams.seam import Acks, BucketLog, KeyScan, Put
 __all__ = ["KeyBucket", "LearnSchema", "open_keys"]
 
 LearnSchema = Callable[[int], Awaitable[Schema]]
-"""Finds a schema of the table by its id; raises NO_SCHEMA."""
+"""Finds a schema of the table by its id; raises SCHEMA_NOT_EXIST."""
 
 MAX_PENDING_BYTES: Final = 64 * 1024 * 1024
 """Of puts that the index does not have yet, in one bucket; later ones wait."""
@@ -177,7 +177,7 @@ class KeyBucket:
         """Have the index take what is on stable storage, and let go of it. Idempotent; the log is its owner's."""
         async with self._order:
             if self._failure is None:
-                self._failure = FlussError(ErrorCode.NOT_LEADER, "bucket is closed")
+                self._failure = FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "bucket is closed")
         if self._flush is not None:
             self._flush.cancel()
         for task in (self._applying, self._flushing, self._spilling):  # in this order: one begins the next
@@ -194,11 +194,11 @@ class KeyBucket:
             raise
         except Exception as error:
             self._check_open()
-            raise FlussError(ErrorCode.KEY_STORAGE, f"index cannot be read. error={error}") from error
+            raise FlussError(ErrorCode.KV_STORAGE, f"index cannot be read. error={error}") from error
 
     def _check_open(self) -> None:
         if self._failure is not None:
-            raise FlussError(self._failure.reason, str(self._failure)) from self._failure
+            raise FlussError(self._failure.code, str(self._failure)) from self._failure
 
     async def _wait_for_room(self) -> None:
         """Wait while too much is on its way. Whoever waits holds the order: others come after it."""
@@ -309,11 +309,11 @@ class KeyBucket:
 
     def _fail(self, error: Exception) -> None:
         """What is on its way may or may not be in the log: only a replay, when the bucket is opened anew, can tell."""
-        failure = error if isinstance(error, FlussError) else FlussError(ErrorCode.KEY_STORAGE, str(error))
+        failure = error if isinstance(error, FlussError) else FlussError(ErrorCode.KV_STORAGE, str(error))
         self._failure = failure
         for each in self._pending:
             if not each.done.done():
-                each.done.set_exception(FlussError(failure.reason, str(failure)))
+                each.done.set_exception(FlussError(failure.code, str(failure)))
         self._pending.clear()
         self._pending_bytes = 0  # whoever waits for room is told by `_apply`
 
@@ -352,18 +352,18 @@ async def open_keys(
     counter: Counter | None = None,
     rows: KeyRows | None = None,
 ) -> KeyBucket:
-    """The keys of a bucket, once its index has all that its log has; raises KEY_STORAGE if it cannot."""
+    """The keys of a bucket, once its index has all that its log has; raises KV_STORAGE if it cannot."""
     offset = index.log_offset
     if offset > log.end_offset:
-        raise FlussError(ErrorCode.KEY_STORAGE, f"index is ahead of its log. index={offset} log={log.end_offset}")
+        raise FlussError(ErrorCode.KV_STORAGE, f"index is ahead of its log. index={offset} log={log.end_offset}")
     if offset < log.start_offset:
         raise FlussError(
-            ErrorCode.KEY_STORAGE, f"log no longer has what the index lacks. index={offset} log={log.start_offset}"
+            ErrorCode.KV_STORAGE, f"log no longer has what the index lacks. index={offset} log={log.start_offset}"
         )
     while offset < log.end_offset:
         fetched = await log.read_stored(offset, _REPLAY_BYTES)
         if fetched.next_offset <= offset:
-            raise FlussError(ErrorCode.KEY_STORAGE, f"log cannot be replayed. offset={offset} end={log.end_offset}")
+            raise FlussError(ErrorCode.KV_STORAGE, f"log cannot be replayed. offset={offset} end={log.end_offset}")
         await asyncio.to_thread(_replay, table, index, bytes(fetched.records), offset)
         offset = fetched.next_offset
     return KeyBucket(table, log, index, learn, counter, rows)

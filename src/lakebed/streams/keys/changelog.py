@@ -87,7 +87,7 @@ class ChangelogRendering:
         compression: str | None = "zstd",
         zstd_level: int = 1,
     ) -> None:
-        """`schemas` gives a schema of the table by its id, and raises NO_SCHEMA; `compression` is one of Arrow's."""
+        """`schemas` returns a schema by its id, or raises SCHEMA_NOT_EXIST; `compression` is one of Arrow's."""
         self._schemas = schemas
         self._row_format = row_format
         self._log_format = log_format

@@ -90,7 +90,10 @@ class Cursors:
         return len(self._sessions)
 
     async def call(self, call: ScanCall, find: FindKeys) -> ScanPage:
-        """Answer. Reasons: INVALID_SCAN, UNKNOWN_SCANNER, SCANNER_EXPIRED, TOO_MANY_SCANNERS, those of `find`."""
+        """Answer.
+
+        Error codes: INVALID_SCAN_REQUEST, UNKNOWN_SCANNER_ID, SCANNER_EXPIRED, TOO_MANY_SCANNERS, those of `find`.
+        """
         if (call.scanner_id is None) == (call.bucket is None) or (call.bucket is not None and call.is_close):
             raise _invalid("a call names a bucket to open or a scanner to go on with, and closes a scanner only")
         if call.is_close:
@@ -186,7 +189,7 @@ class Cursors:
             self._expire(session)
         if scanner_id in self._expired:
             raise FlussError(ErrorCode.SCANNER_EXPIRED, "scanner expired")
-        raise FlussError(ErrorCode.UNKNOWN_SCANNER, "no such scanner")
+        raise FlussError(ErrorCode.UNKNOWN_SCANNER_ID, "no such scanner")
 
     def _check_room(self, bucket: TableBucket) -> None:
         held = len(self._sessions) + len(self._opening)
@@ -204,4 +207,4 @@ class Cursors:
 
 
 def _invalid(message: str) -> FlussError:
-    return FlussError(ErrorCode.INVALID_SCAN, message)
+    return FlussError(ErrorCode.INVALID_SCAN_REQUEST, message)

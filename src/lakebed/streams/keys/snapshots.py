@@ -94,11 +94,13 @@ class KeySnapshots:
         return [_snapshot(row) for row in await self._meta.rows(_OF_TABLE, table_id, partition_id or 0)]
 
     async def get(self, bucket: TableBucket, snapshot_id: int) -> KeySnapshot:
-        """One of them. Reasons: NO_KEY_SNAPSHOT."""
+        """One of them. Error codes: KV_SNAPSHOT_NOT_EXIST."""
         for snapshot in await self._of(self._meta, bucket):
             if snapshot.id == snapshot_id:
                 return snapshot
-        raise FlussError(ErrorCode.NO_KEY_SNAPSHOT, f"no such snapshot. bucket={bucket} snapshot_id={snapshot_id}")
+        raise FlussError(
+            ErrorCode.KV_SNAPSHOT_NOT_EXIST, f"no such snapshot. bucket={bucket} snapshot_id={snapshot_id}"
+        )
 
     async def kept(self, bucket: TableBucket, fence: Fence) -> list[KeySnapshot]:
         """All of a bucket, if we are the home."""

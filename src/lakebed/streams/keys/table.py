@@ -133,10 +133,12 @@ class KeyedTable:
         return schema_id in self._schemas
 
     def schema(self, schema_id: int) -> Schema:
-        """The schema with this id; raises NO_SCHEMA."""
+        """The schema with this id; raises SCHEMA_NOT_EXIST."""
         found = self._schemas.get(schema_id)
         if found is None:
-            raise FlussError(ErrorCode.NO_SCHEMA, f"no such schema. schema_id={schema_id} latest={self.latest_id}")
+            raise FlussError(
+                ErrorCode.SCHEMA_NOT_EXIST, f"no such schema. schema_id={schema_id} latest={self.latest_id}"
+            )
         return found
 
     def layout(self, schema_id: int) -> RowLayout:

@@ -50,13 +50,15 @@ class Admission:
     def admit(self, records: LogBuffer) -> Admitted:
         """Look at batches and give them their places: all of them or, if one cannot be taken, none.
 
-        Raises CORRUPT_RECORD, RECORD_TOO_LARGE, NO_SCHEMA, OUT_OF_ORDER, UNKNOWN_WRITER.
+        Raises CORRUPT_RECORD, RECORD_TOO_LARGE, SCHEMA_NOT_EXIST, OUT_OF_ORDER_SEQUENCE, UNKNOWN_WRITER_ID.
         """
         batches = check_batches(records, self._max_batch_bytes)
         for batch in batches:
             # Whoever reads asks for the schema by its id, and would ask for ever.
             if not self._knows(batch.schema_id):
-                raise FlussError(ErrorCode.NO_SCHEMA, f"the table has no such schema. schema_id={batch.schema_id}")
+                raise FlussError(
+                    ErrorCode.SCHEMA_NOT_EXIST, f"the table has no such schema. schema_id={batch.schema_id}"
+                )
         now_ms = max(self._clock.now_ms(), self.timestamp_ms)
         if len(batches) > 1 and any(batch.writer_id >= 0 for batch in batches):
             self._check_order(batches, now_ms)

@@ -67,7 +67,7 @@ class BatchFilter:
     def apply(self, records: LogBuffer, columns: Sequence[int] | None) -> bytes:
         """The batches that may be wanted, of these columns alone. Blocks for as long as it computes.
 
-        Raises INVALID_PROJECTION, CORRUPT_RECORD.
+        Raises INVALID_COLUMN_PROJECTION, CORRUPT_RECORD.
         """
         self._presentation.check(columns)
         kept = [batch.view for batch in iterate_batches(records) if not batch.record_count or self._may_match(batch)]

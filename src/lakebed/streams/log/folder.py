@@ -221,7 +221,7 @@ class FolderLog:
         """The same as they were appended."""
         if not self._start <= offset <= self._stable:
             raise FlussError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
+                ErrorCode.LOG_OFFSET_OUT_OF_RANGE,
                 f"offset is not in the log. offset={offset} start={self._start} end={self._stable}",
             )
         if offset == self._stable:
@@ -317,7 +317,7 @@ class FolderLog:
 
     def _check_open(self) -> None:
         if self.is_closed:
-            raise FlussError(ErrorCode.NOT_LEADER, "log is closed")
+            raise FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "log is closed")
         if self._failure is not None:
             raise self._failure
         if not self._is_home():
@@ -491,4 +491,4 @@ def _failed(error: OSError) -> FlussError:
 
 def _fenced() -> FlussError:
     # Not as a fence, which clients take as final: they are to send it again, to whoever is the home now.
-    return FlussError(ErrorCode.NOT_LEADER, "this server is not the home of streams any more")
+    return FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this server is not the home of streams any more")

@@ -106,7 +106,7 @@ class LogRows:
     async def claim(self, bucket: TableBucket, folder: str, server: str) -> tuple[LogRow, int]:
         """Open a log here: what its row said before, and the epoch now.
 
-        Raises NO_LEADER if only another server's disk has some of its acknowledged records.
+        Raises LEADER_NOT_AVAILABLE if only another server's disk has some of its acknowledged records.
         """
 
         async def work(tx: Transaction) -> tuple[LogRow, int]:
@@ -114,7 +114,7 @@ class LogRows:
             row = await self.find(bucket, tx)
             if row.tail_server not in ("", server):
                 raise FlussError(
-                    ErrorCode.NO_LEADER,
+                    ErrorCode.LEADER_NOT_AVAILABLE,
                     "only the disk of another server has some acknowledged records of this bucket: start that server, "
                     "or see `lakebed streams status`. "
                     f"server={row.tail_server} table_id={bucket.table_id} bucket={bucket.bucket}",

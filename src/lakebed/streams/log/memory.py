@@ -53,7 +53,7 @@ class MemoryLog:
     def enqueue(self, records: bytes | memoryview) -> Appended:
         """Give batches their places, and have them."""
         if self.is_closed:
-            raise FlussError(ErrorCode.NOT_LEADER, "log is closed")
+            raise FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "log is closed")
         admitted = self._admission.admit(records)
         body = b"".join(admitted.pieces)
         position = 0
@@ -84,7 +84,7 @@ class MemoryLog:
         """The same as they were appended."""
         if not self._start <= offset <= self.end_offset:
             raise FlussError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
+                ErrorCode.LOG_OFFSET_OUT_OF_RANGE,
                 f"offset is not in the log. offset={offset} start={self._start} end={self.end_offset}",
             )
         if offset == self.end_offset:

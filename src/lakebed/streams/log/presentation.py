@@ -19,7 +19,7 @@ from .projection import ColumnShape, project
 __all__ = ["PLAIN", "Layouts", "Presentation", "Rendering"]
 
 Layouts: TypeAlias = Callable[[int], Sequence[ColumnShape]]
-"""The columns of a schema by its id. Raises NO_SCHEMA."""
+"""The columns of a schema by its id. Raises SCHEMA_NOT_EXIST."""
 
 _KEPT_BYTES: Final = 16 * 1024 * 1024
 
@@ -58,15 +58,17 @@ class Presentation:
         return self._rendering is not None
 
     def check(self, columns: Sequence[int] | None) -> None:
-        """Raise INVALID_PROJECTION unless these can be columns to read."""
+        """Raise INVALID_COLUMN_PROJECTION unless these can be columns to read."""
         if columns is None:
             return
         if not columns or any(left >= right for left, right in pairwise(columns)):
-            raise FlussError(ErrorCode.INVALID_PROJECTION, f"columns are to be ascending. columns={list(columns)}")
+            raise FlussError(
+                ErrorCode.INVALID_COLUMN_PROJECTION, f"columns are to be ascending. columns={list(columns)}"
+            )
         if columns[0] < 0:
-            raise FlussError(ErrorCode.INVALID_PROJECTION, f"no such column. column={columns[0]}")
+            raise FlussError(ErrorCode.INVALID_COLUMN_PROJECTION, f"no such column. column={columns[0]}")
         if self._layouts is None:
-            raise FlussError(ErrorCode.INVALID_PROJECTION, "records of this log have no columns to choose from")
+            raise FlussError(ErrorCode.INVALID_COLUMN_PROJECTION, "records of this log have no columns to choose from")
 
     def present(self, records: LogBuffer, columns: Sequence[int] | None, *, is_rendered: bool = False) -> bytes:
         """The batches as they are read, of these columns alone. Blocks for as long as it computes."""

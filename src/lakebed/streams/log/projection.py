@@ -52,7 +52,7 @@ def shape_of(kind: pa.DataType) -> ColumnShape:
 def project(batch: LogRecordBatch, columns: Sequence[int], shapes: Sequence[ColumnShape]) -> list[LogBuffer]:
     """The batch with these columns alone, in ascending order. Columns that came after its schema are not in it.
 
-    Its checksum stays that of the batch as it was written, by which clients know it. Raises INVALID_PROJECTION,
+    Its checksum stays that of the batch as it was written, by which clients know it. Raises INVALID_COLUMN_PROJECTION,
     CORRUPT_RECORD.
     """
     if batch.record_count == 0:

@@ -96,12 +96,12 @@ class RemoteLogs:
         return Key(f"{self.settings.prefix}/{name}")
 
     async def claim(self, place: LogPlace, server: str) -> tuple[LogRow, int]:
-        """As `LogRows.claim`. Raises NO_LEADER, NOT_LEADER, STORAGE."""
+        """As `LogRows.claim`. Raises LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, STORAGE."""
         with storage_failures():
             return await self.rows.claim(place.bucket, self.key(place.folder), server)
 
     async def keep_tail(self, bucket: TableBucket, server: str, uploaded_end: int, end: int) -> None:
-        """As `LogRows.keep_tail`. Raises NOT_LEADER, STORAGE."""
+        """As `LogRows.keep_tail`. Raises NOT_LEADER_OR_FOLLOWER, STORAGE."""
         with storage_failures():
             await self.rows.keep_tail(bucket, server, uploaded_end, end)
 
@@ -111,7 +111,7 @@ class RemoteLogs:
         return RemoteLogs(self.storage, self.ownership, rows, self.threads, self.new_id, self.settings, self.retrier)
 
     async def release_tail(self, bucket: TableBucket) -> None:
-        """As `LogRows.release_tail`. Raises NOT_LEADER, STORAGE."""
+        """As `LogRows.release_tail`. Raises NOT_LEADER_OR_FOLLOWER, STORAGE."""
         with storage_failures():
             await self.rows.release_tail(bucket)
 
@@ -186,7 +186,7 @@ class RemoteLog:
     async def upload(self, segment: Segment, presentation: Presentation, writers: bytes) -> None:
         """Copy a sealed segment, and list it. `writers` is who had written what at its end.
 
-        Raises LOG_STORAGE if a batch of it is damaged, STORAGE, NOT_LEADER.
+        Raises LOG_STORAGE if a batch of it is damaged, STORAGE, NOT_LEADER_OR_FOLLOWER.
         """
         name = self._logs.new_id()
         sent = RemoteSegment(name, segment.base_offset, segment.end_offset, 0, segment.timestamp_ms)
@@ -237,7 +237,10 @@ class RemoteLog:
             self._stored_from = gone[-1].end_offset
 
     async def trim(self, count: int) -> None:
-        """Remove the first segments: from the list, then from the byte store. Raises STORAGE, NOT_LEADER."""
+        """Remove the first segments: from the list, then from the byte store.
+
+        Raises STORAGE, NOT_LEADER_OR_FOLLOWER.
+        """
         gone = self._manifest.segments[:count]
         if not gone:
             return
@@ -270,7 +273,7 @@ class RemoteLog:
     async def sweep(self) -> None:
         """Remove what nothing refers to: of copies that a crash ended, and what could not be removed when it was to be.
 
-        Raises STORAGE, NOT_LEADER.
+        Raises STORAGE, NOT_LEADER_OR_FOLLOWER.
         """
         if self._place.bucket in self._logs.swept:
             return
@@ -301,7 +304,7 @@ class RemoteLog:
     async def _read(self, offset: int, max_bytes: int, form: _Form) -> Fetched:
         found = self._manifest.find(offset)
         if not found:
-            raise FlussError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset is not in the byte store. offset={offset}")
+            raise FlussError(ErrorCode.LOG_OFFSET_OUT_OF_RANGE, f"offset is not in the byte store. offset={offset}")
         segment = found[0]
         index, size = await self._index(segment, form)
         start = index.before(offset)
@@ -347,12 +350,12 @@ class RemoteLog:
             await self._logs.ownership.confirm()
 
     async def check_leads(self) -> None:
-        """Return if this server leads. Raises NOT_LEADER, STORAGE."""
+        """Return if this server leads. Raises NOT_LEADER_OR_FOLLOWER, STORAGE."""
         with storage_failures():
             await self._logs.rows.check()
 
     async def release_tail(self) -> None:
-        """All that was acknowledged is here. Raises NOT_LEADER, STORAGE."""
+        """All that was acknowledged is here. Raises NOT_LEADER_OR_FOLLOWER, STORAGE."""
         await self._logs.release_tail(self._place.bucket)
 
     async def writers(self) -> bytes:
@@ -448,7 +451,7 @@ def storage_failures() -> Iterator[None]:
         raise
     except Fenced as error:
         raise FlussError(
-            ErrorCode.NOT_LEADER, f"this server may not change the log any more. reason={error}"
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this server may not change the log any more. reason={error}"
         ) from error
     except NotFound as error:
         raise FlussError(ErrorCode.LOG_STORAGE, f"a part of a log is not in the byte store. reason={error}") from error

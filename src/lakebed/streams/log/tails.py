@@ -143,7 +143,7 @@ class Tail:
     async def merge(self, run: Sequence[TailPiece], body: bytes, check: Callable[[], Awaitable[object]]) -> None:
         """Put one piece with the batches of a run in its place; `check` raises if another server leads by now.
 
-        Raises STORAGE, NOT_LEADER.
+        Raises STORAGE, NOT_LEADER_OR_FOLLOWER.
         """
         merged = run[-1]._replace(start=run[0].start)
         with storage_failures():

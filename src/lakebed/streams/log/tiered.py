@@ -59,7 +59,7 @@ async def open_tiered(
 ) -> TieredLog:
     """Open a bucket's log here, with all that was acknowledged of it anywhere.
 
-    Raises NO_LEADER if only another server has some of that; NOT_LEADER, LOG_STORAGE, STORAGE.
+    Raises LEADER_NOT_AVAILABLE if only another server has some of that; NOT_LEADER_OR_FOLLOWER, LOG_STORAGE, STORAGE.
     """
     bucket, folder = place.bucket, logs.folder_of(place.bucket)
     row, epoch = await remotes.claim(place, server)
@@ -100,8 +100,8 @@ async def return_tail(
     """Upload the records of a log that only this disk has, for the leader to continue; False if there are none.
 
     For a server that is not the leader, or not yet: nothing of the log is open here. What was uploaded before a crash
-    stays, and the next call goes on behind it. Raises LOG_STORAGE, STORAGE; NOT_LEADER if the log was dropped or given
-    up meanwhile.
+    stays, and the next call goes on behind it. Raises LOG_STORAGE, STORAGE; NOT_LEADER_OR_FOLLOWER if the log was
+    dropped or given up meanwhile.
     """
     bucket = place.bucket
     with storage_failures():
@@ -285,7 +285,7 @@ class TieredLog:
     async def tend(self, policy: RetentionPolicy) -> None:
         """Copy what is sealed; let go of what is too old, or need not be here.
 
-        Raises STORAGE, LOG_STORAGE, NOT_LEADER.
+        Raises STORAGE, LOG_STORAGE, NOT_LEADER_OR_FOLLOWER.
         """
         async with self._tending:
             now_ms = self._clock.now_ms()
@@ -308,7 +308,10 @@ class TieredLog:
             await self._remote.sweep()
 
     async def hand_over(self) -> None:
-        """Have all that was acknowledged in the byte store, for any server to go on. Raises STORAGE, NOT_LEADER."""
+        """Have all that was acknowledged in the byte store, for any server to go on.
+
+        Raises STORAGE, NOT_LEADER_OR_FOLLOWER.
+        """
         async with self._tending:
             await self._local.roll()
             await self._upload_sealed()
@@ -400,13 +403,13 @@ class TieredLog:
             telling.cancel()
 
     async def _insist(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Repeat `work` while a store is away. Raises STORAGE once the log is closing, NOT_LEADER."""
+        """Repeat `work` while a store is away. Raises STORAGE once the log is closing, NOT_LEADER_OR_FOLLOWER."""
         pause = _FIRST_PAUSE_SECONDS
         while True:
             try:
                 return await work()
             except FlussError as failure:
-                if failure.reason is not ErrorCode.STORAGE or self._closing.is_set():
+                if failure.code is not ErrorCode.STORAGE or self._closing.is_set():
                     raise
                 _logger.warning("appends wait for the byte store. reason=%s", failure)
             try:

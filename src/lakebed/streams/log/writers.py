@@ -53,7 +53,7 @@ class Writers:
     def find_repeated(self, batch: LogRecordBatch, now_ms: int) -> WrittenBatch | None:
         """Where the batch is, if it was appended before; None if it is to be appended now.
 
-        Raises OUT_OF_ORDER for a gap, UNKNOWN_WRITER for a first batch that is not number 0.
+        Raises OUT_OF_ORDER_SEQUENCE for a gap, UNKNOWN_WRITER_ID for a first batch that is not number 0.
         """
         if batch.writer_id < 0:
             return None
@@ -63,7 +63,7 @@ class Writers:
         if writer is None:
             if batch.sequence != 0:
                 raise FlussError(
-                    ErrorCode.UNKNOWN_WRITER,
+                    ErrorCode.UNKNOWN_WRITER_ID,
                     f"first batch of a writer is not number 0. writer={batch.writer_id} sequence={batch.sequence}",
                 )
             return None
@@ -127,7 +127,7 @@ class Writers:
 
 def _out_of_order(batch: LogRecordBatch, expected: int) -> FlussError:
     return FlussError(
-        ErrorCode.OUT_OF_ORDER,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE,
         f"batch is out of order. writer={batch.writer_id} sequence={batch.sequence} expected={expected}",
     )
 

@@ -253,7 +253,7 @@ class Connection(Intake):
             raise FlussError(ErrorCode.UNSUPPORTED_VERSION, f"no such call here. key={key} version={version}")
         proof = self._proof
         if proof is None:
-            raise FlussError(ErrorCode.AUTHENTICATION_FAILED, "say first who you are (SASL PLAIN)")
+            raise FlussError(ErrorCode.AUTHENTICATE, "say first who you are (SASL PLAIN)")
         if isinstance(call, Call):
             await room.place()
             if self._is_closing:
@@ -295,20 +295,18 @@ class Connection(Intake):
     async def _authenticate(self, request: pb.AuthenticateRequest) -> Message:
         """Take the client's word for who it is, if the secret is right. A wrong one ends nothing: it may try again."""
         if request.protocol.upper() != "PLAIN":
-            raise FlussError(
-                ErrorCode.AUTHENTICATION_FAILED, f"SASL PLAIN is spoken here. protocol={request.protocol[:40]}"
-            )
+            raise FlussError(ErrorCode.AUTHENTICATE, f"SASL PLAIN is spoken here. protocol={request.protocol[:40]}")
         user, secret = read_plain(request.token)
         try:
             proof = await self._connections.authenticator.authenticate(user, secret, self._peer)
             self._principal = await proof.principal()
         except CredentialsExpired as error:
-            raise FlussError(ErrorCode.AUTHENTICATION_FAILED, str(error)) from None
+            raise FlussError(ErrorCode.AUTHENTICATE, str(error)) from None
         except Unauthenticated:
             # In the same words for an unknown user as for a wrong secret.
-            raise FlussError(ErrorCode.AUTHENTICATION_FAILED, "the user or its secret is wrong") from None
+            raise FlussError(ErrorCode.AUTHENTICATE, "the user or its secret is wrong") from None
         except Throttled as error:
-            raise FlussError(ErrorCode.RETRY_AUTHENTICATION, str(error)) from None
+            raise FlussError(ErrorCode.RETRIABLE_AUTHENTICATE, str(error)) from None
         self._proof = proof
         self._max_frame_bytes = self._connections.max_frame_bytes
         self._connections.known(self)

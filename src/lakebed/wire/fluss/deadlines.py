@@ -34,5 +34,6 @@ class Within:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as over:
             raise FlussError(
-                ErrorCode.TIMED_OUT, f"not on stable storage in time; it may be later. timeout_ms={self._timeout_ms}"
+                ErrorCode.REQUEST_TIME_OUT,
+                f"not on stable storage in time; it may be later. timeout_ms={self._timeout_ms}",
             ) from over

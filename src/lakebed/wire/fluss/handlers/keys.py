@@ -88,7 +88,7 @@ class KeyCalls:
         request = read_put(body)
         acks, mode = _ACKS.get(request.acks), _MODES.get(request.merge_mode)
         if acks is None:
-            raise FlussError(ErrorCode.INVALID_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
+            raise FlussError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
         if mode is None:
             raise FlussError(ErrorCode.UNSUPPORTED_VERSION, f"no such way of merging. mode={request.merge_mode}")
         try:
@@ -139,7 +139,9 @@ class KeyCalls:
                 async with self._keys(table, partition_id, part.bucket_id) as keys:
                     if inserts:
                         if request.HasField("acks") and request.acks not in _ACKS:
-                            raise FlussError(ErrorCode.INVALID_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
+                            raise FlussError(
+                                ErrorCode.INVALID_REQUIRED_ACKS, f"acks are 0, 1 or -1. acks={request.acks}"
+                            )
                         # Whatever acks it asks for: a row is told when it is there.
                         async with Within(request.timeout_ms):
                             values = await keys.lookup_or_insert(list(part.keys))
@@ -228,7 +230,7 @@ class KeyCalls:
 
 def _keys_of(table: StreamTable, opened: OpenBucket) -> BucketKeys:
     if opened.keys is None:
-        raise FlussError(ErrorCode.NOT_KEYED, f"the table has no primary key. table={table.path}")
+        raise FlussError(ErrorCode.NON_PRIMARY_KEY_TABLE, f"the table has no primary key. table={table.path}")
     return opened.keys
 
 

@@ -119,7 +119,7 @@ class LogCalls:
         request = read_produce(body)
         acks = _ACKS.get(request.acks)
         if acks is None:
-            raise FlussError(ErrorCode.INVALID_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
+            raise FlussError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
         try:
             table = await self._writable(caller, request.table_id)
         except LakebedError as error:
@@ -218,7 +218,7 @@ class LogCalls:
                     part.offset = log.start_offset
                 if not log.start_offset <= part.offset <= log.end_offset:
                     raise FlussError(
-                        ErrorCode.OFFSET_OUT_OF_RANGE,
+                        ErrorCode.LOG_OFFSET_OUT_OF_RANGE,
                         "offset is not in the log. "
                         f"offset={part.offset} start={log.start_offset} end={log.stable_offset}",
                     )
@@ -228,7 +228,10 @@ class LogCalls:
         return parts
 
     async def _filter(self, table: StreamTable, request: pb.FetchTable) -> BatchFilter | None:
-        """What the reader wants, if the table has columns by which batches are left out. Reasons: CORRUPT_MESSAGE."""
+        """What the reader wants, if the table has columns by which batches are left out.
+
+        Error codes: CORRUPT_MESSAGE.
+        """
         columns = filtered_columns(table)
         if not columns:
             return None
@@ -310,10 +313,12 @@ class LogCalls:
         """Answer for the buckets that were closed during the fetch."""
         for part in parts:
             if part.opened is not None and part.opened.log.is_closed:
-                await self._fail(part, FlussError(ErrorCode.NOT_LEADER, "the bucket was closed during the fetch"))
+                await self._fail(
+                    part, FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the bucket was closed during the fetch")
+                )
 
     async def _fail(self, part: _Asked, error: LakebedError) -> None:
-        """Answer with what is wrong with an open bucket: with UNKNOWN_BUCKET if it was dropped during the fetch."""
+        """Answer with the error of a bucket: UNKNOWN_TABLE_OR_BUCKET if it was dropped during the fetch."""
         if part.opened is not None and part.opened.log.is_closed:
             part.was_closed = True
             error = await self._buckets.why_dropped(part.opened.bucket) or error

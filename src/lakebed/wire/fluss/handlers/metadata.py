@@ -59,19 +59,19 @@ def metadata_calls(tables: Tables, partitions: Partitions, home: Home) -> tuple[
 
 
 async def _by_id(tables: Tables, partitions: Partitions, partition_id: int) -> tuple[StreamTable, Partition]:
-    """A partition and its table. Reasons: NO_PARTITION.
+    """A partition and its table. Error codes: PARTITION_NOT_EXISTS.
 
-    Not UNKNOWN_BUCKET, as for other calls by id: here clients take that for a server that is away, and ask no more of
-    it. NO_PARTITION they ignore while they scan, and go on with other partitions.
+    Not UNKNOWN_TABLE_OR_BUCKET, as for other calls by id: here clients take that for a server that is away, and ask no
+    more of it. PARTITION_NOT_EXISTS they ignore while they scan, and go on with other partitions.
     """
     try:
         partition = await partitions.by_id(partition_id)
         return await tables.by_id(partition.table_id), partition
     except FlussError as failure:
-        if failure.reason is not ErrorCode.UNKNOWN_BUCKET:
+        if failure.code is not ErrorCode.UNKNOWN_TABLE_OR_BUCKET:
             raise
         message = f"The partition id '{partition_id}' does not exist or you don't have permission to access it."
-        raise FlussError(ErrorCode.NO_PARTITION, message) from failure
+        raise FlussError(ErrorCode.PARTITION_NOT_EXISTS, message) from failure
 
 
 def _check_count(what: str, count: int, most: int) -> None:
