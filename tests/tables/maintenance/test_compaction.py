@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
+from lakebed.iceberg.manifests import DataFile
 from lakebed.tables.maintenance.compaction import CompactionRequest, check_compaction, plan_compaction
 from lakebed.tables.maintenance.model import CompactionStatus, ObjectKind, Reason
 from lakebed.tables.maintenance.walking import LiveFiles, Problem
-from lakebed.tables.manifests import DataFile
-from tests.tables.manifests.avro_files import a_file
+from tests.iceberg.manifests.avro_files import a_file
 
 REQUEST = CompactionRequest(
     target_file_size_bytes=1000, small_file_threshold_bytes=100, min_input_files=2, max_rewrite_bytes_per_job=1000

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
+from lakebed.iceberg.commits import build_table, parse_table_updates
+from lakebed.iceberg.metadata import TableMetadata, parse_table
 from lakebed.tables.maintenance import expiration
 from lakebed.tables.maintenance.expiration import ExpirationRequest, expiration_updates, plan_expiration
 from lakebed.tables.maintenance.model import ExpirationReport, ExpirationStatus, SnapshotState
-from lakebed.tables.metadata import TableMetadata, build_table, parse_table, parse_table_updates
 from tests.tables.validation.lake import Lake
 
 NOW = 1_000_000

@@ -13,7 +13,7 @@ from lakebed.tables.maintenance import surveying
 from lakebed.tables.maintenance.model import GraphStatus, ObjectReport, ObjectState, Reason
 from lakebed.tables.maintenance.planner import Plan
 from lakebed.tables.maintenance.surveying import Surveyor
-from tests.tables.manifests.avro_files import a_file
+from tests.iceberg.manifests.avro_files import a_file
 
 from .histories import History, histories
 

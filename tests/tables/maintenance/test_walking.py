@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from lakebed.iceberg.manifests import EntryStatus
 from lakebed.tables.maintenance.model import ObjectKind, Reason
 from lakebed.tables.maintenance.walking import Problem, Walker, WalkLimits, root_of
-from lakebed.tables.manifests import EntryStatus
-from tests.tables.manifests.avro_files import an_entry
+from tests.iceberg.manifests.avro_files import an_entry
 from tests.tables.validation.lake import Lake, deleted, existing
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakebed.iceberg.manifests import FileContent
 from lakebed.tables.maintenance.walking import Walker
-from lakebed.tables.manifests import FileContent
 from lakebed.tables.upkeep.health import (
     Measured,
     health_from_files,
@@ -14,7 +14,7 @@ from lakebed.tables.upkeep.health import (
     small_below_bytes,
     target_file_bytes,
 )
-from tests.tables.manifests.avro_files import a_file, an_entry
+from tests.iceberg.manifests.avro_files import a_file, an_entry
 from tests.tables.validation.lake import Lake
 
 from .subjects import MIB, NOW_MS, a_table, known, lines, live, totals

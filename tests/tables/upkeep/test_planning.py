@@ -14,7 +14,7 @@ from lakebed.tables.upkeep.model import Plan, Run, options_text
 from lakebed.tables.upkeep.planning import PRIORITY_WINDOW_MS, fingerprint, plan_table
 from lakebed.tables.upkeep.signals import Signals
 from lakebed.tables.upkeep.triggers import Look, Subject
-from tests.tables.manifests.avro_files import a_file
+from tests.iceberg.manifests.avro_files import a_file
 
 from .subjects import (
     COMPACTION,

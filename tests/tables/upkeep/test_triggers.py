@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.jobs import JobKind
+from lakebed.iceberg.metadata import TableMetadata
 from lakebed.tables.maintenance.expiration import ExpirationRequest, plan_expiration
 from lakebed.tables.maintenance.model import ExpirationStatus, ObjectKind, Reason
 from lakebed.tables.maintenance.walking import LiveFiles, Problem
-from lakebed.tables.metadata import TableMetadata
 from lakebed.tables.upkeep.signals import Signals
 from lakebed.tables.upkeep.triggers import Closer, Look, Unneeded, Wanted, judge
-from tests.tables.manifests.avro_files import a_file
+from tests.iceberg.manifests.avro_files import a_file
 
 from .subjects import DAY_MS, MIB, NOW_MS, a_table, lines, live, subject, totals
 

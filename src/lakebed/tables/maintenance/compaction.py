@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.manifests import DataFile, FileContent, PartitionValue
+from lakebed.iceberg.manifests import DataFile, FileContent, PartitionValue
 
 from .model import MAX_LISTED, CompactionReport, CompactionStatus, RewriteGroup, RowLevelReport
 from .walking import LiveFiles

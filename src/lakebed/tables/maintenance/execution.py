@@ -8,14 +8,14 @@ from typing import NamedTuple
 import msgspec
 
 from lakebed.core.errors import CommitConflict, Fenced, LakebedError
+from lakebed.iceberg.metadata import TableMetadata
+from lakebed.iceberg.metadata.snapshots import Snapshot
 from lakebed.meta.seam import Transaction
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.entries import Entries, Known
 from lakebed.tables.events import tell
 from lakebed.tables.files import TableFiles
-from lakebed.tables.metadata import TableMetadata
-from lakebed.tables.metadata.snapshots import Snapshot
 
 from .audit import noted
 from .findings import findings_of, with_outcomes

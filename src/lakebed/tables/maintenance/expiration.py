@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.metadata.references import MAIN, SnapshotReference, branch
-from lakebed.tables.metadata.snapshots import Snapshot
-from lakebed.tables.metadata.table import TableMetadata
+from lakebed.iceberg.metadata.references import MAIN, SnapshotReference, branch
+from lakebed.iceberg.metadata.snapshots import Snapshot
+from lakebed.iceberg.metadata.table import TableMetadata
 
 from .model import ExpirationReport, ExpirationStatus, SnapshotReport, SnapshotState
 from .planner import GC_ENABLED

@@ -12,13 +12,13 @@ import msgspec
 
 from lakebed.core.errors import CommitConflict, InvalidInput, StateConflict
 from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.iceberg.metadata import TableMetadata
 from lakebed.meta.seam import Transaction
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.committing import CommitOptions, Commits, read_change
 from lakebed.tables.entries import Known
 from lakebed.tables.idempotency import Mutation
-from lakebed.tables.metadata import TableMetadata
 from lakebed.tables.pointers import same_file
 from lakebed.tables.upkeep.costs import estimate_cost
 from lakebed.tables.upkeep.orders import Orders

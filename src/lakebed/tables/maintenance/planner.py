@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from lakebed.tables.metadata.table import TableMetadata
+from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.tables.validation.scope import spelled
 
 from .model import Counts, GraphReport, GraphStatus, ObjectKind, ObjectReport, ObjectState, Reason

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from lakebed.core.errors import InvalidInput, NotFound
+from lakebed.iceberg.metadata import TableMetadata, parse_table
 from lakebed.meta.seam import Reader
 from lakebed.objects.listing import successor
 from lakebed.objects.rows import LIST_PAGE_FROM_WITHIN, LIST_PAGE_WITHIN
 from lakebed.tables import rows as catalog_rows
 from lakebed.tables.entries import Known
 from lakebed.tables.files import FileAddress, FileSource, parse_location, unpack_metadata
-from lakebed.tables.metadata import TableMetadata, parse_table
 
 from .kinds import kind_of
 from .model import MAX_LISTED, ObjectKind, ObjectReport, ObjectState, Reason

@@ -25,7 +25,7 @@ from lakebed.governance.policies.row_filters import (
     RowFilter,
     Value,
 )
-from lakebed.tables.metadata.types import NestedType, Primitive, parse_primitive
+from lakebed.iceberg.types import NestedType, PrimitiveType, parse_primitive
 
 __all__ = ["SqlColumn", "filter_sql", "literal_sql", "masked_sql", "quoted_name"]
 
@@ -52,7 +52,7 @@ class SqlColumn(NamedTuple):
     type: str | NestedType
 
     @property
-    def primitive(self) -> Primitive | None:
+    def primitive(self) -> PrimitiveType | None:
         """Its type; None if it is nested."""
         return parse_primitive(self.type) if isinstance(self.type, str) else None
 
@@ -172,7 +172,7 @@ def masked_sql(column: SqlColumn, mask: Mask) -> str:
     return f"IF(FALSE, {column.sql}, NULL)" if shown is None else shown
 
 
-def _shown(column: SqlColumn, kind: Primitive, mask: Mask) -> str | None:
+def _shown(column: SqlColumn, kind: PrimitiveType, mask: Mask) -> str | None:
     sql = column.sql
     match mask.kind:
         case MaskKind.NULL:
@@ -196,7 +196,7 @@ def _constant(column: SqlColumn, value: Value | None) -> str | None:
         return None
 
 
-def _hash(sql: str, kind: Primitive, salt: str) -> str | None:
+def _hash(sql: str, kind: PrimitiveType, salt: str) -> str | None:
     if kind.name not in ("string", "binary"):
         return None
     try:
@@ -212,7 +212,7 @@ def _partial(sql: str, first: int, last: int) -> str:
     return f"CASE WHEN char_length({sql}) > {first + last:d} THEN {ends} WHEN {sql} IS NOT NULL THEN '{STARS}' END"
 
 
-def _year(sql: str, kind: Primitive) -> str | None:
+def _year(sql: str, kind: PrimitiveType) -> str | None:
     if kind.name == "date":
         return f"trunc({sql}, 'YEAR')"
     if kind.name == "timestamp":

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from lakebed.core.jobs import JobKind, Option
 from lakebed.core.sizes import GIB, MIB
+from lakebed.iceberg.manifests import ManifestFile
+from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.tables.entries import Known
 from lakebed.tables.maintenance.compaction import CompactionRequest, plan_compaction
 from lakebed.tables.maintenance.expiration import (
@@ -24,8 +26,6 @@ from lakebed.tables.maintenance.expiration import (
 from lakebed.tables.maintenance.model import CompactionStatus, ExpirationStatus, Reason
 from lakebed.tables.maintenance.planner import GC_ENABLED
 from lakebed.tables.maintenance.walking import LiveFiles
-from lakebed.tables.manifests import ManifestFile
-from lakebed.tables.metadata.table import TableMetadata
 
 from .health import TableHealth, health_from_files, health_from_summary, small_below_bytes, target_file_bytes
 from .signals import NO_SIGNALS, Signals

@@ -1,0 +1,1 @@
+"""A reader of Avro files within bounds, for manifest lists and manifests of other writers (ADR 53)."""
