@@ -1,4 +1,4 @@
-"""Messages of Arrow as batches of logs have them: what lists the buffers, and the buffers.
+"""Encapsulated Arrow record batch messages, as log batches contain them.
 
 A batch of a log is one encapsulated message of Arrow's stream format, without its schema: a flatbuffer that lists the
 lengths of columns (nodes) and where their buffers are, then the buffers.

@@ -1,4 +1,4 @@
-"""How Arrow holds the values of a type: the layout that batches of a log have, which carry no schema of their own."""
+"""Arrow types of Fluss types: the layout of Arrow log batches, which carry no schema of their own."""
 
 from __future__ import annotations
 

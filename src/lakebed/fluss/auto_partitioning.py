@@ -1,4 +1,4 @@
-"""Partitions by time: what the one of a moment is called, which come next, and which are over. Pure.
+"""Auto-partitioning by time: partition names, the partitions to create and those to drop. Pure.
 
 A table that is partitioned by itself has a partition for the hour, day, month, quarter or year that it is, some made
 ahead of time, and those of some time back. Of names alone it can be said which are older, because they are written

@@ -1,4 +1,4 @@
-"""How the columns of a key are written in its bytes: as compacted rows have them, or as a lake hashes them.
+"""Key encodings: Fluss's compacted form, and the forms of Iceberg and Paimon.
 
 A lake has rules of its own for which bucket a row is in, and writers hash the key for that: where a table has a lake,
 its keys have the form of that lake. Not where the bucket is by fewer columns than the key has: then the bytes of these

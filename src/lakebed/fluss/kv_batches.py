@@ -1,4 +1,4 @@
-"""Batches of keyed records as writers send them, and batches of values as scans answer."""
+"""KV record batches as writers send them, and value record batches as scans return them."""
 
 from __future__ import annotations
 

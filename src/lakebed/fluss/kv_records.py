@@ -1,4 +1,4 @@
-"""Batches of many short rows, taken apart and put together by `kv_records.c`, where there was a C compiler.
+"""Record batches of many short rows, split and joined by `kv_records.c` where the build had a C compiler.
 
 Between its bytes and lists of bytes is MessagePack, which msgspec reads and writes: a tenth of what a loop of Python
 takes. What is not as it should be is not read here, and so not named here: `batches.py` does that, which reads and

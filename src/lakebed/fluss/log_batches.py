@@ -1,4 +1,4 @@
-"""Batches of log records as they are on the wire and in files: their headers, read, checked and written.
+"""Log record batches, on the wire and in files: headers are parsed, checked and written.
 
 A writer sends a batch whole; the server sets where it is (`base_offset`) and when it came (`timestamp_ms`), neither of
 which is under the checksum. Of the three layouts in use only the oldest (V0) is stored: there are readers that take

@@ -1,4 +1,4 @@
-"""What the rows of a stream table are made of: columns, the key among them, and the JSON that says so.
+"""Schemas of stream tables: columns, primary key, and their JSON.
 
 A schema that exists is valid. Columns have ids that never change or return, so a row written under an older schema is
 read by them.

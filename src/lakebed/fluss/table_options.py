@@ -1,4 +1,4 @@
-"""What can be set of a table: its options, what they may be, and what they are when nobody says.
+"""Table options: their names, valid values and defaults.
 
 Values travel and are kept as text. What is not in this list is no option: it is refused, and not ignored.
 """

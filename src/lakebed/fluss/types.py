@@ -1,4 +1,4 @@
-"""The types that columns of stream tables have, and the JSON that names them.
+"""Data types of columns, and their JSON.
 
 A type is one value: its root, whether null is one of its values, and what its root asks for besides. What exists is
 valid: making a type that cannot be raises INVALID_TABLE.

@@ -1,4 +1,4 @@
-"""Default values of columns, as JSON writes single values of each type.
+"""Default values of columns, in the JSON of single values.
 
 A default that an engine cannot read makes the whole table unreadable to it, so none is let in.
 """

@@ -1,4 +1,4 @@
-"""JSON documents whose parts are read for what is known of them and kept as they were written.
+"""JSON documents that are parsed for their known fields and kept as they were written.
 
 A later version of the format, or an engine, may add fields that this one does not know. Each part of a document
 therefore keeps its own text next to what was read of it, and is written back by that text: unknown fields survive

@@ -1,4 +1,4 @@
-"""Partition specs: their fields, the ids of these, and the rules a new spec keeps."""
+"""Partition specs: their fields, field ids, and the rules for a new spec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas: every field of a table by its id, and the rules a schema keeps."""
+"""Schemas: all fields of a table by id, and the rules for a schema."""
 
 from __future__ import annotations
 

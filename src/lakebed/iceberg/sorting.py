@@ -1,4 +1,4 @@
-"""Sort orders: which columns a table's data is sorted by, and the rules a new order keeps."""
+"""Sort orders: their fields, and the rules for a new order."""
 
 from __future__ import annotations
 

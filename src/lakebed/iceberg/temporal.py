@@ -1,4 +1,4 @@
-"""Dates and times as Iceberg counts them, and as ISO 8601 writes them.
+"""Dates and times: Iceberg's counts since 1970, and ISO 8601.
 
 Python's own dates end at the years 1 and 9999; columns do not. Days are therefore converted here, for any year of the
 proleptic Gregorian calendar; years of other than four digits carry a sign, as ISO 8601 wants.

@@ -1,4 +1,4 @@
-"""What partition transforms make of values.
+"""Partition transforms as functions on values: bucket, truncate, year, month, day, hour.
 
 A transform is applied to values in planning's form and gives such values. All of them give null for null, which is why
 null does not appear here.

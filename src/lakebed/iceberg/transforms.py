@@ -1,4 +1,4 @@
-"""Transforms of partition and sort fields: how they are written, and of which types they can be made."""
+"""Transforms of partition and sort fields: their text, and the source types that they accept."""
 
 from __future__ import annotations
 

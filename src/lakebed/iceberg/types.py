@@ -1,4 +1,4 @@
-"""Iceberg's data types: how they are written, and since which version of the format they are allowed."""
+"""Iceberg data types: their text, and the format version that introduced each."""
 
 from __future__ import annotations
 

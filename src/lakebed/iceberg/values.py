@@ -1,4 +1,4 @@
-"""Single values of columns: as planning compares them, as manifests store bounds, as JSON writes them.
+"""Single values of columns: comparable values, bounds in manifests, and JSON.
 
 Planning has one form for a value of each type, so that comparing, truncating and stepping need no case by type:
 numbers, dates, times and timestamps are ints in the type's own unit, decimals are ints without their scale, uuids and

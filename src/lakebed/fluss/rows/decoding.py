@@ -1,4 +1,4 @@
-"""Many rows at once: from rows to Arrow columns, a column at a time; and whether rows could become such columns.
+"""Decodes many rows to Arrow columns, one column at a time, and checks that rows can be decoded.
 
 A column of all rows is decoded by a few operations of numpy, whatever the number of rows (`walking`). Text is not
 copied by us at all: an Arrow array over the rows themselves, whose elements are by turns a field and what lies between

@@ -1,4 +1,4 @@
-"""Values of Arrow columns in the form in which rows are written one by one (`streams.keys.fields`), and such rows."""
+"""Encodes Arrow columns as rows: values in the form of `fluss.rows.fields`, then whole rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One field of a row at a time: what its bytes mean, and back.
+"""Encodes and decodes single fields of a row.
 
 Rows are seldom taken apart: most writes only pass through. This is for the places that must see a value (a version, a
 sum, a counted number) and for nested values; `columns` decodes rows by the thousand.

@@ -1,4 +1,4 @@
-"""Whole rows: taken apart into their fields without looking into them, and put together again.
+"""Splits rows into their encoded fields, and joins fields to rows.
 
 Fields of one row can be put into another of the same format as they are, which is all that a partial update does.
 """

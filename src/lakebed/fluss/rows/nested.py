@@ -1,4 +1,4 @@
-"""Values with values in them: arrays, maps and rows as fields hold them.
+"""Encodes and decodes nested values: arrays, maps and rows inside fields.
 
 An array is a count, a bitmap of nulls in words of four bytes, a slot for each element, and behind these, aligned to
 eight, what does not fit a slot; such a slot holds `offset << 32 | size`. Text of up to seven bytes is in the slot

@@ -1,4 +1,4 @@
-"""Whether bytes that are as many as they should be are values of their type: all rows at once, as `walking` reads them.
+"""Validates encoded values against their types, for all rows at once, as `vectors` reads them.
 
 Of most types any bytes are. Text is UTF-8, a decimal has no more digits than its type, a time is one of a day, there is
 no null where there is none; and what holds other values is looked into, down to the last of them. No value is made of

@@ -1,4 +1,4 @@
-"""Where the fields of many rows are, a column at a time, by a few operations of numpy whatever the number of rows.
+"""Locates the fields of many rows, one column at a time, with a few numpy operations whatever the number of rows.
 
 Where the field of each row begins is a vector, which each column moves on by its own width. What begins there is read
 by vectors, too.

@@ -1,1 +1,1 @@
-"""A reader of Avro files within bounds, for manifest lists and manifests of other writers (ADR 53)."""
+"""A bounded reader of Avro files, for manifest lists and manifests that clients wrote (ADR 53)."""

@@ -1,4 +1,4 @@
-"""Avro's binary encoding of single values.
+"""Decodes single values of Avro's binary encoding.
 
 Every reader takes the bytes and where to begin, and gives the value and where it ended. Reading past the end raises
 IndexError, which who reads a whole record turns into an error that tells of the file.

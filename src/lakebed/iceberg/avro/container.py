@@ -1,4 +1,4 @@
-"""Avro object container files: the header, and blocks that are unpacked one at a time within a bound.
+"""Avro object container files: parses the header and decompresses one block at a time within a limit.
 
 A block is unpacked to no more than what is left of the decoded limit, so a file that claims little and unpacks to much
 costs no more memory than an honest one.

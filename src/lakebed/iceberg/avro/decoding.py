@@ -1,4 +1,4 @@
-"""Decoders made from a writer's schema: what is wanted is read, the rest is passed over.
+"""Compiles a writer's schema to decoders that read the projected fields and skip the rest.
 
 A decoder takes a block's bytes and where to begin, and gives the value and where it ended. What a collection may hold
 is bounded before it is read: no more items than bytes are left, and no more than the limit.

@@ -1,4 +1,4 @@
-"""How much of somebody else's file is read before it is refused."""
+"""Limits on the size of one Avro file, its blocks, records and schema."""
 
 from __future__ import annotations
 

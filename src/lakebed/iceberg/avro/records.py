@@ -1,4 +1,4 @@
-"""The records of an Avro file, decoded one by one."""
+"""Decodes the records of an Avro file one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Avro schemas, resolved: names are replaced by what they name, and every field knows its Iceberg id.
+"""Avro schemas with names resolved and Iceberg field ids attached.
 
 The schema comes with the file, from whoever wrote it. What could make a reader loop, recurse or count without end is
 refused here: types that contain themselves, nesting beyond the limit, names within names that unfold to far more than

@@ -1,4 +1,4 @@
-"""Passing over values of an Avro file that nobody asked for.
+"""Skips values of fields that are not projected.
 
 A skipper takes a block's bytes and where the value begins, and gives where it ends, which may lie past the bytes: the
 next read, or the check at the block's end, finds that out. It never goes back.

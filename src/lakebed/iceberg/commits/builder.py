@@ -1,4 +1,4 @@
-"""The metadata of a table after a commit: the updates applied in order to the metadata before it.
+"""Applies the updates of a commit, in order, to table metadata.
 
 Pure: time, identity and the place of the old metadata file are given. The table before is not changed.
 """

@@ -1,4 +1,4 @@
-"""New tables and views from the requests that create them.
+"""Creates the metadata of new tables and views from requests.
 
 The ids in a request are the client's own, often counted from zero. A new table gets fresh ones, in the order in which
 every implementation of the format counts: the fields of a struct first, then what is inside of each.

@@ -1,4 +1,4 @@
-"""A table while a commit changes it: the fields of its metadata, free to change, and what happened to them."""
+"""Mutable table metadata during a commit, with a record of the changes."""
 
 from __future__ import annotations
 

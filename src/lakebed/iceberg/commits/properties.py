@@ -1,4 +1,4 @@
-"""Properties of tables and views that mean something to the catalog itself."""
+"""Table and view properties that the catalog interprets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a commit assumes of the table or view that it changes, checked against what that is.
+"""Requirements of a commit, checked against the current metadata.
 
 Messages keep the wording of the reference implementation ("Requirement failed: branch main has changed"): engines
 print it, and their tests look for it.

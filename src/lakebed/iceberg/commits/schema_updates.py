@@ -1,4 +1,4 @@
-"""Changes of a table's shape: its schemas, partition specs and sort orders.
+"""Updates of schemas, partition specs and sort orders.
 
 What is added is compared with what is there: an equal one is used again, under the id it has. Only what is new gets
 an id, the one after the highest; ids that clients propose do not matter.

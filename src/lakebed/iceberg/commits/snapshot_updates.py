@@ -1,4 +1,4 @@
-"""Changes of a table's history: its snapshots, branches and tags, and the files with statistics about them."""
+"""Updates of snapshots, branches, tags and statistics files."""
 
 from __future__ import annotations
 

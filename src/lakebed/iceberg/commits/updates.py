@@ -1,4 +1,4 @@
-"""The changes that a commit can ask for, as the REST catalog's contract writes them.
+"""Updates of a commit, as the REST catalog's contract writes them.
 
 What they hold of the table (a schema, a snapshot) is kept as text here; whoever applies them reads it, because what it
 may be depends on the table.

@@ -1,4 +1,4 @@
-"""The metadata of a view after a commit: the updates applied in order to the metadata before it."""
+"""Applies the updates of a commit, in order, to view metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters bound to a schema: names become columns, literals become typed values, negations disappear.
+"""Binds expressions to a schema: names become fields, literals become typed values, negations disappear.
 
 A filter is simplified on the way: what cannot be null is not tested for it, a set of one is a comparison, and a
 comparison with a number beyond a column's range is decided by whether there is a value at all.

@@ -1,7 +1,7 @@
-"""Row filters that are understood: claims about typed values, joined by "all" and "any".
+"""Bound expressions: predicates on typed values, joined by and / or.
 
-There is no negation here: it was pushed into the claims when the filter was bound. A planner that knows for each claim
-whether it may hold therefore knows it for the whole filter.
+Binding pushes negations into the predicates. An evaluator that knows for each predicate whether it may match therefore
+knows it for the whole expression.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class BoundTerm:
-    """What a claim looks at: a column, a transform of one, or a partition field."""
+    """The operand of a predicate: a column, a transform of one, or a partition field."""
 
     id: int
     name: str
@@ -49,7 +49,7 @@ class BoundTerm:
 
 @dataclass(frozen=True, slots=True)
 class BoundPredicate:
-    """A claim about one value. Unary operations have no literals, sets two or more in order, the others one."""
+    """A predicate on one term. Unary operations have no literals, sets two or more in order, the others one."""
 
     operation: PredicateOperation
     term: BoundTerm
@@ -130,7 +130,7 @@ def predicates_in(condition: BoundExpression) -> Iterator[BoundPredicate]:
 
 
 def rewrite(condition: BoundExpression, replace: Callable[[BoundPredicate], BoundExpression]) -> BoundExpression:
-    """The same condition with each claim replaced, simplified."""
+    """The same condition with each predicate replaced, simplified."""
     if isinstance(condition, BoundPredicate):
         return replace(condition)
     if isinstance(condition, BoundAnd):
@@ -140,20 +140,20 @@ def rewrite(condition: BoundExpression, replace: Callable[[BoundPredicate], Boun
     return condition
 
 
-def evaluate(condition: BoundExpression, claim: Callable[[BoundPredicate], bool]) -> bool:
-    """Whether the condition holds, given which claims do."""
+def evaluate(condition: BoundExpression, predicate: Callable[[BoundPredicate], bool]) -> bool:
+    """Whether the condition holds, given which predicates do."""
     if isinstance(condition, BoundPredicate):
-        return claim(condition)
+        return predicate(condition)
     if isinstance(condition, BoundAnd):
-        return all(evaluate(operand, claim) for operand in condition.operands)
+        return all(evaluate(operand, predicate) for operand in condition.operands)
     if isinstance(condition, BoundOr):
-        return any(evaluate(operand, claim) for operand in condition.operands)
+        return any(evaluate(operand, predicate) for operand in condition.operands)
     return condition.value
 
 
-def predicate_matches(claim: BoundPredicate, value: Value | None) -> bool:
-    """Whether a claim holds for a value of its term."""
-    operation = claim.operation
+def predicate_matches(predicate: BoundPredicate, value: Value | None) -> bool:
+    """Whether a predicate holds for a value of its term."""
+    operation = predicate.operation
     if operation is PredicateOperation.IS_NULL:
         return value is None
     if operation is PredicateOperation.NOT_NULL:
@@ -163,14 +163,14 @@ def predicate_matches(claim: BoundPredicate, value: Value | None) -> bool:
     if operation is PredicateOperation.NOT_NAN:
         return not is_nan(value)
     if operation is PredicateOperation.EQ or operation is PredicateOperation.IN:
-        return value is not None and _is_among(value, claim.literals)
+        return value is not None and _is_among(value, predicate.literals)
     if operation is PredicateOperation.NOT_EQ or operation is PredicateOperation.NOT_IN:
-        return value is None or not _is_among(value, claim.literals)
+        return value is None or not _is_among(value, predicate.literals)
     if operation is PredicateOperation.STARTS_WITH:
-        return value is not None and str(value).startswith(str(claim.literal))
+        return value is not None and str(value).startswith(str(predicate.literal))
     if operation is PredicateOperation.NOT_STARTS_WITH:
-        return value is None or not str(value).startswith(str(claim.literal))
-    return value is not None and _compares(operation, value, claim.literal)
+        return value is None or not str(value).startswith(str(predicate.literal))
+    return value is not None and _compares(operation, value, predicate.literal)
 
 
 # Any, here and below: the values are all of one type, which their union does not say.

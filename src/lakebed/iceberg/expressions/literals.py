@@ -1,4 +1,4 @@
-"""Literals of a filter as values of the column they are compared with.
+"""Converts literals of an expression to values of the column that they are compared with.
 
 What clients send differs: the text that JSON writes single values with, but also plain numbers for dates and
 timestamps, because engines push filters down in their own units. A literal that no value of the column can equal, a

@@ -1,4 +1,4 @@
-"""Whether a manifest may list files of partitions that pass a filter, by what the manifest list says of it."""
+"""Whether a manifest may list matching files, by the partition field summaries of the manifest list."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ def may_match_manifest(partition_filter: BoundExpression, layout: BoundSpec, man
     summaries = manifest.partitions
     if summaries is None or len(summaries) != len(layout.fields):
         return evaluate(partition_filter, lambda _: True)
-    return evaluate(partition_filter, lambda claim: _may_hold(claim, summaries[layout.positions[claim.term.id]]))
+    return evaluate(
+        partition_filter, lambda predicate: _may_hold(predicate, summaries[layout.positions[predicate.term.id]])
+    )
 
 
-def _may_hold(claim: BoundPredicate, summary: FieldSummary) -> bool:
-    operation, kind = claim.operation, claim.term.kind
+def _may_hold(predicate: BoundPredicate, summary: FieldSummary) -> bool:
+    operation, kind = predicate.operation, predicate.term.kind
     if operation is PredicateOperation.IS_NULL:
         return summary.contains_null
     if kind is None:
@@ -54,4 +56,4 @@ def _may_hold(claim: BoundPredicate, summary: FieldSummary) -> bool:
         return True
     if no_values:
         return operation in _HOLD_FOR_NULL
-    return decode_range(kind, summary.lower_bound, summary.upper_bound).may_hold(claim)
+    return decode_range(kind, summary.lower_bound, summary.upper_bound).may_hold(predicate)

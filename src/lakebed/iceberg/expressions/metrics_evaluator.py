@@ -1,4 +1,4 @@
-"""Whether a file may have rows that pass a filter, by the counts and bounds of its columns."""
+"""Whether a file may have matching rows, by the counts and bounds of its columns."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def may_match_file(condition: BoundExpression, file: DataFile) -> bool:
         return False
     if file.record_count < 0:  # imported by writers that did not count: nothing they say of the rows is relied on
         return evaluate(condition, lambda _: True)
-    return evaluate(condition, lambda claim: _may_hold(claim, file))
+    return evaluate(condition, lambda predicate: _may_hold(predicate, file))
 
 
-def _may_hold(claim: BoundPredicate, file: DataFile) -> bool:
-    operation, column = claim.operation, claim.term.id
+def _may_hold(predicate: BoundPredicate, file: DataFile) -> bool:
+    operation, column = predicate.operation, predicate.term.id
     nulls = (file.null_value_counts or {}).get(column)
     if operation is PredicateOperation.IS_NULL:
         return nulls != 0
@@ -44,21 +44,21 @@ def _may_hold(claim: BoundPredicate, file: DataFile) -> bool:
         return False
     if operation is PredicateOperation.NOT_NULL:
         return True
-    is_floating = claim.term.kind is not None and claim.term.kind.name in FLOATING
+    is_floating = predicate.term.kind is not None and predicate.term.kind.name in FLOATING
     if is_floating and _all_are(file.nan_value_counts, file, column):
         return False
-    bounds = _bounds(claim, file)
-    return bounds is None or bounds.may_hold(claim)
+    bounds = _bounds(predicate, file)
+    return bounds is None or bounds.may_hold(predicate)
 
 
-def _bounds(claim: BoundPredicate, file: DataFile) -> ValueRange | None:
-    """The bounds of a claim's column, seen through the claim's transform; None if they say nothing."""
-    source = claim.term.source or claim.term.kind
+def _bounds(predicate: BoundPredicate, file: DataFile) -> ValueRange | None:
+    """The bounds of a predicate's column, seen through the predicate's transform; None if they say nothing."""
+    source = predicate.term.source or predicate.term.kind
     if source is None:
         return None
-    column = claim.term.id
+    column = predicate.term.id
     bounds = decode_range(source, (file.lower_bounds or {}).get(column), (file.upper_bounds or {}).get(column))
-    return transformed_range(bounds, claim)
+    return transformed_range(bounds, predicate)
 
 
 def _all_are(counts: Mapping[int, int] | None, file: DataFile, column: int) -> bool:

@@ -1,4 +1,4 @@
-"""Row filters from JSON, in both dialects of the REST contract.
+"""Parses expressions from JSON, in both dialects of the REST contract.
 
 The older one names operands `term`, `value` and `values`, with columns as plain strings; the newer one `left`, `right`
 and `child`, with columns as reference objects. A filter may use both. Chains of one conjunction are read as one list,

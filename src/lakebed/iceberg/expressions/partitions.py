@@ -1,4 +1,4 @@
-"""Partition specs bound to columns: what each field of a partition is made of, and of which type it is."""
+"""Partition specs bound to a schema: the source, transform and type of each partition field."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class BoundPartitionField:
     """One field of a partition."""
 
     term: BoundTerm
-    """The field itself, as claims about partitions name it."""
+    """The field itself, as predicates about partitions name it."""
     source_id: int | None
     """The column it is made of; None if it is made of several."""
     transform: Transform

@@ -1,7 +1,7 @@
-"""Claims about columns turned into claims about partitions.
+"""Projects predicates on columns to predicates on partition fields.
 
-The inclusive projection holds for every partition that may have a row that passes the claim; the strict one only for
-partitions all of whose rows pass. A partition field made by an order-preserving transform answers for ranges, one made
+The inclusive projection matches every partition that may have a matching row; the strict one only partitions all of
+whose rows match. A partition field made by an order-preserving transform answers for ranges, one made
 by hashing only for equality.
 
 Time units need care before 1970: old writers rounded them towards zero, so that a partition of a negative count may be
@@ -35,68 +35,70 @@ _EQUALITIES: Final[Mapping[bool, frozenset[PredicateOperation]]] = {
 
 def inclusive(condition: BoundExpression, layout: BoundSpec) -> BoundExpression:
     """What a partition must fulfil to have rows that fulfil the condition."""
-    return rewrite(condition, lambda claim: project_inclusive(claim, layout))
+    return rewrite(condition, lambda predicate: project_inclusive(predicate, layout))
 
 
 def strict(condition: BoundExpression, layout: BoundSpec) -> BoundExpression:
     """What suffices for a partition to have only rows that fulfil the condition."""
-    return rewrite(condition, lambda claim: project_strict(claim, layout))
+    return rewrite(condition, lambda predicate: project_strict(predicate, layout))
 
 
-def project_inclusive(claim: BoundPredicate, layout: BoundSpec) -> BoundExpression:
-    """The inclusive projection of one claim: all that the fields made of its column say."""
-    projections = (_project(claim, field, wide=True) for field in layout.fields)
+def project_inclusive(predicate: BoundPredicate, layout: BoundSpec) -> BoundExpression:
+    """The inclusive projection of one predicate: all that the fields made of its column say."""
+    projections = (_project(predicate, field, wide=True) for field in layout.fields)
     return all_of(TRUE if projection is None else projection for projection in projections)
 
 
-def project_strict(claim: BoundPredicate, layout: BoundSpec) -> BoundExpression:
-    """The strict projection of one claim: any field that vouches for all rows is enough."""
-    projections = (_project(claim, field, wide=False) for field in layout.fields)
+def project_strict(predicate: BoundPredicate, layout: BoundSpec) -> BoundExpression:
+    """The strict projection of one predicate: any field that vouches for all rows is enough."""
+    projections = (_project(predicate, field, wide=False) for field in layout.fields)
     return any_of(FALSE if projection is None else projection for projection in projections)
 
 
-def _project(claim: BoundPredicate, field: BoundPartitionField, *, wide: bool) -> _Projection:
-    """What one field says of a claim; None if nothing."""
+def _project(predicate: BoundPredicate, field: BoundPartitionField, *, wide: bool) -> _Projection:
+    """What one field says of a predicate; None if nothing."""
     function = field.function
-    if function is None or field.source_id != claim.term.id:
+    if function is None or field.source_id != predicate.term.id:
         return None
-    transformed = claim.term.transform
-    if claim.operation in _ABOUT_NULL:
+    transformed = predicate.term.transform
+    if predicate.operation in _ABOUT_NULL:
         # Transforms give null for null and for nothing else.
-        return BoundPredicate(claim.operation, field.term)
+        return BoundPredicate(predicate.operation, field.term)
     family = field.transform.family
     if transformed is not None:
         if transformed != field.transform:
             return None
-        projected: _Projection = BoundPredicate(claim.operation, field.term, claim.literals)
+        projected: _Projection = BoundPredicate(predicate.operation, field.term, predicate.literals)
     elif family == "identity":
-        return BoundPredicate(claim.operation, field.term, claim.literals)
+        return BoundPredicate(predicate.operation, field.term, predicate.literals)
     elif family == "bucket":
-        return _equality(claim, field.term, function, wanted=wide)
-    elif family == "truncate" and isinstance(claim.literal, str | bytes):
-        return _prefix(claim, field.term, function, width_of(field.transform), wide=wide)
+        return _equality(predicate, field.term, function, wanted=wide)
+    elif family == "truncate" and isinstance(predicate.literal, str | bytes):
+        return _prefix(predicate, field.term, function, width_of(field.transform), wide=wide)
     else:
-        projected = _units(claim, field.term, function, wide=wide)
+        projected = _units(predicate, field.term, function, wide=wide)
     if isinstance(projected, BoundPredicate) and family in TIME_UNITS and not field.is_exact:
         return _before_1970(projected, wide=wide)
     return projected
 
 
 def _equality(
-    claim: BoundPredicate, term: BoundTerm, function: Callable[[Value], Value], *, wanted: bool
+    predicate: BoundPredicate, term: BoundTerm, function: Callable[[Value], Value], *, wanted: bool
 ) -> _Projection:
     """Equal values have equal results, so results that differ are of values that do."""
-    if claim.operation not in _EQUALITIES[wanted]:
+    if predicate.operation not in _EQUALITIES[wanted]:
         return None
-    return equal_to_any(term, map(function, claim.literals), wanted=wanted)
+    return equal_to_any(term, map(function, predicate.literals), wanted=wanted)
 
 
-def _units(claim: BoundPredicate, term: BoundTerm, function: Callable[[Value], Value], *, wide: bool) -> _Projection:
+def _units(
+    predicate: BoundPredicate, term: BoundTerm, function: Callable[[Value], Value], *, wide: bool
+) -> _Projection:
     """Through a transform that rounds whole numbers down: `x < v` is `x <= v - 1`."""
-    operation = claim.operation
+    operation = predicate.operation
     if operation in _EQUALITIES[True] or operation in _EQUALITIES[False]:
-        return _equality(claim, term, function, wanted=wide)
-    value = int(claim.literal)
+        return _equality(predicate, term, function, wanted=wide)
+    value = int(predicate.literal)
     below, above = operation is PredicateOperation.LT, operation is PredicateOperation.GT
     if wide:
         if below or operation is PredicateOperation.LT_EQ:
@@ -109,15 +111,15 @@ def _units(claim: BoundPredicate, term: BoundTerm, function: Callable[[Value], V
 
 
 def _prefix(
-    claim: BoundPredicate, term: BoundTerm, function: Callable[[Value], Value], width: int, *, wide: bool
+    predicate: BoundPredicate, term: BoundTerm, function: Callable[[Value], Value], width: int, *, wide: bool
 ) -> _Projection:
     """Through a transform that keeps the beginning of text or bytes."""
-    operation = claim.operation
+    operation = predicate.operation
     if operation in (PredicateOperation.STARTS_WITH, PredicateOperation.NOT_STARTS_WITH):
-        return _starts_with(claim, term, function, width, wide=wide)
+        return _starts_with(predicate, term, function, width, wide=wide)
     if operation in _EQUALITIES[True] or operation in _EQUALITIES[False]:
-        return _equality(claim, term, function, wanted=wide)
-    beginning = (function(claim.literal),)
+        return _equality(predicate, term, function, wanted=wide)
+    beginning = (function(predicate.literal),)
     below = operation in (PredicateOperation.LT, PredicateOperation.LT_EQ)
     if wide:
         return BoundPredicate(PredicateOperation.LT_EQ if below else PredicateOperation.GT_EQ, term, beginning)
@@ -125,12 +127,12 @@ def _prefix(
 
 
 def _starts_with(
-    claim: BoundPredicate, term: BoundTerm, function: Callable[[Value], Value], width: int, *, wide: bool
+    predicate: BoundPredicate, term: BoundTerm, function: Callable[[Value], Value], width: int, *, wide: bool
 ) -> _Projection:
-    wanted = claim.operation is PredicateOperation.STARTS_WITH
-    prefix = str(claim.literal)
+    wanted = predicate.operation is PredicateOperation.STARTS_WITH
+    prefix = str(predicate.literal)
     if len(prefix) < width:
-        return BoundPredicate(claim.operation, term, (prefix,))
+        return BoundPredicate(predicate.operation, term, (prefix,))
     if len(prefix) == width or wanted == wide:
         # What is kept is exactly the prefix, or as much of it as a partition can show.
         return BoundPredicate(PredicateOperation.EQ if wanted else PredicateOperation.NOT_EQ, term, (function(prefix),))

@@ -1,4 +1,4 @@
-"""Whether a claim may hold for some value between two bounds.
+"""Whether a predicate may match some value between two bounds.
 
 Bounds are those of all values that are neither null nor NaN; text and bytes may have been shortened, the lower bound
 downwards and the upper bound upwards. An unknown bound is None and excludes nothing.
@@ -29,27 +29,27 @@ class ValueRange(NamedTuple):
     lower: Value | None
     upper: Value | None
 
-    def may_hold(self, claim: BoundPredicate) -> bool:
-        """Whether some value in the range may pass the claim, which is not one about null or NaN."""
-        operation, lower, upper = claim.operation, self.lower, self.upper
+    def may_hold(self, predicate: BoundPredicate) -> bool:
+        """Whether some value in the range may pass the predicate, which is not one about null or NaN."""
+        operation, lower, upper = predicate.operation, self.lower, self.upper
         if operation is PredicateOperation.EQ or operation is PredicateOperation.IN:
-            return self._includes_any(claim.literals)
+            return self._includes_any(predicate.literals)
         if operation is PredicateOperation.LT:
-            return lower is None or self._may_be_less(lower, claim.literal)
+            return lower is None or self._may_be_less(lower, predicate.literal)
         if operation is PredicateOperation.LT_EQ:
-            return lower is None or self._may_be_at_most(lower, claim.literal)
+            return lower is None or self._may_be_at_most(lower, predicate.literal)
         if operation is PredicateOperation.GT:
-            return upper is None or self._may_be_less(claim.literal, upper)
+            return upper is None or self._may_be_less(predicate.literal, upper)
         if operation is PredicateOperation.GT_EQ:
-            return upper is None or self._may_be_at_most(claim.literal, upper)
+            return upper is None or self._may_be_at_most(predicate.literal, upper)
         if operation is PredicateOperation.STARTS_WITH:
-            prefix = str(claim.literal)
+            prefix = str(predicate.literal)
             return (lower is None or str(lower)[: len(prefix)] <= prefix) and (
                 upper is None or str(upper)[: len(prefix)] >= prefix
             )
         if operation is PredicateOperation.NOT_STARTS_WITH:
             # All that lies between two texts with one beginning has that beginning.
-            prefix = str(claim.literal)
+            prefix = str(predicate.literal)
             return not (str(lower or "").startswith(prefix) and str(upper or "").startswith(prefix))
         return True
 
@@ -77,9 +77,9 @@ def decode_range(kind: PrimitiveType, lower: bytes | None, upper: bytes | None) 
     return ValueRange(kind, _bound(kind, lower), _bound(kind, upper))
 
 
-def transformed_range(range_: ValueRange, claim: BoundPredicate) -> ValueRange | None:
-    """The range of what the claim's transform makes of the values; None if it says nothing of them."""
-    transform, kind = claim.term.transform, claim.term.kind
+def transformed_range(range_: ValueRange, predicate: BoundPredicate) -> ValueRange | None:
+    """The range of what the predicate's transform makes of the values; None if it says nothing of them."""
+    transform, kind = predicate.term.transform, predicate.term.kind
     if transform is None or kind is None:
         return range_
     function = function_of(transform, range_.kind)

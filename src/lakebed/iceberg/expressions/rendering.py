@@ -1,4 +1,4 @@
-"""Filters as JSON, for clients to apply to the rows of a file.
+"""Renders bound expressions as JSON, for clients to apply as residual filters.
 
 Written in the older dialect of the contract: readers of the newer one understand it too, and not the other way round.
 Columns are named; values are single values of their column's type.
@@ -32,12 +32,12 @@ def _balanced(kind: str, operands: Sequence[BoundExpression]) -> object:
     return {"type": kind, "left": _balanced(kind, operands[:middle]), "right": _balanced(kind, operands[middle:])}
 
 
-def _test(claim: BoundPredicate) -> object:
-    document: dict[str, object] = {"type": claim.operation.value, "term": _term(claim.term)}
-    if claim.operation in SETS:
-        document["values"] = [to_json(claim.term.kind, literal) for literal in claim.literals]
-    elif claim.operation not in UNARY:
-        document["value"] = to_json(claim.term.kind, claim.literal)
+def _test(predicate: BoundPredicate) -> object:
+    document: dict[str, object] = {"type": predicate.operation.value, "term": _term(predicate.term)}
+    if predicate.operation in SETS:
+        document["values"] = [to_json(predicate.term.kind, literal) for literal in predicate.literals]
+    elif predicate.operation not in UNARY:
+        document["value"] = to_json(predicate.term.kind, predicate.literal)
     return document
 
 

@@ -1,7 +1,7 @@
-"""What is left of a filter for the rows of one partition.
+"""Residuals: what is left of an expression for the rows of one partition.
 
-A claim that all rows of the partition pass is true, one that none can pass is false; the others stay for the reader to
-apply. A filter whose residual is false has no rows in the partition.
+A predicate that all rows of the partition match is true, one that none can match is false; readers apply the others.
+A filter whose residual is false has no rows in the partition.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ class ResidualEvaluator:
         key = partition_key(partition)
         residual = self._known.get(key)
         if residual is None:
-            residual = self._known[key] = rewrite(self._condition, lambda claim: self._left_of(claim, partition))
+            residual = self._known[key] = rewrite(
+                self._condition, lambda predicate: self._left_of(predicate, partition)
+            )
         return residual
 
-    def _left_of(self, claim: BoundPredicate, partition: PartitionValues) -> BoundExpression:
-        projections = self._projections.get(claim)
+    def _left_of(self, predicate: BoundPredicate, partition: PartitionValues) -> BoundExpression:
+        projections = self._projections.get(predicate)
         if projections is None:
-            projections = project_strict(claim, self._layout), project_inclusive(claim, self._layout)
-            self._projections[claim] = projections
+            projections = project_strict(predicate, self._layout), project_inclusive(predicate, self._layout)
+            self._projections[predicate] = projections
         strict, inclusive = projections
 
         def passes(projected: BoundPredicate) -> bool:
@@ -45,4 +47,4 @@ class ResidualEvaluator:
 
         if evaluate(strict, passes):
             return TRUE
-        return claim if evaluate(inclusive, passes) else FALSE
+        return predicate if evaluate(inclusive, passes) else FALSE

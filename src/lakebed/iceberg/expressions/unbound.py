@@ -1,4 +1,4 @@
-"""Row filters as they are asked for: predicates on named columns, with values that have no type yet."""
+"""Unbound expressions: predicates on named columns, with untyped literals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class PredicateOperation(StrEnum):
-    """What a predicate asks of a value, named as JSON names it.
+    """The operation of a predicate, named as in JSON.
 
     Null is what only `is-null`, and the operations that deny something (`not-eq`, `not-in`, `not-starts-with`,
     `not-nan`), hold for. NaN is neither less, equal nor greater than anything.
@@ -75,7 +75,7 @@ NEGATED: Final[Mapping[PredicateOperation, PredicateOperation]] = {
 
 @dataclass(frozen=True, slots=True)
 class ColumnReference:
-    """A column by name or by id, and what its values are transformed by before they are compared."""
+    """A column by name or id, with an optional transform of its values."""
 
     column: str | int
     transform: Transform | None = None
@@ -83,7 +83,7 @@ class ColumnReference:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value as JSON had it, and its type if that was said."""
+    """A JSON value, with its type if the expression gives one."""
 
     value: bool | int | float | str
     kind: PrimitiveType | None = None
@@ -91,7 +91,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class UnboundPredicate:
-    """A claim about one column. Unary operations have no literals, sets any number, the others one."""
+    """A predicate on one column. Unary operations have no literals, sets any number, the others one."""
 
     operation: PredicateOperation
     reference: ColumnReference
@@ -111,21 +111,21 @@ FALSE: Final = Constant(False)
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of them."""
+    """True if all operands are."""
 
     operands: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Any of them."""
+    """True if any operand is."""
 
     operands: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The contrary."""
+    """True if the operand is not."""
 
     operand: Expression
 

@@ -1,4 +1,4 @@
-"""Where the fields of manifest lists and manifests are: their Iceberg ids, names and kinds."""
+"""Fields of manifest lists and manifests: Iceberg field ids, names and types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifest lists, of format 1, 2 and 3, read from their bytes, alone or beside the list that they were made from.
+"""Reads manifest lists of format 1, 2 and 3, reusing the lines that a list shares with its parent's.
 
 A snapshot's list repeats the lines of its parent's and adds its own, before or behind them. Writers encode what they
 repeat as it was, so that a list of a thousand lines is mostly the bytes of another that was read a moment ago: then

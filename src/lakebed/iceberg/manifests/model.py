@@ -1,4 +1,4 @@
-"""What manifest lists and manifests say: plain values, with what they inherit already filled in.
+"""Entries of manifest lists and manifests as plain values, with inherited fields filled in.
 
 Partition values are in Iceberg's own terms: dates are days since 1970-01-01, times microseconds of the day, timestamps
 micro- or nanoseconds since 1970-01-01, decimals `Decimal`, uuids `UUID`, the rest what Python calls them.

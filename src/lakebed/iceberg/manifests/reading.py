@@ -1,4 +1,4 @@
-"""Reading manifests, of format 1, 2 and 3, from their bytes.
+"""Reads manifests of format 1, 2 and 3 from bytes.
 
 Fields are found by their Iceberg ids, by name where a writer left the ids out. What an entry leaves to its manifest is
 filled in: snapshot id, sequence numbers, first row id. Nothing here reads anything but the bytes given.

@@ -1,4 +1,4 @@
-"""Keys of encrypted tables. The catalog keeps them wrapped, as it gets them; it cannot open them."""
+"""Encryption keys in table metadata. They stay wrapped: the catalog cannot open them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table metadata from its document, checked; documents of version 1 are read as if they were complete.
+"""Parses and validates table metadata; fields that format 1 may omit are filled in.
 
 Tables of the first version may lack what came later: a list of schemas, ids of partition fields, branches. What can
 be told from the rest is filled in here, so that nothing else needs to know.

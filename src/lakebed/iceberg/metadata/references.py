@@ -1,4 +1,4 @@
-"""Branches and tags: names for snapshots, and how long these are kept for them."""
+"""Snapshot references: branches and tags, with their retention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table metadata to its document: always the same text for the same value.
+"""Serializes table metadata: equal values give equal text.
 
 The history of a table is most of its document, and grows at its end alone until something is expired. So a document is
 kept as the runs that it is made of: a commit that only adds to the history shares the text that was there before, and

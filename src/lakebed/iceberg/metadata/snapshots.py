@@ -1,4 +1,4 @@
-"""Snapshots: what a table was after each commit of data, and when each became current."""
+"""Snapshots, the snapshot log and the metadata log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics files of snapshots: one of the table's columns and one of its partitions for each, at most."""
+"""Statistics files: at most one table and one partition statistics file for each snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metadata of a table, as one immutable value.
+"""Table metadata as one immutable value.
 
 Everything that has an id is in a mapping by that id, in the order of the document. A commit derives a new value that
 shares all parts it did not change with the one before: its cost is a copy of pointers, however long the history is.

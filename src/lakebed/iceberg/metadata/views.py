@@ -1,4 +1,4 @@
-"""The metadata of a view, as one immutable value, from its document and back."""
+"""View metadata as one immutable value, parsed and serialized."""
 
 from __future__ import annotations
 
