@@ -32,12 +32,12 @@ JSON_LINES: Final = Library(
     "src/lakebed/select/_json_lines.so",
     "lines of JSON will be read value by value, by msgspec",
 )
-KEY_RECORDS: Final = Library(
-    "src/lakebed/streams/keys/key_records.c",
-    "src/lakebed/streams/keys/_key_records.so",
-    "records of keys will be read one by one",
+KV_RECORDS: Final = Library(
+    "src/lakebed/fluss/kv_records.c",
+    "src/lakebed/fluss/_kv_records.so",
+    "KV records will be read one by one",
 )
-LIBRARIES: Final = (MD5_LANES, JSON_LINES, KEY_RECORDS)
+LIBRARIES: Final = (MD5_LANES, JSON_LINES, KV_RECORDS)
 
 FLAGS: Final = ("-O2", "-fPIC", "-shared", "-pthread", "-fno-tree-reassoc")
 """The last one: the order of additions in the source is the one that waits least."""

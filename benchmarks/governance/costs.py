@@ -28,13 +28,13 @@ from lakebed.governance.policies.content import (
 from lakebed.governance.rbac.model import GrantTarget
 from lakebed.governance.rbac.privileges import GrantKind, Privilege
 from lakebed.governance.tokens.model import IssuedToken, NewCredentials
+from lakebed.iceberg.commits.creation import parse_create_table
 from lakebed.meta.seam import Transaction
 from lakebed.objects.model import Caller
 from lakebed.server.decisions import wire_decisions
 from lakebed.tables.gate import Action, Gate
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.identifiers import Identifier
-from lakebed.tables.metadata.creation import parse_create_table
 from lakebed.tables.policies.attachments import CATALOG, TargetName
 
 CACHED_GOAL_SECONDS: Final = 20e-6

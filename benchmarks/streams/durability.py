@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import boto3
-import fluss
 import msgspec
 import pyarrow as pa
 from botocore.config import Config as BotoConfig
 
+import fluss
 from benchmarks.streams import peers
 from benchmarks.streams.peers import SECRET, USER, StreamSite
 from benchmarks.streams.python_load import config
@@ -28,7 +28,7 @@ from benchmarks.table import Table
 from lakebed.client.stream_connection import StreamConnection
 from lakebed.client.stream_messages import Fields, messages, number, write_fields
 from lakebed.core.secrets import Secret
-from lakebed.streams.log.batches import write_batch
+from lakebed.fluss.log_batches import write_batch
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-import fluss
 import msgspec
 
+import fluss
 from benchmarks.streams import peers, programs
 from benchmarks.streams.peers import StreamSite
 from benchmarks.streams.python_load import config

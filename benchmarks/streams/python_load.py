@@ -13,8 +13,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import fluss
 import pyarrow as pa
+
+import fluss
 
 COLUMNS = pa.schema([("id", pa.int32()), ("name", pa.string()), ("count", pa.int64()), ("score", pa.float64())])
 BATCH_ROWS = 10_000

@@ -6,7 +6,7 @@ import pytest
 
 from lakebed.cli.stream_columns import parse_aggregation, parse_column, spell_aggregation, spell_type
 from lakebed.core.errors import InvalidInput
-from lakebed.streams.schema import Aggregation, Schema
+from lakebed.fluss.schema import Aggregation, Schema
 
 
 @pytest.mark.parametrize(

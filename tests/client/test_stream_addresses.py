@@ -4,7 +4,7 @@ import pytest
 
 from lakebed.client.streams import StreamClient
 from lakebed.core.errors import InvalidInput
-from lakebed.streams.failures import StreamFailure
+from lakebed.fluss.errors import FlussError
 from tests.fixtures.server import RunningServer
 
 
@@ -17,5 +17,5 @@ def test_an_address_that_is_none_is_refused(address: str) -> None:
 @pytest.mark.integration
 def test_the_http_port_is_told_from_the_port_of_streams(lakebed_server: RunningServer) -> None:
     client = StreamClient(f"127.0.0.1:{lakebed_server.port}", "me", "secret")
-    with client, pytest.raises(StreamFailure, match=r"no stream server answers there: expected .* streams\.listen"):
+    with client, pytest.raises(FlussError, match=r"no stream server answers there: expected .* streams\.listen"):
         client.partitions("fluss", "any")

@@ -11,16 +11,16 @@ from lakebed.client.stream_logs import StreamLog, StreamLogWriter
 from lakebed.client.stream_messages import Fields, content, number, read_fields, text, write_fields
 from lakebed.client.stream_scans import ScannedTable
 from lakebed.client.stream_tables import KnownTable, Partition
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.log.batches import APPEND_ONLY, walk, write_batch
-from lakebed.streams.schema import Schema
-from lakebed.streams.types import DataType, Root
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import APPEND_ONLY, iterate_batches, write_batch
+from lakebed.fluss.schema import Schema
+from lakebed.fluss.types import DataType, TypeRoot
 
 SCHEMA: Final = Schema.of(
     [
-        ("id", DataType(Root.INT)),
-        ("name", DataType(Root.STRING)),
-        ("tags", DataType(Root.ARRAY, element=DataType(Root.STRING))),
+        ("id", DataType(TypeRoot.INT)),
+        ("name", DataType(TypeRoot.STRING)),
+        ("tags", DataType(TypeRoot.ARRAY, element=DataType(TypeRoot.STRING))),
     ]
 )
 ZSTD, LZ4 = bytes.fromhex("28b52ffd"), bytes.fromhex("04224d18")
@@ -81,19 +81,19 @@ def test_rows_are_one_by_one_where_the_table_says_so() -> None:
     server = Server()
     rows = pa.RecordBatch.from_pylist([{"id": 7, "name": "ab", "tags": None}], _arrow())
     StreamLogWriter(server, table(format="COMPACTED")).append(rows)
-    (sent,) = walk(server.records)
+    (sent,) = iterate_batches(server.records)
     assert bytes(sent.body) == bytes.fromhex("06000000000407026162")
     assert sent.attributes & APPEND_ONLY
     server.records = b""
     StreamLogWriter(server, table(format="INDEXED")).append(rows)
-    (sent,) = walk(server.records)
+    (sent,) = iterate_batches(server.records)
     assert bytes(sent.body) == bytes.fromhex("1000000000040200000000000000070000006162")
 
 
 def test_rows_of_older_schemas_have_null_in_later_columns() -> None:
     server = Server()
     StreamLogWriter(server, table(format="INDEXED")).append(batch())
-    later = SCHEMA.with_column("later", DataType(Root.BIGINT))
+    later = SCHEMA.with_column("later", DataType(TypeRoot.BIGINT))
     known = KnownTable("fluss", "t", 1, 2, later, 1, properties={"table.log.format": "INDEXED"})
     log = StreamLog(server, known.scanned(None))
     log._schemas[1] = SCHEMA
@@ -137,9 +137,9 @@ def test_zstd_has_the_level_of_the_table() -> None:
 def test_rows_that_are_none_of_the_table_are_not_sent(rows: pa.RecordBatch) -> None:
     server = Server()
     writer = StreamLogWriter(server, table())
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         writer.append(rows)
-    assert failed.value.reason is Reason.INVALID_TARGET_COLUMN
+    assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
     assert server.keys == [1026]
 
 
@@ -155,13 +155,13 @@ def test_rows_of_another_partition_are_not_sent() -> None:
         "fluss", "t", 1, 1, SCHEMA, 1, partition_keys=("name",), partitions=(Partition(3, "EU", ("EU",)),)
     )
     server = Server()
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         StreamLogWriter(server, known.scanned(None))
-    assert failed.value.reason is Reason.NO_PARTITION
+    assert failed.value.code is ErrorCode.PARTITION_NOT_EXISTS
     writer = StreamLogWriter(server, known.scanned(3))
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         writer.append(pa.record_batch({"id": [1], "name": ["US"], "tags": [["x"]]}))
-    assert failed.value.reason is Reason.INVALID_PARTITION
+    assert failed.value.code is ErrorCode.PARTITION_SPEC_INVALID
     assert server.keys == [1026]
 
 
@@ -169,9 +169,9 @@ def test_rows_of_another_partition_are_not_sent() -> None:
 def test_records_that_are_cut_off_are_told_of(body: str) -> None:
     server = Server()
     server.records = write_batch(bytes.fromhex(body), 1, schema_id=1)
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         list(StreamLog(server, table(format="COMPACTED")).read({0: 0}))
-    assert failed.value.reason is Reason.CORRUPT_RECORD
+    assert failed.value.code is ErrorCode.CORRUPT_RECORD
 
 
 def test_changes_of_keys_are_read_from_rows() -> None:

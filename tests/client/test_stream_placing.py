@@ -11,10 +11,10 @@ import pytest
 
 from lakebed.client.stream_placing import KeyEncoder, Placing
 from lakebed.client.stream_tables import KnownTable
-from lakebed.streams.arrow_types import arrow_schema
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.schema import Schema
-from lakebed.streams.types import DataType, Root
+from lakebed.fluss.arrow_types import arrow_schema
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.schema import Schema
+from lakebed.fluss.types import DataType, TypeRoot
 
 BUCKETS: Final = 1009
 LONG: Final = "a text that is longer than a slot"
@@ -23,9 +23,9 @@ BEHIND: Final = "6120746578742074686174206973206c6f6e676572207468616e206120736c6
 
 MOMENT: Final = datetime.datetime(2017, 11, 16, 22, 31, 8, 123456)
 TIMESTAMP, DECIMAL, WIDE = (
-    DataType(Root.TIMESTAMP),
-    DataType(Root.DECIMAL, scale=2),
-    DataType(Root.DECIMAL, True, None, 30, 4),
+    DataType(TypeRoot.TIMESTAMP),
+    DataType(TypeRoot.DECIMAL, scale=2),
+    DataType(TypeRoot.DECIMAL, True, None, 30, 4),
 )
 SEVEN, EIGHT = "iceberg", "icebergs"
 
@@ -33,7 +33,7 @@ SEVEN, EIGHT = "iceberg", "icebergs"
 def table(types: list[DataType], lake: str = "", *, partition: str = "", **others: Any) -> KnownTable:
     """A table whose key is all of its columns but the last, which is a number."""
     named = [(f"c{at}", type_) for at, type_ in enumerate(types)]
-    schema = Schema.of([*named, ("n", DataType(Root.INT))], primary_key=[name for name, _ in named])
+    schema = Schema.of([*named, ("n", DataType(TypeRoot.INT))], primary_key=[name for name, _ in named])
     said = {"table.datalake.format": lake, "table.kv.format-version": "2"} if lake else {}
     keys = (partition,) if partition else ()
     return KnownTable("fluss", "t", 1, 1, schema, BUCKETS, partition_keys=keys, properties=said, **others)
@@ -45,33 +45,33 @@ def rows(of: KnownTable, *values: Any) -> pa.RecordBatch:
 
 
 ICEBERG: Final = [
-    (DataType(Root.INT), 0, "0000000000000000", 674),
-    (DataType(Root.INT), -1, "ffffffffffffffff", 578),
-    (DataType(Root.INT), 2**31 - 1, "ffffff7f00000000", 597),
-    (DataType(Root.INT), -(2**31), "00000080ffffffff", 800),
-    (DataType(Root.BIGINT), 34, "2200000000000000", 165),
-    (DataType(Root.BIGINT), 2**40, "0000000000010000", 298),
-    (DataType(Root.BIGINT), -(2**63), "0000000000000080", 46),
-    (DataType(Root.FLOAT), 0.5, "0000003f", 945),
-    (DataType(Root.DOUBLE), -0.25, "000000000000d0bf", 848),
-    (DataType(Root.STRING), "grüße", "6772c3bcc39f65", 611),
-    (DataType(Root.STRING), SEVEN, "69636562657267", 226),
-    (DataType(Root.STRING), EIGHT, "6963656265726773", 701),
-    (DataType(Root.STRING), LONG, BEHIND[:66], 643),
-    (DataType(Root.CHAR, length=5), "abc", "616263", 781),
-    (DataType(Root.BYTES), b"\0\1\2\xff", "000102ff", 100),
-    (DataType(Root.BINARY, length=3), b"\7\x08\x09", "070809", 617),
+    (DataType(TypeRoot.INT), 0, "0000000000000000", 674),
+    (DataType(TypeRoot.INT), -1, "ffffffffffffffff", 578),
+    (DataType(TypeRoot.INT), 2**31 - 1, "ffffff7f00000000", 597),
+    (DataType(TypeRoot.INT), -(2**31), "00000080ffffffff", 800),
+    (DataType(TypeRoot.BIGINT), 34, "2200000000000000", 165),
+    (DataType(TypeRoot.BIGINT), 2**40, "0000000000010000", 298),
+    (DataType(TypeRoot.BIGINT), -(2**63), "0000000000000080", 46),
+    (DataType(TypeRoot.FLOAT), 0.5, "0000003f", 945),
+    (DataType(TypeRoot.DOUBLE), -0.25, "000000000000d0bf", 848),
+    (DataType(TypeRoot.STRING), "grüße", "6772c3bcc39f65", 611),
+    (DataType(TypeRoot.STRING), SEVEN, "69636562657267", 226),
+    (DataType(TypeRoot.STRING), EIGHT, "6963656265726773", 701),
+    (DataType(TypeRoot.STRING), LONG, BEHIND[:66], 643),
+    (DataType(TypeRoot.CHAR, length=5), "abc", "616263", 781),
+    (DataType(TypeRoot.BYTES), b"\0\1\2\xff", "000102ff", 100),
+    (DataType(TypeRoot.BINARY, length=3), b"\7\x08\x09", "070809", 617),
     (DECIMAL, Decimal("14.20"), "058c", 699),
     (DECIMAL, Decimal("-1.28"), "80", 224),
     (DECIMAL, Decimal("1.28"), "0080", 213),
     (DECIMAL, Decimal("0.00"), "00", 546),
     (WIDE, Decimal("-123456789012345678.1234"), "bd12edc4f427dfe44e", 627),
-    (DataType(Root.DATE), datetime.date(1969, 12, 31), "ffffffffffffffff", 578),
-    (DataType(Root.DATE), datetime.date(2017, 11, 16), "4e44000000000000", 801),
-    (DataType(Root.TIME, precision=3), datetime.time(22, 31, 8, 123000), "786309e012000000", 204),
+    (DataType(TypeRoot.DATE), datetime.date(1969, 12, 31), "ffffffffffffffff", 578),
+    (DataType(TypeRoot.DATE), datetime.date(2017, 11, 16), "4e44000000000000", 801),
+    (DataType(TypeRoot.TIME, precision=3), datetime.time(22, 31, 8, 123000), "786309e012000000", 204),
     (TIMESTAMP, MOMENT, "40a5282d215e0500", 750),
     (
-        DataType(Root.TIMESTAMP, precision=3),
+        DataType(TypeRoot.TIMESTAMP, precision=3),
         datetime.datetime(1969, 12, 31, 23, 59, 59, 999000),
         "18fcffffffffffff",
         300,
@@ -79,26 +79,26 @@ ICEBERG: Final = [
 ]
 
 PAIMON: Final = [
-    ([DataType(Root.BOOLEAN)], [True], "00000000000000000100000000000000", 420),
-    ([DataType(Root.TINYINT)], [-7], "0000000000000000f900000000000000", 703),
-    ([DataType(Root.SMALLINT)], [-300], "0000000000000000d4fe000000000000", 477),
-    ([DataType(Root.INT)], [-1], "0000000000000000ffffffff00000000", 92),
-    ([DataType(Root.INT)], [-(2**31)], "00000000000000000000008000000000", 751),
-    ([DataType(Root.BIGINT)], [-1], "0000000000000000ffffffffffffffff", 466),
-    ([DataType(Root.FLOAT)], [0.5], "00000000000000000000003f00000000", 148),
-    ([DataType(Root.DOUBLE)], [-0.25], "0000000000000000000000000000d0bf", 361),
-    ([DataType(Root.STRING)], [""], "00000000000000000000000000000080", 276),
-    ([DataType(Root.STRING)], [SEVEN], "00000000000000006963656265726787", 749),
-    ([DataType(Root.STRING)], [EIGHT], "000000000000000008000000100000006963656265726773", 969),
-    ([DataType(Root.STRING)], [LONG], f"00000000000000002100000010000000{BEHIND}", 69),
-    ([DataType(Root.CHAR, length=5)], ["abc"], "00000000000000006162630000000083", 302),
+    ([DataType(TypeRoot.BOOLEAN)], [True], "00000000000000000100000000000000", 420),
+    ([DataType(TypeRoot.TINYINT)], [-7], "0000000000000000f900000000000000", 703),
+    ([DataType(TypeRoot.SMALLINT)], [-300], "0000000000000000d4fe000000000000", 477),
+    ([DataType(TypeRoot.INT)], [-1], "0000000000000000ffffffff00000000", 92),
+    ([DataType(TypeRoot.INT)], [-(2**31)], "00000000000000000000008000000000", 751),
+    ([DataType(TypeRoot.BIGINT)], [-1], "0000000000000000ffffffffffffffff", 466),
+    ([DataType(TypeRoot.FLOAT)], [0.5], "00000000000000000000003f00000000", 148),
+    ([DataType(TypeRoot.DOUBLE)], [-0.25], "0000000000000000000000000000d0bf", 361),
+    ([DataType(TypeRoot.STRING)], [""], "00000000000000000000000000000080", 276),
+    ([DataType(TypeRoot.STRING)], [SEVEN], "00000000000000006963656265726787", 749),
+    ([DataType(TypeRoot.STRING)], [EIGHT], "000000000000000008000000100000006963656265726773", 969),
+    ([DataType(TypeRoot.STRING)], [LONG], f"00000000000000002100000010000000{BEHIND}", 69),
+    ([DataType(TypeRoot.CHAR, length=5)], ["abc"], "00000000000000006162630000000083", 302),
     (
-        [DataType(Root.BYTES)],
+        [DataType(TypeRoot.BYTES)],
         [b"twelve bytes"],
         "00000000000000000c000000100000007477656c766520627974657300000000",
         312,
     ),
-    ([DataType(Root.BINARY, length=3)], [b"\7\x08\x09"], "00000000000000000708090000000083", 278),
+    ([DataType(TypeRoot.BINARY, length=3)], [b"\7\x08\x09"], "00000000000000000708090000000083", 278),
     ([DECIMAL], [Decimal("-1.28")], "000000000000000080ffffffffffffff", 956),
     (
         [WIDE],
@@ -106,36 +106,41 @@ PAIMON: Final = [
         "00000000000000000900000010000000bd12edc4f427dfe44e00000000000000",
         576,
     ),
-    ([DataType(Root.DATE)], [datetime.date(2017, 11, 16)], "00000000000000004e44000000000000", 1004),
-    ([DataType(Root.TIME, precision=3)], [datetime.time(22, 31, 8, 123000)], "00000000000000005b00d50400000000", 427),
+    ([DataType(TypeRoot.DATE)], [datetime.date(2017, 11, 16)], "00000000000000004e44000000000000", 1004),
+    (
+        [DataType(TypeRoot.TIME, precision=3)],
+        [datetime.time(22, 31, 8, 123000)],
+        "00000000000000005b00d50400000000",
+        427,
+    ),
     ([TIMESTAMP], [MOMENT], "000000000000000040f50600100000005b08f5c65f010000", 465),
     (
-        [DataType(Root.TIMESTAMP_LTZ, precision=3)],
+        [DataType(TypeRoot.TIMESTAMP_LTZ, precision=3)],
         [MOMENT.replace(microsecond=123000, tzinfo=datetime.UTC)],
         "00000000000000005b08f5c65f010000",
         96,
     ),
     (
-        [DataType(Root.INT), DataType(Root.STRING)],
+        [DataType(TypeRoot.INT), DataType(TypeRoot.STRING)],
         [7, LONG],
         f"000000000000000007000000000000002100000018000000{BEHIND}",
         510,
     ),
     (
-        [TIMESTAMP, DataType(Root.STRING), DataType(Root.STRING)],
+        [TIMESTAMP, DataType(TypeRoot.STRING), DataType(TypeRoot.STRING)],
         [MOMENT, LONG, "grüße"],
         f"000000000000000040f506002000000021000000280000006772c3bcc39f65875b08f5c65f010000{BEHIND}",
         214,
     ),
-    ([DataType(Root.TINYINT)] * 60, [1] * 60, "00" * 16 + "0100000000000000" * 60, 710),
+    ([DataType(TypeRoot.TINYINT)] * 60, [1] * 60, "00" * 16 + "0100000000000000" * 60, 710),
 ]
 
 OWN: Final = [
-    ([DataType(Root.BOOLEAN)], [True], "01", 107),
-    ([DataType(Root.INT)], [-1], "ffffffff0f", 787),
-    ([DataType(Root.INT)], [34], "22", 208),
-    ([DataType(Root.STRING)], ["grüße"], "076772c3bcc39f65", 682),
-    ([DataType(Root.INT), DataType(Root.STRING)], [7, LONG], f"0721{BEHIND[:66]}", 859),
+    ([DataType(TypeRoot.BOOLEAN)], [True], "01", 107),
+    ([DataType(TypeRoot.INT)], [-1], "ffffffff0f", 787),
+    ([DataType(TypeRoot.INT)], [34], "22", 208),
+    ([DataType(TypeRoot.STRING)], ["grüße"], "076772c3bcc39f65", 682),
+    ([DataType(TypeRoot.INT), DataType(TypeRoot.STRING)], [7, LONG], f"0721{BEHIND[:66]}", 859),
 ]
 
 
@@ -169,68 +174,68 @@ def test_keys_where_no_lake_has_a_say(
 @pytest.mark.parametrize(
     "types",
     [
-        [DataType(Root.BOOLEAN)],
-        [DataType(Root.TINYINT)],
-        [DataType(Root.SMALLINT)],
-        [DataType(Root.TIMESTAMP_LTZ)],
-        [DataType(Root.INT), DataType(Root.STRING)],
+        [DataType(TypeRoot.BOOLEAN)],
+        [DataType(TypeRoot.TINYINT)],
+        [DataType(TypeRoot.SMALLINT)],
+        [DataType(TypeRoot.TIMESTAMP_LTZ)],
+        [DataType(TypeRoot.INT), DataType(TypeRoot.STRING)],
     ],
 )
 def test_what_iceberg_has_no_keys_of_is_refused(types: list[DataType]) -> None:
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         Placing(table(types, "iceberg"))
-    assert failed.value.reason is Reason.INVALID_TABLE
+    assert failed.value.code is ErrorCode.INVALID_TABLE
 
 
 def test_a_key_of_no_bytes_has_no_bucket_in_iceberg() -> None:
-    of = table([DataType(Root.STRING)], "iceberg")
-    with pytest.raises(StreamFailure) as failed:
+    of = table([DataType(TypeRoot.STRING)], "iceberg")
+    with pytest.raises(FlussError) as failed:
         Placing(of).buckets(rows(of, ""))
-    assert failed.value.reason is Reason.INVALID_TARGET_COLUMN
+    assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
 def test_hudi_is_left_to_clients() -> None:
-    with pytest.raises(StreamFailure) as failed:
-        Placing(table([DataType(Root.INT)], "hudi"))
-    assert failed.value.reason is Reason.INVALID_TABLE
+    with pytest.raises(FlussError) as failed:
+        Placing(table([DataType(TypeRoot.INT)], "hudi"))
+    assert failed.value.code is ErrorCode.INVALID_TABLE
 
 
 def test_a_bucket_key_that_is_part_of_the_key_begins_it() -> None:
-    of = table([DataType(Root.INT), DataType(Root.STRING)], "iceberg", bucket_key=("c0",))
+    of = table([DataType(TypeRoot.INT), DataType(TypeRoot.STRING)], "iceberg", bucket_key=("c0",))
     placing, batch = Placing(of), rows(of, 34, "x")
     assert [each.hex() for each in placing.keys(batch)] == ["220178"]
     assert placing.buckets(batch) == [165]
 
 
 def test_columns_of_partitions_are_not_in_the_key() -> None:
-    of = table([DataType(Root.INT), DataType(Root.STRING)], "iceberg", partition="c1")
+    of = table([DataType(TypeRoot.INT), DataType(TypeRoot.STRING)], "iceberg", partition="c1")
     placing, batch = Placing(of), rows(of, 34, "EU")
     assert [each.hex() for each in placing.keys(batch)] == ["2200000000000000"]
     assert placing.buckets(batch) == [165]
 
 
 def test_null_in_a_key_is_refused() -> None:
-    schema = Schema.of([("a", DataType(Root.INT))])
+    schema = Schema.of([("a", DataType(TypeRoot.INT))])
     of = KnownTable("fluss", "t", 1, 1, schema, BUCKETS, ("a",))
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         Placing(of).buckets(pa.RecordBatch.from_pylist([{"a": 1}, {"a": None}], arrow_schema(schema)))
-    assert failed.value.reason is Reason.INVALID_TARGET_COLUMN
+    assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
 def test_a_log_has_buckets_and_no_keys() -> None:
-    schema = Schema.of([("a", DataType(Root.INT)), ("b", DataType(Root.INT))])
+    schema = Schema.of([("a", DataType(TypeRoot.INT)), ("b", DataType(TypeRoot.INT))])
     of = KnownTable("fluss", "t", 1, 1, schema, 2, ("a",))
     batch = pa.RecordBatch.from_pylist([{"a": n, "b": n} for n in range(20)], arrow_schema(schema))
     placing = Placing(of)
     found = placing.by_bucket(batch)
     assert sorted(number for numbers in found.values() for number in numbers) == list(range(20))
     assert set(found) == {0, 1}
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         placing.keys(batch)
-    assert failed.value.reason is Reason.NOT_KEYED
+    assert failed.value.code is ErrorCode.NON_PRIMARY_KEY_TABLE
 
 
 def test_a_key_of_no_column_is_refused() -> None:
-    with pytest.raises(StreamFailure) as failed:
-        KeyEncoder(table([DataType(Root.INT)]), ["nope"])
-    assert failed.value.reason is Reason.INVALID_TABLE
+    with pytest.raises(FlussError) as failed:
+        KeyEncoder(table([DataType(TypeRoot.INT)]), ["nope"])
+    assert failed.value.code is ErrorCode.INVALID_TABLE

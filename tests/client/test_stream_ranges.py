@@ -7,7 +7,7 @@ import pytest
 
 from lakebed.client.stream_logs import LogRecords
 from lakebed.client.stream_ranges import GIVE_UP_SECONDS, read_range
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 BATCHES = [(0, 4), (4, 4), (8, 0), (9, 3)]
 """First offsets and counts of records; the third is empty, and takes an offset all the same."""
@@ -17,7 +17,7 @@ class Log:
     """A log whose answers have one batch each, unless something is in the way."""
 
     def __init__(self) -> None:
-        self.in_the_way: list[StreamFailure | None] = []
+        self.in_the_way: list[FlussError | None] = []
         self.looked_again = 0
         self.now = 0.0
 
@@ -53,7 +53,7 @@ def test_all_records_of_the_range_come_once(start: int, end: int) -> None:
 
 def test_what_can_pass_is_waited_for_where_it_was_left() -> None:
     log = Log()
-    log.in_the_way = [StreamFailure(Reason.NO_LEADER), None, StreamFailure(Reason.NOT_LEADER)]
+    log.in_the_way = [FlussError(ErrorCode.LEADER_NOT_AVAILABLE), None, FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER)]
     assert log.numbers(0, 4) == [0, 1, 2, 3]
     assert log.looked_again == 2
     assert log.now > 0
@@ -61,16 +61,16 @@ def test_what_can_pass_is_waited_for_where_it_was_left() -> None:
 
 def test_what_cannot_pass_is_told_at_once() -> None:
     log = Log()
-    log.in_the_way = [StreamFailure(Reason.OFFSET_OUT_OF_RANGE)]
-    with pytest.raises(StreamFailure) as raised:
+    log.in_the_way = [FlussError(ErrorCode.LOG_OFFSET_OUT_OF_RANGE)]
+    with pytest.raises(FlussError) as raised:
         log.numbers(0, 4)
-    assert (raised.value.reason, log.now) == (Reason.OFFSET_OUT_OF_RANGE, 0.0)
+    assert (raised.value.code, log.now) == (ErrorCode.LOG_OFFSET_OUT_OF_RANGE, 0.0)
 
 
 def test_records_that_never_come_are_given_up() -> None:
     log = Log()
     log.in_the_way = [None] * 1000
-    with pytest.raises(StreamFailure) as raised:
+    with pytest.raises(FlussError) as raised:
         log.numbers(0, 4)
-    assert raised.value.reason is Reason.TIMED_OUT
+    assert raised.value.code is ErrorCode.REQUEST_TIME_OUT
     assert 0 < log.now <= GIVE_UP_SECONDS

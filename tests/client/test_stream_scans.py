@@ -4,19 +4,19 @@ from collections.abc import Callable
 
 import pytest
 
-from lakebed.client.stream_connection import REASONS
+from lakebed.client.stream_connection import failure_of
 from lakebed.client.stream_messages import Fields, number, read_fields, text, write_fields
 from lakebed.client.stream_scans import KvBatchScanner, ScannedTable, ScanState
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.batches import ValueBatch
-from lakebed.streams.keys.fields import RowFormat
-from lakebed.streams.keys.rows import RowLayout
-from lakebed.streams.schema import Schema
-from lakebed.streams.types import DataType, Root
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.kv_batches import ValueRecordBatch
+from lakebed.fluss.rows.fields import RowFormat
+from lakebed.fluss.rows.layout import RowLayout
+from lakebed.fluss.schema import Schema
+from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.wire.fluss.errors import error_code
 
-OLD = Schema.of([("k", DataType(Root.INT)), ("name", DataType(Root.STRING))], primary_key=["k"])
-NEW = OLD.with_column("n", DataType(Root.BIGINT))
+OLD = Schema.of([("k", DataType(TypeRoot.INT)), ("name", DataType(TypeRoot.STRING))], primary_key=["k"])
+NEW = OLD.with_column("n", DataType(TypeRoot.BIGINT))
 TABLE = ScannedTable("fluss", "t", 7, 2, NEW, RowFormat.COMPACTED, 2)
 
 
@@ -32,7 +32,7 @@ class Server:
     def __init__(self, pages: dict[int, list[list[bytes]]]) -> None:
         self.pages = pages
         self.in_the_way: list[int] = []
-        self.lost: list[Reason] = []
+        self.lost: list[ErrorCode] = []
         self.calls: list[Fields] = []
         self.closed: list[bytes] = []
         self.looked_again = 0
@@ -44,7 +44,7 @@ class Server:
             return read_fields(write_fields({1: 1, 2: msgspec.json.encode(OLD.document())}))
         assert key == 1061
         if self.lost:
-            raise StreamFailure(self.lost.pop(0))
+            raise FlussError(self.lost.pop(0))
         request = read_fields(message)
         self.calls.append(request)
         if number(request, 5):
@@ -77,7 +77,7 @@ class Server:
 
 
 def _batch(values: list[bytes]) -> bytes:
-    batch = ValueBatch()
+    batch = ValueRecordBatch()
     batch.add(values)
     return b"".join(batch.pieces())
 
@@ -117,9 +117,9 @@ def test_columns_come_as_they_were_asked_for() -> None:
     server = Server({0: [[value(2, 1, "a", 10)]], 1: []})
     scan, _ = scanner(server, columns=["n", "k"])
     assert [batch.to_pylist() for batch in scan] == [[{"n": 10, "k": 1}]]
-    with pytest.raises(StreamFailure):
+    with pytest.raises(FlussError):
         scanner(server, columns=["none"])
-    with pytest.raises(StreamFailure):
+    with pytest.raises(FlussError):
         scanner(server, buckets=[2])
 
 
@@ -137,9 +137,9 @@ def test_opening_is_not_tried_for_ever() -> None:
     server = Server({0: [], 1: []})
     server.in_the_way = [69] * 1000
     scan, pauses = scanner(server, buckets=[0])
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         scan.next_batch()
-    assert failed.value.reason is Reason.TOO_MANY_SCANNERS
+    assert failed.value.code is ErrorCode.TOO_MANY_SCANNERS
     assert 50 < sum(pauses) <= 60
     assert scan.states == {0: ScanState.DONE}
 
@@ -149,7 +149,7 @@ def test_opening_ends_at_what_cannot_pass(code: int) -> None:
     server = Server({0: [], 1: []})
     server.in_the_way = [code]
     scan, pauses = scanner(server)
-    with pytest.raises(StreamFailure):
+    with pytest.raises(FlussError):
         scan.next_batch()
     assert (pauses, scan.states[0]) == ([], ScanState.DONE)
 
@@ -160,7 +160,7 @@ def test_a_scan_that_was_begun_is_not_begun_again(code: int, closes: bool) -> No
     scan, pauses = scanner(server)
     assert scan.next_batch() is not None
     server.in_the_way = [code]
-    with pytest.raises(StreamFailure):
+    with pytest.raises(FlussError):
         scan.next_batch()
     assert (pauses, scan.states[0]) == ([], ScanState.DONE)
     assert server.closed == ([b"0"] if closes else [])
@@ -181,19 +181,21 @@ def test_letting_go_never_fails() -> None:
     server = Server({0: [[value(2, 1, "a", 1)], [value(2, 2, "b", 2)]], 1: []})
     scan, _ = scanner(server)
     scan.next_batch()
-    server.lost = [Reason.NO_LEADER]
+    server.lost = [ErrorCode.LEADER_NOT_AVAILABLE]
     scan.close()
     assert scan.states[0] is ScanState.DONE
 
 
 def test_a_table_without_a_key_has_no_scan() -> None:
-    table = ScannedTable("fluss", "t", 7, 1, Schema.of([("a", DataType(Root.INT))]), RowFormat.COMPACTED, 1)
-    with pytest.raises(StreamFailure) as failed:
+    table = ScannedTable("fluss", "t", 7, 1, Schema.of([("a", DataType(TypeRoot.INT))]), RowFormat.COMPACTED, 1)
+    with pytest.raises(FlussError) as failed:
         KvBatchScanner(Server({}), table)
-    assert failed.value.reason is Reason.NOT_KEYED
+    assert failed.value.code is ErrorCode.NON_PRIMARY_KEY_TABLE
 
 
 def test_numbers_mean_what_the_server_means_by_them() -> None:
-    assert {code: error_code(StreamFailure(reason)) for code, reason in REASONS.items()} == {
-        code: code for code in REASONS
+    passing = {1, 3, 14, 28, 29, 70, 73}
+    assert {code: error_code(failure_of(code.number, b"")) for code in ErrorCode if code.number not in passing} == {
+        code: code.number for code in ErrorCode if code.number not in passing
     }
+    assert {failure_of(number, b"").code for number in passing} == {ErrorCode.STORAGE}

@@ -12,12 +12,16 @@ import pytest
 from lakebed.client.stream_messages import Fields, messages, number, read_fields, text, write_fields
 from lakebed.client.stream_tables import KnownTable, Partition
 from lakebed.client.stream_writing import StreamWriter
-from lakebed.streams.arrow_types import arrow_schema
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.schema import Schema
-from lakebed.streams.types import DataType, Root
+from lakebed.fluss.arrow_types import arrow_schema
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.schema import Schema
+from lakebed.fluss.types import DataType, TypeRoot
 
-COLUMNS: Final = [("id", DataType(Root.INT)), ("region", DataType(Root.STRING)), ("day", DataType(Root.DATE))]
+COLUMNS: Final = [
+    ("id", DataType(TypeRoot.INT)),
+    ("region", DataType(TypeRoot.STRING)),
+    ("day", DataType(TypeRoot.DATE)),
+]
 LOG: Final = Schema.of(COLUMNS)
 KEYED: Final = Schema.of(COLUMNS, primary_key=["id", "region", "day"])
 DAY: Final = datetime.date(2024, 1, 2)
@@ -40,7 +44,7 @@ class Server:
         if key == 1012:
             name = text(read_fields(text(fields, 2)), 3).decode()
             if name not in self.partitions:
-                raise StreamFailure(Reason.NO_PARTITION)
+                raise FlussError(ErrorCode.PARTITION_NOT_EXISTS)
             return read_fields(write_fields({4: write_fields({2: name, 3: self.partitions[name]})}))
         if key == 1036:
             assert number(fields, 3) == 1
@@ -70,10 +74,10 @@ def rows(*regions: str, day: datetime.date = DAY) -> pa.RecordBatch:
     )
 
 
-def refused(writer: StreamWriter, batch: pa.RecordBatch) -> Reason:
-    with pytest.raises(StreamFailure) as failed:
+def refused(writer: StreamWriter, batch: pa.RecordBatch) -> ErrorCode:
+    with pytest.raises(FlussError) as failed:
         writer.write(batch)
-    return failed.value.reason
+    return failed.value.code
 
 
 @pytest.mark.parametrize("schema", [LOG, KEYED])
@@ -99,7 +103,7 @@ def test_a_partition_that_is_not_there_is_made(schema: Schema) -> None:
 def test_no_row_is_sent_before_there_is_a_partition_for_each() -> None:
     server = Server("EU")
     writer = StreamWriter(server, table(LOG, "region"), dynamic_create_partition=False)
-    assert refused(writer, rows("EU", "US")) is Reason.NO_PARTITION
+    assert refused(writer, rows("EU", "US")) is ErrorCode.PARTITION_NOT_EXISTS
     assert (server.written, server.made) == ({}, [])
 
 
@@ -107,16 +111,16 @@ def test_no_row_is_sent_before_there_is_a_partition_for_each() -> None:
 def test_with_a_partition_named_rows_of_others_are_refused(schema: Schema) -> None:
     server = Server("EU", "US")
     writer = StreamWriter(server, table(schema, "region"), partition="EU")
-    assert refused(writer, rows("EU", "US")) is Reason.INVALID_PARTITION
+    assert refused(writer, rows("EU", "US")) is ErrorCode.PARTITION_SPEC_INVALID
     assert server.written == {}
     writer.write(rows("EU", "EU"))
     assert server.written == {1: 1}
 
 
 def test_a_table_without_partitions_has_none_to_name() -> None:
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         StreamWriter(Server(), table(LOG), partition="EU")
-    assert failed.value.reason is Reason.NOT_PARTITIONED
+    assert failed.value.code is ErrorCode.TABLE_NOT_PARTITIONED
     server = Server()
     StreamWriter(server, table(LOG)).write(rows("EU", "US"))
     assert server.written == {None: 1}
@@ -127,9 +131,9 @@ def test_for_deletes_no_partition_is_made() -> None:
     writer = StreamWriter(server, table(KEYED, "region"))
     writer.delete(rows("EU", "US"))
     assert (server.written, server.puts, server.made) == ({1: 1}, 1, [])
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         StreamWriter(server, table(LOG, "region")).delete(rows("EU"))
-    assert failed.value.reason is Reason.NOT_KEYED
+    assert failed.value.code is ErrorCode.NON_PRIMARY_KEY_TABLE
 
 
 def test_what_was_listed_is_not_asked_for_again() -> None:
@@ -156,21 +160,21 @@ def test_no_partition_is_made_that_would_go_at_once(day: datetime.date, is_made:
         writer.write(rows("EU", day=day))
         assert server.made == [day.isoformat()]
     else:
-        assert refused(writer, rows("EU", day=day)) is Reason.INVALID_PARTITION
+        assert refused(writer, rows("EU", day=day)) is ErrorCode.PARTITION_SPEC_INVALID
         assert (server.made, server.written) == ([], {})
 
 
 def test_a_time_that_is_none_makes_no_partition() -> None:
     known = table(LOG, "region", auto_partition__enabled="true")
     writer = StreamWriter(Server(), known, now=lambda: NOON)
-    assert refused(writer, rows("soon")) is Reason.INVALID_PARTITION
+    assert refused(writer, rows("soon")) is ErrorCode.PARTITION_SPEC_INVALID
     writer.write(rows("20240102"))
 
 
 def test_rows_of_a_lake_that_is_not_known_are_refused_at_once() -> None:
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         StreamWriter(Server(), table(KEYED, datalake__format="hudi"))
-    assert failed.value.reason is Reason.INVALID_TABLE
+    assert failed.value.code is ErrorCode.INVALID_TABLE
 
 
 @pytest.mark.parametrize("schema", [LOG, KEYED])
@@ -206,4 +210,4 @@ def test_rows_for_a_partition_that_was_dropped_are_refused_where_none_is_made() 
     writer = StreamWriter(server, table(LOG, "region"), dynamic_create_partition=False)
     writer.write(rows("EU"))
     server.partitions.clear()
-    assert refused(writer, rows("EU")) is Reason.NO_PARTITION
+    assert refused(writer, rows("EU")) is ErrorCode.PARTITION_NOT_EXISTS

@@ -16,27 +16,27 @@ import pyarrow as pa
 import pytest
 
 from lakebed.core.clock import ManualClock
-from lakebed.streams.arrow_types import arrow_schema
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.batches import write_key_batch
+from lakebed.fluss.arrow_types import arrow_schema
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.kv_batches import write_kv_batch
+from lakebed.fluss.log_batches import iterate_batches
+from lakebed.fluss.schema import Schema
+from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.streams.keys.bucket import KeyBucket, open_keys
 from lakebed.streams.keys.changelog import ChangelogRendering
 from lakebed.streams.keys.counting import Counter
 from lakebed.streams.keys.index import KeyIndex
 from lakebed.streams.keys.table import KeyedTable, KeySettings
-from lakebed.streams.log.batches import walk
 from lakebed.streams.log.presentation import Presentation
-from lakebed.streams.schema import Schema
 from lakebed.streams.seam import Acks, MergeMode, Put
-from lakebed.streams.types import DataType, Root
 from tests.fixtures.memory_index import MemoryIndex
 from tests.fixtures.memory_log import MemoryLog
 
 OpenIndex = Callable[[], KeyIndex]
 
-KEY = DataType(Root.INT, is_nullable=False)
-TEXT = DataType(Root.STRING)
-LONG = DataType(Root.BIGINT)
+KEY = DataType(TypeRoot.INT, is_nullable=False)
+TEXT = DataType(TypeRoot.STRING)
+LONG = DataType(TypeRoot.BIGINT)
 PLAIN = Schema.of([("k", KEY), ("name", TEXT), ("n", LONG)], primary_key=["k"])
 SIGNS = {0: "+A", 1: "+I", 2: "-U", 3: "+U", 4: "-D"}
 
@@ -73,7 +73,7 @@ class Bucket:
                 records.append((key_of(row), None))
             else:
                 records.append((key_of(row[0]), self.table.layout(schema_id).encode(row)))
-        return write_key_batch(records, schema_id, writer_id, sequence)
+        return write_kv_batch(records, schema_id, writer_id, sequence)
 
     async def row(self, key: int) -> tuple[Any, ...] | None:
         (value,) = await self.keys.lookup([key_of(key)])
@@ -100,7 +100,7 @@ class Bucket:
         """What a reader of the log sees: the sign of the change, then the row."""
         found = await self.log.read(offset, 1 << 30)
         changes: list[tuple[Any, ...]] = []
-        for batch in walk(found.records):
+        for batch in iterate_batches(found.records):
             if not batch.record_count:
                 continue
             body = bytes(batch.body)
@@ -142,7 +142,7 @@ class BucketKeysContract:
 
         async def learn(schema_id: int) -> Schema:
             if schema_id not in known:
-                raise StreamFailure(Reason.NO_SCHEMA)
+                raise FlussError(ErrorCode.SCHEMA_NOT_EXIST)
             return known[schema_id]
 
         counter = Counter(take, settings.counter_cache) if schema.auto_increment else None
@@ -211,9 +211,9 @@ class BucketKeysContract:
         assert await bucket.keys.put(Put(first), Acks.ALL) == 1
         assert await bucket.row(1) == (1, "b", 2)
         assert bucket.log.end_offset == 3
-        with pytest.raises(StreamFailure) as failed:
+        with pytest.raises(FlussError) as failed:
             await bucket.keys.put(Put(bucket.batch((1, "c", 3), writer_id=5, sequence=2)), Acks.ALL)
-        assert failed.value.reason is Reason.OUT_OF_ORDER
+        assert failed.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE
         assert await bucket.row(1) == (1, "b", 2)
         await bucket.keys.close()
 
@@ -228,15 +228,15 @@ class BucketKeysContract:
     async def test_a_batch_that_is_none_is_refused_and_nothing_is_changed(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         whole = bucket.batch((1, "abc", 1))
-        broken_row = write_key_batch([(key_of(1), b"\0\x01\x7fab")], 1)
+        broken_row = write_kv_batch([(key_of(1), b"\0\x01\x7fab")], 1)
         for bad in (b"", whole[:-1], whole[:20] + b"\1" + whole[21:], broken_row):
-            with pytest.raises(StreamFailure) as failed:
+            with pytest.raises(FlussError) as failed:
                 await bucket.keys.put(Put(bad), Acks.ALL)
-            assert failed.value.reason is Reason.CORRUPT_RECORD
+            assert failed.value.code is ErrorCode.CORRUPT_RECORD
         assert bucket.log.end_offset == 0
-        with pytest.raises(StreamFailure) as failed:
-            await bucket.keys.put(Put(write_key_batch([(key_of(1), b"\0")], 9)), Acks.ALL)
-        assert failed.value.reason is Reason.NO_SCHEMA
+        with pytest.raises(FlussError) as failed:
+            await bucket.keys.put(Put(write_kv_batch([(key_of(1), b"\0")], 9)), Acks.ALL)
+        assert failed.value.code is ErrorCode.SCHEMA_NOT_EXIST
         await bucket.keys.close()
 
     async def test_all_keys_with_a_prefix_are_found_in_order(self, open_index: OpenIndex) -> None:
@@ -247,9 +247,9 @@ class BucketKeysContract:
         assert [[bucket.decoded(value)[0] for value in each] for each in found] == [[0x100, 0x180, 0x1FF], [], []]
         size = sum(map(len, found[0]))
         assert await bucket.keys.lookup_prefixes(prefixes, size) == found
-        with pytest.raises(StreamFailure) as failed:
+        with pytest.raises(FlussError) as failed:
             await bucket.keys.lookup_prefixes(prefixes, size - 1)
-        assert failed.value.reason is Reason.RECORD_TOO_LARGE
+        assert failed.value.code is ErrorCode.RECORD_TOO_LARGE
         await bucket.keys.close()
 
     async def test_a_scan_shows_one_moment_in_the_order_of_keys(self, open_index: OpenIndex) -> None:
@@ -309,9 +309,9 @@ class BucketKeysContract:
         await bucket.put((1, "a", 1))
         await bucket.put((2, "b", 1))
         bucket.log.forget(1)
-        with pytest.raises(StreamFailure) as failed:
+        with pytest.raises(FlussError) as failed:
             await self.open(MemoryIndex, log=bucket.log)
-        assert failed.value.reason is Reason.KEY_STORAGE
+        assert failed.value.code is ErrorCode.KV_STORAGE
         await bucket.keys.close()
 
     async def test_parts_of_rows_are_written(self, open_index: OpenIndex) -> None:
@@ -330,9 +330,9 @@ class BucketKeysContract:
     @pytest.mark.parametrize("columns", [[1], [0, 5], [-1, 0]])
     async def test_a_part_that_cannot_be_written_is_refused(self, open_index: OpenIndex, columns: list[int]) -> None:
         bucket = await self.open(open_index)
-        with pytest.raises(StreamFailure) as failed:
+        with pytest.raises(FlussError) as failed:
             await bucket.put((1, "a", 1), columns=columns)
-        assert failed.value.reason is Reason.INVALID_TARGET_COLUMN
+        assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
         await bucket.keys.close()
 
     async def test_the_first_row_stays(self, open_index: OpenIndex) -> None:
@@ -356,9 +356,9 @@ class BucketKeysContract:
     async def test_deletes_can_be_disabled(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index, properties={"table.delete.behavior": "DISABLE"})
         await bucket.put((1, "a", 1))
-        with pytest.raises(StreamFailure) as failed:
+        with pytest.raises(FlussError) as failed:
             await bucket.put(1)
-        assert failed.value.reason is Reason.DELETION_DISABLED
+        assert failed.value.code is ErrorCode.DELETION_DISABLED
         assert await bucket.row(1) == (1, "a", 1)
         await bucket.keys.close()
 
@@ -421,9 +421,9 @@ class BucketKeysContract:
         rows = [await bucket.row(key) for key in (10, 11, 12, 13)]
         assert rows == [(10, 1, "c"), (11, 2, "b"), (12, 3, "d"), (13, 4, "e")]
         for columns in ([], [0, 1]):
-            with pytest.raises(StreamFailure) as failed:
+            with pytest.raises(FlussError) as failed:
                 await bucket.put((14, 7, "x"), columns=columns)
-            assert failed.value.reason is Reason.INVALID_TARGET_COLUMN
+            assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
         await bucket.keys.close()
 
     @pytest.mark.parametrize("format_", ["COMPACTED", "INDEXED"])
@@ -438,9 +438,9 @@ class BucketKeysContract:
         assert await bucket.keys.lookup_or_insert([key]) == await bucket.keys.lookup([key])
         assert bucket.log.end_offset == 2
         for bad in (b"", b"\x09ab\x07", key + b"\0"):
-            with pytest.raises(StreamFailure) as failed:
+            with pytest.raises(FlussError) as failed:
                 await bucket.keys.lookup_or_insert([bad])
-            assert failed.value.reason is Reason.CORRUPT_RECORD
+            assert failed.value.code is ErrorCode.CORRUPT_RECORD
         await bucket.keys.close()
 
     async def test_rows_of_an_older_schema_live_on_in_a_later_one(self, open_index: OpenIndex) -> None:
@@ -467,9 +467,9 @@ class BucketKeysContract:
         bucket.schemas[2] = PLAIN.with_column("added", TEXT)
         later = KeyedTable(bucket.table.settings, bucket.schemas)
         record = (key_of(1), later.layout(2).encode((1, "a", 1, "b")))
-        with pytest.raises(StreamFailure):
-            await bucket.keys.put(Put(write_key_batch([record], 3)), Acks.ALL)
-        await bucket.keys.put(Put(write_key_batch([record], 2)), Acks.ALL)
+        with pytest.raises(FlussError):
+            await bucket.keys.put(Put(write_kv_batch([record], 3)), Acks.ALL)
+        await bucket.keys.put(Put(write_kv_batch([record], 2)), Acks.ALL)
         assert await bucket.row(1) == (1, "a", 1, "b")
         await bucket.keys.close()
 
@@ -492,6 +492,6 @@ class BucketKeysContract:
         await bucket.keys.close()
         await bucket.keys.close()
         for call in (bucket.put((1, "b", 2)), bucket.keys.lookup([key_of(1)])):
-            with pytest.raises(StreamFailure) as failed:
+            with pytest.raises(FlussError) as failed:
                 await call
-            assert failed.value.reason is Reason.NOT_LEADER
+            assert failed.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER

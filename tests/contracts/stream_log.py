@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakebed.core.clock import ManualClock
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.log.batches import Buffer, is_whole, rewritten, walk, write_batch
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import LogBuffer, has_valid_checksum, iterate_batches, with_body, write_batch
 from lakebed.streams.log.presentation import PLAIN, Presentation
 from lakebed.streams.log.projection import ColumnShape, shape_of
 from lakebed.streams.seam import Acks, BucketLog
@@ -79,9 +79,9 @@ def later_batch(magic: int, count: int, body: bytes, statistics: bytes) -> bytes
     return struct.pack("<q i", 0, len(rest)) + rest
 
 
-def offsets(records: Buffer) -> list[tuple[int, int]]:
+def offsets(records: LogBuffer) -> list[tuple[int, int]]:
     """Of each batch its first offset and the one after its last."""
-    return [(batch.base_offset, batch.next_offset) for batch in walk(records)]
+    return [(batch.base_offset, batch.next_offset) for batch in iterate_batches(records)]
 
 
 async def read_all(log: BucketLog, max_bytes: int = 1 << 20) -> bytes:
@@ -96,9 +96,9 @@ async def read_all(log: BucketLog, max_bytes: int = 1 << 20) -> bytes:
     return found
 
 
-def refused(reason: Reason) -> pytest.RaisesExc[StreamFailure]:
+def refused(reason: ErrorCode) -> pytest.RaisesExc[FlussError]:
     """A call is refused for this reason."""
-    return pytest.RaisesExc(StreamFailure, check=lambda error: error.reason is reason)
+    return pytest.RaisesExc(FlussError, check=lambda error: error.code is reason)
 
 
 class Doubling:
@@ -108,11 +108,11 @@ class Doubling:
         self.count = 0
 
     def render(self, stored: memoryview) -> bytes | None:
-        batch = next(walk(stored))
+        batch = next(iterate_batches(stored))
         if bytes(batch.body).startswith(b"plain"):
             return None
         self.count += 1
-        return rewritten(batch, bytes(batch.body) * 2, batch.attributes)
+        return with_body(batch, bytes(batch.body) * 2, batch.attributes)
 
 
 class LogContract:
@@ -144,8 +144,8 @@ class LogContract:
         sent = arrow_batch(0, 10)
         await log.append(memoryview(sent), Acks.ALL)
         found = await log.read(0, 1 << 20)
-        (batch,) = walk(found.records)
-        assert is_whole(batch)
+        (batch,) = iterate_batches(found.records)
+        assert has_valid_checksum(batch)
         assert batch.timestamp_ms == clock.now_ms()
         assert bytes(batch.view[21:]) == sent[21:]
         assert pa.ipc.read_record_batch(pa.py_buffer(batch.body), SCHEMA).equals(rows(0, 10))
@@ -185,7 +185,7 @@ class LogContract:
     @pytest.mark.parametrize("offset", [-1, 3, 100])
     async def test_an_offset_outside_of_the_log_is_refused(self, log: BucketLog, offset: int) -> None:
         await log.append(plain_batch(2), Acks.ALL)
-        with refused(Reason.OFFSET_OUT_OF_RANGE):
+        with refused(ErrorCode.LOG_OFFSET_OUT_OF_RANGE):
             await log.read(offset, 100)
 
     async def test_every_flipped_bit_under_the_checksum_is_refused(self, log: BucketLog) -> None:
@@ -193,24 +193,24 @@ class LogContract:
         for position in range(21, len(sent)):
             bad = bytearray(sent)
             bad[position] ^= 0x10
-            with refused(Reason.CORRUPT_RECORD):
+            with refused(ErrorCode.CORRUPT_RECORD):
                 await log.append(bytes(bad), Acks.ALL)
         assert log.end_offset == 0
 
     async def test_batches_that_are_cut_off_are_refused(self, log: BucketLog) -> None:
         sent = plain_batch(3, b"0123456789")
         for size in range(len(sent)):
-            with refused(Reason.CORRUPT_RECORD):
+            with refused(ErrorCode.CORRUPT_RECORD):
                 await log.append(sent[:size], Acks.ALL)
             if size:
-                with refused(Reason.CORRUPT_RECORD):
+                with refused(ErrorCode.CORRUPT_RECORD):
                     await log.append(sent + sent[:size], Acks.ALL)
         assert log.end_offset == 0
 
     async def test_a_batch_with_an_unknown_layout_is_refused(self, log: BucketLog) -> None:
         bad = bytearray(plain_batch())
         bad[12] = 9
-        with refused(Reason.CORRUPT_RECORD):
+        with refused(ErrorCode.CORRUPT_RECORD):
             await log.append(bytes(bad), Acks.ALL)
 
     @pytest.mark.parametrize(("count", "delta"), [(3, 3), (0, 4), (5, 0), (-1, 0), (2, -1)])
@@ -219,29 +219,29 @@ class LogContract:
         struct.pack_into("<i", bad, 28, delta)
         struct.pack_into("<i", bad, 44, count)
         struct.pack_into("<I", bad, 21, crc32c(bytes(bad[25:])))
-        with refused(Reason.CORRUPT_RECORD):
+        with refused(ErrorCode.CORRUPT_RECORD):
             await log.append(bytes(bad), Acks.ALL)
 
     async def test_a_batch_of_a_schema_that_is_not_there_is_refused_with_all_that_came_with_it(
         self, open_log: OpenLog, clock: ManualClock
     ) -> None:
         log = await open_log(clock, Presentation(knows=lambda schema_id: schema_id == 1))
-        with refused(Reason.NO_SCHEMA):
+        with refused(ErrorCode.SCHEMA_NOT_EXIST):
             await log.append(plain_batch() + write_batch(b"body", 1, schema_id=2), Acks.ALL)
         assert log.end_offset == 0
         assert (await log.append(plain_batch(), Acks.ALL)).base_offset == 0
 
     async def test_a_batch_that_is_too_large_is_refused(self, log: BucketLog) -> None:
-        with refused(Reason.RECORD_TOO_LARGE):
+        with refused(ErrorCode.RECORD_TOO_LARGE):
             await log.append(plain_batch(1, bytes(MAX_BATCH_BYTES)), Acks.ALL)
         assert log.end_offset == 0
 
     @pytest.mark.parametrize("magic", [1, 2])
     async def test_later_layouts_are_read_in_the_first_one(self, log: BucketLog, magic: int) -> None:
         await log.append(later_batch(magic, 3, b"the body", b"statistics"), Acks.ALL)
-        (batch,) = walk((await log.read(0, 1 << 20)).records)
+        (batch,) = iterate_batches((await log.read(0, 1 << 20)).records)
         assert batch.magic == 0
-        assert is_whole(batch)
+        assert has_valid_checksum(batch)
         assert bytes(batch.body) == b"the body"
         assert (batch.schema_id, batch.record_count, batch.next_offset) == (7, 3, 3)
 
@@ -257,7 +257,7 @@ class LogContract:
     async def test_older_batches_and_gaps_are_out_of_order(self, log: BucketLog, sequence: int) -> None:
         for number in range(6):
             await log.append(plain_batch(writer_id=1, sequence=number), Acks.ALL)
-        with refused(Reason.OUT_OF_ORDER):
+        with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE):
             await log.append(plain_batch(writer_id=1, sequence=sequence), Acks.ALL)
         assert log.end_offset == 6
 
@@ -268,19 +268,19 @@ class LogContract:
         assert (again.base_offset, again.end_offset, again.is_repeated) == (0, 2, True)
 
     async def test_a_writer_that_is_not_known_begins_at_zero(self, log: BucketLog) -> None:
-        with refused(Reason.UNKNOWN_WRITER):
+        with refused(ErrorCode.UNKNOWN_WRITER_ID):
             await log.append(plain_batch(writer_id=1, sequence=3), Acks.ALL)
 
     async def test_writers_are_forgotten_after_a_week(self, log: BucketLog, clock: ManualClock) -> None:
         await log.append(plain_batch(writer_id=1, sequence=0), Acks.ALL)
         clock.advance(8 * 24 * 3600)
-        with refused(Reason.UNKNOWN_WRITER):
+        with refused(ErrorCode.UNKNOWN_WRITER_ID):
             await log.append(plain_batch(writer_id=1, sequence=1), Acks.ALL)
         assert (await log.append(plain_batch(writer_id=1, sequence=0), Acks.ALL)).base_offset == 1
 
     async def test_one_that_is_out_of_order_keeps_out_those_sent_with_it(self, log: BucketLog) -> None:
         good, bad = plain_batch(writer_id=1, sequence=0), plain_batch(writer_id=1, sequence=2)
-        with refused(Reason.OUT_OF_ORDER):
+        with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE):
             await log.append(good + bad, Acks.ALL)
         assert log.end_offset == 0
         assert (await log.append(good, Acks.ALL)).base_offset == 0
@@ -338,7 +338,7 @@ class LogContract:
         assert (was_closed, log.is_closed) == (False, True)
         await waiting
         await log.close()
-        with pytest.raises(StreamFailure):
+        with pytest.raises(FlussError):
             await log.append(plain_batch(), Acks.ALL)
 
     async def test_a_time_finds_the_first_batch_of_then_or_later(self, log: BucketLog, clock: ManualClock) -> None:
@@ -355,7 +355,7 @@ class LogContract:
         await log.append(plain_batch(), Acks.ALL)
         clock.advance(-60)
         await log.append(plain_batch(), Acks.ALL)
-        first, second = walk(await read_all(log))
+        first, second = iterate_batches(await read_all(log))
         assert first.timestamp_ms == second.timestamp_ms
 
     @pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
@@ -369,7 +369,7 @@ class LogContract:
         found = await log.read(0, 1 << 20, columns)
         got = [
             pa.ipc.read_record_batch(pa.py_buffer(batch.body), pa.schema([SCHEMA.field(at) for at in columns]))
-            for batch in walk(found.records)
+            for batch in iterate_batches(found.records)
         ]
         assert got == [rows(0, 7).select(columns), rows(7, 100).select(columns)]
         for batch in got:
@@ -381,7 +381,7 @@ class LogContract:
         self, open_log: OpenLog, clock: ManualClock, columns: list[int]
     ) -> None:
         log = await open_log(clock, Presentation(_shapes))
-        with refused(Reason.INVALID_PROJECTION):
+        with refused(ErrorCode.INVALID_COLUMN_PROJECTION):
             await log.read(0, 1 << 20, columns)
 
     async def test_batches_are_read_as_they_are_rendered_and_kept_as_they_were(
@@ -393,12 +393,12 @@ class LogContract:
         await log.append(plain_batch(2, b"plain"), Acks.ALL)
         for _ in range(2):
             found = await log.read(0, 1 << 20)
-            assert [bytes(batch.body) for batch in walk(found.records)] == [b"rowrow", b"plain"]
-            assert all(map(is_whole, walk(found.records)))
+            assert [bytes(batch.body) for batch in iterate_batches(found.records)] == [b"rowrow", b"plain"]
+            assert all(map(has_valid_checksum, iterate_batches(found.records)))
             assert offsets(found.records) == [(0, 2), (2, 4)]
         assert rendering.count == 1
         stored = await log.read_stored(0, 1 << 20)
-        assert [bytes(batch.body) for batch in walk(stored.records)] == [b"row", b"plain"]
+        assert [bytes(batch.body) for batch in iterate_batches(stored.records)] == [b"row", b"plain"]
 
     @settings(max_examples=20, deadline=None, suppress_health_check=_SHARED)
     @given(sizes=st.lists(st.tuples(st.integers(1, 50), st.integers(0, 6000)), min_size=1, max_size=30), data=st.data())

@@ -72,7 +72,7 @@ def test_only_an_edge_refines_errors_outside_the_tree_s_module() -> None:
             for base in node.bases
         )
     ]
-    assert strays == ["streams/failures.py: StreamFailure"]
+    assert strays == ["fluss/errors.py: FlussError"]
 
 
 def test_details_ride_along_for_the_edge() -> None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-import fluss
 import pyarrow as pa
 
+import fluss
 from tests.clients.streams.serving import StreamServer, connected, make_table
 from tests.pipeline.bench import Bench
 

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 from lakebed.client.stream_tables import KnownTable
+from lakebed.fluss.schema import Schema
+from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.pipeline.stream_layout import create_statement, merge_statement, missing_columns
-from lakebed.streams.schema import Schema
-from lakebed.streams.types import DataType, Root
 
-COLUMNS = [("id", DataType(Root.BIGINT)), ("day", DataType(Root.STRING)), ("at", DataType(Root.TIMESTAMP, precision=3))]
+COLUMNS = [
+    ("id", DataType(TypeRoot.BIGINT)),
+    ("day", DataType(TypeRoot.STRING)),
+    ("at", DataType(TypeRoot.TIMESTAMP, precision=3)),
+]
 
 
 def table(*, keyed: bool = False, **others: object) -> KnownTable:

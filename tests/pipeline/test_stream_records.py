@@ -4,11 +4,11 @@ import pytest
 
 from lakebed.client.stream_tables import KnownTable
 from lakebed.core.errors import InvalidInput
+from lakebed.fluss.schema import Schema
+from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.pipeline.stream_records import RecordReader, check_format
-from lakebed.streams.schema import Schema
-from lakebed.streams.types import DataType, Root
 
-COLUMNS = [("id", DataType(Root.BIGINT)), ("at", DataType(Root.TIMESTAMP, precision=3))]
+COLUMNS = [("id", DataType(TypeRoot.BIGINT)), ("at", DataType(TypeRoot.TIMESTAMP, precision=3))]
 
 
 def table(**properties: str) -> KnownTable:

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import fluss
 import pyarrow as pa
 
+import fluss
 from lakebed.cli.select_stream import records_of_stream
 from lakebed.client.stream_logs import StreamLogWriter
 from lakebed.client.streams import StreamClient

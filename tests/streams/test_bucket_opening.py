@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+from lakebed.fluss.errors import ErrorCode
+from lakebed.fluss.kv_batches import write_kv_batch
+from lakebed.fluss.schema import Schema
 from lakebed.streams.bucket_opening import StoredBuckets
 from lakebed.streams.buckets import OpenBucket
-from lakebed.streams.failures import Reason
-from lakebed.streams.keys.batches import write_key_batch
 from lakebed.streams.keys.bucket import open_keys
 from lakebed.streams.keys.table import KeyedTable, KeySettings
-from lakebed.streams.schema import Schema
 from lakebed.streams.seam import Acks, Put
 from tests.contracts.bucket_keys import PLAIN, key_of
 from tests.contracts.stream_log import refused
@@ -29,7 +29,7 @@ async def learn(schema_id: int) -> Schema:
 async def test_closing_keys_does_not_wait_for_a_byte_store_that_is_away(world: World) -> None:
     server = await world.server("one")
     table = KeyedTable(KeySettings.parse(PLAIN, {}), {1: PLAIN})
-    put = Put(write_key_batch([(key_of(1), table.layout(1).encode((1, "a", 1)))], 1, 7, 0))
+    put = Put(write_kv_batch([(key_of(1), table.layout(1).encode((1, "a", 1)))], 1, 7, 0))
     log = await server.open(ack_after_upload=True)
     keys = await open_keys(table, log, MemoryIndex(), learn)
     world.storage.is_away = True
@@ -37,7 +37,7 @@ async def test_closing_keys_does_not_wait_for_a_byte_store_that_is_away(world: W
     while not world.storage.refused:
         await asyncio.sleep(0.01)
     await asyncio.wait_for(StoredBuckets.close(cast(Any, None), OpenBucket(PLACE.bucket, log, keys)), 20)
-    with refused(Reason.STORAGE):
+    with refused(ErrorCode.STORAGE):
         await waiting
     world.storage.is_away = False
     log = await server.open(ack_after_upload=True)

@@ -8,9 +8,9 @@ from typing import cast
 
 import pytest
 
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams import buckets as buckets_module
 from lakebed.streams.buckets import Buckets, OpenBucket
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.partitions import Partition
 from lakebed.streams.purging import Purging
 from lakebed.streams.seam import Acks, TableBucket
@@ -41,7 +41,7 @@ class Shelf:
         await self.may_open.wait()
         self.calls.append("open")
         if self.refuses:
-            raise StreamFailure(Reason.LOG_STORAGE, "no disk")
+            raise FlussError(ErrorCode.LOG_STORAGE, "no disk")
         self.opened.append(bucket)
         return OpenBucket(bucket, RefusingLog())
 
@@ -62,8 +62,8 @@ class RefusingLog(MemoryLog):
     is_broken = False
 
     @property
-    def failure(self) -> StreamFailure | None:
-        return StreamFailure(Reason.LOG_STORAGE) if self.is_broken else None
+    def failure(self) -> FlussError | None:
+        return FlussError(ErrorCode.LOG_STORAGE) if self.is_broken else None
 
 
 @pytest.fixture
@@ -135,9 +135,9 @@ async def test_buckets_that_there_are_not(
     light_world: StreamWorld, buckets: Buckets, partition_id: int | None, number: int
 ) -> None:
     table = await light_world.table(bucket_count=2)
-    with pytest.raises(StreamFailure) as raised:
+    with pytest.raises(FlussError) as raised:
         await buckets.get(table, partition_id, number)
-    assert raised.value.reason is Reason.UNKNOWN_BUCKET
+    assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
 
 
 async def test_a_partition_has_buckets_of_its_own(light_world: StreamWorld, shelf: Shelf, buckets: Buckets) -> None:
@@ -147,23 +147,23 @@ async def test_a_partition_has_buckets_of_its_own(light_world: StreamWorld, shel
     partition = await light_world.partitions.by_name(table, "EU")
     assert (await buckets.get(table, partition.id, 0)).bucket == TableBucket(table.id, partition.id, 0)
     for wrong_table, partition_id in ((table, None), (other, partition.id)):
-        with pytest.raises(StreamFailure) as raised:
+        with pytest.raises(FlussError) as raised:
             await buckets.get(wrong_table, partition_id, 0)
-        assert raised.value.reason is Reason.UNKNOWN_BUCKET
+        assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
     await light_world.partitions.remove(light_world.root, table, "EU")
     assert shelf.closed == [TableBucket(table.id, partition.id, 0)]
-    with pytest.raises(StreamFailure) as raised:
+    with pytest.raises(FlussError) as raised:
         await buckets.get(table, partition.id, 0)
-    assert raised.value.reason is Reason.UNKNOWN_BUCKET
+    assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
 
 
 async def test_who_is_not_the_home_has_no_buckets(light_world: StreamWorld, shelf: Shelf) -> None:
     table = await light_world.table()
     is_home = False
     buckets = Buckets(shelf, light_world.tables, light_world.partitions, lambda: is_home)
-    with pytest.raises(StreamFailure) as raised:
+    with pytest.raises(FlussError) as raised:
         await buckets.get(table, None, 0)
-    assert raised.value.reason is Reason.NOT_LEADER
+    assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_a_table_dropped_meanwhile_leaves_nothing_open(
@@ -175,9 +175,9 @@ async def test_a_table_dropped_meanwhile_leaves_nothing_open(
     await asyncio.sleep(0.01)
     await light_world.tables.drop(light_world.root, *table.path)
     shelf.may_open.set()
-    with pytest.raises(StreamFailure) as raised:
+    with pytest.raises(FlussError) as raised:
         await asking
-    assert raised.value.reason is Reason.UNKNOWN_BUCKET
+    assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
     assert shelf.closed == shelf.opened
     assert list(buckets) == []
 
@@ -192,9 +192,9 @@ async def test_what_a_disk_refused_is_opened_anew(
     buckets.when_closed(told.append)
     cast(RefusingLog, first.log).is_broken = True
     shelf.refuses = True
-    with pytest.raises(StreamFailure) as raised:
+    with pytest.raises(FlussError) as raised:
         await buckets.get(table, None, 0)
-    assert raised.value.reason is Reason.LOG_STORAGE
+    assert raised.value.code is ErrorCode.LOG_STORAGE
     assert told == shelf.closed == [first.bucket]
     shelf.refuses = False
     second = await buckets.get(table, None, 0)
@@ -213,7 +213,7 @@ async def test_an_opening_that_failed_is_known_until_one_succeeds_or_the_table_i
     of_part = TableBucket(parts.id, partition.id, 0)
     shelf.refuses = True
     for wanted, partition_id, number in ((table, None, 0), (table, None, 1), (parts, partition.id, 0)):
-        with pytest.raises(StreamFailure):
+        with pytest.raises(FlussError):
             await buckets.get(wanted, partition_id, number)
     assert buckets.broken() == dict.fromkeys((first, second, of_part), "no disk")
     shelf.refuses = False
@@ -225,15 +225,15 @@ async def test_an_opening_that_failed_is_known_until_one_succeeds_or_the_table_i
     assert buckets.broken() == {}
 
 
-@pytest.mark.parametrize("reason", [Reason.NO_LEADER, Reason.NOT_LEADER])
+@pytest.mark.parametrize("reason", [ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER])
 async def test_who_leads_a_bucket_is_nothing_that_is_remembered_of_an_opening(
-    light_world: StreamWorld, shelf: Shelf, buckets: Buckets, monkeypatch: pytest.MonkeyPatch, reason: Reason
+    light_world: StreamWorld, shelf: Shelf, buckets: Buckets, monkeypatch: pytest.MonkeyPatch, reason: ErrorCode
 ) -> None:
     async def refuse(*_: object) -> OpenBucket:
-        raise StreamFailure(reason)
+        raise FlussError(reason)
 
     monkeypatch.setattr(shelf, "open", refuse)
-    with pytest.raises(StreamFailure):
+    with pytest.raises(FlussError):
         await buckets.get(await light_world.table(), None, 0)
     assert buckets.broken() == {}
 
@@ -247,7 +247,7 @@ async def test_a_visit_that_could_not_begin_is_known_too_and_forgotten_with_the_
         raise AssertionError("it cannot be opened")
 
     shelf.refuses = True
-    with pytest.raises(StreamFailure):
+    with pytest.raises(FlussError):
         await buckets.visit(bucket, work)
     assert set(buckets.broken()) == {bucket}
     await buckets.close()  # another server may make it whole
@@ -311,9 +311,9 @@ async def test_files_are_not_removed_under_a_request_that_still_opens_the_bucket
     while opening.waiting < 2 and not purging.done():
         await asyncio.sleep(0)
     shelf.may_open.set()
-    with pytest.raises(StreamFailure) as raised:
+    with pytest.raises(FlussError) as raised:
         await late
-    assert raised.value.reason is Reason.UNKNOWN_BUCKET
+    assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
     assert await purging == 1
     assert shelf.calls == ["open", "close", "remove"]
     assert not buckets._openings
@@ -350,12 +350,12 @@ async def test_a_request_fails_as_unknown_if_its_bucket_is_dropped_under_it_and_
             await meanwhile
             await opened.log.append(plain_batch(1), Acks.ALL)
 
-    with pytest.raises(StreamFailure) as raised:
+    with pytest.raises(FlussError) as raised:
         await append(eu, light_world.partitions.remove(light_world.root, table, "EU"))
-    assert raised.value.reason is Reason.UNKNOWN_BUCKET
-    with pytest.raises(StreamFailure) as raised:
+    assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
+    with pytest.raises(FlussError) as raised:
         await append(us, buckets.close())
-    assert raised.value.reason is Reason.NOT_LEADER
+    assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_a_server_that_lost_the_lead_answers_not_leader_without_the_metadata_store(
@@ -388,14 +388,14 @@ async def test_a_first_batch_with_a_later_number_is_out_of_order_until_the_parti
             await opened.log.append(plain_batch(writer_id=1, sequence=3), Acks.ALL)
 
     await light_world.partitions.add(light_world.root, table, "EU")
-    with pytest.raises(StreamFailure) as raised:
+    with pytest.raises(FlussError) as raised:
         await append()
-    assert raised.value.reason is Reason.OUT_OF_ORDER
+    assert raised.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE
     await light_world.partitions.remove(light_world.root, table, "EU")
     await light_world.partitions.add(light_world.root, table, "EU")
-    with pytest.raises(StreamFailure) as raised:
+    with pytest.raises(FlussError) as raised:
         await append()
-    assert raised.value.reason is Reason.UNKNOWN_WRITER
+    assert raised.value.code is ErrorCode.UNKNOWN_WRITER_ID
 
 
 async def test_a_visited_bucket_is_let_go_of_again(light_world: StreamWorld, shelf: Shelf, buckets: Buckets) -> None:
@@ -437,9 +437,9 @@ async def test_a_visit_that_fails_lets_go_of_the_bucket(
     table = await light_world.table()
 
     async def work(visited: OpenBucket) -> None:
-        raise StreamFailure(Reason.STORAGE, "away")
+        raise FlussError(ErrorCode.STORAGE, "away")
 
-    with pytest.raises(StreamFailure):
+    with pytest.raises(FlussError):
         await buckets.visit(TableBucket(table.id, None, 0), work)
     assert len(shelf.closed) == 1
     await buckets.get(table, None, 0)
@@ -456,6 +456,6 @@ async def test_a_table_that_is_dropped_during_a_visit_is_closed_once(
 
     await buckets.visit(TableBucket(table.id, None, 0), work)
     assert len(shelf.closed) == 1
-    with pytest.raises(StreamFailure) as raised:
+    with pytest.raises(FlussError) as raised:
         await buckets.visit(TableBucket(table.id, None, 0), work)
-    assert raised.value.reason is Reason.UNKNOWN_BUCKET
+    assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET

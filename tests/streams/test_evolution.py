@@ -4,6 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.schema import Aggregation, AggregationFunction, Schema
+from lakebed.fluss.types import DataType, RowField, TypeRoot
 from lakebed.streams.evolution import (
     AddColumn,
     Operation,
@@ -13,18 +16,15 @@ from lakebed.streams.evolution import (
     evolved,
     with_columns,
 )
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.schema import Aggregation, AggregationFunction, Schema
 from lakebed.streams.table import TableDefinition
-from lakebed.streams.types import DataType, Root, RowField
 
-INT, STRING = DataType(Root.INT), DataType(Root.STRING)
+INT, STRING = DataType(TypeRoot.INT), DataType(TypeRoot.STRING)
 LOG = Schema.of([("id", INT), ("name", STRING)])
 KEYED = Schema.of([("id", INT.of(is_nullable=False)), ("total", INT)], primary_key=["id"])
 
 
-def refused(reason: Reason = Reason.INVALID_ALTER) -> pytest.RaisesExc[StreamFailure]:
-    return pytest.RaisesExc(StreamFailure, check=lambda failure: failure.reason is reason)
+def refused(reason: ErrorCode = ErrorCode.INVALID_ALTER_TABLE) -> pytest.RaisesExc[FlussError]:
+    return pytest.RaisesExc(FlussError, check=lambda failure: failure.code is reason)
 
 
 def test_columns_come_behind_the_last_in_their_order() -> None:
@@ -36,7 +36,7 @@ def test_columns_come_behind_the_last_in_their_order() -> None:
 
 
 def test_nested_fields_have_ids_of_their_own() -> None:
-    row = DataType(Root.ROW, fields=(RowField("x", INT), RowField("y", STRING)))
+    row = DataType(TypeRoot.ROW, fields=(RowField("x", INT), RowField("y", STRING)))
     after = with_columns(LOG, [AddColumn("point", row), AddColumn("last", INT)])
     assert after.columns[2].type.nested_ids() == [3, 4]
     assert after.columns[3].id == 5
@@ -97,7 +97,7 @@ def test_options_of_tables_that_stay() -> None:
         evolved(definition, changes=[OptionChange("table.log.format", Operation.SET, "ARROW")])
     with refused():
         evolved(definition, changes=[OptionChange("table.nonsense", Operation.SET, "x")])
-    with refused(Reason.INVALID_CONFIG):
+    with refused(ErrorCode.INVALID_CONFIG):
         evolved(definition, changes=[OptionChange("table.log.ttl", Operation.SET, "soon")])
 
 

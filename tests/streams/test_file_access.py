@@ -11,9 +11,9 @@ from lakebed.core.access import Principal
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError, Unavailable
 from lakebed.core.secrets import Secret
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
 from lakebed.storage.credentials import Credentials
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.file_access import KEY_SECONDS, MAX_POLICY_CHARS, FileAccess, FileGrant, FilePlace
 from lakebed.streams.log.manifest import LogPlace
 from lakebed.streams.seam import TableBucket
@@ -187,9 +187,9 @@ async def test_keys_that_cannot_be_made_are_told_of_and_tried_again(
     light_world: StreamWorld, access: FileAccess, maker: Maker
 ) -> None:
     maker.failure = Unavailable("token service did not answer")
-    with pytest.raises(StreamFailure, match="token service did not answer") as raised:
+    with pytest.raises(FlussError, match="token service did not answer") as raised:
         await access.grant(light_world.root)
-    assert raised.value.reason is Reason.NO_KEYS_TO_FILES
+    assert raised.value.code is ErrorCode.SECURITY_TOKEN
     maker.failure = None
     grant = await access.grant(light_world.root)
     assert grant is not None
@@ -224,7 +224,7 @@ async def test_without_a_role_clients_have_access_of_their_own(light_world: Stre
     for takes_tokens in (True, False):
         grant = await access.grant(reader(), takes_tokens=takes_tokens)
         assert grant == FileGrant(None)
-        assert not grant.is_passing
+        assert not grant.is_temporary
         assert await access.reaches(reader(), table.id, takes_tokens=takes_tokens)
 
 

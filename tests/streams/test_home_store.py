@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakebed.core.errors import Fenced
+from lakebed.fluss.errors import FlussError
 from lakebed.meta.seam import Transaction
-from lakebed.streams.failures import StreamFailure
 from lakebed.streams.home_store import HomeStore
 
 from .world import StreamWorld
@@ -58,5 +58,5 @@ async def test_who_is_not_the_home_looks_tables_up_each_time(light_world: Stream
         light_world.tables.by_path(*table.path),
         light_world.partitions.by_id(partition.id),
     ):
-        with pytest.raises(StreamFailure):
+        with pytest.raises(FlussError):
             await looked_up

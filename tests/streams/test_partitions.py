@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.partitions import Partitions
 
 from .slow_reads import SlowReads
@@ -22,15 +22,15 @@ async def test_a_dropped_partition_is_unknown_by_its_id_and_missing_by_its_name(
     partition = await partitions.by_name(table, "EU")
     assert await partitions.by_id(partition.id) == partition
     await partitions.drop(light_world.root, *table.path, {"name": "EU"})
-    with pytest.raises(StreamFailure) as raised:
+    with pytest.raises(FlussError) as raised:
         await partitions.by_id(partition.id)
-    assert raised.value.reason is Reason.UNKNOWN_BUCKET
-    with pytest.raises(StreamFailure, match=MISSING) as raised:
+    assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
+    with pytest.raises(FlussError, match=MISSING) as raised:
         await partitions.by_name(table, "EU")
-    assert raised.value.reason is Reason.NO_PARTITION
-    with pytest.raises(StreamFailure, match=MISSING) as raised:
+    assert raised.value.code is ErrorCode.PARTITION_NOT_EXISTS
+    with pytest.raises(FlussError, match=MISSING) as raised:
         await partitions.drop(light_world.root, *table.path, {"name": "EU"})
-    assert raised.value.reason is Reason.NO_PARTITION
+    assert raised.value.code is ErrorCode.PARTITION_NOT_EXISTS
     await partitions.drop(light_world.root, *table.path, {"name": "EU"}, ignore_if_not_exists=True)
 
 
@@ -67,9 +67,9 @@ async def test_a_partition_that_is_dropped_while_it_is_looked_up_is_not_remember
         await world.tables.drop(world.root, *table.path)
     reads.may_return.set()
     for found in (looking, partitions.by_id(partition.id)):
-        with pytest.raises(StreamFailure) as raised:
+        with pytest.raises(FlussError) as raised:
             await found
-        assert raised.value.reason is Reason.UNKNOWN_BUCKET
+        assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
 
 
 async def test_dropped_names_are_remembered_as_long_as_writers(world: StreamWorld) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.table import StreamTable
 from lakebed.streams.tables import Tables
 
@@ -18,7 +18,7 @@ LOOKUPS: dict[str, Callable[[Tables, StreamTable], Awaitable[StreamTable]]] = {
     "id": lambda tables, table: tables.by_id(table.id),
     "path": lambda tables, table: tables.by_path(*table.path),
 }
-REASONS = {"id": Reason.UNKNOWN_BUCKET, "path": Reason.NO_TABLE}
+REASONS = {"id": ErrorCode.UNKNOWN_TABLE_OR_BUCKET, "path": ErrorCode.TABLE_NOT_EXIST}
 
 
 @pytest.mark.parametrize("by", LOOKUPS)
@@ -34,6 +34,6 @@ async def test_a_table_that_is_dropped_while_it_is_looked_up_is_not_remembered(
     await tables.drop(world.root, *table.path)
     reads.may_return.set()
     for found in (looking, LOOKUPS[by](tables, table)):
-        with pytest.raises(StreamFailure) as raised:
+        with pytest.raises(FlussError) as raised:
             await found
-        assert raised.value.reason is REASONS[by]
+        assert raised.value.code is REASONS[by]

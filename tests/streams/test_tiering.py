@@ -4,7 +4,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.tiering import (
     FIRST_REST_MS,
     HEARTBEAT_TIMEOUT_MS,
@@ -41,9 +41,9 @@ def test_a_silent_worker_loses_its_table() -> None:
     tiering, given = tiering.at(HEARTBEAT_TIMEOUT_MS).next(HEARTBEAT_TIMEOUT_MS)
     assert given is not None
     assert (given.epoch, given.failures) == (2, 1)
-    with pytest.raises(StreamFailure) as caught:
+    with pytest.raises(FlussError) as caught:
         tiering.finish(7, 1, HEARTBEAT_TIMEOUT_MS + 1)
-    assert caught.value.reason is Reason.FENCED_TIERING
+    assert caught.value.code is ErrorCode.FENCED_TIERING_EPOCH
 
 
 def test_a_round_cut_short_goes_on_at_once() -> None:
@@ -99,13 +99,13 @@ def test_only_a_table_that_waits_is_given_passed_over_or_put_off(act: str) -> No
     scheduled = Tiering().with_table(7, FRESHNESS, 0, tiered_ms=0)
     tiered, _ = scheduled.at(FRESHNESS).give(7, FRESHNESS)
     for tiering, reason in (
-        (scheduled, Reason.FENCED_TIERING),
-        (tiered, Reason.FENCED_TIERING),
-        (Tiering(), Reason.UNKNOWN_BUCKET),
+        (scheduled, ErrorCode.FENCED_TIERING_EPOCH),
+        (tiered, ErrorCode.FENCED_TIERING_EPOCH),
+        (Tiering(), ErrorCode.UNKNOWN_TABLE_OR_BUCKET),
     ):
-        with pytest.raises(StreamFailure) as caught:
+        with pytest.raises(FlussError) as caught:
             getattr(tiering, act)(7, FRESHNESS)
-        assert caught.value.reason is reason
+        assert caught.value.code is reason
 
 
 class Tables(RuleBasedStateMachine):
@@ -176,10 +176,10 @@ class Tables(RuleBasedStateMachine):
         epoch = self.epochs.get(table, 0) - behind
         may = self.held.get(table) == epoch
         if not may:
-            with pytest.raises(StreamFailure) as caught:
+            with pytest.raises(FlussError) as caught:
                 self.said(what, table, epoch)
             there = table in self.tiering.tables
-            assert caught.value.reason is (Reason.FENCED_TIERING if there else Reason.UNKNOWN_BUCKET)
+            assert caught.value.code is (ErrorCode.FENCED_TIERING_EPOCH if there else ErrorCode.UNKNOWN_TABLE_OR_BUCKET)
             return
         self.tiering = self.said(what, table, epoch)
         self.heard[table] = self.now_ms

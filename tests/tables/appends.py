@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
+from lakebed.iceberg.manifests import FileContent, read_manifest_list
 from lakebed.tables.identifiers import Identifier
-from lakebed.tables.manifests import FileContent, read_manifest_list
+from tests.iceberg.manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, manifest_bytes
 
 from .catalogs import Catalog
-from .manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, manifest_bytes
 
 _numbers = count(1)
 

@@ -12,6 +12,8 @@ import msgspec
 
 from lakebed.core.access import ResourceRules, Securable
 from lakebed.governance.rbac.administering import Administrator
+from lakebed.iceberg.commits import CreateTable, parse_create_table, parse_create_view
+from lakebed.iceberg.metadata import TableMetadata, parse_table
 from lakebed.meta.seam import MetaStore, Row, Transaction, Value, Work
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.deleting import ObjectDeleter
@@ -31,7 +33,6 @@ from lakebed.tables.files import TableFiles
 from lakebed.tables.gate import Gate
 from lakebed.tables.idempotency import IdempotencyKeys, Mutation, RequestKey
 from lakebed.tables.identifiers import Identifier, check_identifier
-from lakebed.tables.metadata import CreateTable, TableMetadata, parse_create_table, parse_create_view, parse_table
 from lakebed.tables.model import Entry, EntryKind, Namespace, Warehouse, WarehouseKind
 from lakebed.tables.namespaces import Namespaces
 from lakebed.tables.publishing import Publisher

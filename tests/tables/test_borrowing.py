@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
 from lakebed.core.ids import BlobId
+from lakebed.iceberg.metadata import serialize_table
+from lakebed.iceberg.metadata.serialization import TableText, TextRun
 from lakebed.meta.seam import Transaction
 from lakebed.objects.composing import Borrowed, Loan
 from lakebed.objects.config.encryption import BucketEncryption
@@ -25,8 +27,6 @@ from lakebed.tables.borrowing import MAX_RECENT_BYTES, anchor_of, borrowed_parts
 from lakebed.tables.committing import Committed
 from lakebed.tables.files import parse_location
 from lakebed.tables.idempotency import Mutation
-from lakebed.tables.metadata import serialize_table
-from lakebed.tables.metadata.serialization import Run, TableText
 from tests.objects.consistency import check_tables
 from tests.objects.stores import ROOT, opened_store, read_all
 
@@ -39,7 +39,7 @@ ENCRYPTION = "s3:PutEncryptionConfiguration"
 
 
 def _text(*, settled: int, recent: int = 0, rest: int = 100) -> TableText:
-    return TableText(b"{" * rest, Run(b"s" * (settled - 10), b"r" * recent), b"][", Run(b"l" * 10), b"}" * 10)
+    return TableText(b"{" * rest, TextRun(b"s" * (settled - 10), b"r" * recent), b"][", TextRun(b"l" * 10), b"}" * 10)
 
 
 def _loan(size: int, *, seal: bytes | None = None) -> Loan:
@@ -75,16 +75,16 @@ def test_history_that_is_not_the_anchor_s_is_never_borrowed() -> None:
     anchor = anchor_of(text, _loan(text.size))
     assert is_worth_borrowing(replace(text, head=b"{"), anchor, encrypt=False)
     other = bytes(bytearray(text.snapshots.settled))
-    assert not is_worth_borrowing(replace(text, snapshots=Run(other)), anchor, encrypt=False)
-    assert not is_worth_borrowing(replace(text, log=Run(b"L" * 10)), anchor, encrypt=False)
+    assert not is_worth_borrowing(replace(text, snapshots=TextRun(other)), anchor, encrypt=False)
+    assert not is_worth_borrowing(replace(text, log=TextRun(b"L" * 10)), anchor, encrypt=False)
 
 
 @pytest.mark.parametrize("log", [b"", b"log"])
 def test_parts_are_the_document(log: bytes) -> None:
-    before = TableText(b'{"a":[', Run(b"1,2"), b'],"b":[', Run(log), b"]}")
+    before = TableText(b'{"a":[', TextRun(b"1,2"), b'],"b":[', TextRun(log), b"]}")
     whole = b"".join(before.pieces)
     anchor = anchor_of(before, _loan(len(whole)))
-    after = TableText(b'{"aa":[', replace(before.snapshots, recent=b",3"), b'],"bb":[', Run(log, b",4"), b"]}}")
+    after = TableText(b'{"aa":[', replace(before.snapshots, recent=b",3"), b'],"bb":[', TextRun(log, b",4"), b"]}}")
     parts = borrowed_parts(after, anchor)
     assert [isinstance(part, Borrowed) for part in parts] == [False, True, False, False, True, False, False]
     read = [part if isinstance(part, bytes) else whole[part.start : part.start + part.size] for part in parts]

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from pathlib import Path
-
+from lakebed.iceberg.metadata.serialization import TableText, TextRun
 from lakebed.tables.cache import MetadataCache
-from lakebed.tables.metadata.serialization import Run, TableText
+from tests.iceberg.metadata.test_parsing import GOLDEN
 
 
 def test_file_comes_back_until_there_is_no_room_for_it() -> None:
@@ -58,7 +57,7 @@ def test_file_that_is_forgotten_makes_room() -> None:
 
 def test_file_in_runs_is_as_large_as_its_document() -> None:
     cache = MetadataCache(max_bytes=30)
-    text = TableText(b"{", Run(b"1", b",2"), b"-", Run(b"3"), b"}")
+    text = TableText(b"{", TextRun(b"1", b",2"), b"-", TextRun(b"3"), b"}")
     kept = cache.keep("text", text)
     assert (kept.document, kept.size) == (b"{1,2-3}", 7)
     assert b"".join(kept.pieces) == kept.document
@@ -69,7 +68,7 @@ def test_file_in_runs_is_as_large_as_its_document() -> None:
 
 
 def test_what_an_earlier_version_has_in_the_same_words_is_not_parsed_again() -> None:
-    document = (Path(__file__).parent / "metadata" / "golden" / "v3.json").read_bytes()
+    document = (GOLDEN / "v3.json").read_bytes()
     cache = MetadataCache()
     first = cache.keep("1", document, of="table").table
     second = cache.keep("2", document, of="table").table

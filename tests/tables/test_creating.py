@@ -15,9 +15,9 @@ from lakebed.core.errors import (
     NoSuchNamespace,
     NoSuchWarehouse,
 )
+from lakebed.iceberg.metadata import parse_table
 from lakebed.tables.gate import Action
 from lakebed.tables.idempotency import Mutation
-from lakebed.tables.metadata import parse_table
 from lakebed.tables.model import EntryKind
 from tests.objects.stores import ROOT
 

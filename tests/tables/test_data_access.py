@@ -11,6 +11,7 @@ import pytest
 
 from lakebed.core.access import DEFAULT_ACCOUNT
 from lakebed.core.errors import AccessDenied, InvalidInput, LocationTaken
+from lakebed.iceberg.commits import parse_create_table
 from lakebed.meta.seam import Transaction
 from lakebed.objects.deleting import Doomed
 from lakebed.objects.model import Caller
@@ -21,7 +22,6 @@ from lakebed.tables.files import parse_location
 from lakebed.tables.gate import Gate
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.locations import placed_at
-from lakebed.tables.metadata import parse_create_table
 from tests.objects.stores import ROOT, user
 
 from .catalogs import SCHEMA, Catalog, name

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import AlreadyExists
+from lakebed.iceberg.commits import parse_view_updates
 from lakebed.meta.seam import Transaction
 from lakebed.tables.events import CatalogEvent, decode_event, tell
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.identifiers import Levels
-from lakebed.tables.metadata import parse_view_updates
 from lakebed.tables.model import EntryKind
 from tests.objects.stores import ROOT
 

@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from lakebed.core.errors import InvalidInput, NoSuchTable
+from lakebed.iceberg.commits import new_table, parse_create_view
+from lakebed.iceberg.metadata import serialize_table
 from lakebed.tables.data_access import DataAccess
 from lakebed.tables.idempotency import Mutation
-from lakebed.tables.metadata import new_table, parse_create_view, serialize_table
 from lakebed.tables.model import EntryKind, WarehouseKind
 from tests.objects.stores import ROOT
 

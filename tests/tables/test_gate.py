@@ -8,6 +8,7 @@ import pytest
 from lakebed.core.access import ANONYMOUS, root_of
 from lakebed.core.errors import AccessDenied, NoSuchNamespace, NoSuchTable, NoSuchView, NotFound
 from lakebed.governance.table_actions import TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
+from lakebed.iceberg.commits import parse_view_updates
 from lakebed.meta.seam import Transaction
 from lakebed.objects.bucket import encode_settings
 from lakebed.objects.model import Caller
@@ -16,7 +17,6 @@ from lakebed.tables.committing import CommitOptions
 from lakebed.tables.gate import Action
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.identifiers import Levels
-from lakebed.tables.metadata import parse_view_updates
 from lakebed.tables.model import EntryKind, Warehouse
 from tests.governance.documents import policy, statement
 from tests.governance.documents import user as principal

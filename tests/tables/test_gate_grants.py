@@ -16,6 +16,7 @@ from lakebed.core.ids import BucketId
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.governance.rbac import INCLUDES, GrantKind, GrantSet, Privilege, action_privileges
 from lakebed.governance.rbac.securables import catalog_key, entry_key, namespace_key
+from lakebed.iceberg.commits import parse_view_updates
 from lakebed.objects.bucket import Bucket
 from lakebed.objects.model import Caller
 from lakebed.tables.committing import CommitOptions
@@ -23,7 +24,6 @@ from lakebed.tables.data_access import DataAccess
 from lakebed.tables.gate import Action, Gate
 from lakebed.tables.idempotency import Mutation
 from lakebed.tables.identifiers import Levels
-from lakebed.tables.metadata import parse_view_updates
 from lakebed.tables.model import Entry, EntryKind, Warehouse
 from lakebed.tables.reports import COMMIT_REPORT, SCAN_REPORT
 from lakebed.tables.warehouses import unmade

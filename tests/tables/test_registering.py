@@ -20,12 +20,13 @@ from lakebed.core.errors import (
     PointerMoved,
     TooLarge,
 )
+from lakebed.iceberg.commits import parse_view_updates
+from lakebed.iceberg.metadata import parse_table
 from lakebed.objects.model import Caller
 from lakebed.tables import files as files_module
 from lakebed.tables.committing import Committed
 from lakebed.tables.gate import Action
 from lakebed.tables.idempotency import Answer, Mutation, RequestKey
-from lakebed.tables.metadata import parse_table, parse_view_updates
 from lakebed.tables.model import EntryKind
 from tests.objects.stores import ROOT
 

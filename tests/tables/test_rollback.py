@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from lakebed.core.errors import CommitConflict, InvalidInput, NoSuchTable
+from lakebed.iceberg.metadata import parse_table
 from lakebed.tables.idempotency import Mutation
-from lakebed.tables.metadata import parse_table
 from lakebed.tables.rollback import RollbackMode, RolledBack
 from tests.objects.stores import ROOT
 

@@ -20,11 +20,12 @@ from lakebed.core.errors import (
     NoSuchWarehouse,
     PointerMoved,
 )
+from lakebed.iceberg.commits import parse_view_requirements, parse_view_updates
+from lakebed.iceberg.metadata import parse_view
 from lakebed.objects.model import Caller
 from lakebed.tables.committing import Committed
 from lakebed.tables.gate import Action
 from lakebed.tables.idempotency import Answer, Mutation, RequestKey
-from lakebed.tables.metadata import parse_view, parse_view_requirements, parse_view_updates
 from lakebed.tables.model import EntryKind
 from tests.objects.stores import ROOT
 

@@ -17,8 +17,8 @@ from lakebed.client.stream_writing import StreamWriter
 from lakebed.client.streams import StreamClient
 from lakebed.core.errors import InvalidInput, InvalidSetting
 from lakebed.core.settings import environment_name
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.options import DEFAULT_FRESHNESS, milliseconds
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.table_options import DEFAULT_FRESHNESS, milliseconds
 
 from .administration import moment
 from .asking import run_question
@@ -278,8 +278,8 @@ def _parts(client: StreamClient, arguments: argparse.Namespace) -> list[ScannedT
     database, name = _path(arguments)
     try:
         return [client.table(database, name)]
-    except StreamFailure as failure:
-        if failure.reason is not Reason.NO_PARTITION:
+    except FlussError as failure:
+        if failure.code is not ErrorCode.PARTITION_NOT_EXISTS:
             raise
     return [client.table(database, name, partition) for partition in client.partitions(database, name)]
 

@@ -8,58 +8,18 @@ from typing import Final
 
 from lakebed import __version__
 from lakebed.core.secrets import Secret
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 from .stream_messages import Fields, messages, number, read_fields, text, write_fields
 
-__all__ = ["REASONS", "StreamConnection", "failure_of"]
+__all__ = ["StreamConnection", "failure_of"]
 
 API_VERSIONS: Final = 1000
 AUTHENTICATE: Final = 1038
 
-REASONS: Final = {
-    2: Reason.UNSUPPORTED_VERSION,
-    4: Reason.NO_DATABASE,
-    6: Reason.DATABASE_EXISTS,
-    7: Reason.NO_TABLE,
-    8: Reason.TABLE_EXISTS,
-    9: Reason.NO_SCHEMA,
-    10: Reason.LOG_STORAGE,
-    11: Reason.KEY_STORAGE,
-    12: Reason.NOT_LEADER,
-    13: Reason.RECORD_TOO_LARGE,
-    15: Reason.INVALID_TABLE,
-    16: Reason.INVALID_DATABASE,
-    17: Reason.INVALID_REPLICATION,
-    19: Reason.OFFSET_OUT_OF_RANGE,
-    20: Reason.NOT_KEYED,
-    21: Reason.UNKNOWN_BUCKET,
-    25: Reason.TIMED_OUT,
-    26: Reason.STORAGE,
-    31: Reason.OUT_OF_ORDER,
-    33: Reason.UNKNOWN_WRITER,
-    35: Reason.INVALID_TARGET_COLUMN,
-    36: Reason.NO_PARTITION,
-    37: Reason.NOT_PARTITIONED,
-    39: Reason.INVALID_CONFIG,
-    42: Reason.PARTITION_EXISTS,
-    43: Reason.INVALID_PARTITION,
-    44: Reason.NO_LEADER,
-    45: Reason.TOO_MANY_PARTITIONS,
-    46: Reason.AUTHENTICATION_FAILED,
-    48: Reason.NOT_AUTHORIZED,
-    49: Reason.TOO_MANY_BUCKETS,
-    50: Reason.FENCED_TIERING,
-    51: Reason.RETRY_AUTHENTICATION,
-    53: Reason.NO_LAKE_SNAPSHOT,
-    57: Reason.DELETION_DISABLED,
-    66: Reason.SCANNER_EXPIRED,
-    67: Reason.UNKNOWN_SCANNER,
-    68: Reason.INVALID_SCAN,
-    69: Reason.TOO_MANY_SCANNERS,
-    72: Reason.BACKPRESSURE,
-}
-"""What the numbers mean that calls made here are answered with."""
+_CODES: Final = {code.number: code for code in ErrorCode}
+_STORAGE_CODES: Final = frozenset({1, 3, 14, 28, 29, 70, 73})
+"""Codes of requests that may succeed later and that the client reports as STORAGE."""
 
 _HEAD: Final = struct.Struct(">ihhi")
 _LENGTH: Final = struct.Struct(">i")
@@ -71,12 +31,14 @@ class StreamConnection:
     """A connection, for one thread at a time."""
 
     def __init__(self, host: str, port: int, user: str, secret: Secret | None, timeout_seconds: float = 30.0) -> None:
-        """Connect. Reasons: NO_LEADER if nobody answers there, AUTHENTICATION_FAILED."""
+        """Connect. Error codes: LEADER_NOT_AVAILABLE if nobody answers there, AUTHENTICATE."""
         self._next = 0
         try:
             self._socket = socket.create_connection((host, port), timeout_seconds)
         except OSError as error:
-            raise StreamFailure(Reason.NO_LEADER, f"server cannot be reached. address={host}:{port}") from error
+            raise FlussError(
+                ErrorCode.LEADER_NOT_AVAILABLE, f"server cannot be reached. address={host}:{port}"
+            ) from error
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             known = self._greet(host, port)
@@ -92,19 +54,22 @@ class StreamConnection:
         """The calls that the server knows."""
         try:
             return self._call(API_VERSIONS, write_fields({1: "lakebed-python", 2: __version__}))
-        except StreamFailure as failure:
+        except FlussError as failure:
             if isinstance(failure.__cause__, OSError | ValueError):
-                raise StreamFailure(
-                    Reason.NO_LEADER,
+                raise FlussError(
+                    ErrorCode.LEADER_NOT_AVAILABLE,
                     "no stream server answers there: expected the address of streams.listen, not of server.listen."
                     f" address={host}:{port}",
                 ) from failure
             raise
 
     def call(self, key: int, message: bytes) -> Fields:
-        """The answer to a call. Reasons: UNSUPPORTED_VERSION, NO_LEADER if the connection is lost, the server's own."""
+        """The answer to a call.
+
+        Error codes: UNSUPPORTED_VERSION, LEADER_NOT_AVAILABLE if the connection is lost, the server's own.
+        """
         if key not in self._known:
-            raise StreamFailure(Reason.UNSUPPORTED_VERSION, f"server does not know the call. key={key}")
+            raise FlussError(ErrorCode.UNSUPPORTED_VERSION, f"server does not know the call. key={key}")
         return self._call(key, message)
 
     def close(self) -> None:
@@ -123,12 +88,14 @@ class StreamConnection:
             fields = read_fields(answer[_ANSWER.size :])
         except (OSError, ValueError) as error:
             self.close()
-            raise StreamFailure(Reason.NO_LEADER, "connection to the server was lost") from error
+            raise FlussError(ErrorCode.LEADER_NOT_AVAILABLE, "connection to the server was lost") from error
         if kind != 0:
             raise failure_of(number(fields, 1), text(fields, 2))
         if answered != self._next:
             self.close()
-            raise StreamFailure(Reason.NO_LEADER, f"answer is for another call. call={self._next} answer={answered}")
+            raise FlussError(
+                ErrorCode.LEADER_NOT_AVAILABLE, f"answer is for another call. call={self._next} answer={answered}"
+            )
         return fields
 
     def _read(self, size: int) -> memoryview:
@@ -141,7 +108,7 @@ class StreamConnection:
         return view
 
 
-def failure_of(code: int, message: bytes) -> StreamFailure:
-    """What a number of the server means."""
-    reason = REASONS.get(code, Reason.STORAGE if code in (1, 3, 14, 28, 29, 70, 73) else Reason.UNSUPPORTED_VERSION)
-    return StreamFailure(reason, message.decode(errors="replace") or f"server refused. code={code}")
+def failure_of(number: int, message: bytes) -> FlussError:
+    """The error of a code that the server answered with; UNSUPPORTED_VERSION for one that is not known."""
+    code = ErrorCode.STORAGE if number in _STORAGE_CODES else _CODES.get(number, ErrorCode.UNSUPPORTED_VERSION)
+    return FlussError(code, message.decode(errors="replace") or f"request failed. code={number}")

@@ -8,8 +8,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.batches import write_key_batch
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.kv_batches import write_kv_batch
+from lakebed.fluss.rows.encoding import conform_rows, encode_rows
 
 from .stream_connection import failure_of
 from .stream_messages import messages, number, text, write_fields
@@ -17,7 +18,6 @@ from .stream_partitions import check_partition
 from .stream_placing import Placing
 from .stream_scans import StreamCalls
 from .stream_tables import KnownTable
-from .stream_values import encode_rows, fitting
 
 __all__ = ["StreamKeyWriter"]
 
@@ -34,14 +34,17 @@ class StreamKeyWriter:
     """Writes to a table, or to one of its partitions; what was sent twice is there once."""
 
     def __init__(self, calls: StreamCalls, table: KnownTable, partition_id: int | None = None) -> None:
-        """Reasons: NOT_KEYED, NO_PARTITION; INVALID_TABLE where rows are in buckets by rules that are not known."""
+        """Open a writer.
+
+        Error codes: NON_PRIMARY_KEY_TABLE, PARTITION_NOT_EXISTS; INVALID_TABLE for an unknown bucketing function.
+        """
         if not table.schema.is_keyed:
-            raise StreamFailure(Reason.NOT_KEYED, f"the table has no primary key. table={table.path}")
+            raise FlussError(ErrorCode.NON_PRIMARY_KEY_TABLE, f"the table has no primary key. table={table.path}")
         self._calls = calls
         self._table = table
         self._scanned = table.scanned(partition_id)
         if table.partition_keys and self._scanned.partition is None:
-            raise StreamFailure(Reason.NO_PARTITION, f"the table has partitions: name one. table={table.path}")
+            raise FlussError(ErrorCode.PARTITION_NOT_EXISTS, f"the table has partitions: name one. table={table.path}")
         self._placing = Placing(table)
         counted = table.schema.auto_increment
         # What the server counts nobody else may say anything of: all other columns are meant, and named.
@@ -61,13 +64,16 @@ class StreamKeyWriter:
         return self._table.key_arrow
 
     def upsert(self, rows: pa.RecordBatch) -> None:
-        """Have these rows; they are on stable storage then. Reasons: INVALID_PARTITION, INVALID_TARGET_COLUMN."""
-        rows = fitting(rows, self.schema)
+        """Have these rows; they are on stable storage then.
+
+        Error codes: PARTITION_SPEC_INVALID, INVALID_TARGET_COLUMN.
+        """
+        rows = conform_rows(rows, self.schema)
         self._write(rows, encode_rows(self._scanned.row_format, self._table.schema.columns, rows))
 
     def delete(self, rows: pa.RecordBatch) -> None:
-        """Have no rows of these keys; that is on stable storage then. Reasons: as for `upsert`."""
-        self._write(fitting(rows, self.key_schema, is_whole=False), [None] * rows.num_rows)
+        """Have no rows of these keys; that is on stable storage then. Error codes: as for `upsert`."""
+        self._write(conform_rows(rows, self.key_schema, is_whole=False), [None] * rows.num_rows)
 
     def _write(self, rows: pa.RecordBatch, written: Sequence[bytes | None]) -> None:
         check_partition(self._scanned, rows)
@@ -79,7 +85,7 @@ class StreamKeyWriter:
                 self._put(bucket, some)
 
     def _put(self, bucket: int, records: Sequence[_Record]) -> None:
-        batch = write_key_batch(records, self._table.schema_id, self._writer_id, self._sequences[bucket])
+        batch = write_kv_batch(records, self._table.schema_id, self._writer_id, self._sequences[bucket])
         asked = write_fields({1: self._scanned.partition_id, 2: bucket, 3: batch})
         targets = b"".join(write_fields({4: target}) for target in self._targets)
         message = write_fields({1: _ALL_ACKS, 2: self._table.id, 3: _TIMEOUT_MS}) + targets + write_fields({5: asked})

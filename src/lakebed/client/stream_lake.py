@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 from .stream_connection import failure_of
 from .stream_messages import Fields, messages, number, text, write_fields
@@ -56,15 +56,15 @@ class StreamLake:
         self._calls = calls
 
     def latest(self, database: str, name: str, *, readable: bool = False) -> LakeState | None:
-        """The snapshot that the server was last told of; None if there is none. Reasons: NO_TABLE.
+        """The snapshot that the server was last told of; None if there is none. Error codes: TABLE_NOT_EXIST.
 
         With `readable`, the last that is whole without the log up to its offsets.
         """
         path = write_fields({1: database, 2: name})
         try:
             answer = self._calls.call(GET_SNAPSHOT, write_fields({1: path, 3: readable or None}))
-        except StreamFailure as failure:
-            if failure.reason is Reason.NO_LAKE_SNAPSHOT:
+        except FlussError as failure:
+            if failure.code is ErrorCode.LAKE_SNAPSHOT_NOT_EXIST:
                 return None
             raise
         offsets = {
@@ -75,7 +75,7 @@ class StreamLake:
         return LakeState(number(answer, 1), number(answer, 2), offsets)
 
     def prepare(self, table_id: int, database: str, name: str, offsets: Mapping[tuple[int | None, int], int]) -> str:
-        """Have it written down how far the table will be; under which name. Reasons: UNKNOWN_BUCKET."""
+        """Have it written down how far the table will be; under which name. Error codes: UNKNOWN_TABLE_OR_BUCKET."""
         buckets = b"".join(
             write_fields({3: write_fields({1: partition_id, 2: bucket, 4: offset})})
             for (partition_id, bucket), offset in offsets.items()
@@ -85,10 +85,15 @@ class StreamLake:
         for each in messages(answer, 1):
             _check(each, 1, 2)
             return text(each, 4).decode()
-        raise StreamFailure(Reason.UNKNOWN_BUCKET, f"server knows nothing of the table. table={database}.{name}")
+        raise FlussError(
+            ErrorCode.UNKNOWN_TABLE_OR_BUCKET, f"server knows nothing of the table. table={database}.{name}"
+        )
 
     def commit(self, table_id: int, snapshot_id: int, prepared: str) -> None:
-        """The snapshot is in the lake and can be read without the log. Idempotent. Reasons: NO_LAKE_SNAPSHOT."""
+        """The snapshot is in the lake and can be read without the log. Idempotent.
+
+        Error codes: LAKE_SNAPSHOT_NOT_EXIST.
+        """
         said = write_fields({1: table_id, 2: snapshot_id, 3: prepared, 4: prepared})
         for each in messages(self._calls.call(COMMIT, write_fields({2: said})), 1):
             _check(each, 1, 2)
@@ -104,15 +109,15 @@ class StreamLake:
         return None
 
     def beat(self, given: Assignment) -> None:
-        """The job is at it. Reasons: FENCED_TIERING, UNKNOWN_BUCKET."""
+        """The job is at it. Error codes: FENCED_TIERING_EPOCH, UNKNOWN_TABLE_OR_BUCKET."""
         self._said(1, 3, given.message)
 
     def finish(self, given: Assignment, records: int) -> None:
-        """The job has ended the round. Reasons: FENCED_TIERING."""
+        """The job has ended the round. Error codes: FENCED_TIERING_EPOCH."""
         self._said(2, 4, given.message + write_fields({4: write_fields({2: records})}))
 
     def fail(self, given: Assignment) -> None:
-        """The job could not. Reasons: FENCED_TIERING."""
+        """The job could not. Error codes: FENCED_TIERING_EPOCH."""
         self._said(3, 5, given.message)
 
     def _said(self, field: int, answered: int, message: bytes) -> None:

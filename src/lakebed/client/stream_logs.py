@@ -14,19 +14,19 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from lakebed.streams.arrow_types import arrow_schema, arrow_type
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.columns import PADDING, Rows, decode_columns
-from lakebed.streams.keys.fields import RowFormat
-from lakebed.streams.log.arrow_messages import read_rows
-from lakebed.streams.log.batches import APPEND_ONLY, Batch, walk, write_batch
-from lakebed.streams.schema import Schema
+from lakebed.fluss.arrow_messages import read_rows
+from lakebed.fluss.arrow_types import arrow_schema, arrow_type
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import APPEND_ONLY, LogRecordBatch, iterate_batches, write_batch
+from lakebed.fluss.rows.decoding import PADDING, RowBuffer, decode_columns
+from lakebed.fluss.rows.encoding import conform_rows, encode_rows
+from lakebed.fluss.rows.fields import RowFormat
+from lakebed.fluss.schema import Schema
 
 from .stream_connection import failure_of
 from .stream_messages import Fields, content, messages, number, text, write_fields
 from .stream_partitions import check_partition
 from .stream_scans import ScannedTable, StreamCalls
-from .stream_values import encode_rows, fitting
 
 __all__ = ["CHANGES", "LogRecords", "StreamLog", "StreamLogWriter"]
 
@@ -93,10 +93,12 @@ class StreamLog:
         columns: Sequence[str] | None = None,
         bucket_bytes: int = _BUCKET_BYTES,
     ) -> None:
-        """Of these columns, or all that the table has now. Reasons: INVALID_PROJECTION."""
+        """Of these columns, or all that the table has now. Error codes: INVALID_COLUMN_PROJECTION."""
         wanted = [table.schema.column(name) for name in (table.schema.names if columns is None else columns)]
         if None in wanted:
-            raise StreamFailure(Reason.INVALID_PROJECTION, f"no such column. table={table.name} columns={columns}")
+            raise FlussError(
+                ErrorCode.INVALID_COLUMN_PROJECTION, f"no such column. table={table.name} columns={columns}"
+            )
         self._columns = [column for column in wanted if column is not None]
         self.schema = pa.schema(
             [pa.field(each.name, arrow_type(each.type), each.type.is_nullable) for each in self._columns]
@@ -120,7 +122,7 @@ class StreamLog:
     def read(self, offsets: Mapping[int, int], wait_ms: int = 500) -> Iterator[LogRecords]:
         """What each bucket has from these offsets on, as far as one answer goes; nothing if none came within `wait_ms`.
 
-        Reasons: OFFSET_OUT_OF_RANGE, NO_SCHEMA, and what keeps the server from reading.
+        Error codes: LOG_OFFSET_OUT_OF_RANGE, SCHEMA_NOT_EXIST, and what keeps the server from reading.
         """
         table = self._table
         asked = write_fields({1: table.id, 2: False})
@@ -136,7 +138,7 @@ class StreamLog:
 
     def _records(self, bucket: int, records: memoryview) -> Iterator[LogRecords]:
         format_ = self._table.log_format
-        for batch in walk(records):
+        for batch in iterate_batches(records):
             if not batch.record_count:
                 changes, rows = b"", _none_of(self.schema)
             elif format_ is None:
@@ -145,14 +147,14 @@ class StreamLog:
                 changes, rows = self._from_rows(batch, format_)
             yield LogRecords(bucket, batch.base_offset, batch.next_offset, batch.timestamp_ms, changes, rows)
 
-    def _from_arrow(self, batch: Batch) -> tuple[bytes, pa.RecordBatch]:
+    def _from_arrow(self, batch: LogRecordBatch) -> tuple[bytes, pa.RecordBatch]:
         body, changes = batch.body, bytes(batch.record_count)
         if not batch.attributes & APPEND_ONLY:
             changes, body = bytes(body[: batch.record_count]), body[batch.record_count :]
         schema = self._schema(batch.schema_id)
         return changes, self._shown(schema, read_rows(body, arrow_schema(schema)).columns)
 
-    def _from_rows(self, batch: Batch, format_: RowFormat) -> tuple[bytes, pa.RecordBatch]:
+    def _from_rows(self, batch: LogRecordBatch, format_: RowFormat) -> tuple[bytes, pa.RecordBatch]:
         data = bytes(batch.body)
         changes, starts, ends = bytearray(), [], []
         position = 0
@@ -160,13 +162,13 @@ class StreamLog:
             start = position + _LENGTH_BYTES
             end = start + int.from_bytes(data[position:start], "little")
             if not start < end <= len(data):
-                raise StreamFailure(Reason.CORRUPT_RECORD, f"records are cut off. position={position} end={end}")
+                raise FlussError(ErrorCode.CORRUPT_RECORD, f"records are cut off. position={position} end={end}")
             changes.append(data[start] & _CHANGE)
             starts.append(start + 1)
             ends.append(end)
             position = end
         schema = self._schema(batch.schema_id)
-        rows = Rows(data + PADDING, np.array(starts, np.int64), np.array(ends, np.int64))
+        rows = RowBuffer(data + PADDING, np.array(starts, np.int64), np.array(ends, np.int64))
         found = decode_columns(format_, [column.type for column in schema.columns], rows)
         return bytes(changes), self._shown(schema, found)
 
@@ -191,13 +193,16 @@ class StreamLogWriter:
     """Appends to a log table, or to one of its partitions, batch after batch; what was sent twice is there once."""
 
     def __init__(self, calls: StreamCalls, table: ScannedTable) -> None:
-        """Reasons: INVALID_TABLE for one with keys, NO_PARTITION for one with partitions of which none is named."""
+        """Open a writer.
+
+        Error codes: INVALID_TABLE for a KV table, PARTITION_NOT_EXISTS if a partitioned table has no partition named.
+        """
         if table.schema.is_keyed:
-            raise StreamFailure(
-                Reason.INVALID_TABLE, f"the table has a primary key, and no appends. table={table.name}"
+            raise FlussError(
+                ErrorCode.INVALID_TABLE, f"the table has a primary key, and no appends. table={table.name}"
             )
         if table.partition_keys and table.partition is None:
-            raise StreamFailure(Reason.NO_PARTITION, f"the table has partitions: name one. table={table.name}")
+            raise FlussError(ErrorCode.PARTITION_NOT_EXISTS, f"the table has partitions: name one. table={table.name}")
         self._calls = calls
         self._table = table
         self._sequences = [0] * table.bucket_count
@@ -215,13 +220,13 @@ class StreamLogWriter:
         return arrow_schema(self._table.schema)
 
     def append(self, rows: pa.RecordBatch, bucket: int | None = None) -> tuple[int, int]:
-        """Append rows; their bucket and first offset, once they are on stable storage. Raises StreamFailure.
+        """Append rows; their bucket and first offset, once they are on stable storage. Raises FlussError.
 
         Buckets take turns where none is given. Nothing is sent of rows that are none of the table
-        (INVALID_TARGET_COLUMN) or of the partition (INVALID_PARTITION).
+        (INVALID_TARGET_COLUMN) or of the partition (PARTITION_SPEC_INVALID).
         """
         table = self._table
-        rows = fitting(rows, self.schema)
+        rows = conform_rows(rows, self.schema)
         check_partition(table, rows)
         if bucket is None:
             bucket = self._count % table.bucket_count

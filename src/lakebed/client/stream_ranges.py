@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 from .stream_logs import LogRecords, StreamLog
 from .stream_scans import StreamCalls
@@ -33,10 +33,10 @@ def read_range(
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Iterator[LogRecords]:
-    """The records of the range, each once. Reasons: OFFSET_OUT_OF_RANGE, NOT_AUTHORIZED, TIMED_OUT."""
+    """The records of the range, each once. Error codes: LOG_OFFSET_OUT_OF_RANGE, AUTHORIZATION, TIMED_OUT."""
     position, pause, until = start, _FIRST_PAUSE, monotonic() + GIVE_UP_SECONDS
     while position < end:
-        failure: StreamFailure | None = None
+        failure: FlussError | None = None
         came = False
         try:
             for found in log.read({bucket: position}):
@@ -48,8 +48,8 @@ def read_range(
                 position = found.next_offset
                 if position >= end:
                     return
-        except StreamFailure as raised:
-            if not raised.is_passing:
+        except FlussError as raised:
+            if not raised.is_retriable:
                 raise
             failure = raised
             calls.find_again()
@@ -57,8 +57,8 @@ def read_range(
             pause, until = _FIRST_PAUSE, monotonic() + GIVE_UP_SECONDS
             continue
         if monotonic() + pause > until:
-            raise failure or StreamFailure(
-                Reason.TIMED_OUT, f"records do not come. bucket={bucket} offset={position} end={end}"
+            raise failure or FlussError(
+                ErrorCode.REQUEST_TIME_OUT, f"records do not come. bucket={bucket} offset={position} end={end}"
             )
         sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)

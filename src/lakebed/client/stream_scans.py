@@ -23,11 +23,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from lakebed.streams.arrow_types import arrow_schema
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.columns import PADDING, Rows, decode_columns
-from lakebed.streams.keys.fields import RowFormat
-from lakebed.streams.schema import Schema
+from lakebed.fluss.arrow_types import arrow_schema
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.rows.decoding import PADDING, RowBuffer, decode_columns
+from lakebed.fluss.rows.fields import RowFormat
+from lakebed.fluss.schema import Schema
 
 from .stream_connection import failure_of
 from .stream_messages import Fields, number, text, write_fields
@@ -52,7 +52,7 @@ class StreamCalls(Protocol):
     """Who makes calls: connects, and finds the server of buckets again if it is another."""
 
     def call(self, key: int, message: bytes) -> Fields:
-        """The answer to a call. Raises StreamFailure."""
+        """The answer to a call. Raises FlussError."""
         ...
 
     def find_again(self) -> None:
@@ -116,19 +116,24 @@ class KvBatchScanner:
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Of these buckets and columns, or all; `limit` is for each bucket. Reasons: NOT_KEYED, UNKNOWN_BUCKET."""
+        """Of these buckets and columns, or all; `limit` is for each bucket.
+
+        Error codes: NON_PRIMARY_KEY_TABLE, UNKNOWN_TABLE_OR_BUCKET.
+        """
         if not table.schema.is_keyed:
-            raise StreamFailure(Reason.NOT_KEYED, f"table has no primary key. table={table.database}.{table.name}")
+            raise FlussError(
+                ErrorCode.NON_PRIMARY_KEY_TABLE, f"table has no primary key. table={table.database}.{table.name}"
+            )
         chosen = list(range(table.bucket_count)) if buckets is None else list(buckets)
         for bucket in chosen:
             if not 0 <= bucket < table.bucket_count:
-                raise StreamFailure(
-                    Reason.UNKNOWN_BUCKET, f"no such bucket. bucket={bucket} buckets={table.bucket_count}"
+                raise FlussError(
+                    ErrorCode.UNKNOWN_TABLE_OR_BUCKET, f"no such bucket. bucket={bucket} buckets={table.bucket_count}"
                 )
         names = list(table.schema.names) if columns is None else list(columns)
         positions = [table.schema.position(name) for name in names]
         if None in positions:
-            raise StreamFailure(Reason.INVALID_PROJECTION, f"no such column. columns={names}")
+            raise FlussError(ErrorCode.INVALID_COLUMN_PROJECTION, f"no such column. columns={names}")
         self._positions = [position for position in positions if position is not None]
         self._calls = calls
         self._table = table
@@ -163,7 +168,7 @@ class KvBatchScanner:
         return {scan.bucket: scan.log_offset for scan in self._scans if scan.log_offset is not None}
 
     def next_batch(self) -> pa.RecordBatch | None:
-        """The next rows, at least one; None at the end. Reasons: what a call is refused for."""
+        """The next rows, at least one; None at the end. Error codes: what a call is refused for."""
         for scan in self._scans:
             while scan.state is not ScanState.DONE:
                 records = self._open(scan) if scan.state is ScanState.PENDING else self._go_on(scan)
@@ -189,12 +194,12 @@ class KvBatchScanner:
             try:
                 answer = self._answer(message)
                 break
-            except StreamFailure as failure:
-                can_pass = failure.is_passing or failure.reason is Reason.TOO_MANY_SCANNERS
+            except FlussError as failure:
+                can_pass = failure.is_retriable or failure.code is ErrorCode.TOO_MANY_SCANNERS
                 if not can_pass or self._monotonic() + pause > until:
                     scan.state = ScanState.DONE
                     raise
-                if failure.reason is not Reason.TOO_MANY_SCANNERS:
+                if failure.code is not ErrorCode.TOO_MANY_SCANNERS:
                     self._calls.find_again()
             self._sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
@@ -205,8 +210,8 @@ class KvBatchScanner:
         message = write_fields({1: scan.scanner_id, 3: scan.sequence, 4: self._fetch_max_bytes})
         try:
             answer = self._answer(message)
-        except StreamFailure as failure:
-            if failure.reason not in (Reason.SCANNER_EXPIRED, Reason.UNKNOWN_SCANNER):
+        except FlussError as failure:
+            if failure.code not in (ErrorCode.SCANNER_EXPIRED, ErrorCode.UNKNOWN_SCANNER_ID):
                 self._close_one(scan)
             scan.state = ScanState.DONE
             raise
@@ -221,7 +226,7 @@ class KvBatchScanner:
     def _close_one(self, scan: _BucketScan) -> None:
         try:
             self._calls.call(SCAN_KV, write_fields({1: scan.scanner_id, 5: True}))
-        except StreamFailure:
+        except FlussError:
             # The server lets go of it by itself when its time is over.
             return
 
@@ -239,7 +244,7 @@ class KvBatchScanner:
         groups = np.unique(ids)
         where = [np.flatnonzero(ids == group) for group in groups]
         parts = [
-            self._columns(int(group), Rows(data, starts[at] + 2, ends[at]))
+            self._columns(int(group), RowBuffer(data, starts[at] + 2, ends[at]))
             for group, at in zip(groups, where, strict=True)
         ]
         if len(parts) == 1:
@@ -248,7 +253,7 @@ class KvBatchScanner:
         columns = [pa.concat_arrays([part[at] for part in parts]).take(order) for at in range(len(self.schema))]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _columns(self, schema_id: int, rows: Rows) -> list[pa.Array]:
+    def _columns(self, schema_id: int, rows: RowBuffer) -> list[pa.Array]:
         """The columns that are wanted, of rows of any schema: a column is the same if its id is."""
         schema = self._schema(schema_id)
         found = decode_columns(self._table.row_format, [column.type for column in schema.columns], rows)
@@ -279,5 +284,5 @@ def _bounds(records: bytes) -> tuple[Any, Any]:
         starts.append(start)
         ends.append(position)
     if position != len(records):
-        raise StreamFailure(Reason.CORRUPT_RECORD, f"values are cut off. length={len(records)} said={position}")
+        raise FlussError(ErrorCode.CORRUPT_RECORD, f"values are cut off. length={len(records)} said={position}")
     return np.array(starts, np.int64), np.array(ends, np.int64)

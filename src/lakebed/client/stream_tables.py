@@ -9,10 +9,10 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from lakebed.streams.arrow_types import arrow_schema
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.fields import RowFormat
-from lakebed.streams.schema import Schema
+from lakebed.fluss.arrow_types import arrow_schema
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.rows.fields import RowFormat
+from lakebed.fluss.schema import Schema
 
 from .stream_logs import StreamLog
 from .stream_messages import Fields, messages, number, text, write_fields
@@ -98,7 +98,7 @@ class KnownTable:
 
 
 def describe(calls: StreamCalls, database: str, name: str) -> KnownTable:
-    """A table and its partitions. Reasons: NO_TABLE, NOT_AUTHORIZED."""
+    """A table and its partitions. Error codes: TABLE_NOT_EXIST, AUTHORIZATION."""
     table = read_table(calls, database, name)
     keys = table.partition_keys
     if not keys:
@@ -108,7 +108,7 @@ def describe(calls: StreamCalls, database: str, name: str) -> KnownTable:
 
 
 def read_table(calls: StreamCalls, database: str, name: str) -> KnownTable:
-    """A table without its partitions. Reasons: NO_TABLE, NOT_AUTHORIZED."""
+    """A table without its partitions. Error codes: TABLE_NOT_EXIST, AUTHORIZATION."""
     answer = calls.call(GET_TABLE_INFO, write_fields({1: write_fields({1: database, 2: name})}))
     document: dict[str, Any] = msgspec.json.decode(text(answer, 3))
     return KnownTable(
@@ -139,6 +139,8 @@ def _partition(fields: Fields, keys: Sequence[str]) -> Partition:
         text(pair, 1).decode(): text(pair, 2).decode() for spec in messages(fields, 2) for pair in messages(spec, 1)
     }
     if set(pairs) != set(keys):
-        raise StreamFailure(Reason.INVALID_PARTITION, f"partition has other keys than its table. found={list(pairs)}")
+        raise FlussError(
+            ErrorCode.PARTITION_SPEC_INVALID, f"partition has other keys than its table. found={list(pairs)}"
+        )
     values = tuple(pairs[key] for key in keys)
     return Partition(number(fields, 1), "$".join(values), values)

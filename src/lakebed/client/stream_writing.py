@@ -12,9 +12,8 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakebed.streams.calendar import Calendar
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.table import TableDefinition
+from lakebed.fluss.auto_partitioning import AutoPartitionStrategy
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 from .stream_keys import StreamKeyWriter
 from .stream_logs import StreamLogWriter
@@ -40,10 +39,10 @@ class StreamWriter:
     ) -> None:
         """With `partition` all rows have to be of it.
 
-        Reasons: NOT_PARTITIONED; INVALID_TABLE where rows are in buckets by rules that are not known here.
+        Error codes: TABLE_NOT_PARTITIONED; INVALID_TABLE where rows are in buckets by rules that are not known here.
         """
         if partition is not None and not table.partition_keys:
-            raise StreamFailure(Reason.NOT_PARTITIONED, f"the table has no partitions. table={table.path}")
+            raise FlussError(ErrorCode.TABLE_NOT_PARTITIONED, f"the table has no partitions. table={table.path}")
         self._calls = calls
         self._table = table
         self._partition = partition
@@ -51,9 +50,7 @@ class StreamWriter:
         self._now = now
         is_placed = table.schema.is_keyed or (bool(table.bucket_key) and table.bucket_count > 1)
         self._placing = Placing(table) if is_placed else None
-        self._calendar = Calendar.of(
-            TableDefinition(table.schema, table.partition_keys, table.bucket_key, options=table.properties)
-        )
+        self._calendar = AutoPartitionStrategy.of(table.schema, table.partition_keys, table.properties)
         self._key_writers: dict[int | None, StreamKeyWriter] = {}
         self._log_writers: dict[int | None, StreamLogWriter] = {}
 
@@ -70,7 +67,8 @@ class StreamWriter:
     def write(self, rows: pa.RecordBatch) -> None:
         """Append rows, or have them take the place of those of their keys; they are on stable storage then.
 
-        No row is sent before there is a partition for each. Reasons: INVALID_PARTITION; NO_PARTITION if none is made.
+        No row is sent before there is a partition for each. Error codes: PARTITION_SPEC_INVALID; PARTITION_NOT_EXISTS
+        if none is made.
         """
         parts = list(self._parts(rows))
         for values, _ in parts:
@@ -89,9 +87,14 @@ class StreamWriter:
                 self._log_writer(partition_id).append(part.take(pa.array(numbers)), bucket)
 
     def delete(self, rows: pa.RecordBatch) -> None:
-        """Have no rows of these keys; that is on stable storage then. Reasons: NOT_KEYED, INVALID_PARTITION."""
+        """Have no rows of these keys; that is on stable storage then.
+
+        Error codes: NON_PRIMARY_KEY_TABLE, PARTITION_SPEC_INVALID.
+        """
         if not self._table.schema.is_keyed:
-            raise StreamFailure(Reason.NOT_KEYED, f"rows of a log table are not deleted. table={self._table.path}")
+            raise FlussError(
+                ErrorCode.NON_PRIMARY_KEY_TABLE, f"rows of a log table are not deleted. table={self._table.path}"
+            )
         for values, part in list(self._parts(rows)):
             self._retry_if_dropped(values, partial(self._delete_part, values, part))
 
@@ -108,8 +111,8 @@ class StreamWriter:
         """
         try:
             write()
-        except StreamFailure as failure:
-            if values is None or failure.reason is not Reason.UNKNOWN_BUCKET:
+        except FlussError as failure:
+            if values is None or failure.code is not ErrorCode.UNKNOWN_TABLE_OR_BUCKET:
                 raise
             self._forget("$".join(values))
             write()
@@ -124,8 +127,8 @@ class StreamWriter:
             numbers[values].append(number)
         for values in numbers:
             if self._partition is not None and "$".join(values) != self._partition:
-                raise StreamFailure(
-                    Reason.INVALID_PARTITION,
+                raise FlussError(
+                    ErrorCode.PARTITION_SPEC_INVALID,
                     f"a row is of another partition. partition={self._partition} of_the_row={'$'.join(values)}",
                 )
         for values, those in numbers.items():
@@ -138,8 +141,8 @@ class StreamWriter:
             return found
         table = self._table
         if not self._creates:
-            raise StreamFailure(
-                Reason.NO_PARTITION, f"no such partition. table={table.path} partition={'$'.join(values)}"
+            raise FlussError(
+                ErrorCode.PARTITION_NOT_EXISTS, f"no such partition. table={table.path} partition={'$'.join(values)}"
             )
         self._check_time(values)
         create_partition(self._calls, table.database, table.name, table.partition_keys, values)
@@ -155,8 +158,8 @@ class StreamWriter:
                 return each.id
         try:
             found = find_partition(self._calls, table.database, table.name, name)
-        except StreamFailure as failure:
-            if failure.reason is not Reason.NO_PARTITION:
+        except FlussError as failure:
+            if failure.code is not ErrorCode.PARTITION_NOT_EXISTS:
                 raise
             return None
         self._table = replace(table, partitions=(*table.partitions, Partition(found, name, tuple(values))))
@@ -178,8 +181,8 @@ class StreamWriter:
         said, now = values[self._table.partition_keys.index(calendar.key)], self._now()
         shown = calendar.name(datetime.fromtimestamp(now, UTC))
         if _shape(said) != _shape(shown) or calendar.over([said], int(now * 1000)):
-            raise StreamFailure(
-                Reason.INVALID_PARTITION,
+            raise FlussError(
+                ErrorCode.PARTITION_SPEC_INVALID,
                 f"no partition is made for a time that is over, or is none. {calendar.key}={said} now={shown}",
             )
 

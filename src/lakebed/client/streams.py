@@ -18,7 +18,7 @@ import msgspec
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.secrets import Secret
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 from .stream_connection import StreamConnection
 from .stream_lake import StreamLake
@@ -74,7 +74,10 @@ class StreamClient:
         limit: int | None = None,
         scanner_kv_fetch_max_bytes: int = SCANNER_KV_FETCH_MAX_BYTES,
     ) -> KvBatchScanner:
-        """All rows of a primary-key table or of one of its partitions. Reasons: NO_TABLE, NO_PARTITION, NOT_KEYED."""
+        """All rows of a primary-key table or of one of its partitions.
+
+        Error codes: TABLE_NOT_EXIST, PARTITION_NOT_EXISTS, NON_PRIMARY_KEY_TABLE.
+        """
         scanned = self.table(database, table, partition)
         return KvBatchScanner(
             self,
@@ -86,18 +89,21 @@ class StreamClient:
         )
 
     def create_table(self, database: str, table: str, document: bytes, *, ignore_if_exists: bool = False) -> None:
-        """Make a table as its document says. Reasons: NO_DATABASE, TABLE_EXISTS, INVALID_TABLE, INVALID_CONFIG."""
+        """Make a table as its document says.
+
+        Error codes: DATABASE_NOT_EXIST, TABLE_ALREADY_EXIST, INVALID_TABLE, INVALID_CONFIG.
+        """
         path = write_fields({1: database, 2: table})
         self.call(CREATE_TABLE, write_fields({1: path, 2: document, 3: ignore_if_exists}))
 
     def describe(self, database: str, table: str) -> dict[str, Any]:
-        """The document of a table, with its `table_id` and `schema_id`. Reasons: NO_TABLE."""
+        """The document of a table, with its `table_id` and `schema_id`. Error codes: TABLE_NOT_EXIST."""
         answer = self.call(GET_TABLE_INFO, write_fields({1: write_fields({1: database, 2: table})}))
         document: dict[str, Any] = msgspec.json.decode(text(answer, 3))
         return document | {"table_id": number(answer, 1), "schema_id": number(answer, 2)}
 
     def partitions(self, database: str, table: str) -> list[str]:
-        """The names of a table's partitions. Reasons: NO_TABLE, NOT_PARTITIONED."""
+        """The names of a table's partitions. Error codes: TABLE_NOT_EXIST, TABLE_NOT_PARTITIONED."""
         answer = self.call(LIST_PARTITION_INFOS, write_fields({1: write_fields({1: database, 2: table})}))
         names = []
         for each in messages(answer, 1):
@@ -106,16 +112,19 @@ class StreamClient:
         return names
 
     def lake_offsets(self, database: str, table: str) -> dict[tuple[int | None, int], int]:
-        """How far a table is in the lake, by partition and bucket; nothing if it is not there. Reasons: NO_TABLE."""
+        """How far a table is in the lake, by partition and bucket; nothing if it is not there.
+
+        Error codes: TABLE_NOT_EXIST.
+        """
         found = StreamLake(self).latest(database, table)
         return {} if found is None else dict(found.offsets)
 
     def call(self, key: int, message: bytes) -> Fields:
-        """The answer of the server that has the buckets. Raises StreamFailure."""
+        """The answer of the server that has the buckets. Raises FlussError."""
         try:
             return self._connected().call(key, message)
-        except StreamFailure as failure:
-            if failure.reason is Reason.NO_LEADER:
+        except FlussError as failure:
+            if failure.code is ErrorCode.LEADER_NOT_AVAILABLE:
                 self.find_again()  # the connection is lost; the next call makes another
             raise
 
@@ -140,14 +149,17 @@ class StreamClient:
             connection.close()
         for server in messages(answer, 2):
             return text(server, 2).decode(), number(server, 3)
-        raise StreamFailure(Reason.NO_LEADER, "no server has the buckets")
+        raise FlussError(ErrorCode.LEADER_NOT_AVAILABLE, "no server has the buckets")
 
     def table(self, database: str, table: str, partition: str | None = None) -> ScannedTable:
-        """What is known of a table, or of one of its partitions. Reasons: NO_TABLE, NO_PARTITION, NOT_PARTITIONED."""
+        """What is known of a table, or of one of its partitions.
+
+        Error codes: TABLE_NOT_EXIST, PARTITION_NOT_EXISTS, TABLE_NOT_PARTITIONED.
+        """
         known = read_table(self, database, table)
         if bool(known.partition_keys) != (partition is not None):
-            reason = Reason.NOT_PARTITIONED if partition is not None else Reason.NO_PARTITION
-            raise StreamFailure(reason, f"name a partition of a table that has some. table={database}.{table}")
+            reason = ErrorCode.TABLE_NOT_PARTITIONED if partition is not None else ErrorCode.PARTITION_NOT_EXISTS
+            raise FlussError(reason, f"name a partition of a table that has some. table={database}.{table}")
         if partition is None:
             return known.scanned(None)
         found = Partition(find_partition(self, database, table, partition), partition, tuple(partition.split("$")))

@@ -1,1 +1,4 @@
-"""Rules of the Iceberg specification, without I/O: for the server, the client and the pipeline alike."""
+"""The rules of the Iceberg specification, without I/O: schemas, transforms, metadata, commits, manifests, expressions.
+
+The server, the client and the pipeline share them.
+"""

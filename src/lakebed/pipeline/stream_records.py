@@ -50,7 +50,7 @@ class RecordReader:
         return pa.schema([*self.rows, *change, *(ORIGIN if self.has_origin else [])])
 
     def read(self, client: StreamClient, span: ReadSpan) -> Iterator[pa.RecordBatch]:
-        """The records of a span, a batch as it was written at a time. Reasons: those of `read_range`."""
+        """The records of a span, a batch as it was written at a time. Error codes: those of `read_range`."""
         import numpy as np
         import pyarrow as pa
 

@@ -81,7 +81,7 @@ class UnionRead:
         return pa.schema([*rows, *ORIGIN]) if self.has_origin else rows
 
     def plan(self, kept: LakeFilter | None = None) -> list[UnionPart]:
-        """Pin what is read. Raises StreamFailure, and what opening a table raises; InvalidInput for a wrong one."""
+        """Pin what is read. Raises FlussError, and what opening a table raises; InvalidInput for a wrong one."""
         with self.streams.connect() as client:
             published = StreamLake(client).latest(self.table.database, self.table.name, readable=True)
             if published is None:

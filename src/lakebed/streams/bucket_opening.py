@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lakebed.core.clock import Clock
+from lakebed.fluss.arrow_types import arrow_type
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.schema import Schema
 
-from .arrow_types import arrow_type
 from .buckets import OpenBucket
 from .counters import Counters
-from .failures import Reason, StreamFailure
 from .keys.bucket import KeyBucket
 from .keys.changelog import ChangelogRendering
 from .keys.counting import Counter
@@ -23,7 +24,6 @@ from .log.projection import ColumnShape, shape_of
 from .log.remote import RemoteLogs
 from .log.tiered import open_tiered, return_tail
 from .partitions import Partition
-from .schema import Schema
 from .seam import TableBucket
 from .table import StreamTable
 from .tables import Tables
@@ -168,10 +168,10 @@ class _Known:
         return Presentation(self.shapes if self._is_arrow else None, rendering, self.knows)
 
     def schema(self, schema_id: int) -> Schema:
-        """Raises NO_SCHEMA."""
+        """Raises SCHEMA_NOT_EXIST."""
         found = self._schemas.get(schema_id)
         if found is None:
-            raise StreamFailure(Reason.NO_SCHEMA, f"no such schema. schema_id={schema_id}")
+            raise FlussError(ErrorCode.SCHEMA_NOT_EXIST, f"no such schema. schema_id={schema_id}")
         return found
 
     def shapes(self, schema_id: int) -> Sequence[ColumnShape]:

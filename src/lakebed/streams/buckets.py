@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from lakebed.core.errors import LakebedError
+from lakebed.fluss.errors import ErrorCode, FlussError
 
-from .failures import Reason, StreamFailure
 from .partitions import Partition, Partitions
 from .seam import BucketKeys, BucketLog, TableBucket
 from .table import StreamTable
@@ -37,7 +37,7 @@ class OpenBucket:
         return self.failure is not None
 
     @property
-    def failure(self) -> StreamFailure | None:
+    def failure(self) -> FlussError | None:
         """Why it is of no use, if that is so."""
         return self.log.failure or (None if self.keys is None else self.keys.failure)
 
@@ -46,7 +46,7 @@ class BucketStore(Protocol):
     """Where buckets are."""
 
     async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:
-        """Open a bucket, making it if it is new, with all that a crash left undone. Raises StreamFailure."""
+        """Open a bucket, making it if it is new, with all that a crash left undone. Raises FlussError."""
         ...
 
     async def close(self, opened: OpenBucket) -> None:
@@ -61,7 +61,9 @@ class BucketStore(Protocol):
 _Key = tuple[int, int | None, int]
 _REOPENING_SECONDS: Final = 1.0
 
-_NOT_ITS_OWN: Final = frozenset({Reason.NOT_LEADER, Reason.NO_LEADER, Reason.UNKNOWN_BUCKET})
+_NOT_ITS_OWN: Final = frozenset(
+    {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TABLE_OR_BUCKET}
+)
 """Of an opening that failed for these nothing is remembered. That another server has the newest records is in the row
 of the log, which also tells when that is over; the others are of a bucket that is not, or of no bucket of ours."""
 
@@ -84,7 +86,7 @@ class Buckets:
     def __init__(
         self, store: BucketStore, tables: Tables, partitions: Partitions, is_home: Callable[[], bool] = lambda: True
     ) -> None:
-        """Whenever `is_home` says no, NOT_LEADER is the answer."""
+        """Whenever `is_home` says no, NOT_LEADER_OR_FOLLOWER is the answer."""
         self._store = store
         self._tables = tables
         self._partitions = partitions
@@ -117,7 +119,10 @@ class Buckets:
         return found
 
     async def get(self, table: StreamTable, partition_id: int | None, number: int) -> OpenBucket:
-        """The bucket, opened if it is not. Reasons: NOT_LEADER, UNKNOWN_BUCKET, and what keeps it from being opened."""
+        """The bucket, opened if it is not.
+
+        Error codes: NOT_LEADER_OR_FOLLOWER, UNKNOWN_TABLE_OR_BUCKET, and what keeps it from being opened.
+        """
         key = (table.id, partition_id, number)
         self._check_home()
         found = self._open.get(key)
@@ -136,7 +141,8 @@ class Buckets:
     async def using(self, table: StreamTable, partition_id: int | None, number: int) -> AsyncIterator[OpenBucket]:
         """The bucket, for one request. Does not suspend if the bucket is open, so requests keep their order.
 
-        A request that fails because the bucket was dropped under it fails with UNKNOWN_BUCKET. Reasons: as `get`.
+        A request that fails because the bucket was dropped under it fails with UNKNOWN_TABLE_OR_BUCKET. Error codes: as
+        `get`.
         """
         opened = await self.get(table, partition_id, number)
         try:
@@ -144,24 +150,25 @@ class Buckets:
         except LakebedError as error:
             if opened.log.is_closed and (dropped := await self.why_dropped(opened.bucket)) is not None:
                 raise dropped from error
-            if isinstance(error, StreamFailure) and error.reason is Reason.UNKNOWN_WRITER:
+            if isinstance(error, FlussError) and error.code is ErrorCode.UNKNOWN_WRITER_ID:
                 await self._refuse_unknown_writer(opened.bucket, error)
             raise
 
-    async def _refuse_unknown_writer(self, bucket: TableBucket, failure: StreamFailure) -> None:
-        """Raise OUT_OF_ORDER, unless the partition replaces a dropped one of its name (ADR 47).
+    async def _refuse_unknown_writer(self, bucket: TableBucket, failure: FlussError) -> None:
+        """Raise OUT_OF_ORDER_SEQUENCE, unless the partition replaces a dropped one of its name (ADR 47).
 
-        Clients send a batch again after OUT_OF_ORDER: the batches before it may be late. After UNKNOWN_WRITER they fail
-        it and begin to number again. Batches that they numbered for the dropped partition would be late for ever.
+        Clients send a batch again after OUT_OF_ORDER_SEQUENCE: the batches before it may be late. After
+        UNKNOWN_WRITER_ID they fail it and begin to number again. Batches that they numbered for the dropped partition
+        would be late for ever.
         """
         if bucket.partition_id is not None:
             partition = await self._partitions.by_id(bucket.partition_id)
             if partition.predecessor_dropped_ms is not None:
                 return
-        raise StreamFailure(Reason.OUT_OF_ORDER, str(failure)) from failure
+        raise FlussError(ErrorCode.OUT_OF_ORDER_SEQUENCE, str(failure)) from failure
 
-    async def why_dropped(self, bucket: TableBucket) -> StreamFailure | None:
-        """UNKNOWN_BUCKET if the table or the partition of a bucket that was closed is dropped; else None.
+    async def why_dropped(self, bucket: TableBucket) -> FlussError | None:
+        """UNKNOWN_TABLE_OR_BUCKET if the table or the partition of a bucket that was closed is dropped; else None.
 
         None on a server that does not lead: it may not reach the metadata store, and its clients need the new leader.
         """
@@ -171,7 +178,7 @@ class Buckets:
             await self._tables.by_id(bucket.table_id)
             if bucket.partition_id is not None:
                 await self._partitions.by_id(bucket.partition_id)
-        except StreamFailure as failure:
+        except FlussError as failure:
             return failure
         except LakebedError:
             return None  # what the request failed with says more than that the metadata store is away
@@ -197,7 +204,7 @@ class Buckets:
     async def visit(self, bucket: TableBucket, work: Callable[[OpenBucket], Awaitable[None]]) -> None:
         """Do something with a bucket that is not open; it is let go of again, unless somebody asked for it meanwhile.
 
-        Nothing is done if it is open. Reasons: as `get`, and those of `work`.
+        Nothing is done if it is open. Error codes: as `get`, and those of `work`.
         """
         key = (bucket.table_id, bucket.partition_id, bucket.bucket)
         self._check_home()
@@ -218,7 +225,8 @@ class Buckets:
     ) -> bool:
         """Work on the files of a bucket that is not open, also where another server leads; it is not opened meanwhile.
 
-        False, and nothing is done, if it is open. Reasons: UNKNOWN_BUCKET, NO_PARTITION, and those of `work`.
+        False, and nothing is done, if it is open. Error codes: UNKNOWN_TABLE_OR_BUCKET, PARTITION_NOT_EXISTS, and those
+        of `work`.
         """
         key = (bucket.table_id, bucket.partition_id, bucket.bucket)
         async with self._turn(key):
@@ -255,7 +263,7 @@ class Buckets:
         try:
             opened = await self._store.open(table, partition, bucket)
         except Exception as error:
-            if not (isinstance(error, StreamFailure) and error.reason in _NOT_ITS_OWN):
+            if not (isinstance(error, FlussError) and error.code in _NOT_ITS_OWN):
                 self._unopened[bucket] = str(error)
             raise
         self._unopened.pop(bucket, None)
@@ -265,13 +273,16 @@ class Buckets:
             if partition is not None:
                 await self._partitions.by_id(partition.id)
             self._check_home()
-        except StreamFailure:
+        except FlussError:
             await self._store.close(opened)
             raise
         return opened
 
     async def _partition(self, table: StreamTable, partition_id: int | None, number: int) -> Partition | None:
-        """The partition of a bucket, if its table has some. Reasons: UNKNOWN_BUCKET, NO_PARTITION."""
+        """The partition of a bucket, if its table has some.
+
+        Error codes: UNKNOWN_TABLE_OR_BUCKET, PARTITION_NOT_EXISTS.
+        """
         if not 0 <= number < table.bucket_count or table.is_partitioned != (partition_id is not None):
             raise _unknown(table, partition_id, number)
         if partition_id is None:
@@ -283,7 +294,7 @@ class Buckets:
 
     def _check_home(self) -> None:
         if not self._is_home():
-            raise StreamFailure(Reason.NOT_LEADER, "another server is the home of streams")
+            raise FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another server is the home of streams")
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
         """Remove all that is stored of a dropped table, or of one of its dropped partitions. Idempotent.
@@ -335,7 +346,8 @@ class Buckets:
             done.set_result(None)
 
 
-def _unknown(table: StreamTable, partition_id: int | None, number: int) -> StreamFailure:
-    return StreamFailure(
-        Reason.UNKNOWN_BUCKET, f"no such bucket. table={table.path} partition_id={partition_id} bucket={number}"
+def _unknown(table: StreamTable, partition_id: int | None, number: int) -> FlussError:
+    return FlussError(
+        ErrorCode.UNKNOWN_TABLE_OR_BUCKET,
+        f"no such bucket. table={table.path} partition_id={partition_id} bucket={number}",
     )

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.table_options import milliseconds, whole_number
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.objects.model import Caller
 
 from .events import tell
 from .evolution import OptionChange, changed_options
-from .failures import Reason, StreamFailure
 from .gate import Gate, Need
-from .options import milliseconds, whole_number
 
 __all__ = ["DYNAMIC", "INITIAL", "ClusterConfig", "ClusterConfigs"]
 
@@ -86,20 +86,20 @@ class ClusterConfigs:
         return [found[name] for name in sorted(found)]
 
     async def alter(self, caller: Caller, changes: Sequence[OptionChange]) -> None:
-        """Set some anew, all or nothing. Reasons: CONFIG_ERROR for what cannot be set, INVALID_CONFIG for a value."""
+        """Set some anew, all or nothing. Error codes: CONFIG for what cannot be set, INVALID_CONFIG for a value."""
         await self._gate.check(caller.principal, Need.ALTER, request_id=caller.request_id)
         for change in changes:
             if change.name not in _SETTINGS:
                 known = "as the server was started" if change.name in self._initial else "no such config"
-                raise StreamFailure(Reason.CONFIG_ERROR, f"it cannot be set: {known}. config={change.name}")
+                raise FlussError(ErrorCode.CONFIG, f"it cannot be set: {known}. config={change.name}")
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
             before = await _set(tx)
             try:
                 after = changed_options(before, changes)
-            except StreamFailure as failure:
-                raise StreamFailure(Reason.CONFIG_ERROR, str(failure)) from failure
+            except FlussError as failure:
+                raise FlussError(ErrorCode.CONFIG, str(failure)) from failure
             for name, value in after.items():
                 _check(name, value)
                 if before.get(name) != value:
@@ -120,6 +120,6 @@ async def _set(reader: Reader) -> dict[str, str]:
 def _check(name: str, value: str) -> None:
     setting = _SETTINGS[name]
     if not setting.least <= setting.read(value) <= setting.most:
-        raise StreamFailure(
-            Reason.INVALID_CONFIG, f"not within {setting.least} to {setting.most}. config={name} value={value}"
+        raise FlussError(
+            ErrorCode.INVALID_CONFIG, f"not within {setting.least} to {setting.most}. config={name} value={value}"
         )

@@ -10,13 +10,13 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.core.parsing import parse_body
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.governance.rbac.releasing import release_stream
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.objects.model import Caller
 
 from .events import tell
-from .failures import Reason, StreamFailure
 from .gate import Gate, Need
 from .json_documents import read_json
 from .names import DEFAULT_DATABASE, check_database_name
@@ -75,10 +75,10 @@ class DatabaseDefinition:
         """What a database's document says; nothing, if it is empty. Raises INVALID_DATABASE."""
         if not document:
             return cls()
-        said = read_json(document, Reason.INVALID_DATABASE, "the document of a database")
+        said = read_json(document, ErrorCode.INVALID_DATABASE, "the document of a database")
         options = said.get("custom_properties") or {} if isinstance(said, dict) else None
         if not isinstance(options, dict) or not all(isinstance(value, str) for value in options.values()):
-            raise StreamFailure(Reason.INVALID_DATABASE, "the document of a database is a JSON object of texts")
+            raise FlussError(ErrorCode.INVALID_DATABASE, "the document of a database is a JSON object of texts")
         comment = said.get("comment")
         return cls(None if comment is None else str(comment), options)
 
@@ -103,7 +103,7 @@ class Databases:
         self._tables = tables
 
     async def create(self, caller: Caller, name: str, document: bytes = b"", *, ignore_if_exists: bool = False) -> None:
-        """Make a database. Reasons: INVALID_DATABASE, DATABASE_EXISTS."""
+        """Make a database. Error codes: INVALID_DATABASE, DATABASE_ALREADY_EXIST."""
         check_database_name(name)
         await self._gate.check(caller.principal, Need.CREATE, request_id=caller.request_id)
         definition = await parse_body(DatabaseDefinition.parse, document)
@@ -116,15 +116,15 @@ class Databases:
             return True
 
         if not await self._meta.transact(work) and not ignore_if_exists:
-            raise StreamFailure(Reason.DATABASE_EXISTS, f"database exists. database={name}")
+            raise FlussError(ErrorCode.DATABASE_ALREADY_EXIST, f"database exists. database={name}")
 
     async def drop(
         self, caller: Caller, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
     ) -> None:
-        """Remove a database, and with `cascade` its tables. Reasons: NO_DATABASE, DATABASE_NOT_EMPTY."""
+        """Remove a database, and with `cascade` its tables. Error codes: DATABASE_NOT_EXIST, DATABASE_NOT_EMPTY."""
         await self._gate.check(caller.principal, Need.DROP, name, request_id=caller.request_id)
         if name == DEFAULT_DATABASE:
-            raise StreamFailure(Reason.INVALID_DATABASE, f"the default database stays. database={name}")
+            raise FlussError(ErrorCode.INVALID_DATABASE, f"the default database stays. database={name}")
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> Sequence[int] | None:
@@ -132,7 +132,7 @@ class Databases:
                 return None
             names = [str(table) for (table,) in await tx.rows(_TABLES, name)]
             if names and not cascade:
-                raise StreamFailure(Reason.DATABASE_NOT_EMPTY, f"the database has tables. database={name}")
+                raise FlussError(ErrorCode.DATABASE_NOT_EMPTY, f"the database has tables. database={name}")
             dropped = [await self._tables.remove(tx, caller, name, table, now_ms) for table in names]
             await tx.run(_DELETE, name)
             await release_stream(tx, name)
@@ -155,7 +155,7 @@ class Databases:
         await tell(self._outbox, tx, "StreamDatabaseAltered", caller, now_ms, name)
 
     async def get(self, caller: Caller, name: str) -> Database:
-        """The database. Reasons: NO_DATABASE."""
+        """The database. Error codes: DATABASE_NOT_EXIST."""
         await self._gate.check(caller.principal, Need.DESCRIBE, name, request_id=caller.request_id)
         return await self.find(self._meta, name)
 
@@ -170,13 +170,13 @@ class Databases:
         return [found[name] for name in await self._gate.databases(caller.principal, found)]
 
     async def list_tables(self, caller: Caller, name: str) -> Sequence[str]:
-        """The names of its tables that the caller may see. Reasons: NO_DATABASE."""
+        """The names of its tables that the caller may see. Error codes: DATABASE_NOT_EXIST."""
         await self.find(self._meta, name)
         names = [str(table) for (table,) in await self._meta.rows(_TABLES, name)]
         return await self._gate.tables(caller.principal, name, names)
 
     async def find(self, reader: Reader, name: str) -> Database:
-        """The database, whoever asks. Reasons: NO_DATABASE."""
+        """The database, whoever asks. Error codes: DATABASE_NOT_EXIST."""
         row = await reader.row(_FIND, name)
         if row is None:
             raise no_database(name)
@@ -184,6 +184,6 @@ class Databases:
         return Database(row[0], definition.comment, definition.custom_options, row[2], row[3])
 
 
-def no_database(name: str) -> StreamFailure:
+def no_database(name: str) -> FlussError:
     """The failure for a database that is not there."""
-    return StreamFailure(Reason.NO_DATABASE, f"no such database. database={name}")
+    return FlussError(ErrorCode.DATABASE_NOT_EXIST, f"no such database. database={name}")

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
-from .failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.schema import Aggregation, Schema
+from lakebed.fluss.table_options import ALTERABLE
+from lakebed.fluss.types import DataType
+
 from .names import RESERVED_COLUMNS
-from .options import ALTERABLE
-from .schema import Aggregation, Schema
 from .table import TableDefinition
-from .types import DataType
 
 __all__ = ["AddColumn", "Operation", "OptionChange", "Position", "changed_options", "evolved", "with_columns"]
 
@@ -65,7 +66,7 @@ def evolved(
 ) -> TableDefinition:
     """The definition after these changes, all of them; the same object if they change nothing.
 
-    Reasons: INVALID_ALTER, INVALID_CONFIG.
+    Error codes: INVALID_ALTER_TABLE, INVALID_CONFIG.
     """
     schema = with_columns(definition.schema, columns)
     ours = [change for change in changes if change.name.startswith(_OPTION_PREFIX)]
@@ -87,7 +88,7 @@ def evolved(
 def with_columns(schema: Schema, columns: Iterable[AddColumn]) -> Schema:
     """The schema with these columns, in their order. One that is there as it is wanted is not added again.
 
-    Who was not answered asks once more, and is not to be told that it failed. Reasons: INVALID_ALTER.
+    Who was not answered asks once more, and is not to be told that it failed. Error codes: INVALID_ALTER_TABLE.
     """
     for wanted in columns:
         there = schema.column(wanted.name)
@@ -104,7 +105,7 @@ def with_columns(schema: Schema, columns: Iterable[AddColumn]) -> Schema:
             schema = schema.with_column(
                 wanted.name, wanted.type, comment=wanted.comment, aggregation=wanted.aggregation
             )
-        except StreamFailure as failure:
+        except FlussError as failure:
             raise _refused(str(failure)) from failure
     return schema
 
@@ -112,7 +113,7 @@ def with_columns(schema: Schema, columns: Iterable[AddColumn]) -> Schema:
 def changed_options(options: Mapping[str, str], changes: Iterable[OptionChange]) -> Mapping[str, str]:
     """The options after these changes, one after the other.
 
-    A list is a text with commas: it is added to and taken from by its items. Reasons: INVALID_ALTER.
+    A list is a text with commas: it is added to and taken from by its items. Error codes: INVALID_ALTER_TABLE.
     """
     after = dict(options)
     for change in changes:
@@ -148,5 +149,5 @@ def _bare(type_: DataType) -> DataType:
     )
 
 
-def _refused(message: str) -> StreamFailure:
-    return StreamFailure(Reason.INVALID_ALTER, message)
+def _refused(message: str) -> FlussError:
+    return FlussError(ErrorCode.INVALID_ALTER_TABLE, message)

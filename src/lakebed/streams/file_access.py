@@ -18,12 +18,12 @@ import msgspec
 from lakebed.core.access import Principal
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.governance.vending import plain_text
 from lakebed.objects.model import Caller
 from lakebed.storage.credentials import CredentialProvider, Credentials
 from lakebed.storage.credentials.sts import AssumedRole, TokenService
 
-from .failures import Reason, StreamFailure
 from .gate import Gate, Need
 from .log.manifest import LogPlace
 from .seam import TableBucket
@@ -91,7 +91,7 @@ class FileGrant:
     """None: none were given. It has access of its own, or reads nothing."""
 
     @property
-    def is_passing(self) -> bool:
+    def is_temporary(self) -> bool:
         """Whether it has an end, before which another is to be asked for."""
         return self.until_ms < _FOR_EVER_MS
 
@@ -173,8 +173,8 @@ class FileAccess:
     async def grant(self, caller: Caller, *, takes_tokens: bool = True) -> FileGrant | None:
         """What the caller reads itself from now on; None where nobody does.
 
-        Temporary keys have a session token; who does not send it (`takes_tokens`) gets none. Reasons: NO_KEYS_TO_FILES
-        if they cannot be made now.
+        Temporary keys have a session token; who does not send it (`takes_tokens`) gets none. Error codes:
+        SECURITY_TOKEN if they cannot be made now.
         """
         if self._place is None:
             return None
@@ -222,7 +222,7 @@ class FileAccess:
             # Whoever leaves takes nothing from the others who wait for the same.
             return (await asyncio.shield(task)).grant
         except LakebedError as error:
-            raise StreamFailure(Reason.NO_KEYS_TO_FILES, f"no keys can be had to files now. reason={error}") from error
+            raise FlussError(ErrorCode.SECURITY_TOKEN, f"no keys can be had to files now. reason={error}") from error
 
     async def _make(self, wanted: tuple[str, str], scope: _Scope, maker: KeyMaker) -> _Made:
         now_ms = self._clock.now_ms()

@@ -8,8 +8,7 @@ import msgspec
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.json_bounds import check_json_bounds
-
-from .failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 __all__ = ["read_json"]
 
@@ -19,13 +18,13 @@ _MAX_DEPTH: Final = 300
 _MAX_VALUES: Final = 100_000
 
 
-def read_json(document: bytes | str, reason: Reason, subject: str) -> Any:  # Any: JSON
-    """The values of a document. Raises StreamFailure with this reason if it is not JSON, too deep or too large."""
+def read_json(document: bytes | str, reason: ErrorCode, subject: str) -> Any:  # Any: JSON
+    """The values of a document. Raises FlussError with this reason if it is not JSON, too deep or too large."""
     text = document.encode() if isinstance(document, str) else document
     try:
         check_json_bounds(text, max_depth=_MAX_DEPTH, max_values=_MAX_VALUES)
         return msgspec.json.decode(text)
     except InvalidInput as error:
-        raise StreamFailure(reason, f"{subject}: {error}") from None
+        raise FlussError(reason, f"{subject}: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise StreamFailure(reason, f"{subject} is not JSON") from None
+        raise FlussError(reason, f"{subject} is not JSON") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from .failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 __all__ = ["DEFAULT_DATABASE", "RESERVED_COLUMNS", "check_database_name", "check_partition_value", "check_table_name"]
 
@@ -26,22 +26,22 @@ _RESERVED_PREFIX: Final = "__"
 def check_database_name(name: str) -> None:
     """Raise INVALID_DATABASE unless a database can be called so."""
     if fault := _fault(name):
-        raise StreamFailure(
-            Reason.INVALID_DATABASE, f"invalid name of a database: {fault}. name={name[:MAX_NAME_LENGTH]}"
+        raise FlussError(
+            ErrorCode.INVALID_DATABASE, f"invalid name of a database: {fault}. name={name[:MAX_NAME_LENGTH]}"
         )
 
 
 def check_table_name(name: str) -> None:
     """Raise INVALID_TABLE unless a table can be called so."""
     if fault := _fault(name):
-        raise StreamFailure(Reason.INVALID_TABLE, f"invalid name of a table: {fault}. name={name[:MAX_NAME_LENGTH]}")
+        raise FlussError(ErrorCode.INVALID_TABLE, f"invalid name of a table: {fault}. name={name[:MAX_NAME_LENGTH]}")
 
 
 def check_partition_value(value: str) -> None:
-    """Raise INVALID_PARTITION unless a partition can have this value in its name."""
+    """Raise PARTITION_SPEC_INVALID unless a partition can have this value in its name."""
     if fault := _fault(value):
-        raise StreamFailure(
-            Reason.INVALID_PARTITION, f"invalid value of a partition: {fault}. value={value[:MAX_NAME_LENGTH]}"
+        raise FlussError(
+            ErrorCode.PARTITION_SPEC_INVALID, f"invalid value of a partition: {fault}. value={value[:MAX_NAME_LENGTH]}"
         )
 
 

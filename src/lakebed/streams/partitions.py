@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 
 from .configs import ClusterConfigs
 from .events import tell
-from .failures import Reason, StreamFailure
 from .gate import Gate, Need
 from .log.writers import FORGET_WRITERS_AFTER_MS
 from .names import check_partition_value
@@ -71,12 +71,13 @@ class Partition:
 
 
 def partition_name(table: StreamTable, spec: Mapping[str, str]) -> str:
-    """The name of the partition with these values. Reasons: NOT_PARTITIONED, INVALID_PARTITION."""
+    """The name of the partition with these values. Error codes: TABLE_NOT_PARTITIONED, PARTITION_SPEC_INVALID."""
     _check_partitioned(table)
     keys = table.definition.partition_keys
     if set(spec) != set(keys):
-        raise StreamFailure(
-            Reason.INVALID_PARTITION, f"a partition has a value of each key. keys={list(keys)} given={sorted(spec)}"
+        raise FlussError(
+            ErrorCode.PARTITION_SPEC_INVALID,
+            f"a partition has a value of each key. keys={list(keys)} given={sorted(spec)}",
         )
     for value in spec.values():
         check_partition_value(value)
@@ -127,7 +128,7 @@ class Partitions:
     async def by_id(self, partition_id: int) -> Partition:
         """The partition, without a permission check.
 
-        Reasons: UNKNOWN_BUCKET. Clients take it as stale metadata and look the partition up by its name.
+        Error codes: UNKNOWN_TABLE_OR_BUCKET. Clients take it as stale metadata and look the partition up by its name.
         """
         found = self._by_id.get(partition_id)
         if found is not None and self._is_sure():
@@ -140,11 +141,11 @@ class Partitions:
             row = await self._meta.row(_BY_ID, partition_id)
         if row is None:
             self._by_id.pop(partition_id, None)
-            raise StreamFailure(Reason.UNKNOWN_BUCKET, f"unknown partition. partition_id={partition_id}")
+            raise FlussError(ErrorCode.UNKNOWN_TABLE_OR_BUCKET, f"unknown partition. partition_id={partition_id}")
         return self._by_id.setdefault(partition_id, Partition(*row))
 
     async def by_name(self, table: StreamTable, name: str) -> Partition:
-        """The partition, without a permission check. Reasons: NOT_PARTITIONED, NO_PARTITION."""
+        """The partition, without a permission check. Error codes: TABLE_NOT_PARTITIONED, PARTITION_NOT_EXISTS."""
         _check_partitioned(table)
         row = await self._meta.row(_BY_NAME, table.id, name)
         if row is None:
@@ -158,23 +159,33 @@ class Partitions:
     async def list(
         self, caller: Caller, database: str, name: str, partial: Mapping[str, str] | None = None
     ) -> tuple[StreamTable, Sequence[Partition]]:
-        """The table and those of its partitions that have these values. Reasons: NO_TABLE, NOT_PARTITIONED."""
+        """The table and those of its partitions that have these values.
+
+        Error codes: TABLE_NOT_EXIST, TABLE_NOT_PARTITIONED.
+        """
         table = await self._tables.get(caller, database, name)
         _check_partitioned(table)
         wanted = partial or {}
         if unknown := sorted(set(wanted) - set(table.definition.partition_keys)):
-            raise StreamFailure(Reason.INVALID_PARTITION, f"no such partition keys. table={table.path} keys={unknown}")
+            raise FlussError(
+                ErrorCode.PARTITION_SPEC_INVALID, f"no such partition keys. table={table.path} keys={unknown}"
+            )
         found = await self.of(table)
         return table, [each for each in found if wanted.items() <= each.values(table).items()]
 
     async def create(
         self, caller: Caller, database: str, name: str, spec: Mapping[str, str], *, ignore_if_exists: bool = False
     ) -> None:
-        """Make a partition, as writers do. Reasons: as `partition_name`; PARTITION_EXISTS, TOO_MANY_PARTITIONS."""
+        """Make a partition, as writers do.
+
+        Error codes: as `partition_name`; PARTITION_ALREADY_EXISTS, PARTITION_MAX_NUM.
+        """
         await self._gate.check(caller.principal, Need.WRITE, database, name, request_id=caller.request_id)
         table = await self._tables.by_path(database, name)
         if not await self.add(caller, table, partition_name(table, spec)) and not ignore_if_exists:
-            raise StreamFailure(Reason.PARTITION_EXISTS, f"partition exists. table={table.path} partition={dict(spec)}")
+            raise FlussError(
+                ErrorCode.PARTITION_ALREADY_EXISTS, f"partition exists. table={table.path} partition={dict(spec)}"
+            )
 
     async def add(self, caller: Caller, table: StreamTable, name: str) -> bool:
         """Make a partition of a valid name for who was admitted to that; False if there is one of it."""
@@ -182,13 +193,13 @@ class Partitions:
 
         async def work(tx: Transaction) -> bool:
             if await tx.row(_HAS_TABLE, table.id) is None:
-                raise StreamFailure(Reason.NO_TABLE, f"no such table. table={table.path}")
+                raise FlussError(ErrorCode.TABLE_NOT_EXIST, f"no such table. table={table.path}")
             if await tx.row(_BY_NAME, table.id, name) is not None:
                 return False
             count = await tx.row(_COUNT, table.id)
             if count is not None and count[0] >= most:
-                raise StreamFailure(
-                    Reason.TOO_MANY_PARTITIONS, f"a table has {most} partitions at most. table={table.path}"
+                raise FlussError(
+                    ErrorCode.PARTITION_MAX_NUM, f"a table has {most} partitions at most. table={table.path}"
                 )
             row = await tx.row(_INSERT, table.id, name, now_ms)
             if row is None:
@@ -211,7 +222,7 @@ class Partitions:
     async def drop(
         self, caller: Caller, database: str, name: str, spec: Mapping[str, str], *, ignore_if_not_exists: bool = False
     ) -> None:
-        """Remove a partition with its records. Reasons: those of `partition_name`, NO_PARTITION."""
+        """Remove a partition with its records. Error codes: those of `partition_name`, PARTITION_NOT_EXISTS."""
         await self._gate.check(caller.principal, Need.WRITE, database, name, request_id=caller.request_id)
         table = await self._tables.by_path(database, name)
         wanted = partition_name(table, spec)
@@ -254,11 +265,11 @@ class Partitions:
         return True
 
 
-def _no_partition(table: StreamTable, name: str) -> StreamFailure:
+def _no_partition(table: StreamTable, name: str) -> FlussError:
     """The failure of a lookup by name, in the words of Fluss: its clients show and compare them."""
-    return StreamFailure(Reason.NO_PARTITION, f"Table partition '{table.path}(p={name})' does not exist.")
+    return FlussError(ErrorCode.PARTITION_NOT_EXISTS, f"Table partition '{table.path}(p={name})' does not exist.")
 
 
 def _check_partitioned(table: StreamTable) -> None:
     if not table.is_partitioned:
-        raise StreamFailure(Reason.NOT_PARTITIONED, f"the table is not partitioned. table={table.path}")
+        raise FlussError(ErrorCode.TABLE_NOT_PARTITIONED, f"the table is not partitioned. table={table.path}")

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Final
 
 from lakebed.core.errors import LakebedError
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 from .buckets import Buckets
-from .failures import Reason, StreamFailure
 from .log.log_rows import LogRows
 from .partitions import Partition
 from .seam import TableBucket
@@ -30,7 +30,14 @@ ReturnTail = Callable[[StreamTable, Partition | None, TableBucket], Awaitable[bo
 
 _PAUSE_SECONDS: Final = 2.0
 
-_GONE: Final = frozenset({Reason.UNKNOWN_BUCKET, Reason.NO_PARTITION, Reason.NO_TABLE, Reason.NOT_LEADER})
+_GONE: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TABLE_OR_BUCKET,
+        ErrorCode.PARTITION_NOT_EXISTS,
+        ErrorCode.TABLE_NOT_EXIST,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    }
+)
 """The bucket was dropped, or its records were given up, while it was uploaded."""
 
 
@@ -76,7 +83,7 @@ class TailReturn:
             try:
                 returned += await self._buckets.while_closed(bucket, partial(self._upload_one, bucket))
             except LakebedError as error:
-                if isinstance(error, StreamFailure) and error.reason in _GONE:
+                if isinstance(error, FlussError) and error.code in _GONE:
                     continue
                 failures.append(f"table_id={bucket.table_id} bucket={bucket.bucket}: {error}")
                 log.warning("tail upload failed, retrying", extra={"bucket": str(bucket)}, exc_info=error)

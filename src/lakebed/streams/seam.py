@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
-from .failures import StreamFailure
+from lakebed.fluss.errors import FlussError
 
 __all__ = [
     "Acks",
@@ -95,7 +95,7 @@ class Fetched:
 
 
 class BucketLog(Protocol):
-    """One bucket's log: batches by offset. Every method may raise StreamFailure."""
+    """One bucket's log: batches by offset. Every method may raise FlussError."""
 
     @property
     def start_offset(self) -> int:
@@ -116,39 +116,40 @@ class BucketLog(Protocol):
         """Give batches their places and let go of them: they are written and synced from here on, in this order.
 
         Nobody reads them before that, and if it fails they never were there: `settle` says. The bytes may not change
-        until then. Reasons: as of `append`.
+        until then. Error codes: as of `append`.
         """
         ...
 
     async def settle(self, offset: int) -> None:
-        """Return when all before `offset` is on stable storage. Reasons: LOG_STORAGE, NOT_LEADER."""
+        """Return when all before `offset` is on stable storage. Error codes: LOG_STORAGE, NOT_LEADER_OR_FOLLOWER."""
         ...
 
     async def append(self, records: bytes | memoryview, acks: Acks) -> Appended:
         """Append batches as their writer sent them, once their checksums and sequences were looked at.
 
-        Reasons: CORRUPT_RECORD, OUT_OF_ORDER, UNKNOWN_WRITER, RECORD_TOO_LARGE, NO_SCHEMA, LOG_STORAGE, NOT_LEADER.
+        Error codes: CORRUPT_RECORD, OUT_OF_ORDER_SEQUENCE, UNKNOWN_WRITER_ID, RECORD_TOO_LARGE, SCHEMA_NOT_EXIST,
+        LOG_STORAGE, NOT_LEADER_OR_FOLLOWER.
         """
         ...
 
     async def read(self, offset: int, max_bytes: int, columns: Sequence[int] | None = None) -> Fetched:
         """Batches from the one with `offset` on, at least one if there is one; of these columns (ascending) alone.
 
-        Reasons: OFFSET_OUT_OF_RANGE, INVALID_PROJECTION, LOG_STORAGE.
+        Error codes: LOG_OFFSET_OUT_OF_RANGE, INVALID_COLUMN_PROJECTION, LOG_STORAGE.
         """
         ...
 
     async def read_stored(self, offset: int, max_bytes: int) -> Fetched:
         """The same as they were appended, in whatever form readers get them: for who follows what it wrote itself.
 
-        Reasons: as of `read`.
+        Error codes: as of `read`.
         """
         ...
 
     async def locate(self, offset: int, columns: Sequence[int] | None = None) -> Fetched | None:
         """Where in the byte store `offset` is, for who reads there itself; None if it is here, or nobody reads there.
 
-        `read` has it all the same. Reasons: INVALID_PROJECTION, LOG_STORAGE, STORAGE.
+        `read` has it all the same. Error codes: INVALID_COLUMN_PROJECTION, LOG_STORAGE, STORAGE.
         """
         ...
 
@@ -173,7 +174,7 @@ class BucketLog(Protocol):
         ...
 
     @property
-    def failure(self) -> StreamFailure | None:
+    def failure(self) -> FlussError | None:
         """Why it takes no more: its disk refused. Then it is to be opened anew."""
         ...
 
@@ -222,7 +223,7 @@ class KeyScan(Protocol):
 
 
 class BucketKeys(Protocol):
-    """The latest row of every key of a bucket. Every method may raise StreamFailure."""
+    """The latest row of every key of a bucket. Every method may raise FlussError."""
 
     @property
     def row_count(self) -> int | None:
@@ -230,15 +231,15 @@ class BucketKeys(Protocol):
         ...
 
     @property
-    def failure(self) -> StreamFailure | None:
+    def failure(self) -> FlussError | None:
         """Why they take no more, if they do not: then the bucket is to be opened anew."""
         ...
 
     async def put(self, put: Put, acks: Acks) -> int:
         """Merge the records, append their changes to the log, and show them to lookups; the log's end after them.
 
-        Reasons: CORRUPT_RECORD, OUT_OF_ORDER, UNKNOWN_WRITER, NO_SCHEMA, INVALID_TARGET_COLUMN, DELETION_DISABLED,
-        KEY_STORAGE, and those of `BucketLog.append`.
+        Error codes: CORRUPT_RECORD, OUT_OF_ORDER_SEQUENCE, UNKNOWN_WRITER_ID, SCHEMA_NOT_EXIST, INVALID_TARGET_COLUMN,
+        DELETION_DISABLED, KV_STORAGE, and those of `BucketLog.append`.
         """
         ...
 
@@ -247,7 +248,7 @@ class BucketKeys(Protocol):
         ...
 
     async def lookup_or_insert(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The same, once a row of nothing but its key was put for each that has none. Reasons: as of `put`."""
+        """The same, once a row of nothing but its key was put for each that has none. Error codes: as of `put`."""
         ...
 
     async def lookup_prefixes(self, prefixes: Sequence[bytes], max_bytes: int) -> list[list[bytes]]:

@@ -12,18 +12,20 @@ from typing import Any, Final, NamedTuple, Self
 
 import msgspec
 
-from .failures import Reason, StreamFailure
+from lakebed.fluss.auto_partitioning import AutoPartitionStrategy
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.schema import Schema
+from lakebed.fluss.table_options import check_options, flag, whole_number
+from lakebed.fluss.types import TypeRoot
+
 from .json_documents import read_json
 from .keys.table import KeySettings
 from .names import RESERVED_COLUMNS
-from .options import check_options, flag, whole_number
-from .schema import Schema
-from .types import Root
 
 __all__ = ["MAX_BUCKETS", "StreamTable", "TableDefinition", "TablePath"]
 
 MAX_BUCKETS: Final = 4096
-_NO_PARTITION_KEYS: Final = frozenset({Root.ARRAY, Root.MAP, Root.ROW, Root.DECIMAL})
+_NO_PARTITION_KEYS: Final = frozenset({TypeRoot.ARRAY, TypeRoot.MAP, TypeRoot.ROW, TypeRoot.DECIMAL})
 
 
 class TablePath(NamedTuple):
@@ -51,7 +53,7 @@ class TableDefinition:
     @classmethod
     def parse(cls, document: bytes, *, default_buckets: int = 1) -> Self:
         """What a table's document says, with what it leaves open. Raises INVALID_TABLE and other reasons."""
-        said = read_json(document, Reason.INVALID_TABLE, "the document of a table")
+        said = read_json(document, ErrorCode.INVALID_TABLE, "the document of a table")
         if not isinstance(said, dict):
             raise _invalid("the document of a table is a JSON object")
         return cls.of(Schema.parse(said.get("schema")), said, default_buckets=default_buckets)
@@ -86,15 +88,16 @@ class TableDefinition:
             if name in RESERVED_COLUMNS:
                 raise _invalid(f"the name is that of a column of every table. column={name}")
         if self.bucket_count > max_buckets:
-            raise StreamFailure(
-                Reason.TOO_MANY_BUCKETS, f"a table has {max_buckets} buckets at most. bucket_count={self.bucket_count}"
+            raise FlussError(
+                ErrorCode.BUCKET_MAX_NUM,
+                f"a table has {max_buckets} buckets at most. bucket_count={self.bucket_count}",
             )
         self._check_partition_keys()
         self._check_bucket_keys()
         check_options(self.options)
         if self.replication_factor != 1:
-            raise StreamFailure(
-                Reason.INVALID_REPLICATION,
+            raise FlussError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"the byte store keeps the copies: the factor is 1. factor={self.replication_factor}",
             )
         if schema.is_keyed:
@@ -151,6 +154,10 @@ class TableDefinition:
     def is_auto_partitioned(self) -> bool:
         """Whether its partitions are made and dropped as time goes on."""
         return flag(self.options.get("table.auto-partition.enabled", "false"))
+
+    def auto_partition_strategy(self) -> AutoPartitionStrategy | None:
+        """The strategy of its options; None without auto-partitioning. Error codes: INVALID_CONFIG, INVALID_TABLE."""
+        return AutoPartitionStrategy.of(self.schema, self.partition_keys, self.options)
 
     def rest(self) -> dict[str, Any]:
         """Its document without the schema."""
@@ -220,5 +227,5 @@ def _texts(said: Mapping[str, Any], name: str) -> dict[str, str]:
     return found
 
 
-def _invalid(message: str) -> StreamFailure:
-    return StreamFailure(Reason.INVALID_TABLE, message)
+def _invalid(message: str) -> FlussError:
+    return FlussError(ErrorCode.INVALID_TABLE, message)

@@ -14,18 +14,17 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.core.parsing import parse_body
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.schema import Schema
 from lakebed.governance.rbac.releasing import release_stream
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 from lakebed.objects.model import Caller
 
-from .calendar import Calendar
 from .configs import ClusterConfigs
 from .events import tell
-from .failures import Reason, StreamFailure
 from .gate import Gate, Need
 from .names import check_table_name
-from .schema import Schema
 from .table import StreamTable, TableDefinition, TablePath
 
 __all__ = ["Tables"]
@@ -96,7 +95,7 @@ class Tables:
     async def by_id(self, table_id: int) -> StreamTable:
         """The table, without a permission check.
 
-        Reasons: UNKNOWN_BUCKET. Clients take it as stale metadata and look the table up by its name.
+        Error codes: UNKNOWN_TABLE_OR_BUCKET. Clients take it as stale metadata and look the table up by its name.
         """
         found = self._by_id.get(table_id)
         if found is not None and self._is_sure():
@@ -109,11 +108,11 @@ class Tables:
             row = await self._meta.row(_BY_ID, table_id)
         if row is None:
             self._discard(table_id)
-            raise StreamFailure(Reason.UNKNOWN_BUCKET, f"unknown table. table_id={table_id}")
+            raise FlussError(ErrorCode.UNKNOWN_TABLE_OR_BUCKET, f"unknown table. table_id={table_id}")
         return self._remember(_table_from(row))
 
     async def by_path(self, database: str, name: str) -> StreamTable:
-        """The table, whoever asks. Reasons: NO_TABLE."""
+        """The table, whoever asks. Error codes: TABLE_NOT_EXIST."""
         known = self._ids.get(TablePath(database, name))
         if known is not None and self._is_sure():
             return self._by_id[known]
@@ -128,7 +127,7 @@ class Tables:
         return [_table_from(row) for row in await self._meta.rows(_ALL)]
 
     async def schema(self, table: StreamTable, schema_id: int) -> Schema:
-        """One of its schemas. Reasons: NO_SCHEMA."""
+        """One of its schemas. Error codes: SCHEMA_NOT_EXIST."""
         if schema_id == table.schema_id:
             return table.schema
         known = self._schemas.get((table.id, schema_id))
@@ -136,7 +135,7 @@ class Tables:
             return known
         row = await self._meta.row(_SCHEMA, table.id, schema_id)
         if row is None:
-            raise StreamFailure(Reason.NO_SCHEMA, f"no such schema. table={table.path} schema_id={schema_id}")
+            raise FlussError(ErrorCode.SCHEMA_NOT_EXIST, f"no such schema. table={table.path} schema_id={schema_id}")
         schema = Schema.parse(msgspec.json.decode(row[0]))
         # Schemas never change, so they are never forgotten before their table.
         self._schemas[table.id, schema_id] = schema
@@ -157,7 +156,7 @@ class Tables:
     # -- for callers ------------------------------------------------------------------------------------------------
 
     async def get(self, caller: Caller, database: str, name: str) -> StreamTable:
-        """The table, if the caller may see it. Reasons: NO_TABLE."""
+        """The table, if the caller may see it. Error codes: TABLE_NOT_EXIST."""
         await self._gate.check(caller.principal, Need.DESCRIBE, database, name, request_id=caller.request_id)
         return await self.by_path(database, name)
 
@@ -165,26 +164,29 @@ class Tables:
         """Whether there is one of the name that the caller may see."""
         try:
             await self.by_path(database, name)
-        except StreamFailure:
+        except FlussError:
             return False
         return await self._gate.may(caller.principal, Need.DESCRIBE, database, name)
 
     async def create(
         self, caller: Caller, database: str, name: str, document: bytes, *, ignore_if_exists: bool = False
     ) -> None:
-        """Make a table. Reasons: NO_DATABASE, TABLE_EXISTS, INVALID_TABLE, INVALID_CONFIG, TOO_MANY_BUCKETS."""
+        """Make a table.
+
+        Error codes: DATABASE_NOT_EXIST, TABLE_ALREADY_EXIST, INVALID_TABLE, INVALID_CONFIG, BUCKET_MAX_NUM.
+        """
         check_table_name(name)
         await self._gate.check(caller.principal, Need.CREATE, database, request_id=caller.request_id)
         buckets = await self._configs.number("default.bucket.number")
         definition = with_defaults(await parse_body(partial(TableDefinition.parse, default_buckets=buckets), document))
         definition.check(max_buckets=await self._configs.number("max.bucket.num"))
-        Calendar.of(definition)
+        definition.auto_partition_strategy()
         now_ms = self._clock.now_ms()
         rest, schema = _text(definition.rest()), _text(definition.schema.document())
 
         async def work(tx: Transaction) -> int | None:
             if await tx.row(_HAS_DATABASE, database) is None:
-                raise StreamFailure(Reason.NO_DATABASE, f"no such database. database={database}")
+                raise FlussError(ErrorCode.DATABASE_NOT_EXIST, f"no such database. database={database}")
             row = await tx.row(_INSERT, database, name, rest, now_ms, now_ms)
             if row is None:
                 return None
@@ -197,10 +199,10 @@ class Tables:
         if made is not None:
             await self.changed(made)
         elif not ignore_if_exists:
-            raise StreamFailure(Reason.TABLE_EXISTS, f"table exists. table={database}.{name}")
+            raise FlussError(ErrorCode.TABLE_ALREADY_EXIST, f"table exists. table={database}.{name}")
 
     async def drop(self, caller: Caller, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        """Remove a table; its records go soon after. Reasons: NO_TABLE."""
+        """Remove a table; its records go soon after. Error codes: TABLE_NOT_EXIST."""
         await self._gate.check(caller.principal, Need.DROP, database, name, request_id=caller.request_id)
         now_ms = self._clock.now_ms()
 
@@ -209,14 +211,17 @@ class Tables:
 
         try:
             table = await self._meta.transact(work)
-        except StreamFailure as failure:
-            if ignore_if_not_exists and failure.reason is Reason.NO_TABLE:
+        except FlussError as failure:
+            if ignore_if_not_exists and failure.code is ErrorCode.TABLE_NOT_EXIST:
                 return
             raise
         await self.dropped(table.id)
 
     async def remove(self, tx: Transaction, caller: Caller, database: str, name: str, now_ms: int) -> StreamTable:
-        """Remove a table within `tx`; `dropped` is to be called once that is committed. Reasons: NO_TABLE."""
+        """Remove a table within `tx`; `dropped` is to be called once that is committed.
+
+        Error codes: TABLE_NOT_EXIST.
+        """
         table = await self.find(tx, database, name)
         await tx.run(_LEAVE, table.id, database, name, now_ms)
         await tx.run(_DELETE, table.id)
@@ -252,7 +257,7 @@ class Tables:
             await told(table)
 
     async def find(self, reader: Reader, database: str, name: str) -> StreamTable:
-        """The table as `reader` sees it, whoever asks. Reasons: NO_TABLE."""
+        """The table as `reader` sees it, whoever asks. Error codes: TABLE_NOT_EXIST."""
         row = await reader.row(_BY_PATH, database, name)
         if row is None:
             raise no_table(database, name)
@@ -283,9 +288,9 @@ def with_defaults(definition: TableDefinition) -> TableDefinition:
     return replace(definition, options=options)
 
 
-def no_table(database: str, name: str) -> StreamFailure:
+def no_table(database: str, name: str) -> FlussError:
     """The failure for a table that is not there."""
-    return StreamFailure(Reason.NO_TABLE, f"no such table. table={database}.{name}")
+    return FlussError(ErrorCode.TABLE_NOT_EXIST, f"no such table. table={database}.{name}")
 
 
 def _text(document: dict[str, Any]) -> str:

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 from .buckets import Buckets, OpenBucket
-from .failures import Reason, StreamFailure
 from .log.log_rows import LogRows
 from .log.retention import retention_of
 from .log.tiered import TieredLog
@@ -139,7 +139,7 @@ class Tending:
         try:
             await work()
         except LakebedError as error:
-            if isinstance(error, StreamFailure) and error.reason is Reason.UNKNOWN_BUCKET:
+            if isinstance(error, FlussError) and error.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET:
                 return 0  # dropped meanwhile
             log.warning("a log could not be looked after", extra={"bucket": str(bucket)}, exc_info=error)
             return 1
@@ -163,7 +163,7 @@ class Tending:
             self._uncopied.discard(bucket)
         except LakebedError as error:
             # Whoever is not the home any more has nothing to copy.
-            if not (isinstance(error, StreamFailure) and error.reason is Reason.NOT_LEADER):
+            if not (isinstance(error, FlussError) and error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER):
                 self._uncopied.add(bucket)
                 failures = 1
             raise

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from .failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 __all__ = ["HEARTBEAT_TIMEOUT_MS", "Finished", "State", "Tiering", "TieringTable"]
 
@@ -137,24 +137,30 @@ class Tiering:
         return self.give(chosen.table_id, now_ms)
 
     def give(self, table_id: int, now_ms: int) -> tuple[Tiering, TieringTable]:
-        """Give this table, which waits, to a worker. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
+        """Give this table, which waits, to a worker. Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH."""
         chosen = self._waiting(table_id)
         given = replace(chosen, state=State.TIERING, since_ms=now_ms, started_ms=now_ms, epoch=chosen.epoch + 1)
         return self._with(given), given
 
     def pass_over(self, table_id: int, now_ms: int) -> Tiering:
-        """The table, which waits, is in the lake as far as it goes. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
+        """The table, which waits, is in the lake as far as it goes.
+
+        Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH.
+        """
         table = self._waiting(table_id)
         return self._with(
             replace(table, state=State.SCHEDULED, since_ms=now_ms, tiered_ms=now_ms, started_ms=None, failed_in_row=0)
         )
 
     def put_off(self, table_id: int, now_ms: int) -> Tiering:
-        """Nobody could be asked for the table, which waits. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
+        """Nobody could be asked for the table, which waits.
+
+        Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH.
+        """
         return self._with(_failed(self._waiting(table_id), now_ms))
 
     def beat(self, table_id: int, epoch: int, now_ms: int) -> Tiering:
-        """Its worker is at it. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
+        """Its worker is at it. Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH."""
         return self._with(replace(self._held(table_id, epoch), since_ms=now_ms))
 
     def finish(
@@ -162,7 +168,7 @@ class Tiering:
     ) -> Tiering:
         """Its worker has ended the round, before all was in the lake if it was cut short: then it goes on soon.
 
-        Reasons: UNKNOWN_BUCKET, FENCED_TIERING.
+        Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH.
         """
         table = self._held(table_id, epoch)
         began = now_ms if table.started_ms is None else table.started_ms
@@ -173,28 +179,29 @@ class Tiering:
         return self._with(replace(table, state=State.SCHEDULED, since_ms=began, tiered_ms=began, failed_in_row=0))
 
     def fail(self, table_id: int, epoch: int, now_ms: int) -> Tiering:
-        """Its worker could not. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
+        """Its worker could not. Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH."""
         return self._with(_failed(self._held(table_id, epoch), now_ms))
 
     def _waiting(self, table_id: int) -> TieringTable:
         table = self._known(table_id)
         if table.state is not State.PENDING:
-            raise StreamFailure(
-                Reason.FENCED_TIERING, f"the table waits for no worker. table_id={table_id} state={table.state}"
+            raise FlussError(
+                ErrorCode.FENCED_TIERING_EPOCH,
+                f"the table waits for no worker. table_id={table_id} state={table.state}",
             )
         return table
 
     def _known(self, table_id: int) -> TieringTable:
         table = self.tables.get(table_id)
         if table is None:
-            raise StreamFailure(Reason.UNKNOWN_BUCKET, f"the table is not tiered. table_id={table_id}")
+            raise FlussError(ErrorCode.UNKNOWN_TABLE_OR_BUCKET, f"the table is not tiered. table_id={table_id}")
         return table
 
     def _held(self, table_id: int, epoch: int) -> TieringTable:
         table = self._known(table_id)
         if table.epoch != epoch or table.state is not State.TIERING:
-            raise StreamFailure(
-                Reason.FENCED_TIERING,
+            raise FlussError(
+                ErrorCode.FENCED_TIERING_EPOCH,
                 f"the table is tiered by another, or by none. table_id={table_id} epoch={epoch} now={table.epoch}",
             )
         return table

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, NamedTuple
 
+from lakebed.iceberg.metadata.serialization import TableText, TextRun, write_table
+from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.objects.composing import Borrowed, Loan, digest_of
 from lakebed.objects.model import Piece
-
-from .metadata.serialization import Run, TableText, write_table
-from .metadata.table import TableMetadata
 
 __all__ = ["MAX_RECENT_BYTES", "Anchor", "Origin", "anchor_of", "borrowed_parts", "is_worth_borrowing", "recall"]
 
@@ -108,7 +107,7 @@ def _recall_borrowed(document: bytes, pieces: Sequence[Piece], lender: int) -> t
     head, snapshots, recent, middle, log, recent_log, tail = (
         document[end - piece.size : end] for piece, end in zip(pieces, ends, strict=True)
     )
-    text = TableText(head, Run(snapshots, recent), middle, Run(log, recent_log), tail)
+    text = TableText(head, TextRun(snapshots, recent), middle, TextRun(log, recent_log), tail)
     lent, lent_log = (piece for piece in pieces if piece.lent_of)
     return text, Anchor(
         text,

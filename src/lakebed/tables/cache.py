@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
+from lakebed.iceberg.metadata.parsing import parse_table
+from lakebed.iceberg.metadata.serialization import TableText
+from lakebed.iceberg.metadata.table import TableMetadata
+
 from .borrowing import Anchor, Origin, recall
-from .metadata.parsing import parse_table
-from .metadata.serialization import TableText
-from .metadata.table import TableMetadata
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """How much of metadata files a worker keeps; what is parsed of them comes on top, some three times as much."""

@@ -18,6 +18,11 @@ import msgspec
 from lakebed.core.access import root_of
 from lakebed.core.errors import CommitConflict, InvalidInput, LakebedError, PointerMoved
 from lakebed.governance.rbac import OPERATIONS, commit_privileges
+from lakebed.iceberg.commits.builder import build_table
+from lakebed.iceberg.commits.requirements import Requirement, check_table, is_create, parse_table_requirements
+from lakebed.iceberg.commits.updates import Update, kind_of, parse_table_updates
+from lakebed.iceberg.metadata.serialization import TableText, write_table
+from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.objects.composing import Composed
 from lakebed.objects.deleting import Doomed, ObjectDeleter
 from lakebed.objects.facilities import Facilities
@@ -35,11 +40,6 @@ from .idempotency import Answer, Mutation
 from .identifiers import Identifier
 from .locations import stated_paths, table_directories
 from .losers import Losers
-from .metadata.builder import build_table
-from .metadata.requirements import Requirement, check_table, is_create, parse_table_requirements
-from .metadata.serialization import TableText, write_table
-from .metadata.table import TableMetadata
-from .metadata.updates import Update, kind_of, parse_table_updates
 from .metadata_naming import metadata_address
 from .model import Entry, EntryKind
 from .publishing import COMMITTED, CREATED, Pointer, Publisher, check_unused

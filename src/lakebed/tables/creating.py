@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import uuid4
 
+from lakebed.iceberg.commits import CreateTable, new_table
+from lakebed.iceberg.metadata import TableMetadata, serialize_table
 from lakebed.objects.facilities import Facilities
 
 from .cache import CachedMetadata, MetadataCache
@@ -17,7 +19,6 @@ from .gate import Action, Gate
 from .idempotency import Answer, Mutation
 from .identifiers import Identifier, Levels, check_identifier
 from .locations import default_location
-from .metadata import CreateTable, TableMetadata, new_table, serialize_table
 from .metadata_naming import metadata_address
 from .model import Entry, EntryKind
 from .publishing import CREATED, Pointer, Publisher

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 from lakebed.core.errors import InvalidInput, NotFound, PointerMoved, TooLarge, WriteConflict
+from lakebed.iceberg.metadata.serialization import TableText
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects import rows as object_rows
 from lakebed.objects.composing import Composed, Loan
@@ -26,7 +27,6 @@ from lakebed.objects.writing import NewObject, ObjectWriter
 
 from . import rows
 from .borrowing import Anchor, Origin, borrowed_parts, is_worth_borrowing
-from .metadata.serialization import TableText
 
 MAX_METADATA_BYTES: Final = 50 * 1024 * 1024
 """Largest table metadata file, as it is and unpacked."""

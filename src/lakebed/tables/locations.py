@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from lakebed.core.errors import InvalidInput, LocationTaken
+from lakebed.iceberg.metadata import TableMetadata, ViewMetadata
 from lakebed.meta.seam import Reader
 from lakebed.objects.bucket import Bucket
 from lakebed.objects.listing import successor
@@ -18,7 +19,6 @@ from lakebed.objects.listing import successor
 from . import rows
 from .files import FileAddress, parse_location
 from .identifiers import Levels, levels_of
-from .metadata import TableMetadata, ViewMetadata
 from .model import RESERVED_FOLDER, Entry, EntryKind, Namespace, Warehouse
 
 QUARANTINE_FOLDER: Final = "quarantine/"

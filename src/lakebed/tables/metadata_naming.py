@@ -6,9 +6,10 @@ import re
 from typing import Final
 from uuid import uuid4
 
+from lakebed.iceberg.metadata.table import TableMetadata
+from lakebed.iceberg.metadata.views import ViewMetadata
+
 from .files import FileAddress, parse_location
-from .metadata.table import TableMetadata
-from .metadata.views import ViewMetadata
 
 _VERSION: Final = re.compile(r"v?(?P<version>\d{1,10})[-.]", re.ASCII)
 

@@ -14,6 +14,8 @@ import msgspec
 
 from lakebed.core.errors import InvalidInput, PointerMoved
 from lakebed.governance.rbac import commit_privileges
+from lakebed.iceberg.metadata.references import MAIN, SnapshotReference
+from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.objects.model import Caller
 
 from .committing import CommitOptions, Commits, Committed, read_change
@@ -21,8 +23,6 @@ from .entries import Entries, Loaded
 from .gate import Action
 from .idempotency import Mutation
 from .identifiers import Identifier
-from .metadata.references import MAIN, SnapshotReference
-from .metadata.table import TableMetadata
 from .model import EntryKind
 
 _ATTEMPTS: Final = 5

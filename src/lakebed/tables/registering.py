@@ -8,6 +8,8 @@ from uuid import uuid4
 
 from lakebed.core.errors import CommitConflict, InvalidInput, NotFound, PointerMoved
 from lakebed.governance.rbac import OPERATIONS, namespace_securable
+from lakebed.iceberg.commits.builder import check_uuid
+from lakebed.iceberg.metadata import TableMetadata, ViewMetadata, parse_table, parse_view
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 
@@ -21,8 +23,6 @@ from .gate import CREATE_OR_MOVE, Action, Gate, Privileges
 from .idempotency import Answer, Mutation
 from .identifiers import Identifier
 from .locations import check_location
-from .metadata import TableMetadata, ViewMetadata, parse_table, parse_view
-from .metadata.builder import check_uuid
 from .model import EntryKind
 from .publishing import COMMITTED, Also, Pointer, Publisher
 from .validation.commit import CommitValidator

@@ -16,6 +16,11 @@ from typing import NamedTuple
 import msgspec
 
 from lakebed.core.errors import CommitConflict, InvalidInput, NotFound
+from lakebed.iceberg.commits.updates import parse_table_updates
+from lakebed.iceberg.documents import DocumentElement, split
+from lakebed.iceberg.metadata.parsing import parse_table
+from lakebed.iceberg.metadata.references import SnapshotReference
+from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.model import Caller
 
@@ -26,11 +31,6 @@ from .entries import Entries
 from .files import TableFiles, parse_location, unpack_metadata
 from .idempotency import Mutation
 from .identifiers import Identifier
-from .metadata.documents import Element, split
-from .metadata.parsing import parse_table
-from .metadata.references import SnapshotReference
-from .metadata.table import TableMetadata
-from .metadata.updates import parse_table_updates
 from .model import Entry
 from .pointers import PointerMoves, same_file
 from .validation.transition import check_transition, means_the_same
@@ -201,7 +201,9 @@ def _reference(base: TableMetadata, name: str, reference: SnapshotReference) -> 
     return {"action": "set-snapshot-ref", "ref-name": name, **split(reference.written, "refs")}
 
 
-def _check_kept(what: str, wanted: int, base: Mapping[int, Element], target: Mapping[int, Element]) -> None:
+def _check_kept(
+    what: str, wanted: int, base: Mapping[int, DocumentElement], target: Mapping[int, DocumentElement]
+) -> None:
     kept = base.get(wanted)
     if kept is None or not means_the_same(kept, target[wanted]):
         raise _gone(what, wanted)

@@ -11,6 +11,7 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
+from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 
@@ -20,7 +21,6 @@ from .entries import Entries, Found, Known
 from .files import FileSource
 from .gate import Action
 from .identifiers import Identifier
-from .metadata.table import TableMetadata
 from .model import Entry, EntryKind
 from .planning import PlanningService, parse_request
 from .planning.plans import PlanId, PlanRecord, PlanStatus

@@ -6,6 +6,8 @@ from typing import Final
 from uuid import uuid4
 
 from lakebed.core.errors import PointerMoved
+from lakebed.iceberg.commits import CreateView, Requirement, Update, build_view, check_view, new_view
+from lakebed.iceberg.metadata import ViewMetadata, parse_view, serialize_view
 from lakebed.objects.facilities import Facilities
 
 from .cache import MetadataCache
@@ -18,17 +20,6 @@ from .gate import Action, Gate
 from .idempotency import Answer, Mutation
 from .identifiers import Identifier, Levels, check_identifier
 from .locations import default_location, stated_paths
-from .metadata import (
-    CreateView,
-    Requirement,
-    Update,
-    ViewMetadata,
-    build_view,
-    check_view,
-    new_view,
-    parse_view,
-    serialize_view,
-)
 from .metadata_naming import metadata_address
 from .model import EntryKind
 from .publishing import COMMITTED, CREATED, Pointer, Publisher

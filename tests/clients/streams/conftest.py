@@ -7,10 +7,10 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import fluss
 import pytest
 import pytest_asyncio
 
+import fluss
 from tests.clients.streams.serving import StreamServer, connected, running_streams
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import fluss
-
 from tests.clients.streams.serving import StreamServer, connected
 from tests.fixtures.rust import find_or_build
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import fluss
 import pyarrow
 
+import fluss
 from tests.clients.boto import connected as s3_connected
 from tests.clients.people import User, administer, make_user, user_who_may
 from tests.clients.streams.serving import StreamServer, connected, make_table, start_streams

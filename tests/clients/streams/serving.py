@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import fluss
 import pyarrow
 
+import fluss
 from tests.fixtures.ports import free_port
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY, RunningServer, start_server
 

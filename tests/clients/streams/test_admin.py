@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import fluss
 import pyarrow
 import pytest
 
+import fluss
 from tests.clients.streams.serving import ROWS, StreamServer, error_code, make_table
 
 pytestmark = pytest.mark.integration

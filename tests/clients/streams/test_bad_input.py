@@ -9,16 +9,16 @@ import struct
 from pathlib import Path
 from typing import Any
 
-import fluss
 import pyarrow as pa
 import pytest
 
+import fluss
 from lakebed.client.stream_connection import StreamConnection
 from lakebed.client.stream_messages import messages, number, text, write_fields
 from lakebed.core.secrets import Secret
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.batches import write_key_batch
-from lakebed.streams.log.batches import write_batch
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.kv_batches import write_kv_batch
+from lakebed.fluss.log_batches import write_batch
 from tests.clients.streams.serving import (
     ROWS,
     StreamServer,
@@ -76,8 +76,8 @@ async def test_keys_of_an_unknown_schema_and_with_a_wrong_checksum_are_refused(
 ) -> None:
     table = await make_table(connection, table_path, primary_key=["id"])
     table_id = table.get_table_info().table_id
-    unknown = write_key_batch([(b"\1", b"\0\1")], 9, -1, -1)
-    wrong = bytearray(write_key_batch([(b"\1", b"\0\1")], 1, -1, -1))
+    unknown = write_kv_batch([(b"\1", b"\0\1")], 9, -1, -1)
+    wrong = bytearray(write_kv_batch([(b"\1", b"\0\1")], 1, -1, -1))
     wrong[-1] ^= 1
 
     def put(records: bytes) -> int:
@@ -131,9 +131,9 @@ async def test_who_sends_too_large_a_request_is_told_so_though_it_reads_only_the
         finally:
             raw.close()
 
-    with pytest.raises(StreamFailure, match="limit=33554432") as raised:
+    with pytest.raises(FlussError, match="limit=33554432") as raised:
         await asyncio.to_thread(look_up)
-    assert raised.value.reason is Reason.RECORD_TOO_LARGE
+    assert raised.value.code is ErrorCode.RECORD_TOO_LARGE
 
 
 async def test_a_writer_whose_batches_are_too_large_is_told_so_and_goes_on(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
-import fluss
 import pyarrow as pa
 import pytest
 
+import fluss
 from tests.clients.streams.serving import StreamServer, make_table, read_records
 
 pytestmark = pytest.mark.integration

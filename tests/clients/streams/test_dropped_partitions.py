@@ -12,17 +12,17 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-import fluss
 import pyarrow as pa
 import pytest
 import pytest_asyncio
 
+import fluss
 from lakebed.client.stream_connection import StreamConnection
 from lakebed.client.stream_messages import Fields, messages, number, text, write_fields
 from lakebed.core.secrets import Secret
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.batches import write_key_batch
-from lakebed.streams.log.batches import write_batch
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.kv_batches import write_kv_batch
+from lakebed.fluss.log_batches import write_batch
 from tests.clients.streams.serving import StreamServer, make_table
 from tests.contracts.stream_log import arrow_body
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
@@ -105,7 +105,7 @@ def fetch(wire: StreamConnection, to: Target, wait_ms: int = FETCH_WAIT_MS) -> i
 
 
 def put(wire: StreamConnection, to: Target) -> int:
-    batch = write_key_batch([(b"\1", b"\0\1\2EU")], 1, -1, -1)
+    batch = write_kv_batch([(b"\1", b"\0\1\2EU")], 1, -1, -1)
     part = write_fields({1: to.partition_id, 2: 0, 3: batch})
     return bucket_code(wire.call(1016, write_fields({1: -1, 2: to.table_id, 3: 30_000, 5: part})), 3)
 
@@ -194,8 +194,8 @@ async def test_calls_by_the_id_of_a_dropped_table_are_answered_21(
     def code() -> int:
         try:
             return call(wire, gone)
-        except StreamFailure as failure:  # of the call as a whole
-            return {Reason.UNKNOWN_BUCKET: UNKNOWN_TABLE_OR_BUCKET}[failure.reason]
+        except FlussError as failure:  # of the call as a whole
+            return {ErrorCode.UNKNOWN_TABLE_OR_BUCKET: UNKNOWN_TABLE_OR_BUCKET}[failure.code]
 
     assert await asyncio.to_thread(code) == UNKNOWN_TABLE_OR_BUCKET
 
@@ -217,9 +217,9 @@ async def test_a_lookup_of_a_partition_by_name_is_answered_36_in_the_words_of_fl
         1037: write_fields({1: path, 2: spec, 3: False}),  # DROP_PARTITION
     }
     for key, message in lookups.items():
-        with pytest.raises(StreamFailure) as raised:
+        with pytest.raises(FlussError) as raised:
             await asyncio.to_thread(wire.call, key, message)
-        assert raised.value.reason is Reason.NO_PARTITION
+        assert raised.value.code is ErrorCode.PARTITION_NOT_EXISTS
         assert str(raised.value) == f"Table partition '{database}.{KEYED}(p=EU)' does not exist."
 
 
@@ -236,9 +236,9 @@ async def test_metadata_of_a_dropped_partition_by_its_id_is_refused_with_36(
         await admin.drop_partition(path, {"region": "EU"})
     else:
         await admin.drop_table(path)
-    with pytest.raises(StreamFailure, match=f"The partition id '{gone.partition_id}' does not exist") as raised:
+    with pytest.raises(FlussError, match=f"The partition id '{gone.partition_id}' does not exist") as raised:
         await asyncio.to_thread(wire.call, 1012, write_fields({3: gone.partition_id}))
-    assert raised.value.reason is Reason.NO_PARTITION
+    assert raised.value.code is ErrorCode.PARTITION_NOT_EXISTS
 
 
 async def test_a_dropped_table_is_missing_by_its_name(
@@ -247,9 +247,9 @@ async def test_a_dropped_table_is_missing_by_its_name(
     await admin.drop_table(tables[LOG].get_table_info().table_path)
     path = write_fields({1: database, 2: LOG})
     for key, message in {1007: write_fields({1: path}), 1012: by_name(database, LOG, "EU")}.items():
-        with pytest.raises(StreamFailure) as raised:
+        with pytest.raises(FlussError) as raised:
             await asyncio.to_thread(wire.call, key, message)
-        assert raised.value.reason is Reason.NO_TABLE
+        assert raised.value.code is ErrorCode.TABLE_NOT_EXIST
 
 
 async def test_listings_by_the_id_of_a_dropped_partition_are_empty_as_those_of_fluss_are(

@@ -10,11 +10,11 @@ import datetime
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-import fluss
 import pyarrow as pa
 import pytest
 import pytest_asyncio
 
+import fluss
 from lakebed.client.stream_connection import StreamConnection
 from lakebed.client.stream_messages import write_fields
 from lakebed.core.secrets import Secret

@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-import fluss
 import pyarrow as pa
 import pytest
 
+import fluss
 from tests.clients.people import make_user
 from tests.clients.streams.remote_files import (
     ADDRESS,

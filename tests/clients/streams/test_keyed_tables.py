@@ -6,11 +6,11 @@ import asyncio
 import json
 from typing import Any
 
-import fluss
 import pyarrow
 import pytest
 from pyroaring import BitMap
 
+import fluss
 from lakebed.client.stream_connection import StreamConnection
 from lakebed.client.stream_messages import messages, number, text, write_fields
 from lakebed.core.secrets import Secret

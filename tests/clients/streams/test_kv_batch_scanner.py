@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import fluss
 import pyarrow as pa
 import pytest
 
+import fluss
 from lakebed.client.stream_connection import StreamConnection
 from lakebed.client.stream_messages import number, text, write_fields
 from lakebed.client.streams import StreamClient
 from lakebed.core.secrets import Secret
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from tests.clients.streams.serving import ROWS, StreamServer, make_table
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
 
@@ -76,27 +76,27 @@ async def test_one_partition_is_scanned(streams: StreamServer, connection: Any, 
     batches = await asyncio.to_thread(scanned, streams, table_path, partition="mon")
     assert [row["id"] for batch in batches for row in batch.to_pylist()] == [1, 3, 5, 7, 9]
     for wrong in (None, "wed"):
-        with pytest.raises(StreamFailure) as failed:
+        with pytest.raises(FlussError) as failed:
             await asyncio.to_thread(scanned, streams, table_path, partition=wrong)
-        assert failed.value.reason is Reason.NO_PARTITION
+        assert failed.value.code is ErrorCode.PARTITION_NOT_EXISTS
 
 
 async def test_a_log_table_and_a_table_that_is_none_are_refused(
     streams: StreamServer, connection: Any, table_path: Any
 ) -> None:
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         await asyncio.to_thread(scanned, streams, table_path)
-    assert failed.value.reason is Reason.NO_TABLE
+    assert failed.value.code is ErrorCode.TABLE_NOT_EXIST
     await make_table(connection, table_path)
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         await asyncio.to_thread(scanned, streams, table_path)
-    assert failed.value.reason is Reason.NOT_KEYED
+    assert failed.value.code is ErrorCode.NON_PRIMARY_KEY_TABLE
 
 
 async def test_a_wrong_secret_is_refused(streams: StreamServer) -> None:
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         await asyncio.to_thread(lambda: client(streams, "wrong").scan_keys("fluss", "t"))
-    assert failed.value.reason is Reason.AUTHENTICATION_FAILED
+    assert failed.value.code is ErrorCode.AUTHENTICATE
 
 
 async def test_the_scan_is_of_one_moment(streams: StreamServer, connection: Any, table_path: Any) -> None:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fluss
 import pyarrow
 import pytest
 
+import fluss
 from tests.clients.streams.serving import StreamServer, connected, make_table, read_records, start_streams
 from tests.server.running_processes import children_of, wait_until
 

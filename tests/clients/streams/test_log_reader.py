@@ -14,7 +14,7 @@ from lakebed.client.stream_logs import CHANGES, EARLIEST, LATEST, LogRecords, St
 from lakebed.client.stream_ranges import read_range
 from lakebed.client.stream_tables import Bucket, KnownTable, describe, list_offsets
 from lakebed.client.streams import StreamClient
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from tests.clients.streams.serving import ROWS, StreamServer, make_table
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
 
@@ -125,20 +125,20 @@ async def test_partitions_have_logs_of_their_own(
 async def test_what_is_not_there_is_refused(streams: StreamServer, connection: Any, table_path: Any) -> None:
     await make_table(connection, table_path)
 
-    def refused(do: Callable[[StreamClient], Any]) -> Callable[[StreamClient], Reason]:
-        def run(client: StreamClient) -> Reason:
-            with pytest.raises(StreamFailure) as raised:
+    def refused(do: Callable[[StreamClient], Any]) -> Callable[[StreamClient], ErrorCode]:
+        def run(client: StreamClient) -> ErrorCode:
+            with pytest.raises(FlussError) as raised:
                 do(client)
-            return raised.value.reason
+            return raised.value.code
 
         return run
 
     beyond = refused(lambda client: read(client, known(client, table_path), (None, 0), 5, 9))
-    assert await with_client(streams, beyond) is Reason.OFFSET_OUT_OF_RANGE
+    assert await with_client(streams, beyond) is ErrorCode.LOG_OFFSET_OUT_OF_RANGE
     unknown = refused(lambda client: describe(client, table_path.database_name, "absent"))
-    assert await with_client(streams, unknown) is Reason.NO_TABLE
+    assert await with_client(streams, unknown) is ErrorCode.TABLE_NOT_EXIST
     columns = refused(lambda client: read(client, known(client, table_path), (None, 0), 0, 1, columns=["absent"]))
-    assert await with_client(streams, columns) is Reason.INVALID_PROJECTION
+    assert await with_client(streams, columns) is ErrorCode.INVALID_COLUMN_PROJECTION
 
 
 async def test_a_job_of_the_lake_is_given_a_table_and_says_how_far_it_is(
@@ -163,8 +163,8 @@ async def test_a_job_of_the_lake_is_given_a_table_and_says_how_far_it_is(
         assert (found.snapshot_id, found.offsets) == (2**62 + 1, {(None, 0): 5, (None, 1): 7})
         lake.finish(given, 12)
         assert lake.ask() is None
-        with pytest.raises(StreamFailure) as raised:
+        with pytest.raises(FlussError) as raised:
             lake.finish(given, 12)
-        assert raised.value.reason is Reason.FENCED_TIERING
+        assert raised.value.code is ErrorCode.FENCED_TIERING_EPOCH
 
     await with_client(streams, run)

@@ -6,10 +6,10 @@ import datetime
 from decimal import Decimal
 from typing import Any
 
-import fluss
 import pyarrow
 import pytest
 
+import fluss
 from tests.clients.streams.serving import ROWS, StreamServer, connected, drain, make_table, read_records
 
 pytestmark = pytest.mark.integration

@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-import fluss
 import pyarrow as pa
 import pytest
 
+import fluss
 from lakebed.client.stream_connection import StreamConnection
 from lakebed.client.stream_lake import StreamLake
 from lakebed.client.stream_messages import write_fields
 from lakebed.client.stream_tables import describe
 from lakebed.client.streams import StreamClient
 from lakebed.core.secrets import Secret
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.wire.fluss.errors import error_code as number_of
 from tests.clients.streams.serving import StreamServer, connected, drain, error_code, make_table, read_records
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
@@ -310,14 +310,14 @@ async def test_what_is_refused_says_why(admin: Any, database: str) -> None:
     assert not raised.value.is_retriable
 
 
-@pytest.mark.parametrize("reason", Reason)
-def test_the_client_tries_again_where_the_server_means_it(reason: Reason) -> None:
-    failure = StreamFailure(reason)
+@pytest.mark.parametrize("reason", ErrorCode)
+def test_the_client_tries_again_where_the_server_means_it(reason: ErrorCode) -> None:
+    failure = FlussError(reason)
     number = number_of(failure)
     named = {value for name, value in vars(fluss.ErrorCode).items() if name.isupper()}
     if number in named:
-        assert fluss.FlussError("said", number).is_retriable == failure.is_passing
+        assert fluss.FlussError("said", number).is_retriable == failure.is_retriable
     else:
         # This client has no names for what came later, and tries none of it again.
-        assert number >= number_of(StreamFailure(Reason.NO_SERVER))
-        assert not failure.is_passing
+        assert number >= number_of(FlussError(ErrorCode.SERVER_NOT_EXIST))
+        assert not failure.is_retriable

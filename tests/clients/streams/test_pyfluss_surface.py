@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-import fluss
 import pyarrow as pa
 import pytest
+
+import fluss
 
 pytestmark = pytest.mark.integration
 

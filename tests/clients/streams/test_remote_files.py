@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import fluss
 import pytest
 
+import fluss
 from lakebed.client.stream_connection import StreamConnection
 from lakebed.client.stream_messages import messages, number, text
 from lakebed.core.secrets import Secret

@@ -6,12 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import fluss
 import pytest
 
+import fluss
 from lakebed.client.stream_connection import AUTHENTICATE, StreamConnection
 from lakebed.client.stream_messages import write_fields
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from tests.clients.people import administer, make_user, user_who_may
 from tests.clients.streams.serving import StreamServer, config, connected, error_code, make_table, read_records
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
@@ -71,18 +71,18 @@ async def test_who_comes_by_another_mechanism_is_refused(streams: StreamServer, 
     ],
 )
 async def test_what_is_no_proof_proves_nothing(streams: StreamServer, mechanism: str, token: bytes) -> None:
-    def attempt() -> list[Reason]:
+    def attempt() -> list[ErrorCode]:
         raw = StreamConnection("127.0.0.1", streams.port, "", None)
         found = []
         for key, message in ((AUTHENTICATE, write_fields({1: mechanism, 2: token})), (LIST_DATABASES, b"")):
-            with pytest.raises(StreamFailure) as raised:
+            with pytest.raises(FlussError) as raised:
                 raw.call(key, message)
-            found.append(raised.value.reason)
+            found.append(raised.value.code)
             assert ROOT_SECRET_KEY not in str(raised.value)
         raw.close()
         return found
 
-    assert await asyncio.to_thread(attempt) == [Reason.AUTHENTICATION_FAILED] * 2
+    assert await asyncio.to_thread(attempt) == [ErrorCode.AUTHENTICATE] * 2
 
 
 async def test_an_expired_access_key_is_told_to_whom_has_its_secret(streams: StreamServer) -> None:

@@ -6,12 +6,12 @@ import asyncio
 import uuid
 from collections.abc import Iterator
 
-import fluss
 import pytest
 
+import fluss
 from lakebed.client.stream_lake import Assignment, StreamLake
 from lakebed.client.streams import StreamClient
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from tests.clients.streams.serving import StreamServer, connected, make_table, running_streams
 
 pytestmark = pytest.mark.integration
@@ -72,7 +72,7 @@ def test_a_table_whose_job_failed_is_given_again_and_the_first_job_is_not_heard_
     second = given(lake)
     assert (second.name, second.epoch) == (stream, first.epoch + 1)
     for say in (lake.beat, lake.fail):
-        with pytest.raises(StreamFailure) as caught:
+        with pytest.raises(FlussError) as caught:
             say(first)
-        assert caught.value.reason is Reason.FENCED_TIERING
+        assert caught.value.code is ErrorCode.FENCED_TIERING_EPOCH
     lake.finish(second, 0)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from lakebed.tables.manifests import ManifestFile, read_manifest_list
-from tests.tables.manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, manifest_bytes
+from lakebed.iceberg.manifests import ManifestFile, read_manifest_list
+from tests.iceberg.manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, manifest_bytes
 
 Json = Any
 """Documents as the wire has them."""

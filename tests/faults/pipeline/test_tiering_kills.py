@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
-import fluss
 import pytest
 
+import fluss
 from lakebed.client.stream_lake import StreamLake
 from lakebed.client.streams import StreamClient
 from tests.clients.iceberg.lake import Lake, new_lake

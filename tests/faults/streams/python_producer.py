@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any
 
 import fluss
-
 from tests.clients.streams.serving import config
 
 _ON_THE_WAY = 64

@@ -18,9 +18,9 @@ from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-import fluss
 import pytest
 
+import fluss
 from lakebed.client import LakebedClient
 from lakebed.client.stream_connection import StreamConnection
 from lakebed.client.stream_messages import messages, number, write_fields

@@ -17,9 +17,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-import fluss
 import pytest
 
+import fluss
 from lakebed.client.streams import StreamClient
 from tests.clients.streams.serving import StreamServer, connected, make_table, start_streams
 from tests.faults.killing import SEED

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import fluss
 import pyarrow as pa
 import pytest
 
+import fluss
 from lakebed.client.stream_connection import StreamConnection
 from lakebed.client.stream_messages import messages, number, write_fields
 from lakebed.core.secrets import Secret
-from lakebed.streams.log.batches import write_batch
+from lakebed.fluss.log_batches import write_batch
 from tests.clients.streams.serving import StreamServer, connected, make_table, read_records, start_streams
 from tests.contracts.stream_log import arrow_body
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY

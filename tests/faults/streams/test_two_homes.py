@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
-import fluss
 import pytest
 
+import fluss
 from lakebed.client.stream_connection import StreamConnection
 from lakebed.client.stream_messages import messages, number, write_fields
 from lakebed.core.secrets import Secret
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.log.batches import write_batch
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import write_batch
 from tests.clients.streams.serving import StreamServer, connected, start_streams
 from tests.fixtures.ports import free_port
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
@@ -190,9 +190,9 @@ async def test_a_home_that_was_paused_is_none_any_more(tmp_path: Path, postgres_
             assert pair.told(former.connection) == (two, 2)
             for call in (former.append, former.put, former.fetch, former.look_up, former.scan):
                 assert await asyncio.to_thread(call) == NOT_LEADER, call
-            with pytest.raises(StreamFailure) as failed:
+            with pytest.raises(FlussError) as failed:
                 await asyncio.to_thread(former.drop)
-            assert failed.value.reason is Reason.NOT_LEADER
+            assert failed.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
             # Its own clients go where they are told to, and have written nothing twice.
             await asyncio.wait_for(unwritten, GUARD_SECONDS)
         tables = await asyncio.to_thread(read_tables, two)

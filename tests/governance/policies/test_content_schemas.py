@@ -14,7 +14,7 @@ from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.policies.column_masks import MaskKind
 from lakebed.governance.policies.content_schemas import CONTENT_SCHEMAS
 from lakebed.governance.policies.restricting import COLUMN_MASK, RESTRICTING, ROW_FILTER, parse_restricting
-from lakebed.governance.policies.row_filters import Relation
+from lakebed.iceberg.expressions.unbound import PredicateOperation
 
 VALIDATORS = {name: validator_for(json.dumps(schema)) for name, schema in CONTENT_SCHEMAS.items()}
 
@@ -46,7 +46,7 @@ FILTERS = st.recursive(
         ),
         st.fixed_dictionaries({"type": st.just("not")}, optional={"child": inner}),
         st.fixed_dictionaries(
-            {"type": st.sampled_from([*Relation])},
+            {"type": st.sampled_from([*PredicateOperation])},
             optional={
                 "term": SCALARS,
                 "value": SCALARS,

@@ -9,7 +9,8 @@ from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.policies import Person, Policy, restrict
 from lakebed.governance.policies.column_masks import HIDDEN, Mask, MaskKind
 from lakebed.governance.policies.restricting import COLUMN_MASK, ROW_FILTER, parse_restricting
-from lakebed.governance.policies.row_filters import NOTHING, Condition, Relation
+from lakebed.governance.policies.row_filters import column_predicate
+from lakebed.iceberg.expressions.unbound import FALSE, PredicateOperation
 
 ANN = Person("ann")
 EU = {"type": "eq", "term": "region", "value": "EU"}
@@ -52,7 +53,10 @@ def test_filters_and_masks_of_all_policies_add_up() -> None:
         ANN,
     )
     assert found is not None
-    assert found.filters == (Condition(Relation.EQ, "region", ("EU",)), Condition(Relation.NOT_NULL, "id"))
+    assert found.filters == (
+        column_predicate(PredicateOperation.EQ, "region", ("EU",)),
+        column_predicate(PredicateOperation.NOT_NULL, "id"),
+    )
     assert found.masks == {"email": Mask(MaskKind.HASH), "ssn": HIDDEN}
     assert found.policies == ("home.p1 v0", "home.p2 v0", "home.p3 v0", "home.p4 v3")
 
@@ -76,7 +80,7 @@ def test_the_key_is_that_of_policies_and_their_versions() -> None:
 def test_content_that_cannot_be_read_shows_nothing_to_anybody(content: str) -> None:
     found = restrict([a_policy(1, content=content)], Person("somebody else"))
     assert found is not None
-    assert found.filters == (NOTHING,)
+    assert found.filters == (FALSE,)
 
 
 @pytest.mark.parametrize(

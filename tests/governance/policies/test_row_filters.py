@@ -8,16 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidPolicy
-from lakebed.governance.policies.row_filters import (
-    MAX_PARTS,
-    AllOf,
-    AnyOf,
-    Condition,
-    Constant,
-    NotSo,
-    Relation,
-    read_filter,
-)
+from lakebed.governance.policies.row_filters import MAX_PARTS, column_predicate, read_filter
+from lakebed.iceberg.expressions.unbound import And, Constant, Not, Or, PredicateOperation
 
 AT = ("filter",)
 EQ = {"type": "eq", "term": "region", "value": "EU"}
@@ -25,7 +17,7 @@ EQ = {"type": "eq", "term": "region", "value": "EU"}
 
 def test_expressions_are_read_as_iceberg_writes_them() -> None:
     assert read_filter(True, AT) == Constant(True)
-    region = Condition(Relation.EQ, "region", ("EU",))
+    region = column_predicate(PredicateOperation.EQ, "region", ("EU",))
     assert read_filter(EQ, AT) == region
     small = {"type": "in", "term": "n", "values": [1, 2.5, False]}
     document = {
@@ -33,10 +25,10 @@ def test_expressions_are_read_as_iceberg_writes_them() -> None:
         "left": EQ,
         "right": {"type": "not", "child": {"type": "or", "left": EQ, "right": small}},
     }
-    assert read_filter(document, AT) == AllOf(
-        (region, NotSo(AnyOf((region, Condition(Relation.IN, "n", (1, 2.5, False))))))
+    assert read_filter(document, AT) == And(
+        (region, Not(Or((region, column_predicate(PredicateOperation.IN, "n", (1, 2.5, False))))))
     )
-    assert read_filter({"type": "is-null", "term": "a.b"}, AT) == Condition(Relation.IS_NULL, "a.b")
+    assert read_filter({"type": "is-null", "term": "a.b"}, AT) == column_predicate(PredicateOperation.IS_NULL, "a.b")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +66,7 @@ JSON = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(["type", "term", "value", "values", "left", "right", "child", "x"]),
-            inner | st.sampled_from(["and", "or", "not", *Relation]),
+            inner | st.sampled_from(["and", "or", "not", *PredicateOperation]),
             max_size=4,
         )
     ),

@@ -8,16 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidPolicy
-from lakebed.governance.policies.row_filters import AllOf, AnyOf, Condition, Constant, NotSo, Relation, RowFilter
+from lakebed.governance.policies.row_filters import RowFilter, column_predicate
 from lakebed.governance.policies.sql_filters import MAX_DEPTH, MAX_PARTS, read_sql
+from lakebed.iceberg.expressions.unbound import And, Constant, Not, Or, PredicateOperation, UnboundPredicate
 
 
 def read(text: str) -> RowFilter:
     return read_sql(text, ("filter",))
 
 
-A = Condition(Relation.EQ, "a", (1,))
-B = Condition(Relation.IS_NULL, "b")
+A = column_predicate(PredicateOperation.EQ, "a", (1,))
+B = column_predicate(PredicateOperation.IS_NULL, "b")
 
 
 @pytest.mark.parametrize(
@@ -28,34 +29,54 @@ B = Condition(Relation.IS_NULL, "b")
         ("a = 1", A),
         ("a==1", A),
         ("a = +1", A),
-        ("a <> -1", Condition(Relation.NOT_EQ, "a", (-1,))),
-        ("a != 1.5", Condition(Relation.NOT_EQ, "a", (1.5,))),
-        ("a<1e3", Condition(Relation.LT, "a", (1000.0,))),
-        ("a >= .5", Condition(Relation.GT_EQ, "a", (0.5,))),
-        ("a = 'it''s -- not (over'", Condition(Relation.EQ, "a", ("it's -- not (over",))),
-        ("a = true", Condition(Relation.EQ, "a", (True,))),
-        ("d > DATE '2026-01-01'", Condition(Relation.GT, "d", ("2026-01-01",))),
-        ("d <= timestamp '2026-01-01T00:00:00Z'", Condition(Relation.LT_EQ, "d", ("2026-01-01T00:00:00Z",))),
+        ("a <> -1", column_predicate(PredicateOperation.NOT_EQ, "a", (-1,))),
+        ("a != 1.5", column_predicate(PredicateOperation.NOT_EQ, "a", (1.5,))),
+        ("a<1e3", column_predicate(PredicateOperation.LT, "a", (1000.0,))),
+        ("a >= .5", column_predicate(PredicateOperation.GT_EQ, "a", (0.5,))),
+        ("a = 'it''s -- not (over'", column_predicate(PredicateOperation.EQ, "a", ("it's -- not (over",))),
+        ("a = true", column_predicate(PredicateOperation.EQ, "a", (True,))),
+        ("d > DATE '2026-01-01'", column_predicate(PredicateOperation.GT, "d", ("2026-01-01",))),
+        (
+            "d <= timestamp '2026-01-01T00:00:00Z'",
+            column_predicate(PredicateOperation.LT_EQ, "d", ("2026-01-01T00:00:00Z",)),
+        ),
         ("b IS NULL", B),
-        ("b is not null", Condition(Relation.NOT_NULL, "b")),
-        ("a IN (1, 'x')", Condition(Relation.IN, "a", (1, "x"))),
-        ("a NOT IN (1)", Condition(Relation.NOT_IN, "a", (1,))),
-        ("a LIKE 'ab%'", Condition(Relation.STARTS_WITH, "a", ("ab",))),
-        ("a NOT LIKE '%'", Condition(Relation.NOT_STARTS_WITH, "a", ("",))),
-        ("x.y.z = 1", Condition(Relation.EQ, "x.y.z", (1,))),
-        ('"order" = 1', Condition(Relation.EQ, "order", (1,))),
-        ('"a ""b""".`c``d` = 1', Condition(Relation.EQ, 'a "b".c`d', (1,))),
-        ("a = 1 AND b IS NULL OR a = 1", AnyOf((AllOf((A, B)), A))),
-        ("a = 1 AND (b IS NULL OR a = 1)", AllOf((A, AnyOf((B, A))))),
-        ("NOT a = 1 AND b IS NULL", AllOf((NotSo(A), B))),
+        ("b is not null", column_predicate(PredicateOperation.NOT_NULL, "b")),
+        ("a IN (1, 'x')", column_predicate(PredicateOperation.IN, "a", (1, "x"))),
+        ("a NOT IN (1)", column_predicate(PredicateOperation.NOT_IN, "a", (1,))),
+        ("a LIKE 'ab%'", column_predicate(PredicateOperation.STARTS_WITH, "a", ("ab",))),
+        ("a NOT LIKE '%'", column_predicate(PredicateOperation.NOT_STARTS_WITH, "a", ("",))),
+        ("x.y.z = 1", column_predicate(PredicateOperation.EQ, "x.y.z", (1,))),
+        ('"order" = 1', column_predicate(PredicateOperation.EQ, "order", (1,))),
+        ('"a ""b""".`c``d` = 1', column_predicate(PredicateOperation.EQ, 'a "b".c`d', (1,))),
+        ("a = 1 AND b IS NULL OR a = 1", Or((And((A, B)), A))),
+        ("a = 1 AND (b IS NULL OR a = 1)", And((A, Or((B, A))))),
+        ("NOT a = 1 AND b IS NULL", And((Not(A), B))),
         ("NOT NOT (a = 1)", A),
         (
             "a BETWEEN 1 AND 2 AND b IS NULL",
-            AllOf((AllOf((Condition(Relation.GT_EQ, "a", (1,)), Condition(Relation.LT_EQ, "a", (2,)))), B)),
+            And(
+                (
+                    And(
+                        (
+                            column_predicate(PredicateOperation.GT_EQ, "a", (1,)),
+                            column_predicate(PredicateOperation.LT_EQ, "a", (2,)),
+                        )
+                    ),
+                    B,
+                )
+            ),
         ),
         (
             "a NOT BETWEEN 1 AND 2",
-            NotSo(AllOf((Condition(Relation.GT_EQ, "a", (1,)), Condition(Relation.LT_EQ, "a", (2,))))),
+            Not(
+                And(
+                    (
+                        column_predicate(PredicateOperation.GT_EQ, "a", (1,)),
+                        column_predicate(PredicateOperation.LT_EQ, "a", (2,)),
+                    )
+                )
+            ),
         ),
     ],
 )
@@ -141,17 +162,17 @@ def written(one: RowFilter) -> str:
     match one:
         case Constant():
             return str(one.value).upper()
-        case AllOf():
+        case And():
             return "(" + " AND ".join(map(written, one.operands)) + ")"
-        case AnyOf():
+        case Or():
             return "(" + " OR ".join(map(written, one.operands)) + ")"
-        case NotSo():
+        case Not():
             return f"NOT ({written(one.operand)})"
-        case Condition():
-            column = '"' + one.column.replace('"', '""') + '"'
-            if one.relation is Relation.IS_NULL:
+        case UnboundPredicate():
+            column = '"' + str(one.reference.column).replace('"', '""') + '"'
+            if one.operation is PredicateOperation.IS_NULL:
                 return f"{column} IS NULL"
-            return f"{column} IN ({', '.join(map(_value, one.values))})"
+            return f"{column} IN ({', '.join(_value(literal.value) for literal in one.literals)})"
 
 
 def _value(value: Any) -> str:
@@ -161,15 +182,15 @@ def _value(value: Any) -> str:
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1)
 FILTERS: st.SearchStrategy[RowFilter] = st.recursive(
     st.builds(
-        lambda name, values: Condition(Relation.IN, name, tuple(values)),
+        lambda name, values: column_predicate(PredicateOperation.IN, name, tuple(values)),
         TEXTS,
         st.lists(TEXTS | st.integers(), min_size=1),
     )
-    | st.builds(lambda name: Condition(Relation.IS_NULL, name), TEXTS),
+    | st.builds(lambda name: column_predicate(PredicateOperation.IS_NULL, name), TEXTS),
     lambda inner: (
-        st.builds(lambda some: AllOf(tuple(some)), st.lists(inner, min_size=2, max_size=3))
-        | st.builds(lambda some: AnyOf(tuple(some)), st.lists(inner, min_size=2, max_size=3))
-        | st.builds(NotSo, st.builds(lambda name: Condition(Relation.IS_NULL, name), TEXTS))
+        st.builds(lambda some: And(tuple(some)), st.lists(inner, min_size=2, max_size=3))
+        | st.builds(lambda some: Or(tuple(some)), st.lists(inner, min_size=2, max_size=3))
+        | st.builds(Not, st.builds(lambda name: column_predicate(PredicateOperation.IS_NULL, name), TEXTS))
     ),
     max_leaves=8,
 )

@@ -11,13 +11,13 @@ from typing import Any
 import pytest_asyncio
 
 from lakebed.core.settings import ServerSettings, Settings
+from lakebed.fluss.kv_batches import write_kv_batch
 from lakebed.objects.model import Caller
 from lakebed.server.metrics import Metrics
 from lakebed.server.metrics.stream_instruments import StreamInstruments
 from lakebed.server.stores.identity import Identity, establish_identity, root_credential
 from lakebed.server.streams.composition import Streams, compose
 from lakebed.streams.admin.stats import HealthStatus
-from lakebed.streams.keys.batches import write_key_batch
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.call_counts import CallCounts
 from lakebed.wire.fluss.calls import Raw, call_table
@@ -152,7 +152,7 @@ async def test_what_clients_write_and_read_is_counted(client: Client) -> None:
     asked.buckets[0].fetch_offset = 77
     await client.ask(FETCH, fetch)
     key = (1).to_bytes(4, "big")
-    put = write_key_batch([(key, None), ((2).to_bytes(4, "big"), None)], 1)
+    put = write_kv_batch([(key, None), ((2).to_bytes(4, "big"), None)], 1)
     assert (await client.put(keys_id, put)).error_code == 0
     assert (await client.put(keys_id, b"no batch at all")).error_code != 0
     lookup = pb.LookupRequest(table_id=keys_id)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import AccessDenied, NoSuchPrincipal
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.admin.acls import CLUSTER, Acl, AclFilter, AclOperation, Permission, ResourceType, acl_of, grant_of
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.gate import Need
 from tests.streams.world import StreamWorld
 
@@ -35,22 +35,22 @@ def test_a_grant_is_read_back_as_it_was_written(resource: tuple[str, ResourceTyp
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (acl(O.READ)._replace(permission=1), Reason.INVALID_CONFIG),
-        (acl(O.READ)._replace(permission=3), Reason.INVALID_CONFIG),
-        (acl(O.READ)._replace(host="10.0.0.1"), Reason.INVALID_CONFIG),
-        (acl(O.ANY), Reason.INVALID_CONFIG),
-        (acl(99), Reason.INVALID_CONFIG),
-        (acl(O.READ, type_="Group"), Reason.INVALID_CONFIG),
-        (acl(O.READ, kind=R.ANY), Reason.INVALID_CONFIG),
-        (acl(O.READ, "a b", R.DATABASE), Reason.INVALID_DATABASE),
-        (acl(O.READ, "sales", R.TABLE), Reason.INVALID_TABLE),
-        (acl(O.READ, "sales.orders.x", R.TABLE), Reason.INVALID_TABLE),
+        (acl(O.READ)._replace(permission=1), ErrorCode.INVALID_CONFIG),
+        (acl(O.READ)._replace(permission=3), ErrorCode.INVALID_CONFIG),
+        (acl(O.READ)._replace(host="10.0.0.1"), ErrorCode.INVALID_CONFIG),
+        (acl(O.ANY), ErrorCode.INVALID_CONFIG),
+        (acl(99), ErrorCode.INVALID_CONFIG),
+        (acl(O.READ, type_="Group"), ErrorCode.INVALID_CONFIG),
+        (acl(O.READ, kind=R.ANY), ErrorCode.INVALID_CONFIG),
+        (acl(O.READ, "a b", R.DATABASE), ErrorCode.INVALID_DATABASE),
+        (acl(O.READ, "sales", R.TABLE), ErrorCode.INVALID_TABLE),
+        (acl(O.READ, "sales.orders.x", R.TABLE), ErrorCode.INVALID_TABLE),
     ],
 )
-def test_what_no_grant_is(bad: Acl, reason: Reason) -> None:
-    with pytest.raises(StreamFailure) as caught:
+def test_what_no_grant_is(bad: Acl, reason: ErrorCode) -> None:
+    with pytest.raises(FlussError) as caught:
         grant_of(bad)
-    assert caught.value.reason is reason
+    assert caught.value.code is reason
 
 
 @pytest.mark.parametrize(

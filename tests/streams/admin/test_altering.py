@@ -5,14 +5,14 @@ import json
 import pytest
 
 from lakebed.core.errors import AccessDenied
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.table_options import milliseconds
+from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.streams.evolution import AddColumn, Operation, OptionChange
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.options import milliseconds
 from lakebed.streams.table import StreamTable
-from lakebed.streams.types import DataType, Root
 from tests.streams.world import StreamWorld
 
-AGE = AddColumn("age", DataType(Root.INT))
+AGE = AddColumn("age", DataType(TypeRoot.INT))
 
 
 async def test_a_column_is_added_under_a_schema_of_its_own(world: StreamWorld) -> None:
@@ -56,21 +56,21 @@ async def test_options_change_without_a_new_schema(world: StreamWorld) -> None:
 async def test_all_or_nothing(world: StreamWorld) -> None:
     before = await world.table()
     bad = OptionChange("table.log.format", Operation.SET, "INDEXED")
-    with pytest.raises(StreamFailure) as caught:
+    with pytest.raises(FlussError) as caught:
         await world.altering.table(world.root, "fluss", "orders", [AGE], [bad])
-    assert caught.value.reason is Reason.INVALID_ALTER
+    assert caught.value.code is ErrorCode.INVALID_ALTER_TABLE
     assert await world.tables.find(world.store, "fluss", "orders") == before
 
 
 async def test_what_is_not_there(light_world: StreamWorld) -> None:
     world = light_world
-    with pytest.raises(StreamFailure) as caught:
+    with pytest.raises(FlussError) as caught:
         await world.altering.table(world.root, "fluss", "nothing", [AGE])
-    assert caught.value.reason is Reason.NO_TABLE
+    assert caught.value.code is ErrorCode.TABLE_NOT_EXIST
     await world.altering.table(world.root, "fluss", "nothing", [AGE], ignore_if_not_exists=True)
-    with pytest.raises(StreamFailure) as caught:
+    with pytest.raises(FlussError) as caught:
         await world.altering.database(world.root, "nothing")
-    assert caught.value.reason is Reason.NO_DATABASE
+    assert caught.value.code is ErrorCode.DATABASE_NOT_EXIST
     await world.altering.database(world.root, "nothing", ignore_if_not_exists=True)
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from lakebed.core.errors import AccessDenied
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.admin.producers import BucketEnd
 from lakebed.streams.admin.servers import RebalanceStatus, ServerTag
 from lakebed.streams.configs import DYNAMIC, INITIAL, ClusterConfig
 from lakebed.streams.evolution import Operation, OptionChange
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.seam import TableBucket
 from tests.streams.world import StreamWorld
 
 DEFAULT_BUCKETS = "default.bucket.number"
 
 
-def refused(reason: Reason) -> pytest.RaisesExc[StreamFailure]:
-    return pytest.RaisesExc(StreamFailure, check=lambda failure: failure.reason is reason)
+def refused(reason: ErrorCode) -> pytest.RaisesExc[FlussError]:
+    return pytest.RaisesExc(FlussError, check=lambda failure: failure.code is reason)
 
 
 def setting(name: str, value: str | None, operation: int = Operation.SET) -> OptionChange:
@@ -28,7 +28,7 @@ async def test_configs_hold_from_when_they_are_set(world: StreamWorld) -> None:
     assert (await world.table("one", bucket_count=None)).bucket_count == 1
     await world.configs.alter(world.root, [setting(DEFAULT_BUCKETS, "3"), setting("max.bucket.num", "4")])
     assert (await world.table("three", bucket_count=None)).bucket_count == 3
-    with refused(Reason.TOO_MANY_BUCKETS):
+    with refused(ErrorCode.BUCKET_MAX_NUM):
         await world.table("five", bucket_count=5)
     found = {config.name: config for config in await world.configs.describe(world.root)}
     assert found[DEFAULT_BUCKETS] == ClusterConfig(DEFAULT_BUCKETS, "3", DYNAMIC)
@@ -45,15 +45,15 @@ async def test_configs_hold_from_when_they_are_set(world: StreamWorld) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (setting("bind.listeners", "x"), Reason.CONFIG_ERROR),
-        (setting("nonsense", "x"), Reason.CONFIG_ERROR),
-        (setting(DEFAULT_BUCKETS, None), Reason.CONFIG_ERROR),
-        (setting(DEFAULT_BUCKETS, "0"), Reason.INVALID_CONFIG),
-        (setting(DEFAULT_BUCKETS, "many"), Reason.INVALID_CONFIG),
-        (setting("auto-partition.check.interval", "soon"), Reason.INVALID_CONFIG),
+        (setting("bind.listeners", "x"), ErrorCode.CONFIG),
+        (setting("nonsense", "x"), ErrorCode.CONFIG),
+        (setting(DEFAULT_BUCKETS, None), ErrorCode.CONFIG),
+        (setting(DEFAULT_BUCKETS, "0"), ErrorCode.INVALID_CONFIG),
+        (setting(DEFAULT_BUCKETS, "many"), ErrorCode.INVALID_CONFIG),
+        (setting("auto-partition.check.interval", "soon"), ErrorCode.INVALID_CONFIG),
     ],
 )
-async def test_configs_that_cannot_be(light_world: StreamWorld, change: OptionChange, reason: Reason) -> None:
+async def test_configs_that_cannot_be(light_world: StreamWorld, change: OptionChange, reason: ErrorCode) -> None:
     world = light_world
     with refused(reason):
         await world.configs.alter(world.root, [setting("max.partition.num", "7"), change])
@@ -61,18 +61,18 @@ async def test_configs_that_cannot_be(light_world: StreamWorld, change: OptionCh
 
 
 async def test_tags(world: StreamWorld) -> None:
-    with refused(Reason.NO_SERVER):
+    with refused(ErrorCode.SERVER_NOT_EXIST):
         await world.servers.tag(world.root, [0, 7], ServerTag.PERMANENT_OFFLINE)
-    with refused(Reason.NO_SERVER_TAG):
+    with refused(ErrorCode.SERVER_TAG_NOT_EXIST):
         await world.servers.untag(world.root, [0], ServerTag.PERMANENT_OFFLINE)
-    with refused(Reason.INVALID_CONFIG):
+    with refused(ErrorCode.INVALID_CONFIG):
         await world.servers.tag(world.root, [0], 5)
     await world.servers.tag(world.root, [0], ServerTag.PERMANENT_OFFLINE)
-    with refused(Reason.SERVER_TAG_EXISTS):
+    with refused(ErrorCode.SERVER_TAG_ALREADY_EXIST):
         await world.servers.tag(world.root, [0], ServerTag.TEMPORARY_OFFLINE)
-    with refused(Reason.REBALANCE_FAILED):
+    with refused(ErrorCode.REBALANCE_FAILURE):
         await world.servers.rebalance(world.root, [0])
-    with refused(Reason.NO_SERVER_TAG):
+    with refused(ErrorCode.SERVER_TAG_NOT_EXIST):
         await world.servers.untag(world.root, [0], ServerTag.TEMPORARY_OFFLINE)
     await world.servers.untag(world.root, [0], ServerTag.PERMANENT_OFFLINE)
     assert [kind for kind, _ in await world.told("StreamServerTagged", "StreamServerUntagged")] == [
@@ -83,10 +83,10 @@ async def test_tags(world: StreamWorld) -> None:
 
 async def test_plans(world: StreamWorld) -> None:
     assert await world.servers.progress(world.root) is None
-    with refused(Reason.NO_REBALANCE):
+    with refused(ErrorCode.NO_REBALANCE_IN_PROGRESS):
         await world.servers.progress(world.root, "nothing")
     for goals in ([], [9]):
-        with refused(Reason.REBALANCE_FAILED):
+        with refused(ErrorCode.REBALANCE_FAILURE):
             await world.servers.rebalance(world.root, goals)
     first = await world.servers.rebalance(world.root, [0, 1])
     second = await world.servers.rebalance(world.root, [2])
@@ -95,9 +95,9 @@ async def test_plans(world: StreamWorld) -> None:
     assert (found.id, found.status) == (second, RebalanceStatus.COMPLETED)
     assert await world.servers.progress(world.root, second) == found
     for gone in (first, second, None):
-        with refused(Reason.NO_REBALANCE):
+        with refused(ErrorCode.NO_REBALANCE_IN_PROGRESS):
             await world.servers.cancel(world.root, gone)
-    with refused(Reason.NO_REBALANCE):
+    with refused(ErrorCode.NO_REBALANCE_IN_PROGRESS):
         await world.servers.progress(world.root, first)
 
 
@@ -129,16 +129,16 @@ async def test_a_name_is_free_after_its_time(world: StreamWorld) -> None:
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "a b", "x" * 256, "ä"])
 async def test_names_of_producers(light_world: StreamWorld, name: str) -> None:
-    with refused(Reason.INVALID_PRODUCER):
+    with refused(ErrorCode.INVALID_PRODUCER_ID):
         await light_world.producers.register(light_world.root, name, [])
 
 
 async def test_offsets_of_what_is_not_there(light_world: StreamWorld) -> None:
     world = light_world
     missing = [BucketEnd(TableBucket(999, None, 0), 1)]
-    with refused(Reason.UNKNOWN_BUCKET):
+    with refused(ErrorCode.UNKNOWN_TABLE_OR_BUCKET):
         await world.producers.register(world.root, "job-1", missing)
-    with refused(Reason.INVALID_CONFIG):
+    with refused(ErrorCode.INVALID_CONFIG):
         await world.producers.register(world.root, "job-1", [], 0)
     table = await world.table()
     await world.producers.register(world.root, "job-1", [BucketEnd(TableBucket(table.id, None, 0), 1)])

@@ -3,17 +3,17 @@ from __future__ import annotations
 import pytest
 
 from lakebed.core.errors import AccessDenied
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.admin.lake import Ended, LakeSnapshot
 from lakebed.streams.evolution import Operation, OptionChange
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.tiering import HEARTBEAT_TIMEOUT_MS, Finished
 from tests.streams.world import StreamWorld
 
 LAKE = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 min"}
 
 
-def refused(reason: Reason) -> pytest.RaisesExc[StreamFailure]:
-    return pytest.RaisesExc(StreamFailure, check=lambda failure: failure.reason is reason)
+def refused(reason: ErrorCode) -> pytest.RaisesExc[FlussError]:
+    return pytest.RaisesExc(FlussError, check=lambda failure: failure.code is reason)
 
 
 async def latest(world: StreamWorld, *, readable: bool = False) -> LakeSnapshot:
@@ -26,15 +26,15 @@ async def test_a_round_ends_with_a_snapshot(world: StreamWorld) -> None:
     assert given is not None
     assert (given[0].id, given[1]) == (table.id, 1)
     assert await world.lake.next_table(world.root) is None
-    with refused(Reason.NO_LAKE_SNAPSHOT):
+    with refused(ErrorCode.LAKE_SNAPSHOT_NOT_EXIST):
         await latest(world)
     name = await world.lake.prepare(world.root, table.id, {(None, 0): 10, (None, 1): 7})
-    with refused(Reason.NO_LAKE_SNAPSHOT):
+    with refused(ErrorCode.LAKE_SNAPSHOT_NOT_EXIST):
         await latest(world)
     await world.lake.commit(world.root, table.id, 4711, name)
     await world.lake.commit(world.root, table.id, 4711, name)
     assert await latest(world) == LakeSnapshot(4711, {(None, 0): 10, (None, 1): 7})
-    with refused(Reason.NO_LAKE_SNAPSHOT):
+    with refused(ErrorCode.LAKE_SNAPSHOT_NOT_EXIST):
         await latest(world, readable=True)
     ended = Ended(table.id, world.home_epoch, 1, Finished(100, 17))
     assert await world.lake.heard(world.root, finished=[ended]) == ([], [(table.id, None)], [])
@@ -56,7 +56,7 @@ async def test_offsets_are_added_to_those_before(world: StreamWorld) -> None:
     fresh = await world.lake.prepare(world.root, table.id, {(None, 0): 1}, from_nothing=True)
     await world.lake.commit(world.root, table.id, 12, fresh, fresh)
     assert (await latest(world)).offsets == {(None, 0): 1}
-    with refused(Reason.NO_LAKE_SNAPSHOT):
+    with refused(ErrorCode.LAKE_SNAPSHOT_NOT_EXIST):
         await world.lake.snapshot(world.root, "fluss", "orders", 9)
 
 
@@ -65,11 +65,11 @@ async def test_names_that_were_not_prepared(light_world: StreamWorld) -> None:
     table, other = await world.table(), await world.table("other")
     name = await world.lake.prepare(world.root, other.id, {(None, 0): 1})
     for wrong in (name, "nothing"):
-        with refused(Reason.NO_LAKE_SNAPSHOT):
+        with refused(ErrorCode.LAKE_SNAPSHOT_NOT_EXIST):
             await world.lake.commit(world.root, table.id, 1, wrong)
-    with refused(Reason.UNKNOWN_BUCKET):
+    with refused(ErrorCode.UNKNOWN_TABLE_OR_BUCKET):
         await world.lake.prepare(world.root, 999, {})
-    with refused(Reason.INVALID_CONFIG):
+    with refused(ErrorCode.INVALID_CONFIG):
         await world.lake.snapshot(world.root, "fluss", "orders", 1, readable=True)
 
 
@@ -98,7 +98,7 @@ async def test_epochs_outlive_the_process(world: StreamWorld) -> None:
     old = Ended(table.id, world.home_epoch, 1)
     (_, failure), *_ = (await restarted.heard(world.root, at_work=[old]))[0]
     assert failure is not None
-    assert failure.reason is Reason.FENCED_TIERING
+    assert failure.code is ErrorCode.FENCED_TIERING_EPOCH
 
 
 async def test_who_was_given_it_by_another_home(light_world: StreamWorld) -> None:
@@ -107,7 +107,7 @@ async def test_who_was_given_it_by_another_home(light_world: StreamWorld) -> Non
     await world.lake.next_table(world.root)
     stale = Ended(table.id, world.home_epoch - 1, 1)
     answers = await world.lake.heard(world.root, [stale], [stale], [stale])
-    assert [failure.reason for ((_, failure),) in answers if failure is not None] == [Reason.FENCED_TIERING] * 3
+    assert [failure.code for ((_, failure),) in answers if failure is not None] == [ErrorCode.FENCED_TIERING_EPOCH] * 3
 
 
 async def test_freshness_and_silence(light_world: StreamWorld) -> None:
@@ -138,7 +138,7 @@ async def test_only_tables_of_the_lake(light_world: StreamWorld) -> None:
     assert await world.lake.next_table(world.root) is not None
     await world.tables.drop(world.root, "fluss", "orders")
     answers = await world.lake.heard(world.root, at_work=[Ended(table.id, world.home_epoch, 1)])
-    assert [failure.reason for _, failure in answers[0] if failure is not None] == [Reason.UNKNOWN_BUCKET]
+    assert [failure.code for _, failure in answers[0] if failure is not None] == [ErrorCode.UNKNOWN_TABLE_OR_BUCKET]
 
 
 async def test_who_may(light_world: StreamWorld) -> None:

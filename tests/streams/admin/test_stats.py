@@ -10,12 +10,12 @@ from typing import cast
 import pytest
 
 from lakebed.core.errors import AccessDenied, Unavailable
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import Reader
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
 from lakebed.streams.admin.stats import Health, HealthCheck, HealthStatus, Stats
 from lakebed.streams.buckets import Buckets
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.log.log_rows import LogRows
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.tending import AGAIN_SECONDS
@@ -102,7 +102,7 @@ async def test_red_while_another_server_has_the_newest_records_alone(
 async def test_red_from_an_opening_that_failed_until_one_does_not(light_world: StreamWorld, checked: Checked) -> None:
     table = await light_world.table(bucket_count=2)
     checked.shelf.refuses = True
-    with pytest.raises(StreamFailure):
+    with pytest.raises(FlussError):
         await checked.buckets.get(table, None, 0)
     assert await checked.check.take() == Health(2, 1, 1)
     assert await checked.colour() is HealthStatus.RED
@@ -221,7 +221,7 @@ async def test_a_log_that_could_not_be_opened_in_passing_is_soon_looked_at_again
     await written(light_world, logs, table, batches=1)
 
     async def refuse(*_: object) -> None:
-        raise StreamFailure(Reason.STORAGE, "away")
+        raise FlussError(ErrorCode.STORAGE, "away")
 
     async with begun(light_world, logs) as server:
         check = check_of(light_world, logs, server)

@@ -11,7 +11,9 @@ from pathlib import Path
 from random import Random
 
 from lakebed.core.clock import SystemClock
-from lakebed.streams.keys.batches import write_key_batch
+from lakebed.fluss.kv_batches import write_kv_batch
+from lakebed.fluss.schema import Schema
+from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.streams.keys.bucket import KeyBucket
 from lakebed.streams.keys.changelog import ChangelogRendering
 from lakebed.streams.keys.rocks import RocksMemory
@@ -20,13 +22,12 @@ from lakebed.streams.keys.table import KeyedTable, KeySettings
 from lakebed.streams.keys.warm import WarmMemory
 from lakebed.streams.log.folder import FolderLog
 from lakebed.streams.log.presentation import Presentation
-from lakebed.streams.schema import Schema
 from lakebed.streams.seam import Acks, Put, TableBucket
-from lakebed.streams.types import DataType, Root
 from tests.contracts.bucket_keys import key_of
 
 SCHEMA = Schema.of(
-    [("k", DataType(Root.INT)), ("writer", DataType(Root.INT)), ("sequence", DataType(Root.INT))], primary_key=["k"]
+    [("k", DataType(TypeRoot.INT)), ("writer", DataType(TypeRoot.INT)), ("sequence", DataType(TypeRoot.INT))],
+    primary_key=["k"],
 )
 BUCKET = TableBucket(1, None, 0)
 KEYS = 50
@@ -42,7 +43,7 @@ def batch_of(writer: int, sequence: int) -> bytes:
         key = chance.randrange(KEYS)
         row = None if chance.random() < 0.2 else layout.encode((key, writer, sequence))
         records.append((key_of(key), row))
-    return write_key_batch(records, 1, writer, sequence)
+    return write_kv_batch(records, 1, writer, sequence)
 
 
 def table() -> KeyedTable:

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.rows.fields import RowFormat, decode_field, encode_field
+from lakebed.fluss.schema import Aggregation, AggregationFunction, Column
+from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.streams.keys.aggregation import field_merge
-from lakebed.streams.keys.fields import RowFormat, decode_field, encode_field
-from lakebed.streams.schema import Aggregation, AggregationFunction, Column
-from lakebed.streams.types import DataType, Root
 
 F = AggregationFunction
 
@@ -29,12 +29,12 @@ def merged(
     return None if found is None else decode_field(format_, type_, found)
 
 
-INT, LONG, TEXT = DataType(Root.INT), DataType(Root.BIGINT), DataType(Root.STRING)
-MONEY = DataType(Root.DECIMAL, precision=5, scale=2)
-WIDE = DataType(Root.DECIMAL, precision=30, scale=2)
-WIDEST = DataType(Root.DECIMAL, precision=38, scale=2)
-SMALLEST = DataType(Root.DECIMAL, precision=38, scale=38)
-BOOL = DataType(Root.BOOLEAN)
+INT, LONG, TEXT = DataType(TypeRoot.INT), DataType(TypeRoot.BIGINT), DataType(TypeRoot.STRING)
+MONEY = DataType(TypeRoot.DECIMAL, precision=5, scale=2)
+WIDE = DataType(TypeRoot.DECIMAL, precision=30, scale=2)
+WIDEST = DataType(TypeRoot.DECIMAL, precision=38, scale=2)
+SMALLEST = DataType(TypeRoot.DECIMAL, precision=38, scale=38)
+BOOL = DataType(TypeRoot.BOOLEAN)
 
 
 @pytest.mark.parametrize("format_", list(RowFormat))
@@ -47,7 +47,7 @@ BOOL = DataType(Root.BOOLEAN)
         (F.SUM, INT, None, None, None),
         (F.SUM, INT, 2**31 - 1, 1, -(2**31)),
         (F.SUM, LONG, -1, -(2**63), 2**63 - 1),
-        (F.SUM, DataType(Root.TINYINT), 127, 1, -128),
+        (F.SUM, DataType(TypeRoot.TINYINT), 127, 1, -128),
         (F.SUM, MONEY, Decimal("1.25"), Decimal("2.50"), Decimal("3.75")),
         (F.SUM, MONEY, Decimal("999.99"), Decimal("0.01"), None),
         (F.SUM, WIDE, Decimal("1234567890123456789.01"), Decimal("0.99"), Decimal("1234567890123456790.00")),
@@ -57,7 +57,7 @@ BOOL = DataType(Root.BOOLEAN)
         (F.SUM, WIDEST, Decimal("9" * 36 + ".99"), Decimal("0.01"), None),
         (F.SUM, WIDEST, Decimal("-" + "9" * 36 + ".99"), Decimal("-0.01"), None),
         (F.SUM, SMALLEST, Decimal("0." + "4" * 38), Decimal("0." + "5" * 38), Decimal("0." + "9" * 38)),
-        (F.SUM, DataType(Root.DOUBLE), 0.5, 0.25, 0.75),
+        (F.SUM, DataType(TypeRoot.DOUBLE), 0.5, 0.25, 0.75),
         (F.PRODUCT, INT, 6, 7, 42),
         (F.PRODUCT, MONEY, Decimal("1.50"), Decimal("1.50"), Decimal("2.25")),
         (F.PRODUCT, MONEY, Decimal("0.05"), Decimal("0.50"), Decimal("0.03")),
@@ -71,7 +71,7 @@ BOOL = DataType(Root.BOOLEAN)
         (F.MAX, WIDEST, Decimal("9" * 36 + ".99"), Decimal("9" * 36 + ".98"), Decimal("9" * 36 + ".99")),
         (F.MAX, TEXT, "é", "z", "é"),
         (F.MIN, TEXT, "é", "z", "z"),
-        (F.MAX, DataType(Root.TIMESTAMP), (5, 7000), (5, 6000), (5, 7000)),
+        (F.MAX, DataType(TypeRoot.TIMESTAMP), (5, 7000), (5, 6000), (5, 7000)),
         (F.MIN, INT, None, 3, 3),
         (F.LAST_VALUE, INT, 1, None, None),
         (F.LAST_VALUE_IGNORE_NULLS, INT, 1, None, 1),
@@ -98,19 +98,19 @@ def test_a_list_has_its_own_delimiter() -> None:
 
 
 def test_a_float_that_is_too_large_is_infinite() -> None:
-    assert merged(F.PRODUCT, DataType(Root.FLOAT), 3e38, 10.0) == float("inf")
+    assert merged(F.PRODUCT, DataType(TypeRoot.FLOAT), 3e38, 10.0) == float("inf")
 
 
 @pytest.mark.parametrize("function", [F.SUM, F.PRODUCT])
 def test_a_result_that_has_no_place_in_a_column_without_nulls_is_refused(function: AggregationFunction) -> None:
-    with pytest.raises(StreamFailure, match="column=c") as failed:
+    with pytest.raises(FlussError, match="column=c") as failed:
         merged(function, MONEY.of(is_nullable=False), Decimal("999.99"), Decimal("999.99"))
-    assert failed.value.reason is Reason.INVALID_TARGET_COLUMN
+    assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
 def test_text_that_has_no_room_in_an_indexed_row_is_refused() -> None:
-    short = DataType(Root.CHAR, length=4)
+    short = DataType(TypeRoot.CHAR, length=4)
     assert merged(F.LISTAGG, short, "a", "b", RowFormat.INDEXED) == "a,b"
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         merged(F.LISTAGG, short, "ab", "cd", RowFormat.INDEXED)
-    assert failed.value.reason is Reason.INVALID_TARGET_COLUMN
+    assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN

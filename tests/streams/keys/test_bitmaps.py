@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.schema import Schema
 from lakebed.streams.keys.bitmaps import Bitmaps, bitmaps_32, bitmaps_64
 from lakebed.streams.keys.long_bitmaps import (
     Container,
@@ -21,7 +22,6 @@ from lakebed.streams.keys.long_bitmaps import (
     read_long_bitmap,
     write_long_bitmap,
 )
-from lakebed.streams.schema import Schema
 from lakebed.streams.seam import MergeMode
 from tests.contracts.bucket_keys import Bucket, BucketKeysContract
 from tests.fixtures.memory_index import MemoryIndex
@@ -188,9 +188,9 @@ def test_a_bitmap_of_32_bits_is_that_of_all_libraries() -> None:
 @pytest.mark.parametrize("bad", [b"", b"text", SHORT[:-1], FEW, BitMap([5, 9]).serialize()[:-4] + b"\x09\0\x05\0"])
 def test_what_is_no_bitmap_of_32_bits_is_told(bad: bytes) -> None:
     for call in (lambda: bitmaps_32("seen").check(bad), lambda: bitmaps_32("seen").union(SHORT, bad)):
-        with pytest.raises(StreamFailure, match=r"value is no RoaringBitmap\. column=seen") as failed:
+        with pytest.raises(FlussError, match=r"value is no RoaringBitmap\. column=seen") as failed:
             call()
-        assert failed.value.reason is Reason.INVALID_TARGET_COLUMN
+        assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
 def schema_of(function: str) -> Schema:
@@ -240,12 +240,12 @@ async def test_nothing_of_a_batch_with_what_is_no_bitmap_is_stored(
     bucket = await opened(function)
     await bucket.put((1, make([1]), None))
     for row in ((1, b"bad", None), (2, b"bad", None), (2, None, b"bad"), (1, b"", None)):
-        with pytest.raises(StreamFailure) as failed:
+        with pytest.raises(FlussError) as failed:
             await bucket.put((3, make([3]), None), row, mode=mode)
-        assert failed.value.reason is Reason.INVALID_TARGET_COLUMN
-    with pytest.raises(StreamFailure):
+        assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
+    with pytest.raises(FlussError):
         await bucket.put((2, None, b"bad"), columns=[0, 2], mode=mode)
-    with pytest.raises(StreamFailure):
+    with pytest.raises(FlussError):
         await bucket.put((2, b"bad", make([1])), columns=[0, 1], mode=mode)
     assert [await bucket.row(key) for key in (1, 2, 3)] == [(1, make([1]), None), None, None]
     assert bucket.log.end_offset == 1

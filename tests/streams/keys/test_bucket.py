@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.keys.rocks import RocksIndex, RocksMemory
 from lakebed.streams.keys.warm import WarmMemory
 from tests.contracts.bucket_keys import BucketKeysContract, OpenIndex, key_of
@@ -28,9 +28,9 @@ class _Unreadable(MemoryIndex):
 async def test_an_index_that_cannot_be_read_is_told_of_as_such() -> None:
     bucket = await BucketKeysContract().open(_Unreadable)
     for call in (bucket.put((1, "a", 1)), bucket.keys.lookup([key_of(1)])):
-        with pytest.raises(StreamFailure) as failed:
+        with pytest.raises(FlussError) as failed:
             await call
-        assert failed.value.reason is Reason.KEY_STORAGE
+        assert failed.value.code is ErrorCode.KV_STORAGE
     assert bucket.log.end_offset == 0
     await bucket.keys.close()
 
@@ -43,9 +43,9 @@ class _Unwritable(MemoryIndex):
 async def test_a_put_that_the_index_does_not_take_is_not_acknowledged_and_ends_the_bucket() -> None:
     bucket = await BucketKeysContract().open(_Unwritable)
     for _ in range(2):
-        with pytest.raises(StreamFailure) as failed:
+        with pytest.raises(FlussError) as failed:
             await bucket.put((1, "a", 1))
-        assert failed.value.reason is Reason.KEY_STORAGE
+        assert failed.value.code is ErrorCode.KV_STORAGE
     assert bucket.log.end_offset == 1
     await bucket.keys.close()
     again = await BucketKeysContract().open(MemoryIndex, log=bucket.log)
@@ -84,7 +84,7 @@ async def test_an_index_whose_disk_refuses_ends_the_bucket_though_the_log_has_th
     assert await bucket.put((1, "a", 1)) == 1
     while bucket.keys.failure is None:
         await asyncio.sleep(0)
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         await bucket.put((2, "b", 2))
-    assert failed.value.reason is Reason.KEY_STORAGE
+    assert failed.value.code is ErrorCode.KV_STORAGE
     await bucket.keys.close()

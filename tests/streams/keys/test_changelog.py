@@ -7,22 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakebed.streams.arrow_types import arrow_schema
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.arrow_types import arrow_schema
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import has_valid_checksum, read_header
+from lakebed.fluss.rows.fields import RowFormat
+from lakebed.fluss.rows.layout import RowLayout
+from lakebed.fluss.schema import Schema
+from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.streams.keys.changelog import ChangelogRendering, Changes, LogFormat, read_changes, write_changes
-from lakebed.streams.keys.fields import RowFormat
-from lakebed.streams.keys.rows import RowLayout
 from lakebed.streams.keys.table import KeyedTable, KeySettings
-from lakebed.streams.log.batches import is_whole, read_header
-from lakebed.streams.schema import Schema
-from lakebed.streams.types import DataType, Root
+from tests.fluss.rows.plain_rows import arrow_columns
+from tests.fluss.rows.test_layout import fit_char
+from tests.fluss.strategies import plain_types, rows, schemas
 
-from ..strategies import plain_types, rows, schemas
-from .plain_rows import arrow_columns
-from .test_rows import fit_char
-
-OLD = Schema.of([("k", DataType(Root.INT)), ("a", DataType(Root.STRING))], primary_key=["k"])
-NEW = OLD.with_column("b", DataType(Root.DOUBLE))
+OLD = Schema.of([("k", DataType(TypeRoot.INT)), ("a", DataType(TypeRoot.STRING))], primary_key=["k"])
+NEW = OLD.with_column("b", DataType(TypeRoot.DOUBLE))
 SCHEMAS = {1: OLD, 2: NEW}
 
 
@@ -40,7 +39,7 @@ CHANGES = Changes(
 
 def test_what_was_stored_is_what_is_replayed() -> None:
     batch = read_header(memoryview(write_changes(CHANGES, 2, writer_id=7, sequence=3)))
-    assert is_whole(batch)
+    assert has_valid_checksum(batch)
     assert (batch.writer_id, batch.sequence, batch.record_count, batch.last_offset_delta) == (7, 3, 4, 3)
     assert read_changes(batch) == CHANGES
 
@@ -51,7 +50,7 @@ def test_rows_of_several_schemas_are_read_in_that_of_the_batch(compression: str 
     stored = bytearray(write_changes(CHANGES, 2, writer_id=7, sequence=3))
     struct.pack_into("<q", stored, 0, 1000)
     rendered = read_header(memoryview(rendering.render(memoryview(stored))))
-    assert is_whole(rendered)
+    assert has_valid_checksum(rendered)
     assert (rendered.base_offset, rendered.writer_id, rendered.sequence, rendered.schema_id) == (1000, 7, 3, 2)
     body = bytes(rendered.body)
     assert body[:4] == bytes((1, 2, 3, 4))
@@ -101,9 +100,9 @@ def test_changes_that_are_cut_off_are_told() -> None:
     for bad in (stored[:60], stored[:-1]):
         short = bytearray(bad)
         struct.pack_into("<i", short, 8, len(bad) - 12)
-        with pytest.raises(StreamFailure) as failed:
+        with pytest.raises(FlussError) as failed:
             read_changes(read_header(memoryview(short)))
-        assert failed.value.reason is Reason.CORRUPT_RECORD
+        assert failed.value.code is ErrorCode.CORRUPT_RECORD
 
 
 @pytest.mark.slow
@@ -127,31 +126,31 @@ def test_any_rows_are_rendered_as_a_plain_decoder_reads_them(format_: RowFormat,
 @pytest.mark.parametrize(
     ("properties", "reason"),
     [
-        ({"table.merge-engine": "newest"}, Reason.INVALID_CONFIG),
-        ({"table.merge-engine": "last_row"}, Reason.INVALID_CONFIG),
-        ({"table.kv.format": "arrow"}, Reason.INVALID_CONFIG),
-        ({"table.changelog.image": "half"}, Reason.INVALID_CONFIG),
-        ({"table.auto-increment.cache-size": "0"}, Reason.INVALID_CONFIG),
-        ({"table.auto-increment.cache-size": "many"}, Reason.INVALID_CONFIG),
-        ({"table.log.arrow.compression.type": "snappy"}, Reason.INVALID_CONFIG),
-        ({"table.merge-engine": "first_row", "table.delete.behavior": "allow"}, Reason.INVALID_TABLE),
-        ({"table.merge-engine": "versioned"}, Reason.INVALID_TABLE),
-        ({"table.merge-engine": "versioned", "table.merge-engine.versioned.ver-column": "a"}, Reason.INVALID_TABLE),
-        ({"table.merge-engine": "aggregation", "table.changelog.image": "wal"}, Reason.INVALID_TABLE),
-        ({"table.log.format": "indexed"}, Reason.INVALID_TABLE),
+        ({"table.merge-engine": "newest"}, ErrorCode.INVALID_CONFIG),
+        ({"table.merge-engine": "last_row"}, ErrorCode.INVALID_CONFIG),
+        ({"table.kv.format": "arrow"}, ErrorCode.INVALID_CONFIG),
+        ({"table.changelog.image": "half"}, ErrorCode.INVALID_CONFIG),
+        ({"table.auto-increment.cache-size": "0"}, ErrorCode.INVALID_CONFIG),
+        ({"table.auto-increment.cache-size": "many"}, ErrorCode.INVALID_CONFIG),
+        ({"table.log.arrow.compression.type": "snappy"}, ErrorCode.INVALID_CONFIG),
+        ({"table.merge-engine": "first_row", "table.delete.behavior": "allow"}, ErrorCode.INVALID_TABLE),
+        ({"table.merge-engine": "versioned"}, ErrorCode.INVALID_TABLE),
+        ({"table.merge-engine": "versioned", "table.merge-engine.versioned.ver-column": "a"}, ErrorCode.INVALID_TABLE),
+        ({"table.merge-engine": "aggregation", "table.changelog.image": "wal"}, ErrorCode.INVALID_TABLE),
+        ({"table.log.format": "indexed"}, ErrorCode.INVALID_TABLE),
     ],
 )
-def test_settings_that_cannot_be_are_refused(properties: dict[str, str], reason: Reason) -> None:
-    with pytest.raises(StreamFailure) as failed:
+def test_settings_that_cannot_be_are_refused(properties: dict[str, str], reason: ErrorCode) -> None:
+    with pytest.raises(FlussError) as failed:
         KeySettings.parse(NEW, properties)
-    assert failed.value.reason is reason
+    assert failed.value.code is reason
 
 
 def test_a_table_knows_its_latest_schema() -> None:
     table = KeyedTable(KeySettings.parse(OLD, {}), {1: OLD})
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         table.schema(2)
-    assert failed.value.reason is Reason.NO_SCHEMA
+    assert failed.value.code is ErrorCode.SCHEMA_NOT_EXIST
     table.learn(2, NEW)
     assert (table.latest_id, table.latest, table.schema(1)) == (2, NEW, OLD)
     assert table.fields(value(1, 1, "a"))[2] is None

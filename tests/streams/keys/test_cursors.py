@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable
 import pytest
 
 from lakebed.core.clock import ManualClock
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.keys.cursors import CursorLimits, Cursors, ScanCall, ScanPage
 from lakebed.streams.keys.index import IndexView
 from lakebed.streams.seam import BucketKeys, TableBucket
@@ -24,7 +24,7 @@ class Scans:
         self.bucket = bucket
         self.clock = ManualClock()
         self.cursors = Cursors(self.clock, limits)
-        self.refusal: StreamFailure | None = None
+        self.refusal: FlussError | None = None
         self.keys: BucketKeys = bucket.keys
 
     async def find(self, bucket: TableBucket) -> BucketKeys:
@@ -58,10 +58,10 @@ async def scans() -> AsyncIterator[Scans]:
     await scans.bucket.keys.close()
 
 
-async def refused(call: Awaitable[ScanPage]) -> Reason:
-    with pytest.raises(StreamFailure) as failed:
+async def refused(call: Awaitable[ScanPage]) -> ErrorCode:
+    with pytest.raises(FlussError) as failed:
         await call
-    return failed.value.reason
+    return failed.value.code
 
 
 async def test_a_scan_goes_on_to_its_end(scans: Scans) -> None:
@@ -76,7 +76,7 @@ async def test_a_scan_goes_on_to_its_end(scans: Scans) -> None:
     assert rows == list(range(10))
     assert sequence > 1
     assert len(scans.cursors) == 0
-    assert await refused(scans.next(page, sequence + 1)) is Reason.UNKNOWN_SCANNER
+    assert await refused(scans.next(page, sequence + 1)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
 async def test_a_scan_that_fits_one_answer_leaves_nothing_behind(scans: Scans) -> None:
@@ -109,15 +109,15 @@ async def test_an_empty_bucket_has_no_session() -> None:
     ],
 )
 async def test_a_call_that_makes_no_sense_is_refused(scans: Scans, call: ScanCall) -> None:
-    assert await refused(scans.cursors.call(call, scans.find)) is Reason.INVALID_SCAN
+    assert await refused(scans.cursors.call(call, scans.find)) is ErrorCode.INVALID_SCAN_REQUEST
 
 
 @pytest.mark.parametrize("sequence", [0, 2, None])
 async def test_a_call_out_of_order_ends_the_scan(scans: Scans, sequence: int | None) -> None:
     page = await scans.open()
     call = ScanCall(page.scanner_id, sequence=sequence, batch_bytes=SMALL)
-    assert await refused(scans.cursors.call(call, scans.find)) is Reason.INVALID_SCAN
-    assert await refused(scans.next(page, 1)) is Reason.UNKNOWN_SCANNER
+    assert await refused(scans.cursors.call(call, scans.find)) is ErrorCode.INVALID_SCAN_REQUEST
+    assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
 async def test_closing_is_always_answered(scans: Scans) -> None:
@@ -125,7 +125,7 @@ async def test_closing_is_always_answered(scans: Scans) -> None:
     assert await scans.close(page.scanner_id) == ScanPage(page.scanner_id)
     assert await scans.close(page.scanner_id) == ScanPage(page.scanner_id)
     assert await scans.close(b"never was") == ScanPage(b"never was")
-    assert await refused(scans.next(page, 1)) is Reason.UNKNOWN_SCANNER
+    assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
 async def test_two_calls_of_a_scan_at_once_are_one_too_many(scans: Scans) -> None:
@@ -139,7 +139,7 @@ async def test_two_calls_of_a_scan_at_once_are_one_too_many(scans: Scans) -> Non
     call = ScanCall(page.scanner_id, sequence=1, batch_bytes=SMALL)
     first = asyncio.create_task(scans.cursors.call(call, slow))
     await asyncio.sleep(0)
-    assert await refused(scans.next(page, 1)) is Reason.INVALID_SCAN
+    assert await refused(scans.next(page, 1)) is ErrorCode.INVALID_SCAN_REQUEST
     gate.set()
     assert scans.rows(await first)
 
@@ -148,10 +148,10 @@ async def test_there_are_so_many_scans_and_no_more() -> None:
     scans = await made(CursorLimits(max_per_server=3, max_per_bucket=2))
     first = await scans.open()
     await scans.open()
-    assert await refused(scans.open()) is Reason.TOO_MANY_SCANNERS
+    assert await refused(scans.open()) is ErrorCode.TOO_MANY_SCANNERS
     other = TableBucket(1, None, 1)
     await scans.open(at=other)
-    assert await refused(scans.open(at=TableBucket(2, 3, 4))) is Reason.TOO_MANY_SCANNERS
+    assert await refused(scans.open(at=TableBucket(2, 3, 4))) is ErrorCode.TOO_MANY_SCANNERS
     await scans.close(first.scanner_id)
     await scans.open(at=other)
     scans.cursors.close()
@@ -166,13 +166,13 @@ async def test_a_scan_that_nobody_goes_on_with_expires(scans: Scans) -> None:
     scans.clock.advance(400)
     scans.cursors.sweep()
     assert len(scans.cursors) == 1
-    assert await refused(scans.next(idle, 1)) is Reason.SCANNER_EXPIRED
+    assert await refused(scans.next(idle, 1)) is ErrorCode.SCANNER_EXPIRED
     await scans.next(used, 2)
     scans.clock.advance(601)
-    assert await refused(scans.next(used, 3)) is Reason.SCANNER_EXPIRED
+    assert await refused(scans.next(used, 3)) is ErrorCode.SCANNER_EXPIRED
     scans.clock.advance(1201)
     scans.cursors.sweep()
-    assert await refused(scans.next(used, 3)) is Reason.UNKNOWN_SCANNER
+    assert await refused(scans.next(used, 3)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
 class _WatchedIndex(MemoryIndex):
@@ -213,7 +213,7 @@ async def test_what_is_held_for_scans_whose_clients_died_is_let_go_of() -> None:
     for _ in range(3):
         assert (await scans.open()).has_more
     assert index.held == 3
-    assert await refused(scans.open()) is Reason.TOO_MANY_SCANNERS
+    assert await refused(scans.open()) is ErrorCode.TOO_MANY_SCANNERS
     scans.clock.advance(601)
     page = await scans.open()
     assert (page.has_more, len(scans.cursors), index.held) == (True, 1, 1)
@@ -225,20 +225,20 @@ async def test_what_is_held_for_scans_whose_clients_died_is_let_go_of() -> None:
 
 async def test_a_call_that_was_refused_does_not_keep_a_scan_alive(scans: Scans) -> None:
     page = await scans.open()
-    scans.refusal = StreamFailure(Reason.NOT_LEADER)
-    assert await refused(scans.next(page, 1)) is Reason.NOT_LEADER
+    scans.refusal = FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert await refused(scans.next(page, 1)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     scans.refusal = None
-    assert await refused(scans.next(page, 1)) is Reason.UNKNOWN_SCANNER
+    assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
 async def test_a_bucket_that_is_let_go_of_takes_its_scans_along(scans: Scans) -> None:
     page = await scans.open()
     scans.cursors.close_bucket(HERE)
-    assert await refused(scans.next(page, 1)) is Reason.SCANNER_EXPIRED
+    assert await refused(scans.next(page, 1)) is ErrorCode.SCANNER_EXPIRED
     page = await scans.open()
     again = await BucketKeysContract().open(MemoryIndex, log=scans.bucket.log)
     scans.keys = again.keys
-    assert await refused(scans.next(page, 1)) is Reason.SCANNER_EXPIRED
+    assert await refused(scans.next(page, 1)) is ErrorCode.SCANNER_EXPIRED
     await again.keys.close()
 
 

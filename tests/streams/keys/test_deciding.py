@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from lakebed.streams.keys.batches import read_key_batch, write_key_batch
+from lakebed.fluss.kv_batches import read_kv_batch, write_kv_batch
 from lakebed.streams.keys.deciding import decide, keys_to_read
 from lakebed.streams.keys.merging import merging_for
 from lakebed.streams.keys.table import KeyedTable, KeySettings
@@ -26,7 +26,7 @@ def test_changes_are_those_of_one_record_after_the_other(known: float, deletes: 
     there = {key_of(key): SCHEMA_ID + b"old" for key in range(keys) if chance.random() < known}
     written = [key_of(chance.randrange(keys)) for _ in range(chance.choice((1, 12)))]
     records = [(key, None if chance.random() < deletes else b"row %d" % at) for at, key in enumerate(written)]
-    batch = read_key_batch(write_key_batch(records, 1))
+    batch = read_kv_batch(write_kv_batch(records, 1))
     merging = merging_for(table, (), MergeMode.MERGE)
 
     expected: list[tuple[int, bytes, bytes]] = []

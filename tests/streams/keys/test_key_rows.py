@@ -8,26 +8,26 @@ from typing import Any
 
 import pytest
 
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.key_forms import KeyForm, decode_key, key_form
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.key_encoding import KeyEncoding, choose_encoding, decode_key
+from lakebed.fluss.schema import Schema
+from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.streams.keys.key_rows import KeyRows
 from lakebed.streams.keys.table import KeyedTable, KeySettings
-from lakebed.streams.schema import Schema
-from lakebed.streams.types import DataType, Root
 from tests.contracts.bucket_keys import BucketKeysContract
 from tests.fixtures.memory_index import MemoryIndex
 
-INT = DataType(Root.INT, is_nullable=False)
-LONG = DataType(Root.BIGINT)
-TEXT = DataType(Root.STRING, is_nullable=False)
+INT = DataType(TypeRoot.INT, is_nullable=False)
+LONG = DataType(TypeRoot.BIGINT)
+TEXT = DataType(TypeRoot.STRING, is_nullable=False)
 
 
 def timestamp(precision: int) -> DataType:
-    return DataType(Root.TIMESTAMP, precision=precision)
+    return DataType(TypeRoot.TIMESTAMP, precision=precision)
 
 
 def decimal(precision: int, scale: int) -> DataType:
-    return DataType(Root.DECIMAL, precision=precision, scale=scale)
+    return DataType(TypeRoot.DECIMAL, precision=precision, scale=scale)
 
 
 # Recorded from the encoders of the Java client 1.0.0: of Iceberg, of Paimon (where it begins with the eight bytes that
@@ -43,10 +43,10 @@ RECORDED: list[tuple[DataType, Any, str | None, str, str]] = [
         "0c0000001000000061206c6f6e676572206b657900000000",
         "0c61206c6f6e676572206b6579",
     ),
-    (DataType(Root.CHAR, length=4), "ab", "6162", "6162000000000082", "026162"),
-    (DataType(Root.BYTES), b"\1\2\3", "010203", "0102030000000083", "03010203"),
+    (DataType(TypeRoot.CHAR, length=4), "ab", "6162", "6162000000000082", "026162"),
+    (DataType(TypeRoot.BYTES), b"\1\2\3", "010203", "0102030000000083", "03010203"),
     (
-        DataType(Root.BINARY, length=9),
+        DataType(TypeRoot.BINARY, length=9),
         bytes(range(1, 10)),
         "010203040506070809",
         "090000001000000001020304050607080900000000000000",
@@ -60,22 +60,22 @@ RECORDED: list[tuple[DataType, Any, str | None, str, str]] = [
         "0a000000100000001a249b1f10a06c96aff2000000000000",
         "0a1a249b1f10a06c96aff2",
     ),
-    (DataType(Root.DATE), -1, "ffffffffffffffff", "ffffffff00000000", "ffffffff0f"),
-    (DataType(Root.TIME, precision=3), 86_399_999, "185cd71d14000000", "ff5b260500000000", "ffb79929"),
+    (DataType(TypeRoot.DATE), -1, "ffffffffffffffff", "ffffffff00000000", "ffffffff0f"),
+    (DataType(TypeRoot.TIME, precision=3), 86_399_999, "185cd71d14000000", "ff5b260500000000", "ffb79929"),
     (timestamp(3), (-1, 0), "18fcffffffffffff", "ffffffffffffffff", "ffffffffffffffffff01"),
     (timestamp(6), (-2, 123_000), "abf8ffffffffffff", "78e0010010000000feffffffffffffff", "feffffffffffffffff01f8c007"),
     (
-        DataType(Root.TIMESTAMP_LTZ, precision=6),
+        DataType(TypeRoot.TIMESTAMP_LTZ, precision=6),
         (1_700_000_000_000, 7000),
         None,
         "581b0000100000000068e5cf8b010000",
         "80d095ffbc31d836",
     ),
-    (DataType(Root.FLOAT), 1.5, "0000c03f", "0000c03f00000000", "0000c03f"),
-    (DataType(Root.DOUBLE), -2.25, "00000000000002c0", "00000000000002c0", "00000000000002c0"),
-    (DataType(Root.BOOLEAN), True, None, "0100000000000000", "01"),
-    (DataType(Root.TINYINT), -3, None, "fd00000000000000", "fd"),
-    (DataType(Root.SMALLINT), -300, None, "d4fe000000000000", "d4fe"),
+    (DataType(TypeRoot.FLOAT), 1.5, "0000c03f", "0000c03f00000000", "0000c03f"),
+    (DataType(TypeRoot.DOUBLE), -2.25, "00000000000002c0", "00000000000002c0", "00000000000002c0"),
+    (DataType(TypeRoot.BOOLEAN), True, None, "0100000000000000", "01"),
+    (DataType(TypeRoot.TINYINT), -3, None, "fd00000000000000", "fd"),
+    (DataType(TypeRoot.SMALLINT), -300, None, "d4fe000000000000", "d4fe"),
 ]
 PAIMON_HEAD = "0000000000000000"
 THREE_TYPES = [TEXT, INT, TEXT]
@@ -96,77 +96,77 @@ TIMES_PAIMON = bytes.fromhex(
 def test_keys_that_java_wrote_are_read(
     type_: DataType, value: Any, iceberg: str | None, paimon: str, compacted: str
 ) -> None:
-    assert decode_key(KeyForm.COMPACTED, [type_], bytes.fromhex(compacted)) == [value]
-    assert decode_key(KeyForm.PAIMON, [type_], bytes.fromhex(PAIMON_HEAD + paimon)) == [value]
+    assert decode_key(KeyEncoding.COMPACTED, [type_], bytes.fromhex(compacted)) == [value]
+    assert decode_key(KeyEncoding.PAIMON, [type_], bytes.fromhex(PAIMON_HEAD + paimon)) == [value]
     if iceberg is not None:
-        assert decode_key(KeyForm.ICEBERG, [type_], bytes.fromhex(iceberg)) == [value]
+        assert decode_key(KeyEncoding.ICEBERG, [type_], bytes.fromhex(iceberg)) == [value]
     else:
-        with pytest.raises(StreamFailure) as failed:
-            decode_key(KeyForm.ICEBERG, [type_], b"")
-        assert failed.value.reason is Reason.INVALID_TARGET_COLUMN
+        with pytest.raises(FlussError) as failed:
+            decode_key(KeyEncoding.ICEBERG, [type_], b"")
+        assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
 def test_keys_of_several_columns_that_java_wrote_are_read() -> None:
-    assert decode_key(KeyForm.PAIMON, THREE_TYPES, THREE_PAIMON) == THREE
-    assert decode_key(KeyForm.COMPACTED, THREE_TYPES, THREE_COMPACTED) == THREE
-    times = [timestamp(6), DataType(Root.TIMESTAMP_LTZ, precision=6), TEXT]
-    assert decode_key(KeyForm.PAIMON, times, TIMES_PAIMON) == [(5, 6000), (8, 9000), "not so short"]
+    assert decode_key(KeyEncoding.PAIMON, THREE_TYPES, THREE_PAIMON) == THREE
+    assert decode_key(KeyEncoding.COMPACTED, THREE_TYPES, THREE_COMPACTED) == THREE
+    times = [timestamp(6), DataType(TypeRoot.TIMESTAMP_LTZ, precision=6), TEXT]
+    assert decode_key(KeyEncoding.PAIMON, times, TIMES_PAIMON) == [(5, 6000), (8, 9000), "not so short"]
 
 
 @pytest.mark.parametrize(
     ("form", "types", "key"),
     [
-        (KeyForm.COMPACTED, [INT], b""),
-        (KeyForm.COMPACTED, THREE_TYPES, THREE_COMPACTED[:-1]),
-        (KeyForm.COMPACTED, THREE_TYPES, THREE_COMPACTED + b"\0"),
-        (KeyForm.COMPACTED, [TEXT], b"\1\xff"),
-        (KeyForm.ICEBERG, [INT], bytes(4)),
-        (KeyForm.ICEBERG, [INT], (1 << 40).to_bytes(8, "little")),
-        (KeyForm.ICEBERG, [TEXT], b"\xff"),
-        (KeyForm.ICEBERG, [decimal(10, 2)], b""),
-        (KeyForm.ICEBERG, [decimal(10, 2)], bytes(17)),
-        (KeyForm.ICEBERG, [timestamp(3)], (1).to_bytes(8, "little")),
-        (KeyForm.ICEBERG, [DataType(Root.TIME)], (1).to_bytes(8, "little")),
-        (KeyForm.PAIMON, THREE_TYPES, b""),
-        (KeyForm.PAIMON, THREE_TYPES, THREE_PAIMON[:-8]),
-        (KeyForm.PAIMON, THREE_TYPES, THREE_PAIMON + bytes(8)),
-        (KeyForm.PAIMON, THREE_TYPES, b"\0\2" + THREE_PAIMON[2:]),
-        (KeyForm.PAIMON, THREE_TYPES, THREE_COMPACTED),
-        (KeyForm.PAIMON, [TEXT], bytes(8) + b"\xff" + bytes(6) + b"\x81"),
-        (KeyForm.PAIMON, [timestamp(6)], bytes(12) + b"\xff\0\0\0" + bytes(8)),
+        (KeyEncoding.COMPACTED, [INT], b""),
+        (KeyEncoding.COMPACTED, THREE_TYPES, THREE_COMPACTED[:-1]),
+        (KeyEncoding.COMPACTED, THREE_TYPES, THREE_COMPACTED + b"\0"),
+        (KeyEncoding.COMPACTED, [TEXT], b"\1\xff"),
+        (KeyEncoding.ICEBERG, [INT], bytes(4)),
+        (KeyEncoding.ICEBERG, [INT], (1 << 40).to_bytes(8, "little")),
+        (KeyEncoding.ICEBERG, [TEXT], b"\xff"),
+        (KeyEncoding.ICEBERG, [decimal(10, 2)], b""),
+        (KeyEncoding.ICEBERG, [decimal(10, 2)], bytes(17)),
+        (KeyEncoding.ICEBERG, [timestamp(3)], (1).to_bytes(8, "little")),
+        (KeyEncoding.ICEBERG, [DataType(TypeRoot.TIME)], (1).to_bytes(8, "little")),
+        (KeyEncoding.PAIMON, THREE_TYPES, b""),
+        (KeyEncoding.PAIMON, THREE_TYPES, THREE_PAIMON[:-8]),
+        (KeyEncoding.PAIMON, THREE_TYPES, THREE_PAIMON + bytes(8)),
+        (KeyEncoding.PAIMON, THREE_TYPES, b"\0\2" + THREE_PAIMON[2:]),
+        (KeyEncoding.PAIMON, THREE_TYPES, THREE_COMPACTED),
+        (KeyEncoding.PAIMON, [TEXT], bytes(8) + b"\xff" + bytes(6) + b"\x81"),
+        (KeyEncoding.PAIMON, [timestamp(6)], bytes(12) + b"\xff\0\0\0" + bytes(8)),
     ],
 )
-def test_what_is_no_key_is_told(form: KeyForm, types: Sequence[DataType], key: bytes) -> None:
-    with pytest.raises(StreamFailure) as failed:
+def test_what_is_no_key_is_told(form: KeyEncoding, types: Sequence[DataType], key: bytes) -> None:
+    with pytest.raises(FlussError) as failed:
         decode_key(form, types, key)
-    assert failed.value.reason is Reason.CORRUPT_RECORD
+    assert failed.value.code is ErrorCode.CORRUPT_RECORD
 
 
 @pytest.mark.parametrize(
     ("lake", "version", "bucket_key", "expected"),
     [
-        ("", 2, "ab", KeyForm.COMPACTED),
-        ("lance", 2, "ab", KeyForm.COMPACTED),
-        ("hudi", 2, "ab", KeyForm.COMPACTED),
-        ("hudi", 1, "ab", KeyForm.COMPACTED),
-        ("paimon", 2, "ab", KeyForm.PAIMON),
-        ("paimon", 2, "a", KeyForm.COMPACTED),
-        ("paimon", 2, "ba", KeyForm.COMPACTED),
-        ("paimon", 1, "ab", KeyForm.PAIMON),
-        ("paimon", 1, "a", KeyForm.PAIMON),
-        ("iceberg", 2, "a", KeyForm.COMPACTED),
+        ("", 2, "ab", KeyEncoding.COMPACTED),
+        ("lance", 2, "ab", KeyEncoding.COMPACTED),
+        ("hudi", 2, "ab", KeyEncoding.COMPACTED),
+        ("hudi", 1, "ab", KeyEncoding.COMPACTED),
+        ("paimon", 2, "ab", KeyEncoding.PAIMON),
+        ("paimon", 2, "a", KeyEncoding.COMPACTED),
+        ("paimon", 2, "ba", KeyEncoding.COMPACTED),
+        ("paimon", 1, "ab", KeyEncoding.PAIMON),
+        ("paimon", 1, "a", KeyEncoding.PAIMON),
+        ("iceberg", 2, "a", KeyEncoding.COMPACTED),
     ],
 )
 def test_the_form_is_that_of_the_lake_unless_the_bucket_is_by_fewer_columns(
-    lake: str, version: int, bucket_key: str, expected: KeyForm
+    lake: str, version: int, bucket_key: str, expected: KeyEncoding
 ) -> None:
-    assert key_form(lake, version, ["a", "b"], list(bucket_key)) is expected
+    assert choose_encoding(lake, version, ["a", "b"], list(bucket_key)) is expected
 
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("lake", ["iceberg", "paimon"])
 def test_a_key_of_one_column_has_the_form_of_the_lake(lake: str, version: int) -> None:
-    assert key_form(lake, version, ["a"], ["a"]) is KeyForm(lake)
+    assert choose_encoding(lake, version, ["a"], ["a"]) is KeyEncoding(lake)
 
 
 def rows_of(
@@ -209,7 +209,7 @@ def test_a_key_becomes_a_row_of_its_columns(
 
 
 def test_what_a_partition_is_by_is_not_in_the_key() -> None:
-    columns = [("day", TEXT), ("k", INT), ("name", DataType(Root.STRING))]
+    columns = [("day", TEXT), ("k", INT), ("name", DataType(TypeRoot.STRING))]
     for lake, key in (("iceberg", "0700000000000000"), ("paimon", f"{PAIMON_HEAD}0700000000000000"), ("lance", "07")):
         properties = {**V2, "datalake.format": lake}
         table, made = rows_of(columns, ["day", "k"], properties, {"day": "2026-01-01"}, ["k"])

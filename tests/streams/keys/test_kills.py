@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakebed.streams.arrow_types import arrow_schema
-from lakebed.streams.log.batches import walk
+from lakebed.fluss.arrow_types import arrow_schema
+from lakebed.fluss.log_batches import iterate_batches
 from tests.contracts.bucket_keys import key_of
 
 from .putter import KEYS, SCHEMA, opened, table
@@ -63,7 +63,7 @@ class Ledger:
             self._rows, self._found, self._offset = {}, {}, 0
         log, keys = await opened(folder, threads)
         while self._offset < log.stable_offset:
-            for batch in walk((await log.read(self._offset, 1 << 20)).records):
+            for batch in iterate_batches((await log.read(self._offset, 1 << 20)).records):
                 assert batch.base_offset == self._offset, "offsets are dense"
                 key = (batch.writer_id, batch.sequence)
                 assert key not in self._found, "no put of a writer that numbers is there twice"

@@ -9,12 +9,12 @@ from rocksdict import Options, Rdict
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Fenced, ForeignStore
 from lakebed.core.ids import DeploymentId
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import Transaction
 from lakebed.meta.sqlite import SqliteStore
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.ownership import Marker, claim_marker
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectHead, ObjectVersion
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.keys.rocks import RocksIndex, RocksMemory
 from lakebed.streams.keys.snapshots import KeySnapshots
 from lakebed.streams.keys.snapshotting import KeySnapshotting
@@ -130,9 +130,9 @@ async def test_the_newest_stay_and_what_no_snapshot_has_goes(place: Place) -> No
     left = await place.snapshots.listed(1, None)
     assert [each.id for each in left] == [3, 4]
     assert set(await place.keys()) == {file.key for each in left for file in each.files}
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         await place.snapshots.get(place.bucket, 1)
-    assert failed.value.reason is Reason.NO_KEY_SNAPSHOT
+    assert failed.value.code is ErrorCode.KV_SNAPSHOT_NOT_EXIST
 
 
 async def test_a_lease_keeps_a_snapshot(place: Place) -> None:

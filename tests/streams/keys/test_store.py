@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from lakebed.core.clock import ManualClock
+from lakebed.fluss.kv_batches import write_kv_batch
+from lakebed.fluss.schema import Schema
 from lakebed.meta.sqlite import SqliteStore
 from lakebed.storage.memory import MemoryStorage
-from lakebed.streams.keys.batches import write_key_batch
 from lakebed.streams.keys.bucket import KeyBucket
 from lakebed.streams.keys.rocks import RocksIndex, RocksMemory
 from lakebed.streams.keys.snapshots import KeySnapshots
 from lakebed.streams.keys.snapshotting import KeySnapshotting
 from lakebed.streams.keys.store import KeyStore
 from lakebed.streams.keys.table import KeyedTable, KeySettings
-from lakebed.streams.schema import Schema
 from lakebed.streams.seam import Acks, Put, TableBucket
 from tests.contracts.bucket_keys import PLAIN, key_of
 from tests.fixtures.memory_log import MemoryLog
@@ -35,7 +35,7 @@ async def learn(schema_id: int) -> Schema:
 
 async def put(keys: KeyBucket, *numbers: int) -> None:
     row = TABLE.layout(1).encode
-    batch = write_key_batch([(key_of(number), row((number, "x", number))) for number in numbers], 1)
+    batch = write_kv_batch([(key_of(number), row((number, "x", number))) for number in numbers], 1)
     await keys.put(Put(batch), Acks.ALL)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from lakebed.fluss.schema import Aggregation, AggregationFunction
+from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.streams.evolution import AddColumn
-from lakebed.streams.schema import Aggregation, AggregationFunction
-from lakebed.streams.types import DataType, Root
 from tests.streams.world import StreamWorld
 
 BITMAPS = [AggregationFunction.RBM32, AggregationFunction.RBM64]
@@ -44,6 +44,6 @@ async def test_a_column_is_added_that_aggregates_bitmaps(
     light_world: StreamWorld, function: AggregationFunction
 ) -> None:
     await light_world.tables.create(light_world.root, "fluss", "seen", document("last_value"))
-    added = AddColumn("more", DataType(Root.BYTES), aggregation=Aggregation(function))
+    added = AddColumn("more", DataType(TypeRoot.BYTES), aggregation=Aggregation(function))
     await light_world.altering.table(light_world.root, "fluss", "seen", columns=[added])
     assert (await light_world.tables.by_path("fluss", "seen")).schema.names == ("id", "seen", "more")

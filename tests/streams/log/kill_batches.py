@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakebed.streams.log.batches import write_batch
+from lakebed.fluss.log_batches import write_batch
 
 __all__ = ["batch_of"]
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.streams.arrow_types import arrow_schema
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.log.batches import walk
+from lakebed.fluss.arrow_types import arrow_schema
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import iterate_batches
+from lakebed.fluss.schema import Schema
+from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.streams.log.filtering import BatchFilter, bounds_of, filtered_columns
 from lakebed.streams.log.predicates import Bounds, Combination, Comparison, Function, Predicate, may_match
-from lakebed.streams.schema import Schema
-from lakebed.streams.types import DataType, Root
 from tests.contracts.stream_log import SCHEMA, arrow_batch, plain_batch
 from tests.streams.world import StreamWorld
 
@@ -61,7 +61,7 @@ predicates = st.recursive(
 
 @given(predicates, st.lists(st.none() | TEXTS, min_size=1, max_size=5))
 def test_no_batch_is_left_out_that_has_a_row_which_is_wanted(predicate: Predicate, rows: list[str | None]) -> None:
-    bounds = bounds_of(DataType(Root.STRING), pa.array(rows, pa.string()))
+    bounds = bounds_of(DataType(TypeRoot.STRING), pa.array(rows, pa.string()))
     if any(holds(predicate, row) for row in rows):
         assert may_match(predicate, lambda column_id: bounds)
 
@@ -98,15 +98,15 @@ def test_of_a_column_of_which_nothing_is_known_anything_may_be() -> None:
 @pytest.mark.parametrize(
     ("type_", "array", "least", "greatest"),
     [
-        (DataType(Root.INT), pa.array([3, None, -1], pa.int32()), -1, 3),
-        (DataType(Root.DATE), pa.array([3, 9], pa.date32()), 3, 9),
-        (DataType(Root.TIME, precision=0), pa.array([3, 9], pa.time32("s")), 3000, 9000),
-        (DataType(Root.TIME, precision=6), pa.array([3, 9], pa.time64("us")), None, None),
-        (DataType(Root.TIMESTAMP, precision=3), pa.array([3, 9], pa.timestamp("ms")), 3_000_000, 9_000_000),
-        (DataType(Root.DOUBLE), pa.array([0.5, 1.5]), 0.5, 1.5),
-        (DataType(Root.DOUBLE), pa.array([0.5, float("nan")]), None, None),
-        (DataType(Root.BYTES), pa.array([b"a", b"b"]), None, None),
-        (DataType(Root.INT), pa.array([None, None], pa.int32()), None, None),
+        (DataType(TypeRoot.INT), pa.array([3, None, -1], pa.int32()), -1, 3),
+        (DataType(TypeRoot.DATE), pa.array([3, 9], pa.date32()), 3, 9),
+        (DataType(TypeRoot.TIME, precision=0), pa.array([3, 9], pa.time32("s")), 3000, 9000),
+        (DataType(TypeRoot.TIME, precision=6), pa.array([3, 9], pa.time64("us")), None, None),
+        (DataType(TypeRoot.TIMESTAMP, precision=3), pa.array([3, 9], pa.timestamp("ms")), 3_000_000, 9_000_000),
+        (DataType(TypeRoot.DOUBLE), pa.array([0.5, 1.5]), 0.5, 1.5),
+        (DataType(TypeRoot.DOUBLE), pa.array([0.5, float("nan")]), None, None),
+        (DataType(TypeRoot.BYTES), pa.array([b"a", b"b"]), None, None),
+        (DataType(TypeRoot.INT), pa.array([None, None], pa.int32()), None, None),
     ],
 )
 def test_what_is_known_of_a_column(type_: DataType, array: pa.Array, least: object, greatest: object) -> None:
@@ -124,8 +124,8 @@ async def test_tables_say_by_which_columns(light_world: StreamWorld) -> None:
 
 
 def stream_schema() -> Schema:
-    tags = DataType(Root.ARRAY, element=DataType(Root.INT))
-    types = (DataType(Root.BIGINT), DataType(Root.STRING), DataType(Root.DOUBLE), tags)
+    tags = DataType(TypeRoot.ARRAY, element=DataType(TypeRoot.INT))
+    types = (DataType(TypeRoot.BIGINT), DataType(TypeRoot.STRING), DataType(TypeRoot.DOUBLE), tags)
     return Schema.of(list(zip(SCHEMA.names, types, strict=True)))
 
 
@@ -136,13 +136,13 @@ def test_batches_keep_their_places_and_columns_are_chosen() -> None:
     seven = Comparison(Function.EQUAL, 0, (7,))
     wanted = BatchFilter(seven, frozenset({0}), {1: schema})
     assert wanted.apply(first + second, None) == first
-    (projected,) = walk(wanted.apply(first + second, [0]))
+    (projected,) = iterate_batches(wanted.apply(first + second, [0]))
     assert (projected.record_count, len(projected.view) < len(first)) == (100, True)
     everything = BatchFilter(seven, frozenset(), {1: schema})
     assert everything.apply(first + second, None) == first + second
-    with pytest.raises(StreamFailure) as raised:
+    with pytest.raises(FlussError) as raised:
         wanted.apply(first, [])
-    assert raised.value.reason is Reason.INVALID_PROJECTION
+    assert raised.value.code is ErrorCode.INVALID_COLUMN_PROJECTION
 
 
 def test_what_cannot_be_looked_at_is_for_the_reader_to_see() -> None:
@@ -159,4 +159,4 @@ def test_a_schema_that_came_meanwhile_is_learned() -> None:
     assert wanted.unknown(records) == {1}
     wanted.learn(1, schema)
     assert wanted.unknown(records) == set()
-    assert [batch.record_count for batch in walk(wanted.apply(records, [0]))] == [100]
+    assert [batch.record_count for batch in iterate_batches(wanted.apply(records, [0]))] == [100]

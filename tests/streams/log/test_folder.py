@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from lakebed.core.clock import ManualClock
-from lakebed.streams.failures import Reason
-from lakebed.streams.log.batches import walk
+from lakebed.fluss.errors import ErrorCode
+from lakebed.fluss.log_batches import iterate_batches
 from lakebed.streams.log.folder import FolderLog
 from lakebed.streams.log.presentation import PLAIN, Presentation
 from lakebed.streams.log.settings import LogSettings
@@ -192,7 +192,7 @@ async def test_a_wrong_byte_before_other_batches_is_told_and_nothing_is_cut(
     left = tmp_path / "left"
     left.mkdir()
     (left / path.name).write_bytes(bad)
-    with refused(Reason.LOG_STORAGE):
+    with refused(ErrorCode.LOG_STORAGE):
         await opener(ManualClock(), folder=left)
     assert (left / path.name).read_bytes() == bad
 
@@ -206,14 +206,14 @@ async def test_a_batch_damaged_in_the_middle_of_a_segment_is_told_and_not_handed
     path = folder / f"{0:020d}.log"
     was = path.read_bytes()
     starts = [0]
-    for batch in walk(was):
+    for batch in iterate_batches(was):
         starts.append(starts[-1] + len(batch.view))
     sixth, seventh = starts[6:8]
     for position in (*range(sixth, sixth + 8), *range(sixth + 8, sixth + 13), *range(sixth + 21, seventh, 31)):
         bad = bytearray(was)
         bad[position] ^= 0x41
         path.write_bytes(bad)
-        with refused(Reason.LOG_STORAGE):
+        with refused(ErrorCode.LOG_STORAGE):
             await log.read(18, 1 << 20)
         for most in (1 << 20, starts[6] + 10, 2000):
             found = await log.read(log.start_offset, most)
@@ -246,7 +246,7 @@ async def test_a_segment_that_is_missing_is_told(opener: Opener, tmp_path: Path)
     left = leave(log, folder, tmp_path / "left")
     names = sorted(name for name in os.listdir(left) if name.endswith(".log"))
     (left / names[1]).unlink()
-    with refused(Reason.LOG_STORAGE):
+    with refused(ErrorCode.LOG_STORAGE):
         await opener(ManualClock(), folder=left)
 
 
@@ -263,10 +263,10 @@ async def test_nobody_is_told_that_a_refused_write_was_stored(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fdatasync", refuse)
-        with refused(Reason.LOG_STORAGE):
+        with refused(ErrorCode.LOG_STORAGE):
             await log.append(plain_batch(3, writer_id=7, sequence=2), Acks.ALL)
     assert log.failure is not None
-    with refused(Reason.LOG_STORAGE):
+    with refused(ErrorCode.LOG_STORAGE):
         await log.append(plain_batch(), Acks.NONE)
     assert await read_all(log) == was
     await log.close()
@@ -328,7 +328,7 @@ async def test_a_group_that_is_refused_takes_nothing_from_the_one_before(
         log.enqueue(plain_batch(3))
         disk.may_go_on.set()
         assert (await first).end_offset == 3
-        with refused(Reason.LOG_STORAGE):
+        with refused(ErrorCode.LOG_STORAGE):
             await log.settle(6)
     assert offsets(await read_all(log)) == [(0, 3)]
     await log.close()
@@ -341,9 +341,9 @@ async def test_who_is_not_the_home_any_more_acknowledges_nothing(tmp_path: Path,
     await log.append(plain_batch(), Acks.ALL)
     appended = log.enqueue(plain_batch())
     homes[0] = False
-    with refused(Reason.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await log.settle(appended.end_offset)
-    with refused(Reason.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         log.enqueue(plain_batch())
     await log.close()
 
@@ -356,9 +356,9 @@ async def test_segments_that_are_forgotten_are_gone_from_the_folder(opener: Open
     gone = log.forget(second.end_offset)
     assert [segment.base_offset for segment in gone] == [0, second.base_offset]
     assert log.start_offset == second.end_offset
-    with refused(Reason.OFFSET_OUT_OF_RANGE):
+    with refused(ErrorCode.LOG_OFFSET_OUT_OF_RANGE):
         await log.read(0, 100)
-    batches = list(walk(await read_all(log)))
+    batches = list(iterate_batches(await read_all(log)))
     assert (batches[0].base_offset, batches[-1].next_offset) == (second.end_offset, 360)
     await log.close()
     assert (await opener(ManualClock(), folder=folder)).start_offset == second.end_offset

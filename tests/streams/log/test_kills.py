@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from lakebed.core.clock import SystemClock
-from lakebed.streams.log.batches import is_whole, walk
+from lakebed.fluss.log_batches import has_valid_checksum, iterate_batches
 from lakebed.streams.log.folder import FolderLog
 
 from .appender import SETTINGS, append_until_killed
@@ -73,9 +73,9 @@ class Ledger:
         offset = 0
         while offset < log.stable_offset:
             fetched = await log.read(offset, 1 << 20)
-            for batch in walk(fetched.records):
+            for batch in iterate_batches(fetched.records):
                 assert batch.base_offset == offset, "offsets are dense"
-                assert is_whole(batch)
+                assert has_valid_checksum(batch)
                 key = (batch.writer_id, batch.sequence)
                 assert key not in found, "no batch of a writer that numbers is there twice"
                 assert bytes(batch.view[21:]) == batch_of(*key)[21:]

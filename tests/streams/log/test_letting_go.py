@@ -12,11 +12,11 @@ import pytest
 
 from lakebed.core.errors import ForeignStore, Unavailable
 from lakebed.core.ids import DeploymentId
+from lakebed.fluss.errors import ErrorCode
+from lakebed.fluss.log_batches import iterate_batches
 from lakebed.meta.seam import Reader
 from lakebed.storage.ownership import Marker, claim_marker
 from lakebed.storage.seam import Key, ObjectHead
-from lakebed.streams.failures import Reason
-from lakebed.streams.log.batches import walk
 from lakebed.streams.log.log_rows import LogRows
 from lakebed.streams.log.presentation import Presentation
 from lakebed.streams.log.remote import RemoteLogs
@@ -45,7 +45,7 @@ async def test_what_is_needed_to_follow_is_not_too_old(world: World) -> None:
     await log.tend(replace(KEEP, ttl_ms=1000))
     assert log.start_offset <= 20
     stored = await log.read_stored(20, 1)
-    assert next(walk(stored.records)).base_offset == 20
+    assert next(iterate_batches(stored.records)).base_offset == 20
 
 
 async def test_what_nothing_refers_to_is_removed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ async def test_what_nothing_refers_to_is_removed(world: World, monkeypatch: pyte
                 return await put(*args, **named)
 
             patched.setattr(world.storage, "put", partial(refuse, world.storage.put, failing, count))
-            with refused(Reason.STORAGE):
+            with refused(ErrorCode.STORAGE):
                 await log.tend(KEEP)
     await log.tend(KEEP)
     assert await world.storage.names() == sorted(expected_names(log))
@@ -78,7 +78,7 @@ async def test_what_nothing_refers_to_is_removed(world: World, monkeypatch: pyte
             raise Unavailable("the store is away")
 
         patched.setattr(world.storage, "delete_many", away)
-        with refused(Reason.STORAGE):
+        with refused(ErrorCode.STORAGE):
             await log.tend(replace(KEEP, ttl_ms=1_000))
     assert len(await world.storage.names()) > 1
     await log.tend(replace(KEEP, ttl_ms=1_000))
@@ -117,7 +117,7 @@ async def test_a_former_home_removes_nothing(world: World, monkeypatch: pytest.M
             yield head
 
     monkeypatch.setattr(world.storage, "list_prefix", list_late)
-    with refused(Reason.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await log.tend(KEEP)
     (successor,) = successors
     assert successor.remote.manifest.segments
@@ -138,7 +138,7 @@ async def test_what_is_too_old_goes_wherever_it_is(world: World) -> None:
     await log.tend(policy)
     assert 60 < log.start_offset <= 80
     assert (await log.read(log.start_offset, 1)).records
-    with refused(Reason.OFFSET_OUT_OF_RANGE):
+    with refused(ErrorCode.LOG_OFFSET_OUT_OF_RANGE):
         await log.read(log.start_offset - 1, 1)
     world.clock.advance(60)
     await log.tend(policy)
@@ -158,7 +158,7 @@ async def test_what_is_too_old_goes_however_much_is_kept_here(world: World, loca
         await log.tend(policy)
     # Written every two seconds and kept for ten: five of ten.
     assert log.start_offset == 100
-    with refused(Reason.OFFSET_OUT_OF_RANGE):
+    with refused(ErrorCode.LOG_OFFSET_OUT_OF_RANGE):
         await log.read(99, 1)
 
 
@@ -230,7 +230,7 @@ async def test_nothing_is_deleted_from_a_store_of_another_deployment(world: Worl
         world.clock.advance(3600)
     before = set(await world.storage.names())
     await claim_marker(world.storage, Marker(THEIRS), replacing=True)
-    with refused(Reason.STORAGE):
+    with refused(ErrorCode.STORAGE):
         await log.tend(policy)
     assert before - {log.remote.manifest_key} <= set(await world.storage.names())
 
@@ -241,7 +241,7 @@ async def test_local_segments_stay_while_the_store_that_has_the_others_is_anothe
     await log.tend(replace(KEEP, local_segments=100))
     here = len(log.local.segments)
     await claim_marker(world.storage, Marker(THEIRS), replacing=True)
-    with refused(Reason.STORAGE):
+    with refused(ErrorCode.STORAGE):
         await log.tend(KEEP)
     assert len(log.local.segments) == here
     await claim_marker(world.storage, Marker(DEPLOYMENT), replacing=True)
@@ -266,7 +266,7 @@ async def test_stale_files_in_a_folder_of_another_deployment_stay(world: World) 
     first.confirm_ownership = refuse
     first.run()
     await first.begin()
-    with refused(Reason.STORAGE):
+    with refused(ErrorCode.STORAGE):
         await first.open()
     assert sorted(first.folder.rglob("*")) == before
 
@@ -277,7 +277,7 @@ async def test_orphan_segments_in_a_store_of_another_deployment_stay(world: Worl
     orphan = Key(f"streams/{PLACE.folder}/id-9999/{0:020d}.log")
     await world.storage.put(orphan, b"another's")
     await claim_marker(world.storage, Marker(THEIRS), replacing=True)
-    with refused(Reason.STORAGE):
+    with refused(ErrorCode.STORAGE):
         await log.remote.sweep()
     assert orphan in await world.storage.names()
 
@@ -300,6 +300,6 @@ async def test_a_dropped_table_stays_in_a_store_that_changes_hands_while_it_is_l
 
     with monkeypatch.context() as patched:
         patched.setattr(world.storage, "list_prefix", change_hands)
-        with refused(Reason.STORAGE):
+        with refused(ErrorCode.STORAGE):
             await server.remotes().remove(7, None)
     assert await world.storage.names() == before

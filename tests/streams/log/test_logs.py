@@ -9,7 +9,7 @@ import pytest
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import ForeignStore
-from lakebed.streams.failures import Reason
+from lakebed.fluss.errors import ErrorCode
 from lakebed.streams.log.logs import Logs
 from lakebed.streams.seam import Acks, TableBucket
 from tests.contracts.stream_log import plain_batch, refused
@@ -80,7 +80,7 @@ async def test_what_is_removed_is_logged_with_count_bytes_and_first_files(
 
 def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
     first = Logs(str(tmp_path), ManualClock())
-    with refused(Reason.LOG_STORAGE):
+    with refused(ErrorCode.LOG_STORAGE):
         Logs(str(tmp_path), ManualClock())
     first.close()
     Logs(str(tmp_path), ManualClock()).close()

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakebed.streams.failures import StreamFailure
-from lakebed.streams.log.batches import walk, write_batch
+from lakebed.fluss.errors import FlussError
+from lakebed.fluss.log_batches import iterate_batches, write_batch
 from lakebed.streams.log.projection import ColumnShape, project, shape_of
 from tests.contracts.stream_log import arrow_body
 
@@ -37,10 +37,10 @@ BODY = arrow_body(TABLE)
 @pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
 def test_any_columns_are_taken_out_whole(compression: str | None) -> None:
     body = arrow_body(TABLE, compression)
-    (batch,) = walk(write_batch(body, 3, schema_id=1))
+    (batch,) = iterate_batches(write_batch(body, 3, schema_id=1))
     for count in (1, 2, 7):
         for columns in combinations(range(7), count):
-            (taken,) = walk(b"".join(project(batch, columns, SHAPES)))
+            (taken,) = iterate_batches(b"".join(project(batch, columns, SHAPES)))
             schema = pa.schema([TABLE.schema.field(at) for at in columns])
             found = pa.ipc.read_record_batch(pa.py_buffer(taken.body), schema)
             found.validate(full=True)
@@ -48,23 +48,23 @@ def test_any_columns_are_taken_out_whole(compression: str | None) -> None:
 
 
 def test_kinds_of_changes_stay_before_the_columns() -> None:
-    (batch,) = walk(write_batch(b"\x01\x02\x03" + BODY, 3, schema_id=1, attributes=0))
-    (taken,) = walk(b"".join(project(batch, [1], SHAPES)))
+    (batch,) = iterate_batches(write_batch(b"\x01\x02\x03" + BODY, 3, schema_id=1, attributes=0))
+    (taken,) = iterate_batches(b"".join(project(batch, [1], SHAPES)))
     assert bytes(taken.body[:3]) == b"\x01\x02\x03"
     found = pa.ipc.read_record_batch(pa.py_buffer(taken.body[3:]), pa.schema([TABLE.schema.field(1)]))
     assert found.column(0).to_pylist() == ["a", None, "ccc"]
 
 
 def test_columns_that_came_after_a_batch_are_not_in_it() -> None:
-    (batch,) = walk(write_batch(BODY, 3, schema_id=1))
-    (taken,) = walk(b"".join(project(batch, [1, 9], SHAPES)))
+    (batch,) = iterate_batches(write_batch(BODY, 3, schema_id=1))
+    (taken,) = iterate_batches(b"".join(project(batch, [1, 9], SHAPES)))
     found = pa.ipc.read_record_batch(pa.py_buffer(taken.body), pa.schema([TABLE.schema.field(1)]))
     assert found.num_columns == 1
 
 
 def test_columns_of_another_schema_are_refused() -> None:
-    (batch,) = walk(write_batch(BODY, 3, schema_id=1))
-    with pytest.raises(StreamFailure):
+    (batch,) = iterate_batches(write_batch(BODY, 3, schema_id=1))
+    with pytest.raises(FlussError):
         project(batch, [0], [*SHAPES, ColumnShape(1, 2)])
 
 
@@ -74,6 +74,6 @@ def test_noise_is_refused_or_read_but_never_crashes(changes: list[tuple[int, int
     bad = bytearray(BODY)
     for position, byte in changes:
         bad[position % len(bad)] = byte
-    (batch,) = walk(write_batch(bytes(bad[: len(bad) - cut]), 3, schema_id=1))
-    with suppress(StreamFailure):
+    (batch,) = iterate_batches(write_batch(bytes(bad[: len(bad) - cut]), 3, schema_id=1))
+    with suppress(FlussError):
         project(batch, [0, 3], SHAPES)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.table_options import check_options
 from lakebed.streams.log.retention import (
     RetentionPolicy,
     expired_segments,
@@ -13,7 +14,6 @@ from lakebed.streams.log.retention import (
     retention_of,
 )
 from lakebed.streams.log.segment import Segment
-from lakebed.streams.options import check_options
 from lakebed.streams.seam import RemoteSegment
 
 
@@ -62,12 +62,12 @@ def test_options_of_a_table_say_how_long() -> None:
         ttl_ms=24 * 3600 * 1000, local_ttl_ms=2 * 3600 * 1000, local_segments=5
     )
     assert retention_of({"table.log.max-size": "2 GB"}).max_bytes == 2 << 30
-    with pytest.raises(StreamFailure):
+    with pytest.raises(FlussError):
         retention_of({"table.log.ttl": "soon"})
 
 
 @pytest.mark.parametrize("size", ["0", "-1", "much", "5 eggs", ""])
 def test_a_size_that_is_none_is_refused(size: str) -> None:
-    with pytest.raises(StreamFailure) as refused:
+    with pytest.raises(FlussError) as refused:
         check_options({"table.log.max-size": size})
-    assert refused.value.reason is Reason.INVALID_CONFIG
+    assert refused.value.code is ErrorCode.INVALID_CONFIG

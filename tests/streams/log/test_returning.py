@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import iterate_batches
 from lakebed.storage import files
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.log.batches import walk
 from lakebed.streams.log.local_copy import LocalCopy, LocalFiles, judge
 from lakebed.streams.log.log_rows import LogRow
 from lakebed.streams.log.presentation import Presentation
@@ -41,7 +41,7 @@ async def test_the_leader_continues_what_a_server_that_returned_has_uploaded(wor
     await fill(log, 5, first=30)
     was = await dead(first, log)
     second = await world.server("two")
-    with refused(Reason.NO_LEADER):
+    with refused(ErrorCode.LEADER_NOT_AVAILABLE):
         await second.open()
     returned = world.follower("one")
     assert await returned.return_tail()
@@ -104,11 +104,11 @@ async def test_a_server_that_dies_while_it_uploads_goes_on_when_it_returns(
     with monkeypatch.context() as patched:
         DiesAt(world, patched, at)
         returned = world.follower("one")
-        with refused(Reason.STORAGE):
+        with refused(ErrorCode.STORAGE):
             await returned.return_tail()
         returned.stop()
     world.storage.is_away = False
-    with refused(Reason.NO_LEADER):
+    with refused(ErrorCode.LEADER_NOT_AVAILABLE):
         await second.open()
     assert await world.follower("one").return_tail()
     assert await read_all(await second.open()) == was
@@ -137,13 +137,13 @@ async def test_the_leader_that_changes_during_the_upload_changes_nothing(world: 
     async def meanwhile(key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
         if not third:
             third.append(await world.server("three"))
-            with refused(Reason.NO_LEADER):
+            with refused(ErrorCode.LEADER_NOT_AVAILABLE):
                 await third[0].open()
         return await put(key, body, metadata=metadata)
 
     world.storage.put = meanwhile  # type: ignore[method-assign]
     assert await returned.return_tail()
-    with refused(Reason.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await second.open()
     assert await read_all(await third[0].open()) == was
 
@@ -172,7 +172,7 @@ async def test_a_server_that_was_given_up_during_its_upload_is_no_part_of_the_lo
         return written
 
     world.storage.put = meanwhile  # type: ignore[method-assign]
-    with refused(Reason.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await returned.return_tail()
     (log,) = continued
     was = await read_all(log)
@@ -202,10 +202,10 @@ async def test_a_disk_that_lost_acknowledged_records_is_not_gone_on_from(world: 
     shutil.rmtree(first.folder)
     if leads:
         again = await world.server("one")
-        with refused(Reason.LOG_STORAGE):
+        with refused(ErrorCode.LOG_STORAGE):
             await again.open()
     else:
-        with refused(Reason.LOG_STORAGE):
+        with refused(ErrorCode.LOG_STORAGE):
             await world.follower("one").return_tail()
     await forget(world, "one")
     assert (await (await world.server("two")).open()).end_offset == 0
@@ -225,7 +225,7 @@ async def test_stale_files_that_cannot_be_removed_are_not_taken_for_the_log(
     await first.begin()
     with monkeypatch.context() as patched:
         patched.setattr(files, "remove_tree", lambda folder: None)
-        with refused(Reason.LOG_STORAGE):
+        with refused(ErrorCode.LOG_STORAGE):
             await first.open(ack_after_upload=True)
     assert await read_all(await first.open(ack_after_upload=True)) == was
 
@@ -340,7 +340,7 @@ class Story:
             return
         row = await self.running[self.leader].remotes().rows.find(PLACE.bucket)
         if row.tail_server not in ("", self.leader):
-            with refused(Reason.NO_LEADER):
+            with refused(ErrorCode.LEADER_NOT_AVAILABLE):
                 await self.running[self.leader].open(ack_after_upload=ack_after_upload)
             return
         self.log = await self.running[self.leader].open(ack_after_upload=ack_after_upload)
@@ -365,16 +365,16 @@ class Story:
         self.world.storage.is_away = True
         (outcome,) = await asyncio.gather(server.return_tail(), return_exceptions=True)
         if not isinstance(outcome, bool):  # there was something to upload
-            assert isinstance(outcome, StreamFailure)
-            assert outcome.reason is Reason.STORAGE
+            assert isinstance(outcome, FlussError)
+            assert outcome.code is ErrorCode.STORAGE
         self.world.storage.is_away = False
         await self.kill(name)
 
     async def check(self) -> None:
         assert self.log is not None
-        found = {batch.base_offset: bytes(batch.body) for batch in walk(await read_all(self.log))}
+        found = {batch.base_offset: bytes(batch.body) for batch in iterate_batches(await read_all(self.log))}
         for offset, number in self.acknowledged.items():
-            expected = next(walk(plain_batch(2, str(number).encode(), writer_id=7, sequence=number)))
+            expected = next(iterate_batches(plain_batch(2, str(number).encode(), writer_id=7, sequence=number)))
             assert found[offset] == bytes(expected.body)
         assert found.keys() == self.acknowledged.keys()
 

@@ -15,11 +15,11 @@ import pytest
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
+from lakebed.fluss.errors import ErrorCode
+from lakebed.fluss.log_batches import has_valid_checksum, iterate_batches
 from lakebed.meta.seam import Row, Value
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
-from lakebed.streams.failures import Reason
 from lakebed.streams.log import tiered
-from lakebed.streams.log.batches import is_whole, walk
 from lakebed.streams.log.last_rows import last_batches
 from lakebed.streams.log.manifest import LogPlace, Manifest
 from lakebed.streams.log.presentation import Presentation
@@ -91,7 +91,7 @@ async def test_columns_are_chosen_of_what_is_in_the_byte_store_too(world: World)
         await log.append(arrow_batch(number * 100, 100), Acks.ALL)
     await log.tend(KEEP)
     assert log.local.start_offset > 0
-    (batch, *_) = walk((await log.read(0, 1, [0, 2])).records)
+    (batch, *_) = iterate_batches((await log.read(0, 1, [0, 2])).records)
     schema = pa.schema([SCHEMA.field(0), SCHEMA.field(2)])
     assert pa.ipc.read_record_batch(pa.py_buffer(batch.body), schema).equals(rows(0, 100).select([0, 2]))
 
@@ -116,7 +116,7 @@ async def test_segments_are_copied_as_they_are_read_and_as_they_were_appended(wo
     log = await second.open(Presentation(rendering=Doubling()))
     assert log.local.start_offset == 60
     assert await read_all(log) == was
-    assert all(map(is_whole, walk(was)))
+    assert all(map(has_valid_checksum, iterate_batches(was)))
     assert await read_stored(log) == stored
     # Whoever follows what it wrote has a copy of its own by now.
     log.keep_from = lambda: 60
@@ -131,7 +131,9 @@ async def test_clients_are_told_where_segments_are_if_they_can_reach_them(world:
     was = await read_all(log)
     await log.tend(KEEP)
     offset, joined = 21, b""
-    assert next(walk((await log.read(offset, 1)).records)).base_offset <= offset, "who cannot reach them is read for"
+    assert next(iterate_batches((await log.read(offset, 1)).records)).base_offset <= offset, (
+        "who cannot reach them is read for"
+    )
     found = await log.locate(offset)
     assert found is not None
     assert not found.records
@@ -144,7 +146,7 @@ async def test_clients_are_told_where_segments_are_if_they_can_reach_them(world:
         joined += body[found.remote_start :] if segment is found.remote[0] else body
     assert found.remote[-1].end_offset >= log.local.start_offset
     assert joined in was
-    assert next(walk(joined)).base_offset <= offset < next(walk(joined)).base_offset + 20
+    assert next(iterate_batches(joined)).base_offset <= offset < next(iterate_batches(joined)).base_offset + 20
 
 
 @pytest.mark.parametrize("address", [None, "s3://lake"])
@@ -172,7 +174,7 @@ async def test_a_damaged_batch_is_not_copied(world: World) -> None:
     body = bytearray(path.read_bytes())
     body[900] ^= 1
     path.write_bytes(body)
-    with refused(Reason.LOG_STORAGE):
+    with refused(ErrorCode.LOG_STORAGE):
         await log.tend(KEEP)
     assert await world.storage.names() == []
 
@@ -197,7 +199,7 @@ async def test_no_other_server_goes_on_while_acknowledged_records_are_only_on_a_
     log = await first.open()
     await fill(log, 3)
     second = await world.server("two")
-    with refused(Reason.NO_LEADER):
+    with refused(ErrorCode.LEADER_NOT_AVAILABLE):
         await second.open()
     first.stop()
     again = await world.server("one")
@@ -239,16 +241,16 @@ async def test_a_former_home_changes_nothing(world: World) -> None:
     # The first has not noticed yet.
     appended = log.enqueue(plain_batch(2, writer_id=7, sequence=30))
     await log.settle(appended.end_offset)
-    with refused(Reason.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await log.hand_over()
     first.is_home = False
-    with refused(Reason.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await log.append(plain_batch(2, writer_id=7, sequence=31), Acks.ALL)
-    with refused(Reason.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await first.open()
     await taken.tend(KEEP)
     assert taken.remote.manifest.segments[: len(manifest.segments)] == manifest.segments
-    assert len(list(walk(await read_all(taken)))) == 60
+    assert len(list(iterate_batches(await read_all(taken)))) == 60
 
 
 async def test_with_uploads_nothing_acknowledged_is_lost_with_a_disk(world: World) -> None:
@@ -333,7 +335,7 @@ async def test_a_damaged_object_of_the_tail_is_not_merged(world: World) -> None:
     names = await world.storage.names("log/db/events-7/0/tail/")
     await world.storage.put(Key(names[-1]), await world.storage.get(Key(names[-1])) + b"more than the log has")
     log = await server.open(ack_after_upload=True)
-    with refused(Reason.LOG_STORAGE):
+    with refused(ErrorCode.LOG_STORAGE):
         await log.tend(KEEP)
     assert await world.storage.names("log/db/events-7/0/tail/") == names
 
@@ -347,7 +349,7 @@ async def test_a_former_leader_removes_nothing_of_the_tail(world: World) -> None
     was = await read_all(log)
     await world.server("two")
     before = set(await world.storage.names("log/db/events-7/0/tail/"))
-    with refused(Reason.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await log.tend(KEEP)
     assert before <= set(await world.storage.names("log/db/events-7/0/tail/"))
     assert await read_all(await world.servers[1].open(ack_after_upload=True)) == was
@@ -392,7 +394,7 @@ async def test_closing_does_not_wait_for_a_byte_store_that_is_away(world: World)
     while not world.storage.refused:
         await asyncio.sleep(0.01)
     await log.close()
-    with refused(Reason.STORAGE):
+    with refused(ErrorCode.STORAGE):
         await waiting
     world.storage.is_away = False
     log = await server.open(ack_after_upload=True)
@@ -409,7 +411,7 @@ async def test_what_a_former_home_sends_too_late_is_not_the_log(world: World) ->
     await fill(new, 3, first=2)
     was = await read_all(new)
     # By its own clock the first leads still.
-    with refused(Reason.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await old.append(plain_batch(9), Acks.ALL)
     assert old.stable_offset == 4, "nor is it read there"
     second.stop()
@@ -446,7 +448,7 @@ async def test_a_log_is_not_opened_by_a_server_that_another_overtook(
 
     monkeypatch.setattr(world.storage, "put", put_late)
     # It would answer that record, sent again, as acknowledged.
-    with refused(Reason.NOT_LEADER):
+    with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await first.open(ack_after_upload=True)
 
 
@@ -487,7 +489,7 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
     partitioned = LogPlace(TableBucket(7, 9, 3), "db", "events", "2026$eu")
     assert partitioned.folder == "log/db/events-7/2026$eu-p9/3"
     assert Manifest.parse(manifest.without(1).document(partitioned)) == Manifest(segments[1:], 20)
-    with refused(Reason.LOG_STORAGE):
+    with refused(ErrorCode.LOG_STORAGE):
         Manifest.parse(b"{}")
     with pytest.raises(ValueError, match="follow"):
         Manifest((segments[0], segments[0]), 10)

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.streams.failures import Reason
-from lakebed.streams.log.batches import Batch, walk
+from lakebed.fluss.errors import ErrorCode
+from lakebed.fluss.log_batches import LogRecordBatch, iterate_batches
 from lakebed.streams.log.writers import Writers
 from tests.contracts.stream_log import plain_batch, refused
 
 
-def batch(sequence: int, writer_id: int = 1) -> Batch:
-    return next(walk(plain_batch(2, writer_id=writer_id, sequence=sequence)))
+def batch(sequence: int, writer_id: int = 1) -> LogRecordBatch:
+    return next(iterate_batches(plain_batch(2, writer_id=writer_id, sequence=sequence)))
 
 
 def test_numbers_begin_again_after_the_greatest() -> None:
@@ -24,7 +24,7 @@ def test_numbers_begin_again_after_the_greatest() -> None:
     found = writers.find_repeated(batch(2**31 - 1), 0)
     assert found is not None
     assert found.base_offset == 10
-    with refused(Reason.OUT_OF_ORDER):
+    with refused(ErrorCode.OUT_OF_ORDER_SEQUENCE):
         writers.find_repeated(batch(2), 0)
 
 

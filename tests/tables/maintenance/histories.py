@@ -14,17 +14,17 @@ from typing import Any
 from hypothesis import strategies as st
 
 from lakebed.core.ids import BucketId
+from lakebed.iceberg.manifests import DataFile, EntryStatus, ManifestFile
+from lakebed.iceberg.metadata import TableMetadata, parse_table
 from lakebed.meta.seam import Row, Value
 from lakebed.objects import rows as object_rows
 from lakebed.objects.bucket import Bucket
 from lakebed.tables import rows as catalog_rows
 from lakebed.tables.entries import Known
 from lakebed.tables.maintenance.reachability.survey import REPLACED_SINCE
-from lakebed.tables.manifests import DataFile, EntryStatus, ManifestFile
-from lakebed.tables.metadata import TableMetadata, parse_table
 from lakebed.tables.model import Entry, EntryKind, Namespace
 from lakebed.tables.warehouses import unmade
-from tests.tables.manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, manifest_bytes
+from tests.iceberg.manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, manifest_bytes
 from tests.tables.validation.lake import Lake, MemoryFiles
 
 HOME = "s3://lake/t"

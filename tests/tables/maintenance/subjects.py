@@ -8,15 +8,15 @@ from typing import Any
 
 from lakebed.core.ids import BucketId
 from lakebed.governance.policies import Applicable, Place, Policy, TargetKind
+from lakebed.iceberg.manifests import DataFile, ManifestFile
+from lakebed.iceberg.metadata import TableMetadata, parse_table
 from lakebed.objects.bucket import Bucket
 from lakebed.tables.entries import Known
 from lakebed.tables.maintenance.reachability.walking import LiveFiles, ReachabilityProblem
 from lakebed.tables.maintenance.rules.job_rules import TableState
-from lakebed.tables.manifests import DataFile, ManifestFile
-from lakebed.tables.metadata import TableMetadata, parse_table
 from lakebed.tables.model import Entry, EntryKind, Namespace
 from lakebed.tables.warehouses import unmade
-from tests.tables.manifests.avro_files import a_file, a_manifest
+from tests.iceberg.manifests.avro_files import a_file, a_manifest
 from tests.tables.validation.lake import Lake
 
 NOW_MS = 1_700_000_000_000

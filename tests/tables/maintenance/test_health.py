@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakebed.iceberg.manifests import FileContent
 from lakebed.tables.maintenance.health import (
     Measured,
     health_from_files,
@@ -13,8 +14,7 @@ from lakebed.tables.maintenance.health import (
     target_file_bytes,
 )
 from lakebed.tables.maintenance.reachability.walking import Walker
-from lakebed.tables.manifests import FileContent
-from tests.tables.manifests.avro_files import a_file, an_entry
+from tests.iceberg.manifests.avro_files import a_file, an_entry
 from tests.tables.validation.lake import Lake
 
 from .subjects import MIB, NOW_MS, a_table, known, lines, live, totals

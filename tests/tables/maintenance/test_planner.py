@@ -20,7 +20,7 @@ from lakebed.tables.maintenance.planner import (
 )
 from lakebed.tables.maintenance.reachability.walking import LiveFiles
 from lakebed.tables.maintenance.rules.job_rules import DetailLevel, TableState
-from tests.tables.manifests.avro_files import a_file
+from tests.iceberg.manifests.avro_files import a_file
 
 from .subjects import (
     COMPACTION,

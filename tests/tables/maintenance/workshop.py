@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from lakebed.iceberg.manifests import EntryStatus, read_manifest, read_manifest_list
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.model import Caller
 from lakebed.tables.identifiers import Identifier
@@ -19,10 +20,9 @@ from lakebed.tables.maintenance.jobs.requests import RunRequest
 from lakebed.tables.maintenance.jobs.scheduling import SchedulerView
 from lakebed.tables.maintenance.jobs.service import MaintenanceJobs, build_maintenance_jobs
 from lakebed.tables.maintenance.reachability.files import ObjectState
-from lakebed.tables.manifests import EntryStatus, read_manifest, read_manifest_list
+from tests.iceberg.manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, manifest_bytes
 from tests.objects.stores import ROOT, ObjectStore
 from tests.tables.catalogs import Catalog, a_change, name, open_catalog, wire_catalog
-from tests.tables.manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, manifest_bytes
 
 WINDOW_SECONDS = 900.0
 BODY = b"PAR1" * 8

@@ -9,10 +9,10 @@ from pyiceberg.manifest import DataFile as PyDataFile
 from pyiceberg.manifest import DataFileContent, FileFormat, PartitionFieldSummary
 from pyiceberg.typedef import Record
 
-from lakebed.tables.manifests import DataFile, FieldSummary
-from tests.tables.manifests.avro_files import a_file
-from tests.tables.planning.columns import COLUMNS, ColumnSample, Value
-from tests.tables.planning.filters import Row, is_nan
+from lakebed.iceberg.manifests import DataFile, FieldSummary
+from tests.iceberg.expressions.columns import COLUMNS, ColumnSample, Value
+from tests.iceberg.expressions.filters import Row, is_nan
+from tests.iceberg.manifests.avro_files import a_file
 
 
 def file_of(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lakebed.tables.manifests import DataFile, FieldSummary, ManifestFile
+from lakebed.iceberg.manifests import DataFile, FieldSummary, ManifestFile
 from lakebed.tables.planning import ScanRequest, open_scan, parse_request
 from lakebed.tables.planning.planner import FileScanTask, ScanPlanner
 from lakebed.tables.planning.tasks import PlanningLimits
-from tests.tables.manifests.avro_files import an_entry
-from tests.tables.planning.columns import FIELDS
-from tests.tables.planning.layouts import spec_document
+from tests.iceberg.expressions.columns import FIELDS
+from tests.iceberg.expressions.specs import spec_document
+from tests.iceberg.manifests.avro_files import an_entry
 from tests.tables.validation.lake import Lake
 
 BY_TEXT = (("p0", ["null", "string"], 1000),)

@@ -21,10 +21,10 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType, TimestampType
 
-from lakebed.tables.metadata import TableMetadata, parse_table
+from lakebed.iceberg.metadata import TableMetadata, parse_table
 from lakebed.tables.planning import PlanningLimits, ScanPlanner, open_scan, parse_request
-from tests.tables.planning.columns import BY_NAME, EPOCH, ColumnSample
-from tests.tables.planning.filters import Wish, document, matches, to_pyiceberg, wishes
+from tests.iceberg.expressions.columns import BY_NAME, EPOCH, ColumnSample
+from tests.iceberg.expressions.filters import Wish, document, matches, to_pyiceberg, wishes
 from tests.tables.validation.test_real_writers import LOCATION, LocalFiles, LocalIO, Recorder
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::UserWarning:pyiceberg")]

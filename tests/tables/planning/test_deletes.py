@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.manifests import DataFile, FileContent, ManifestEntry
+from lakebed.iceberg.expressions.partitions import BoundSpec, PartitionValues, bind_specs
+from lakebed.iceberg.manifests import DataFile, FileContent, ManifestEntry
 from lakebed.tables.planning.deletes import DELETED_PATH_ID, DeleteIndex
-from lakebed.tables.planning.partitions import Layout, Partition, bind_layouts
-from tests.tables.manifests.avro_files import a_file, an_entry
-from tests.tables.planning.columns import SCHEMA
-from tests.tables.planning.layouts import a_table, spec_document
+from tests.iceberg.expressions.columns import SCHEMA
+from tests.iceberg.expressions.specs import a_table, spec_document
+from tests.iceberg.manifests.avro_files import a_file, an_entry
 
 TABLE = a_table(
     spec_document((("s", "identity"),), 0),
@@ -23,7 +23,7 @@ TABLE = a_table(
     spec_document((("s", "void"),), 2),
     spec_document((("d", "identity"),), 3),
 )
-LAYOUTS: dict[int, Layout] = bind_layouts(TABLE, SCHEMA)
+LAYOUTS: dict[int, BoundSpec] = bind_specs(TABLE, SCHEMA)
 POSITIONS, VALUES = FileContent.POSITION_DELETES.value, FileContent.EQUALITY_DELETES.value
 DATA = "s3://lake/t/data/a.parquet"
 
@@ -32,11 +32,11 @@ def entry(file: DataFile, number: int) -> ManifestEntry:
     return an_entry(file, sequence_number=number, file_sequence_number=number)
 
 
-def data(number: int = 5, partition: Partition = ("x",), path: str = DATA, **facts: Any) -> ManifestEntry:
+def data(number: int = 5, partition: PartitionValues = ("x",), path: str = DATA, **facts: Any) -> ManifestEntry:
     return entry(a_file(path, partition=partition, **facts), number)
 
 
-def deletes(content: int, number: int, partition: Partition = ("x",), **facts: Any) -> ManifestEntry:
+def deletes(content: int, number: int, partition: PartitionValues = ("x",), **facts: Any) -> ManifestEntry:
     path = facts.pop("path", f"s3://lake/t/data/delete-{content}-{number}-{partition}.parquet")
     return entry(a_file(path, content=content, partition=partition, **facts), number)
 
@@ -46,7 +46,7 @@ def vector(number: int, about: str | None = DATA, **facts: Any) -> ManifestEntry
     return deletes(POSITIONS, number, file_format="PUFFIN", referenced_data_file=about, **{**blank, **facts})
 
 
-def by_value(number: int, partition: Partition = ("x",), **facts: Any) -> ManifestEntry:
+def by_value(number: int, partition: PartitionValues = ("x",), **facts: Any) -> ManifestEntry:
     return deletes(VALUES, number, partition, **{"equality_ids": (1,), **facts})
 
 
@@ -86,7 +86,7 @@ def test_a_partition_of_another_spec_is_another_partition() -> None:
 
 
 @pytest.mark.parametrize(("spec_id", "partition"), [(1, ()), (2, (None,))])
-def test_deletes_of_values_without_partition_apply_everywhere(spec_id: int, partition: Partition) -> None:
+def test_deletes_of_values_without_partition_apply_everywhere(spec_id: int, partition: PartitionValues) -> None:
     made = by_value(6, partition, spec_id=spec_id)
     assert applies(made, data(5, ("x",)))
     assert applies(made, data(5, (), spec_id=1))
@@ -214,7 +214,9 @@ PATHS = [f"s3://lake/t/data/{name}.parquet" for name in "abc"]
     ),
     st.lists(st.tuples(st.integers(1, 6), st.sampled_from([("x",), ("y",), ()])), min_size=1, max_size=3),
 )
-def test_all_rules_together(made: list[tuple[str, int, Partition, str]], files: list[tuple[int, Partition]]) -> None:
+def test_all_rules_together(
+    made: list[tuple[str, int, PartitionValues, str]], files: list[tuple[int, PartitionValues]]
+) -> None:
     """Told in the words of the specification, without an index."""
     known: list[ManifestEntry] = []
     for place, (kind, number, partition, about) in enumerate(made):

@@ -10,13 +10,13 @@ from pyiceberg.catalog.rest.scan_planning import PlanCompleted
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import FileScanTask as PyFileScanTask
 
-from lakebed.tables.manifests import FileContent
+from lakebed.iceberg.manifests import FileContent
 from lakebed.tables.planning import open_scan
 from lakebed.tables.planning.documents import render_tasks
-from tests.tables.manifests.avro_files import an_entry
-from tests.tables.planning.columns import COLUMNS
+from tests.iceberg.expressions.columns import COLUMNS
+from tests.iceberg.expressions.filters import Row
+from tests.iceberg.manifests.avro_files import an_entry
 from tests.tables.planning.files import file_of
-from tests.tables.planning.filters import Row
 from tests.tables.planning.lakes import a_lake, a_request, by_text, planned
 from tests.tables.validation.lake import Lake
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from lakebed.core.errors import InvalidInput, NotFound, NotSupported
-from lakebed.tables.manifests import DataFile, FileContent
+from lakebed.iceberg.expressions.rendering import render_filter
+from lakebed.iceberg.manifests import DataFile, FileContent
 from lakebed.tables.planning import PlanningLimits, ScanPlanner, open_scan
-from lakebed.tables.planning.rendering import render_filter
-from tests.tables.manifests.avro_files import an_entry
-from tests.tables.planning.columns import BY_NAME
+from tests.iceberg.expressions.columns import BY_NAME
+from tests.iceberg.manifests.avro_files import an_entry
 from tests.tables.planning.files import file_of
 from tests.tables.planning.lakes import BY_TEXT, a_lake, a_request, by_text, names, planned
 from tests.tables.validation.lake import Lake, deleted, existing

@@ -7,7 +7,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AlreadyExists
 from lakebed.tables.planning import MemoryPlanStore, PlanFailure, PlanId, PlanRecord, PlanStatus
 from lakebed.tables.planning.plans import new_plan_id
-from lakebed.tables.planning.tasks import Slice
+from lakebed.tables.planning.tasks import ManifestSlice
 from tests.tables.planning.lakes import a_request
 
 
@@ -18,7 +18,7 @@ def a_record(plan_id: str = "p", status: PlanStatus = PlanStatus.SUBMITTED, expi
         request=a_request(filter={"type": "eq", "term": "i", "value": 5}, snapshot_id=-(2**63), stats_fields=["i"]),
         schema_id=0,
         status=status,
-        work=((Slice(1, 2, 3, 4),), (Slice(1, 3), Slice(2, 0))),
+        work=((ManifestSlice(1, 2, 3, 4),), (ManifestSlice(1, 3), ManifestSlice(2, 0))),
         failure=PlanFailure("InvalidInput", "because"),
         created_ms=0,
         expires_ms=expires_ms,

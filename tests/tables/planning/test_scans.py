@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.metadata import TableMetadata
-from lakebed.tables.planning import Scan, open_scan
-from lakebed.tables.planning.rendering import render_filter
-from tests.tables.planning.columns import FIELDS
+from lakebed.iceberg.expressions.rendering import render_filter
+from lakebed.iceberg.metadata import TableMetadata
+from lakebed.tables.planning import TableScan, open_scan
+from tests.iceberg.expressions.columns import FIELDS
 from tests.tables.planning.lakes import a_lake, a_request
 
 
@@ -20,7 +20,7 @@ def a_history(*operations: str) -> TableMetadata:
     return lake.table
 
 
-def opened(table: TableMetadata, **request: Any) -> Scan:
+def opened(table: TableMetadata, **request: Any) -> TableScan:
     return open_scan(table, a_request(**request))
 
 

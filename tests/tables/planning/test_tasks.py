@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.tables.manifests import FieldSummary, ManifestFile
-from lakebed.tables.planning import Scan, open_scan
-from lakebed.tables.planning.tasks import PlanningLimits, Slice, Work, divide
-from tests.tables.manifests.avro_files import a_manifest
+from lakebed.iceberg.manifests import FieldSummary, ManifestFile
+from lakebed.tables.planning import TableScan, open_scan
+from lakebed.tables.planning.tasks import ManifestSlice, PlanningLimits, Work, divide
+from tests.iceberg.manifests.avro_files import a_manifest
 from tests.tables.planning.lakes import a_lake, a_request
 
 
-def a_scan(*operations: str, **request: Any) -> Scan:
+def a_scan(*operations: str, **request: Any) -> TableScan:
     lake = a_lake()
     for operation in operations or ("append",):
         lake.snapshot([], operation)
@@ -25,19 +25,19 @@ def line(added: int | None = 1, existing: int | None = 0, deleted: int | None = 
     return a_manifest(**{**counts, **facts})
 
 
-def divided(*manifests: ManifestFile, scan: Scan | None = None, **limits: Any) -> tuple[Work, ...]:
+def divided(*manifests: ManifestFile, scan: TableScan | None = None, **limits: Any) -> tuple[Work, ...]:
     return divide(scan or a_scan(), {100: manifests}, PlanningLimits(**limits))
 
 
 def test_small_plans_are_one_unit() -> None:
-    assert divided(line(), line(5)) == ((Slice(100, 0), Slice(100, 1)),)
+    assert divided(line(), line(5)) == ((ManifestSlice(100, 0), ManifestSlice(100, 1)),)
     assert divided() == ()
 
 
 def test_manifests_with_nothing_to_read_are_left_out() -> None:
     nothing = line(0, 0, 3), line(content=1)
-    assert divided(*nothing, line(0, 1), *nothing) == ((Slice(100, 2),),)
-    assert divided(line(None, 0)) == ((Slice(100, 0),),)
+    assert divided(*nothing, line(0, 1), *nothing) == ((ManifestSlice(100, 2),),)
+    assert divided(line(None, 0)) == ((ManifestSlice(100, 0),),)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_large_ones_are_divided(limits: dict[str, Any], expected: list[list[int]
 
 def test_a_manifest_over_the_limit_is_read_in_slices() -> None:
     units = divided(line(3, 4, 2), files=4)
-    assert units == ((Slice(100, 0, 0, 4),), (Slice(100, 0, 4, 8),), (Slice(100, 0, 8, None),))
+    assert units == ((ManifestSlice(100, 0, 0, 4),), (ManifestSlice(100, 0, 4, 8),), (ManifestSlice(100, 0, 8, None),))
 
 
 def test_a_long_filter_makes_small_units() -> None:
@@ -66,14 +66,17 @@ def test_a_long_filter_makes_small_units() -> None:
     assert scan.filter_size == 101
     units = divided(line(5), line(5), scan=scan, residual_values=303)
     assert [len(range(5)[one.start : one.stop]) for unit in units for one in unit] == [3, 2, 3, 2]
-    assert divided(line(2), scan=scan, residual_values=1) == ((Slice(100, 0, 0, 1),), (Slice(100, 0, 1, None),))
+    assert divided(line(2), scan=scan, residual_values=1) == (
+        (ManifestSlice(100, 0, 0, 1),),
+        (ManifestSlice(100, 0, 1, None),),
+    )
 
 
 def test_one_that_does_not_count_fills_a_unit() -> None:
     assert divided(line(1), line(None, None, None), line(1), files=4) == (
-        (Slice(100, 0),),
-        (Slice(100, 1),),
-        (Slice(100, 2),),
+        (ManifestSlice(100, 0),),
+        (ManifestSlice(100, 1),),
+        (ManifestSlice(100, 2),),
     )
 
 
@@ -82,7 +85,7 @@ def test_manifests_of_other_partitions_are_left_out() -> None:
     others = [
         line(partition_spec_id=1, partitions=(FieldSummary(False, None, text, text),)) for text in (b"a", b"b", b"c")
     ]
-    assert divided(*others, line(), scan=scan) == ((Slice(100, 1), Slice(100, 3)),)
+    assert divided(*others, line(), scan=scan) == ((ManifestSlice(100, 1), ManifestSlice(100, 3)),)
     assert divided(line(), scan=a_scan(filter=False)) == ()
 
 
@@ -92,7 +95,7 @@ def test_an_incremental_scan_reads_what_each_snapshot_added() -> None:
         101: [line(added_snapshot_id=101), line(added_snapshot_id=100)],
         102: [line(added_snapshot_id=102), line(added_snapshot_id=101), line(0, 5, added_snapshot_id=102)],
     }
-    assert divide(scan, lists, PlanningLimits()) == ((Slice(101, 0), Slice(102, 0)),)
+    assert divide(scan, lists, PlanningLimits()) == ((ManifestSlice(101, 0), ManifestSlice(102, 0)),)
 
 
 @pytest.mark.slow

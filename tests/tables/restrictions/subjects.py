@@ -12,12 +12,12 @@ from lakebed.governance.policies.column_masks import read_masks
 from lakebed.governance.policies.row_filters import read_filter
 from lakebed.governance.rbac import rows
 from lakebed.governance.rbac.model import pack_properties
+from lakebed.iceberg.commits.builder import build_table
+from lakebed.iceberg.commits.updates import parse_table_updates
+from lakebed.iceberg.documents import encode
+from lakebed.iceberg.metadata import TableMetadata
 from lakebed.meta.seam import Transaction
 from lakebed.objects.model import Caller
-from lakebed.tables.metadata import TableMetadata
-from lakebed.tables.metadata.builder import build_table
-from lakebed.tables.metadata.documents import encode
-from lakebed.tables.metadata.updates import parse_table_updates
 from lakebed.tables.policies.attachments import TargetName
 from lakebed.tables.scanning import Scans
 from tests.tables.catalogs import Catalog

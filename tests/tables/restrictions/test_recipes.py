@@ -8,7 +8,7 @@ import pytest
 from lakebed.core.errors import AccessDenied
 from lakebed.governance.policies import Restriction
 from lakebed.governance.policies.column_masks import HIDDEN, Mask, MaskKind
-from lakebed.tables.metadata import TableMetadata
+from lakebed.iceberg.metadata import TableMetadata
 from lakebed.tables.restrictions.recipes import Recipe, masked_columns, recipe_of
 
 from .subjects import FIELDS, a_restriction, a_schema, a_snapshot, a_table

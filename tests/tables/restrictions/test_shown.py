@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from lakebed.tables.metadata import parse_table
+from lakebed.iceberg.metadata import parse_table
 from lakebed.tables.restrictions.shown import HIDDEN_LOCATION, shown_metadata
 
 from .subjects import a_restriction, a_snapshot, a_table

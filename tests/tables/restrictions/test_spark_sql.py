@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.policies.column_masks import Mask, MaskKind, read_masks
 from lakebed.governance.policies.row_filters import read_filter
-from lakebed.tables.metadata.types import StructType
+from lakebed.iceberg.types import StructType
 from lakebed.tables.restrictions.spark_sql import SqlColumn, filter_sql, literal_sql, masked_sql, quoted_name
 
 TYPES = {

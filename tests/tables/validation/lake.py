@@ -9,17 +9,10 @@ from itertools import count
 from typing import Any
 
 from lakebed.core.errors import NotFound, TooLarge
+from lakebed.iceberg.manifests import DataFile, EntryStatus, FileContent, ManifestEntry, ManifestFile
+from lakebed.iceberg.metadata import TableMetadata, parse_table
 from lakebed.tables.files import FileFacts
-from lakebed.tables.manifests import DataFile, EntryStatus, FileContent, ManifestEntry, ManifestFile
-from lakebed.tables.metadata import TableMetadata, parse_table
-from tests.tables.manifests.avro_files import (
-    UNPARTITIONED,
-    a_file,
-    a_manifest,
-    an_entry,
-    list_bytes,
-    manifest_bytes,
-)
+from tests.iceberg.manifests.avro_files import UNPARTITIONED, a_file, a_manifest, an_entry, list_bytes, manifest_bytes
 
 LOCATION = "s3://lake/t"
 COMMITTED_MS = 1_700_000_000_000

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from lakebed.core.errors import CommitConflict, Corrupted, InvalidInput, LakebedError, NotSupported, TooLarge
-from lakebed.tables.manifests import DataFile, EntryStatus, FileContent
-from lakebed.tables.metadata import TableMetadata
+from lakebed.iceberg.manifests import DataFile, EntryStatus, FileContent
+from lakebed.iceberg.metadata import TableMetadata
 from lakebed.tables.validation import CommitLimits, CommitReport, CommitValidator, Level, SnapshotReport
-from tests.tables.manifests.avro_files import a_file, an_entry, optional
+from tests.iceberg.manifests.avro_files import a_file, an_entry, optional
 from tests.tables.validation.lake import COMMITTED_MS, LOCATION, Lake, deleted, existing
 
 

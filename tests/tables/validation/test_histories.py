@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.core.errors import CommitConflict, InvalidInput
-from lakebed.tables.manifests import DataFile, ManifestEntry, ManifestFile
-from lakebed.tables.metadata import TableMetadata
+from lakebed.iceberg.manifests import DataFile, ManifestEntry, ManifestFile
+from lakebed.iceberg.metadata import TableMetadata
 from lakebed.tables.validation import CommitValidator, Level
-from tests.tables.manifests.avro_files import an_entry
+from tests.iceberg.manifests.avro_files import an_entry
 from tests.tables.validation.lake import Lake, deleted, existing
 
 

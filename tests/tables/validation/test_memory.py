@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from lakebed.iceberg.manifests import ManifestFile, ManifestList
 from lakebed.tables.files import FileFacts
-from lakebed.tables.manifests import ManifestFile, ManifestList
 from lakebed.tables.validation.entries import Survey
 from lakebed.tables.validation.memory import ManifestMemory
-from tests.tables.manifests.avro_files import a_manifest
+from tests.iceberg.manifests.avro_files import a_manifest
 
 FACTS = FileFacts(100, "etag", 1)
 LINE = a_manifest()

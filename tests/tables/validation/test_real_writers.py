@@ -24,9 +24,9 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
 from lakebed.core.errors import NotFound
+from lakebed.iceberg.metadata import TableMetadata as OurMetadata
+from lakebed.iceberg.metadata import parse_table
 from lakebed.tables.files import FileFacts
-from lakebed.tables.metadata import TableMetadata as OurMetadata
-from lakebed.tables.metadata import parse_table
 from lakebed.tables.validation import CommitValidator, Level
 
 LOCATION = "s3://lake/warehouse/t"

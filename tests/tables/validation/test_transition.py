@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.metadata import TableMetadata
+from lakebed.iceberg.metadata import TableMetadata
 from lakebed.tables.validation import check_transition
 from tests.tables.validation.lake import FIELDS, Lake
 

@@ -10,8 +10,8 @@ import pytest
 
 from lakebed.core.access import root_of
 from lakebed.core.clock import ManualClock
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.call_counts import CallCount, CallCounts
 from lakebed.wire.fluss.calls import Answer, AnyCall, Backpressure, Call, Raw
@@ -47,13 +47,13 @@ class Rig:
         await self.release.wait()
         self.clock.advance(2)
         if bytes(body) == b"none":
-            raise StreamFailure(Reason.NO_TABLE)
+            raise FlussError(ErrorCode.TABLE_NOT_EXIST)
         return self.answer
 
     async def _call(self, caller: Caller, request: pb.DatabaseExistsRequest) -> pb.DatabaseExistsResponse:
         self.clock.advance(4)
         if request.database_name == "none":
-            raise StreamFailure(Reason.NO_DATABASE)
+            raise FlussError(ErrorCode.DATABASE_NOT_EXIST)
         return pb.DatabaseExistsResponse(exists=True)
 
     async def make(self, body: bytes) -> Answer:
@@ -80,7 +80,7 @@ async def test_bytes_and_time_of_calls_with_messages() -> None:
     assert isinstance(rig.call, Call)
     request = pb.DatabaseExistsRequest(database_name="fluss")
     answer = await rig.call.answer(CALLER, request)
-    with pytest.raises(StreamFailure):
+    with pytest.raises(FlussError):
         await rig.call.answer(CALLER, pb.DatabaseExistsRequest(database_name="none"))
     count = rig.count("CALL")
     assert count.received_bytes == request.ByteSize() + len(b"none") + 2
@@ -89,7 +89,7 @@ async def test_bytes_and_time_of_calls_with_messages() -> None:
 
 async def test_a_call_that_fails_was_received_and_took_its_time() -> None:
     rig = Rig()
-    with pytest.raises(StreamFailure):
+    with pytest.raises(FlussError):
         await rig.make(b"none")
     count = rig.count("RAW")
     assert (count.received_bytes, count.sent_bytes, count.handled_seconds, count.under_way) == (4, 0, 3.0, 0)

@@ -15,8 +15,8 @@ import pytest_asyncio
 from lakebed.core.access import Principal, root_of
 from lakebed.core.errors import Throttled, Unauthenticated
 from lakebed.core.secrets import Secret
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Answer, Backpressure, Call, Raw
 from lakebed.wire.fluss.listening import IDLE_SECONDS, STALLED_SECONDS, FlussListener
@@ -92,7 +92,7 @@ class Server:
         if request.database_name == "broken":
             raise RuntimeError("a mistake of ours")
         if request.database_name == "none":
-            raise StreamFailure(Reason.NO_DATABASE, "no such database")
+            raise FlussError(ErrorCode.DATABASE_NOT_EXIST, "no such database")
         return pb.DatabaseExistsResponse(exists=True)
 
     async def echo(self, caller: Caller, body: memoryview, version: int, room: Backpressure) -> Answer:

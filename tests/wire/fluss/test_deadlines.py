@@ -13,13 +13,13 @@ from typing import Any, cast
 import pytest
 
 from lakebed.core.clock import ManualClock
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.batches import write_key_batch
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.kv_batches import write_kv_batch
+from lakebed.fluss.log_batches import LogBuffer
+from lakebed.fluss.schema import Schema
 from lakebed.streams.keys.bucket import KeyBucket, open_keys
 from lakebed.streams.keys.table import KeyedTable, KeySettings
-from lakebed.streams.log.batches import Buffer
 from lakebed.streams.log.folder import FolderLog
-from lakebed.streams.schema import Schema
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Backpressure
 from lakebed.wire.fluss.deadlines import CallTimeout
@@ -51,7 +51,7 @@ class Place:
     async def using(self, table: object, partition_id: int | None, number: int) -> AsyncIterator[Place]:
         yield self
 
-    async def _replicate(self, start: int, end: int, batches: Sequence[Buffer]) -> None:
+    async def _replicate(self, start: int, end: int, batches: Sequence[LogBuffer]) -> None:
         await self.is_back.wait()
 
     async def produce(self, batch: bytes, timeout_ms: int, acks: int = -1) -> pb.ProducedBucket:
@@ -95,7 +95,7 @@ async def keyed(tmp_path: Path) -> AsyncIterator[Place]:
 
 def rows(number: int, sequence: int) -> bytes:
     layout = KeyedTable(KeySettings.parse(PLAIN, {}), {1: PLAIN}).layout(1)
-    return write_key_batch([(key_of(number), layout.encode((number, "n", number)))], 1, 7, sequence)
+    return write_kv_batch([(key_of(number), layout.encode((number, "n", number)))], 1, 7, sequence)
 
 
 async def test_an_append_that_takes_too_long_is_told_and_is_there_once_when_it_is_sent_again(place: Place) -> None:
@@ -158,10 +158,10 @@ async def test_a_put_that_takes_too_long_is_told_and_is_there_once_when_it_is_se
 
 
 async def test_what_fails_within_its_time_fails_as_it_does() -> None:
-    with pytest.raises(StreamFailure) as failed:
+    with pytest.raises(FlussError) as failed:
         async with CallTimeout(NEVER_MIND):
-            raise StreamFailure(Reason.STORAGE, "away")
-    assert failed.value.reason is Reason.STORAGE
+            raise FlussError(ErrorCode.STORAGE, "away")
+    assert failed.value.code is ErrorCode.STORAGE
     with pytest.raises(asyncio.CancelledError):
         async with CallTimeout(NEVER_MIND):
             raise asyncio.CancelledError

@@ -12,9 +12,9 @@ import pytest
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.secrets import Secret
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.storage.credentials import Credentials
 from lakebed.streams.buckets import OpenBucket
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.file_access import FileAccess, FileGrant, FilePlace
 from lakebed.streams.seam import Acks, Fetched, RemoteSegment, TableBucket
 from lakebed.wire.fluss import messages_pb2 as pb
@@ -190,10 +190,10 @@ async def test_without_an_address_all_are_read_for(light_world: StreamWorld) -> 
 
 async def test_keys_that_cannot_be_had_leave_records_readable(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*_: object, **__: object) -> FileGrant:
-        raise StreamFailure(Reason.NO_KEYS_TO_FILES)
+        raise FlussError(ErrorCode.SECURITY_TOKEN)
 
     monkeypatch.setattr(FileAccess, "grant", fail)
-    with pytest.raises(StreamFailure):
+    with pytest.raises(FlussError):
         await rig.token()
     assert not await rig.is_sent()
 

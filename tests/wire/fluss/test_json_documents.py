@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakebed.core.errors import AccessDenied
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import AnyCall, Call
 from lakebed.wire.fluss.handlers.altering import altering_calls
@@ -39,10 +39,10 @@ def nested(depth: int) -> Iterator[str]:
         yield f'{{"type":"ARRAY","nullable":{opening * depth}1{closing * depth}}}'
 
 
-async def refusal(world: StreamWorld, call: Call[Any], request: object) -> Reason:
-    with pytest.raises(StreamFailure) as caught:
+async def refusal(world: StreamWorld, call: Call[Any], request: object) -> ErrorCode:
+    with pytest.raises(FlussError) as caught:
         await call.answer(world.root, request)
-    return caught.value.reason
+    return caught.value.code
 
 
 @pytest.mark.parametrize("depth", [250, 299, 500, 900, 100_000])
@@ -53,13 +53,13 @@ async def test_deep_documents_are_refused_with_the_reason(light_world: StreamWor
         table = json.dumps({"schema": SCHEMA | {"columns": 0}}).replace("0", f'[{{"name":"a","data_type":{deep}}}]', 1)
         for text in (deep, table):
             asked = pb.CreateTableRequest(table_path=fresh, table_json=text.encode(), ignore_if_exists=False)
-            assert await refusal(light_world, calls["CREATE_TABLE"], asked) is Reason.INVALID_TABLE
+            assert await refusal(light_world, calls["CREATE_TABLE"], asked) is ErrorCode.INVALID_TABLE
         column = pb.AddColumn(column_name="a", data_type_json=deep.encode())
         alter = pb.AlterTableRequest(table_path=ORDERS, add_columns=[column], ignore_if_not_exists=False)
-        assert await refusal(light_world, calls["ALTER_TABLE"], alter) is Reason.INVALID_ALTER
+        assert await refusal(light_world, calls["ALTER_TABLE"], alter) is ErrorCode.INVALID_ALTER_TABLE
         options = f'{{"custom_properties":{{"a":{deep}}}}}'
         database = pb.CreateDatabaseRequest(database_name="d", database_json=options.encode(), ignore_if_exists=False)
-        assert await refusal(light_world, calls["CREATE_DATABASE"], database) is Reason.INVALID_DATABASE
+        assert await refusal(light_world, calls["CREATE_DATABASE"], database) is ErrorCode.INVALID_DATABASE
 
 
 @pytest.mark.parametrize("text", [b"{", b'"\xff"', b"[" * 300, b"[" + b"0," * 100_000 + b"0]"])
@@ -69,10 +69,10 @@ async def test_what_is_no_json_or_too_large_is_refused_with_the_reason(
     await light_world.table()
     fresh = pb.TablePath(database_name="fluss", table_name="fresh")
     create = pb.CreateTableRequest(table_path=fresh, table_json=text, ignore_if_exists=False)
-    assert await refusal(light_world, calls["CREATE_TABLE"], create) is Reason.INVALID_TABLE
+    assert await refusal(light_world, calls["CREATE_TABLE"], create) is ErrorCode.INVALID_TABLE
     column = pb.AddColumn(column_name="a", data_type_json=text)
     alter = pb.AlterTableRequest(table_path=ORDERS, add_columns=[column], ignore_if_not_exists=False)
-    assert await refusal(light_world, calls["ALTER_TABLE"], alter) is Reason.INVALID_ALTER
+    assert await refusal(light_world, calls["ALTER_TABLE"], alter) is ErrorCode.INVALID_ALTER_TABLE
 
 
 async def test_a_type_of_64_levels_is_read(light_world: StreamWorld, calls: Calls) -> None:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from lakebed.core.settings import Address
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.home import HomeNode
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Call
@@ -49,7 +49,7 @@ async def test_more_are_refused_so_that_nobody_asks_again(
     light_world: StreamWorld, call: Call[Any], asked: pb.GetMetadataRequest
 ) -> None:
     await light_world.table()
-    with pytest.raises(StreamFailure, match="limit=") as raised:
+    with pytest.raises(FlussError, match="limit=") as raised:
         await call.answer(light_world.root, asked)
-    assert raised.value.reason is Reason.RECORD_TOO_LARGE
-    assert not raised.value.is_passing
+    assert raised.value.code is ErrorCode.RECORD_TOO_LARGE
+    assert not raised.value.is_retriable

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.oversized import MAX_BUCKETS, Oversized
 
 PRODUCE, PUT, FETCH = 1014, 1016, 1015
-FAILURE = StreamFailure(Reason.RECORD_TOO_LARGE, "too large. limit=1")
+FAILURE = FlussError(ErrorCode.RECORD_TOO_LARGE, "too large. limit=1")
 
 Answers = pb.ProduceLogResponse | pb.PutKvResponse
 
@@ -61,7 +61,7 @@ def test_every_bucket_is_refused_once(key: int, buckets: list[tuple[int | None, 
 
 @given(st.sampled_from([PRODUCE, PUT]), st.binary(min_size=1), st.integers(1, 40))
 def test_noise_is_answered_or_fails_as_a_whole(key: int, noise: bytes, piece: int) -> None:
-    with contextlib.suppress(StreamFailure):  # and nothing else
+    with contextlib.suppress(FlussError):  # and nothing else
         assert answer_to(key, noise, [piece]) is not None
 
 
@@ -71,7 +71,7 @@ def test_a_message_that_ends_within_a_field_fails_as_a_whole(
 ) -> None:
     body = written(PRODUCE, [*buckets, (None, 1, 200)])
     cut = data.draw(st.integers(len(body) - 200, len(body) - 1))
-    with pytest.raises(StreamFailure):
+    with pytest.raises(FlussError):
         answer_to(PRODUCE, body[:cut], [50])
 
 
@@ -83,11 +83,11 @@ def test_what_follows_is_not_read() -> None:
 
 
 def test_other_calls_fail_as_a_whole_and_at_once() -> None:
-    with pytest.raises(StreamFailure) as raised:
+    with pytest.raises(FlussError) as raised:
         Oversized(FETCH, 1, 10**9, FAILURE).take(memoryview(b""))
     assert raised.value is FAILURE
 
 
 def test_more_buckets_than_are_told_of_fail_as_a_whole() -> None:
-    with pytest.raises(StreamFailure):
+    with pytest.raises(FlussError):
         answer_to(PRODUCE, written(PRODUCE, [(None, number, 0) for number in range(MAX_BUCKETS + 1)]), [10_000])

@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.keys.cursors import ScanPage
 from lakebed.streams.seam import RemoteSegment
 from lakebed.wire.fluss import messages_pb2 as pb
@@ -192,8 +192,8 @@ def test_puts_name_a_limited_number_of_columns() -> None:
 def test_messages_without_records_are_refused_by_their_length_before_they_are_parsed() -> None:
     # Not even a message: it would be refused as corrupt, had it been parsed.
     for kind, most in ((pb.GetMetadataRequest, MAX_MESSAGE_BYTES), (pb.LookupRequest, 10)):
-        with pytest.raises(StreamFailure, match=f"limit={most}") as refused:
+        with pytest.raises(FlussError, match=f"limit={most}") as refused:
             read_message(kind, memoryview(b"\xff" * (most + 1)), max_bytes=most)
-        assert refused.value.reason is Reason.RECORD_TOO_LARGE
+        assert refused.value.code is ErrorCode.RECORD_TOO_LARGE
         with pytest.raises(DecodeError):
             read_message(kind, memoryview(b"\xff" * most), max_bytes=most)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import Transaction
 from lakebed.streams.buckets import Buckets, OpenBucket
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.file_access import FileAccess, FilePlace
 from lakebed.streams.keys.snapshots import KeySnapshot, KeySnapshots, SnapshotFile
 from lakebed.streams.partitions import Partition
@@ -105,9 +105,9 @@ async def test_nobody_is_sent_to_a_log_that_has_lost_its_start(
     shelf.start = 30
     await take(light_world, table, 0)
     for address in (None, "s3://lake"):
-        with pytest.raises(StreamFailure) as raised:
+        with pytest.raises(FlussError) as raised:
             await calls(address).latest(light_world.root, latest(table))
-        assert raised.value.reason is Reason.NO_KEY_SNAPSHOT
+        assert raised.value.code is ErrorCode.KV_SNAPSHOT_NOT_EXIST
         assert "server-scan" in str(raised.value)
     await take(light_world, table, 1)
     assert len((await calls("s3://lake").latest(light_world.root, latest(table))).latest_snapshots) == 2

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lakebed.iceberg.expressions.unbound import PredicateOperation
+
 from .column_masks import MAX_SALT_CHARS, MAX_SHOWN, MaskKind
 from .restricting import COLUMN_MASK, ROW_FILTER, SCHEMA_VERSION
-from .row_filters import Relation
 
 _Schema = dict[str, Any]  # Any: JSON
 
@@ -20,10 +21,15 @@ _EXPRESSION: Final[_Schema] = {"$ref": "#/$defs/expression"}
 _TERM: Final[_Schema] = {"type": "string", "minLength": 1}
 _VALUE: Final[_Schema] = {"type": ["string", "number", "boolean"]}
 _NAMES: Final[_Schema] = {"type": "array", "items": {"type": "string", "minLength": 1}}
-_UNARY: Final = (Relation.IS_NULL, Relation.NOT_NULL, Relation.IS_NAN, Relation.NOT_NAN)
-_TEXTS: Final = (Relation.STARTS_WITH, Relation.NOT_STARTS_WITH)
-_SETS: Final = (Relation.IN, Relation.NOT_IN)
-_OTHERS: Final = tuple(one for one in Relation if one not in (*_UNARY, *_TEXTS, *_SETS))
+_UNARY: Final = (
+    PredicateOperation.IS_NULL,
+    PredicateOperation.NOT_NULL,
+    PredicateOperation.IS_NAN,
+    PredicateOperation.NOT_NAN,
+)
+_TEXTS: Final = (PredicateOperation.STARTS_WITH, PredicateOperation.NOT_STARTS_WITH)
+_SETS: Final = (PredicateOperation.IN, PredicateOperation.NOT_IN)
+_OTHERS: Final = tuple(one for one in PredicateOperation if one not in (*_UNARY, *_TEXTS, *_SETS))
 
 
 def _object(required: Mapping[str, _Schema], **optional: _Schema) -> _Schema:

@@ -17,12 +17,13 @@ from types import MappingProxyType
 from typing import Final
 
 from lakebed.core.errors import InvalidPolicy
+from lakebed.iceberg.expressions.unbound import FALSE
 
 from .audiences import ALL, Audience, Person, read_audience
 from .column_masks import Mask, read_masks, strictest
 from .documents import Json, fault, read_document
 from .model import Policy
-from .row_filters import NOTHING, RowFilter, read_filter
+from .row_filters import RowFilter, read_filter
 from .sql_filters import read_sql
 
 ROW_FILTER: Final = "lakebed.row-filter"
@@ -119,7 +120,7 @@ def _key(policies: Iterable[Policy]) -> str:
     return hashlib.sha256(told.encode()).hexdigest()
 
 
-_UNREADABLE: Final = RestrictingContent(True, ALL, NOTHING)
+_UNREADABLE: Final = RestrictingContent(True, ALL, FALSE)
 """In place of a content that cannot be read: nobody sees anything until it can."""
 
 

@@ -1,16 +1,30 @@
-"""Row filters, and how they are read from the JSON of Iceberg's expressions over named columns. Pure.
+"""Row filters of policies: Iceberg expressions over named columns, read from their JSON. Pure.
 
-A row is shown if the filter is true for it. As in SQL, a comparison with a value that is missing is neither true nor
-false, and so is its negation: rows without the value are hidden unless `is-null` asks for them. Terms are columns and
-nothing else: a transform in a filter that others rely on would have to mean the same to every engine.
+A row is visible if the filter is true for it. As in SQL, and unlike in scan planning, a comparison with null is neither
+true nor false, and so is its negation: rows with null are hidden unless `is-null` admits them. Terms are column names
+only: a transform in a security rule would have to mean the same to every engine.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterable
 from typing import Final, TypeAlias
+
+from lakebed.iceberg.expressions.unbound import (
+    FALSE,
+    SETS,
+    TRUE,
+    UNARY,
+    And,
+    ColumnReference,
+    Expression,
+    Literal,
+    Not,
+    Or,
+    PredicateOperation,
+    UnboundPredicate,
+)
 
 from .documents import Json, Steps, fault
 
@@ -21,72 +35,17 @@ Value: TypeAlias = bool | int | float | str
 """A value as JSON has it. Which type it is of is the column's to say."""
 
 
-class Relation(StrEnum):
-    """What is asked of a column, named as JSON names it."""
-
-    IS_NULL = "is-null"
-    NOT_NULL = "not-null"
-    IS_NAN = "is-nan"
-    NOT_NAN = "not-nan"
-    LT = "lt"
-    LT_EQ = "lt-eq"
-    GT = "gt"
-    GT_EQ = "gt-eq"
-    EQ = "eq"
-    NOT_EQ = "not-eq"
-    STARTS_WITH = "starts-with"
-    NOT_STARTS_WITH = "not-starts-with"
-    IN = "in"
-    NOT_IN = "not-in"
+_OPERATIONS: Final = {operation.value: operation for operation in PredicateOperation}
+_WORDS: Final = ("and", "or", "not", *_OPERATIONS)
 
 
-_UNARY: Final = frozenset({Relation.IS_NULL, Relation.NOT_NULL, Relation.IS_NAN, Relation.NOT_NAN})
-_SETS: Final = frozenset({Relation.IN, Relation.NOT_IN})
-_RELATIONS: Final = {relation.value: relation for relation in Relation}
-_WORDS: Final = ("and", "or", "not", *_RELATIONS)
+RowFilter: TypeAlias = Expression
+"""An expression without transforms and column ids."""
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """True or false for every row."""
-
-    value: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """A claim about one column, which is named by its full name: `address.street`."""
-
-    relation: Relation
-    column: str
-    values: tuple[Value, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AllOf:
-    """Each of them."""
-
-    operands: tuple[RowFilter, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AnyOf:
-    """One of them at least."""
-
-    operands: tuple[RowFilter, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NotSo:
-    """The contrary."""
-
-    operand: RowFilter
-
-
-RowFilter: TypeAlias = Constant | Condition | AllOf | AnyOf | NotSo
-
-NOTHING: Final = Constant(False)
-"""Hides every row."""
+def column_predicate(operation: PredicateOperation, column: str, values: Iterable[Value] = ()) -> UnboundPredicate:
+    """A predicate on one column, which is named by its full name: `address.street`."""
+    return UnboundPredicate(operation, ColumnReference(column), tuple(map(Literal, values)))
 
 
 def read_filter(document: Json, at: Steps) -> RowFilter:
@@ -105,30 +64,30 @@ class _Reader:
     def read(self, document: Json, at: Steps) -> RowFilter:
         self.parts += 1
         if isinstance(document, bool):
-            return Constant(document)
+            return TRUE if document else FALSE
         if not isinstance(document, dict):
             raise fault(at, "must be an expression: an object with a type, or true or false", document)
         kind = document.get("type")
         if kind in ("and", "or"):
             _only(document, at, "left", "right")
             sides = tuple(self.read(document.get(side), (*at, side)) for side in ("left", "right"))
-            return AllOf(sides) if kind == "and" else AnyOf(sides)
+            return And(sides) if kind == "and" else Or(sides)
         if kind == "not":
             _only(document, at, "child")
-            return NotSo(self.read(document.get("child"), (*at, "child")))
-        relation = _RELATIONS.get(kind) if isinstance(kind, str) else None
-        if relation is None:
+            return Not(self.read(document.get("child"), (*at, "child")))
+        operation = _OPERATIONS.get(kind) if isinstance(kind, str) else None
+        if operation is None:
             raise fault((*at, "type"), f"must be one of {', '.join(_WORDS)}", kind)
-        return self._condition(relation, document, at)
+        return self._condition(operation, document, at)
 
-    def _condition(self, relation: Relation, document: dict[str, Json], at: Steps) -> Condition:
+    def _condition(self, operation: PredicateOperation, document: dict[str, Json], at: Steps) -> UnboundPredicate:
         term = document.get("term")
         if not isinstance(term, str) or not term:
             raise fault((*at, "term"), "must be the name of a column", term)
-        if relation in _UNARY:
+        if operation in UNARY:
             _only(document, at, "term")
-            return Condition(relation, term)
-        if relation in _SETS:
+            return column_predicate(operation, term)
+        if operation in SETS:
             _only(document, at, "term", "values")
             values = document.get("values")
             if not isinstance(values, list) or not values:
@@ -137,12 +96,14 @@ class _Reader:
             _only(document, at, "term", "value")
             values = [document.get("value")]
         self.parts += len(values)
-        where = "values" if relation in _SETS else "value"
+        where = "values" if operation in SETS else "value"
         for value in values:
             read_value(value, (*at, where))
-        if relation in (Relation.STARTS_WITH, Relation.NOT_STARTS_WITH) and not isinstance(values[0], str):
+        if operation in (PredicateOperation.STARTS_WITH, PredicateOperation.NOT_STARTS_WITH) and not isinstance(
+            values[0], str
+        ):
             raise fault((*at, "value"), "must be a text", values[0])
-        return Condition(relation, term, tuple(values))
+        return column_predicate(operation, term, values)
 
 
 def read_value(value: Json, at: Steps) -> Value:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from lakebed.iceberg.expressions.unbound import FALSE, TRUE, And, Not, Or, PredicateOperation
+
 from .documents import Steps, fault
-from .row_filters import AllOf, AnyOf, Condition, Constant, NotSo, Relation, RowFilter, Value
+from .row_filters import RowFilter, Value, column_predicate
 
 __all__ = ["read_sql"]
 
@@ -29,14 +31,14 @@ _TOKEN: Final = re.compile(
     re.X | re.A,
 )
 _COMPARISONS: Final = {
-    "=": Relation.EQ,
-    "==": Relation.EQ,
-    "<>": Relation.NOT_EQ,
-    "!=": Relation.NOT_EQ,
-    "<": Relation.LT,
-    "<=": Relation.LT_EQ,
-    ">": Relation.GT,
-    ">=": Relation.GT_EQ,
+    "=": PredicateOperation.EQ,
+    "==": PredicateOperation.EQ,
+    "<>": PredicateOperation.NOT_EQ,
+    "!=": PredicateOperation.NOT_EQ,
+    "<": PredicateOperation.LT,
+    "<=": PredicateOperation.LT_EQ,
+    ">": PredicateOperation.GT,
+    ">=": PredicateOperation.GT_EQ,
 }
 _KEYWORDS: Final = frozenset(
     ("AND", "OR", "NOT", "IN", "IS", "NULL", "LIKE", "BETWEEN", "TRUE", "FALSE", "DATE", "TIMESTAMP")
@@ -79,20 +81,20 @@ class _Parser:
         operands = [self._all_of(depth)]
         while self._take("keyword", "OR"):
             operands.append(self._all_of(depth))
-        return operands[0] if len(operands) == 1 else AnyOf(tuple(operands))
+        return operands[0] if len(operands) == 1 else Or(tuple(operands))
 
     def _all_of(self, depth: int) -> RowFilter:
         operands = [self._negated(depth)]
         while self._take("keyword", "AND"):
             operands.append(self._negated(depth))
-        return operands[0] if len(operands) == 1 else AllOf(tuple(operands))
+        return operands[0] if len(operands) == 1 else And(tuple(operands))
 
     def _negated(self, depth: int) -> RowFilter:
         negations = 0
         while self._take("keyword", "NOT"):
             negations += 1
         found = self._condition(depth)
-        return NotSo(found) if negations % 2 else found
+        return Not(found) if negations % 2 else found
 
     def _condition(self, depth: int) -> RowFilter:
         if self._take("sign", "("):
@@ -101,22 +103,27 @@ class _Parser:
             return inner
         for word in ("TRUE", "FALSE"):
             if self._take("keyword", word):
-                return Constant(word == "TRUE")
+                return TRUE if word == "TRUE" else FALSE
         column = self._column()
         if self._take("keyword", "IS"):
             denied = self._take("keyword", "NOT")
             self._expect("keyword", "NULL")
-            return Condition(Relation.NOT_NULL if denied else Relation.IS_NULL, column)
+            return column_predicate(PredicateOperation.NOT_NULL if denied else PredicateOperation.IS_NULL, column)
         denied = self._take("keyword", "NOT")
         if self._take("keyword", "IN"):
-            return Condition(Relation.NOT_IN if denied else Relation.IN, column, self._values())
+            return column_predicate(
+                PredicateOperation.NOT_IN if denied else PredicateOperation.IN, column, self._values()
+            )
         if self._take("keyword", "BETWEEN"):
             low = self._value()
             self._expect("keyword", "AND")
-            between = AllOf(
-                (Condition(Relation.GT_EQ, column, (low,)), Condition(Relation.LT_EQ, column, (self._value(),)))
+            between = And(
+                (
+                    column_predicate(PredicateOperation.GT_EQ, column, (low,)),
+                    column_predicate(PredicateOperation.LT_EQ, column, (self._value(),)),
+                )
             )
-            return NotSo(between) if denied else between
+            return Not(between) if denied else between
         if self._take("keyword", "LIKE"):
             return self._like(column, denied=denied)
         sign = None if denied else self._peek()
@@ -124,7 +131,7 @@ class _Parser:
         if relation is None:
             raise self._wrong("IN, BETWEEN or LIKE" if denied else "a comparison, IS, IN, BETWEEN or LIKE")
         self._next += 1
-        return Condition(relation, column, (self._value(),))
+        return column_predicate(relation, column, (self._value(),))
 
     def _like(self, column: str, *, denied: bool) -> RowFilter:
         pattern = self._peek()
@@ -134,7 +141,9 @@ class _Parser:
         if not pattern.text.endswith("%") or _LIKE_SIGNS.search(beginning):
             raise self._wrong("a beginning and one % behind it, such as 'ab%'")
         self._next += 1
-        return Condition(Relation.NOT_STARTS_WITH if denied else Relation.STARTS_WITH, column, (beginning,))
+        return column_predicate(
+            PredicateOperation.NOT_STARTS_WITH if denied else PredicateOperation.STARTS_WITH, column, (beginning,)
+        )
 
     # -- names and values -----------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from lakebed.core.access import Authorizer
 from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.errors import LakebedError, Unavailable
 from lakebed.core.settings import Address, Settings
+from lakebed.fluss.errors import FlussError
 from lakebed.governance.access_keys import AccessKeys
 from lakebed.governance.connection_logins import ConnectionLogins
 from lakebed.governance.tokens import Attempts, Clients, SecretHashes
@@ -36,7 +37,6 @@ from lakebed.streams.buckets import Buckets
 from lakebed.streams.configs import ClusterConfigs
 from lakebed.streams.counters import Counters, WriterIds
 from lakebed.streams.databases import Databases
-from lakebed.streams.failures import StreamFailure
 from lakebed.streams.file_access import SNAPSHOTS_FOLDER
 from lakebed.streams.folder_ownership import LOGS_FOLDER, FolderOwnership
 from lakebed.streams.gate import Gate
@@ -147,7 +147,7 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
         try:
             sizes = LogSettings(segment_bytes=settings.streams.segment)
             logs = await asyncio.to_thread(Logs, str(folder / LOGS_FOLDER), clock, sizes, folder_ownership.confirm)
-        except StreamFailure as failure:
+        except FlussError as failure:
             raise Unavailable(str(failure)) from failure
         stack.callback(logs.close)
         decisions = wire_decisions(settings.decisions, clock)

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.governance.rbac.privileges import Privilege
 from lakebed.governance.rbac.securables import ANY_NAME, stream_key
 from lakebed.governance.rbac.stream_grants import GranteeKind, StreamGrant, StreamGrants
 from lakebed.objects.model import Caller
 
-from ..failures import Reason, StreamFailure
 from ..gate import Gate, Need
 from ..names import check_database_name, check_table_name
 
@@ -106,7 +106,7 @@ class AclFilter(NamedTuple):
 
 
 def grant_of(acl: Acl) -> StreamGrant:
-    """The grant that an ACL is. Reasons: INVALID_CONFIG, INVALID_DATABASE, INVALID_TABLE."""
+    """The grant that an ACL is. Error codes: INVALID_CONFIG, INVALID_DATABASE, INVALID_TABLE."""
     if acl.permission != Permission.ALLOW:
         raise _refused(f"an ACL allows: denials are those of policies. permission={acl.permission}")
     if acl.host != ANY_NAME:
@@ -149,7 +149,7 @@ class Acls:
         await self._gate.check(caller.principal, need, request_id=caller.request_id)
 
     async def create(self, caller: Caller, acl: Acl) -> None:
-        """Let one hold, for who was admitted. Idempotent. Reasons: those of `grant_of`. Raises NoSuchPrincipal."""
+        """Let one hold, for who was admitted. Idempotent. Error codes: those of `grant_of`. Raises NoSuchPrincipal."""
         await self._grants.add(grant_of(acl), caller.principal)
 
     async def matching(self, meant: AclFilter) -> list[Acl]:
@@ -179,5 +179,5 @@ def _key(resource_type: int, name: str) -> str:
     return stream_key(database, table)
 
 
-def _refused(message: str) -> StreamFailure:
-    return StreamFailure(Reason.INVALID_CONFIG, message)
+def _refused(message: str) -> FlussError:
+    return FlussError(ErrorCode.INVALID_CONFIG, message)

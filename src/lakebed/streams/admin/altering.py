@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 
-from ..calendar import Calendar
 from ..databases import DatabaseDefinition, Databases
 from ..evolution import AddColumn, OptionChange, changed_options, evolved
-from ..failures import Reason, StreamFailure
 from ..gate import Gate, Need
 from ..tables import Tables
 
@@ -42,7 +41,7 @@ class Altering:
         *,
         ignore_if_not_exists: bool = False,
     ) -> None:
-        """Change a table, all or nothing. Reasons: NO_TABLE, INVALID_ALTER, INVALID_CONFIG."""
+        """Change a table, all or nothing. Error codes: TABLE_NOT_EXIST, INVALID_ALTER_TABLE, INVALID_CONFIG."""
         await self.authorize(caller, database, name)
         now_ms = self._clock.now_ms()
 
@@ -51,14 +50,14 @@ class Altering:
             after = evolved(table.definition, columns, changes)
             if after is table.definition:
                 return None
-            Calendar.of(after)
+            after.auto_partition_strategy()
             await self._tables.replace(tx, caller, table, after, now_ms)
             return table.id
 
         try:
             table_id = await self._meta.transact(work)
-        except StreamFailure as failure:
-            if ignore_if_not_exists and failure.reason is Reason.NO_TABLE:
+        except FlussError as failure:
+            if ignore_if_not_exists and failure.code is ErrorCode.TABLE_NOT_EXIST:
                 return
             raise
         if table_id is not None:
@@ -73,7 +72,10 @@ class Altering:
         *,
         ignore_if_not_exists: bool = False,
     ) -> None:
-        """Change a database's properties, and its comment if one is given. Reasons: NO_DATABASE, INVALID_ALTER."""
+        """Change a database's properties, and its comment if one is given.
+
+        Error codes: DATABASE_NOT_EXIST, INVALID_ALTER_TABLE.
+        """
         await self._gate.check(caller.principal, Need.ALTER, name, request_id=caller.request_id)
         now_ms = self._clock.now_ms()
 
@@ -88,6 +90,6 @@ class Altering:
 
         try:
             await self._meta.transact(work)
-        except StreamFailure as failure:
-            if not (ignore_if_not_exists and failure.reason is Reason.NO_DATABASE):
+        except FlussError as failure:
+            if not (ignore_if_not_exists and failure.code is ErrorCode.DATABASE_NOT_EXIST):
                 raise

@@ -13,11 +13,10 @@ from typing import Final
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
 
-from ..calendar import Calendar
 from ..configs import ClusterConfigs
-from ..failures import Reason, StreamFailure
 from ..partitions import Partitions
 from ..table import StreamTable
 from ..tables import Tables
@@ -64,13 +63,13 @@ class AutoPartitions:
         for table in await self._tables.all():
             try:
                 await self.look_after(table)
-            except StreamFailure as failure:
+            except FlussError as failure:
                 # Dropped meanwhile, or it has as many partitions as it may.
                 _log.warning("partitions by time. table=%s reason=%s", table.path, failure)
 
     async def look_after(self, table: StreamTable) -> None:
-        """Make what is due of a table and drop what is over. Idempotent. Reasons: TOO_MANY_PARTITIONS."""
-        calendar = Calendar.of(table.definition)
+        """Make what is due of a table and drop what is over. Idempotent. Error codes: PARTITION_MAX_NUM."""
+        calendar = table.definition.auto_partition_strategy()
         if calendar is None:
             return
         now_ms = self._clock.now_ms()
@@ -88,7 +87,7 @@ class AutoPartitions:
         """A table is new, or another than before: for `Tables.when_changed`."""
         try:
             await self.look_after(table)
-        except StreamFailure as failure:
-            if failure.reason not in (Reason.TOO_MANY_PARTITIONS, Reason.NO_TABLE):
+        except FlussError as failure:
+            if failure.code not in (ErrorCode.PARTITION_MAX_NUM, ErrorCode.TABLE_NOT_EXIST):
                 raise
             _log.warning("partitions by time. table=%s reason=%s", table.path, failure)

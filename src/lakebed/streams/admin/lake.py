@@ -16,6 +16,8 @@ from uuid import uuid4
 import msgspec
 
 from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.table_options import DEFAULT_FRESHNESS, flag, milliseconds
 from lakebed.meta.leases import Lease
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
@@ -23,9 +25,7 @@ from lakebed.objects.model import Caller
 
 from ..buckets import OpenBucket
 from ..events import tell
-from ..failures import Reason, StreamFailure
 from ..gate import Gate, Need
-from ..options import DEFAULT_FRESHNESS, flag, milliseconds
 from ..table import StreamTable
 from ..tables import Tables
 from ..tiering import NOTHING_SAID, Finished, State, Tiering, TieringTable
@@ -89,7 +89,7 @@ class Ended:
     said: Finished = NOTHING_SAID
 
 
-Answer = tuple[int, StreamFailure | None]
+Answer = tuple[int, FlussError | None]
 """Of a table: whether what was said of it counts."""
 
 
@@ -140,17 +140,20 @@ class Lake:
     async def snapshot(
         self, caller: Caller, database: str, name: str, snapshot_id: int | None = None, *, readable: bool = False
     ) -> tuple[StreamTable, LakeSnapshot]:
-        """The latest, the latest that can be read, or the one of this id. Reasons: NO_TABLE, NO_LAKE_SNAPSHOT."""
+        """The latest, the latest that can be read, or the one of this id.
+
+        Error codes: TABLE_NOT_EXIST, LAKE_SNAPSHOT_NOT_EXIST.
+        """
         table = await self._tables.get(caller, database, name)
         if snapshot_id is not None and readable:
-            raise StreamFailure(Reason.INVALID_CONFIG, "a snapshot is asked for by its id, or as one that can be read")
+            raise FlussError(ErrorCode.INVALID_CONFIG, "a snapshot is asked for by its id, or as one that can be read")
         for found, tiered, read, _ in await self._meta.rows(_SNAPSHOTS, table.id):
             if readable:
                 if read is not None:
                     return table, LakeSnapshot(found, _unpack(read))
             elif snapshot_id in (None, found):
                 return table, LakeSnapshot(found, _unpack(tiered))
-        raise StreamFailure(Reason.NO_LAKE_SNAPSHOT, f"no such snapshot in the lake. table={table.path}")
+        raise FlussError(ErrorCode.LAKE_SNAPSHOT_NOT_EXIST, f"no such snapshot in the lake. table={table.path}")
 
     async def offsets(self, table_id: int) -> Offsets:
         """How far a table is in the lake, whoever asks."""
@@ -159,7 +162,7 @@ class Lake:
     async def prepare(self, caller: Caller, table_id: int, offsets: Offsets, *, from_nothing: bool = False) -> str:
         """Write down how far a table will be, with what it was before where that is not told; under which name.
 
-        Reasons: UNKNOWN_BUCKET.
+        Error codes: UNKNOWN_TABLE_OR_BUCKET.
         """
         await self.admit(caller)
         await self._tables.by_id(table_id)
@@ -184,8 +187,8 @@ class Lake:
         """The snapshot is in the lake, and holds what was prepared under these names. Idempotent.
 
         `keep_from` is the oldest snapshot that stays known, None for this one; all stay if there is none of its id. The
-        latest that can be read stays in any case. Reasons: UNKNOWN_BUCKET, NO_LAKE_SNAPSHOT for names that were not
-        prepared.
+        latest that can be read stays in any case. Error codes: UNKNOWN_TABLE_OR_BUCKET, LAKE_SNAPSHOT_NOT_EXIST for
+        names that were not prepared.
         """
         await self.admit(caller)
         table = await self._tables.by_id(table_id)
@@ -194,8 +197,9 @@ class Lake:
         async def work(tx: Transaction) -> None:
             for name in (tiered, readable):
                 if name is not None and await tx.row(_OFFSETS, name, table_id) is None:
-                    raise StreamFailure(
-                        Reason.NO_LAKE_SNAPSHOT, f"no such offsets were prepared. table={table.path} path={name}"
+                    raise FlussError(
+                        ErrorCode.LAKE_SNAPSHOT_NOT_EXIST,
+                        f"no such offsets were prepared. table={table.path} path={name}",
                     )
             number = await _count(tx, _NUMBER, table_id)
             await tx.run(_INSERT, table_id, snapshot_id, tiered, readable, number, now_ms)
@@ -280,17 +284,23 @@ class Lake:
         return sorted(found, key=lambda table: (table.since_ms, table.table_id))
 
     async def give(self, table_id: int) -> Ended:
-        """Give a table that waits to our own pipeline; what to say of it. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
+        """Give a table that waits to our own pipeline; what to say of it.
+
+        Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH.
+        """
         self._tiering, given = self._tiering.give(table_id, self._clock.now_ms())
         await self._write_down(given)
         return Ended(table_id, self._epoch(), given.epoch)
 
     def pass_over(self, table_id: int, as_of_ms: int) -> None:
-        """A table that waits has nothing that is not in the lake. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
+        """A table that waits has nothing that is not in the lake.
+
+        Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH.
+        """
         self._tiering = self._tiering.pass_over(table_id, as_of_ms)
 
     def put_off(self, table_id: int) -> None:
-        """Nobody could be asked for a table that waits. Reasons: UNKNOWN_BUCKET, FENCED_TIERING."""
+        """Nobody could be asked for a table that waits. Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH."""
         self._tiering = self._tiering.put_off(table_id, self._clock.now_ms())
 
     async def admit(self, caller: Caller) -> None:
@@ -302,11 +312,12 @@ class Lake:
         for one in said:
             try:
                 if one.coordinator_epoch != self._epoch():
-                    raise StreamFailure(
-                        Reason.FENCED_TIERING, f"the table was given by another home. epoch={one.coordinator_epoch}"
+                    raise FlussError(
+                        ErrorCode.FENCED_TIERING_EPOCH,
+                        f"the table was given by another home. epoch={one.coordinator_epoch}",
                     )
                 self._tiering = step(one)
-            except StreamFailure as failure:
+            except FlussError as failure:
                 answers.append((one.table_id, failure))
             else:
                 answers.append((one.table_id, None))

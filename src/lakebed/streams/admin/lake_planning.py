@@ -17,10 +17,10 @@ from typing import Final, NamedTuple, Protocol
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
+from lakebed.fluss.errors import FlussError
+from lakebed.fluss.table_options import flag
 
 from ..buckets import OpenBucket
-from ..failures import StreamFailure
-from ..options import flag
 from ..partitions import Partitions
 from ..table import StreamTable
 from ..tables import Tables
@@ -129,7 +129,7 @@ class LakePlanner:
                 await self._see_to(waiting)
             except LakebedError as error:
                 _log.warning("a stream table was not tiered; it waits. table_id=%s reason=%s", waiting.table_id, error)
-                with suppress(StreamFailure):  # it was dropped just now, or somebody has it
+                with suppress(FlussError):  # it was dropped just now, or somebody has it
                     self._lake.put_off(waiting.table_id)
 
     async def _hear(self) -> None:

@@ -14,11 +14,11 @@ from typing import Final
 import msgspec
 
 from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 
 from ..configs import ClusterConfigs
-from ..failures import Reason, StreamFailure
 from ..gate import Gate, Need
 from ..seam import TableBucket
 from ..tables import Tables
@@ -67,12 +67,15 @@ class ProducerOffsets:
     async def register(
         self, caller: Caller, name: str, offsets: Sequence[BucketEnd], ttl_ms: int | None = None
     ) -> bool:
-        """Write it down unless it is; whether it was not. Reasons: INVALID_PRODUCER, INVALID_CONFIG, UNKNOWN_BUCKET."""
+        """Write it down unless it is; whether it was not.
+
+        Error codes: INVALID_PRODUCER_ID, INVALID_CONFIG, UNKNOWN_TABLE_OR_BUCKET.
+        """
         _check_name(name)
         if ttl_ms is not None and ttl_ms <= 0:
-            raise StreamFailure(Reason.INVALID_CONFIG, f"a time to live is more than nothing. ttl_ms={ttl_ms}")
+            raise FlussError(ErrorCode.INVALID_CONFIG, f"a time to live is more than nothing. ttl_ms={ttl_ms}")
         if len(offsets) > MAX_OFFSETS:
-            raise StreamFailure(Reason.INVALID_CONFIG, f"more buckets than can be. limit={MAX_OFFSETS}")
+            raise FlussError(ErrorCode.INVALID_CONFIG, f"more buckets than can be. limit={MAX_OFFSETS}")
         await self._admit(caller, Need.WRITE, offsets)
         if ttl_ms is None:
             ttl_ms = await self._configs.number("coordinator.producer-offsets.ttl")
@@ -89,7 +92,7 @@ class ProducerOffsets:
         return await self._meta.transact(work)
 
     async def get(self, caller: Caller, name: str) -> Registered | None:
-        """What it was registered with; None if it was not, or its time is over. Reasons: INVALID_PRODUCER."""
+        """What it was registered with; None if it was not, or its time is over. Error codes: INVALID_PRODUCER_ID."""
         _check_name(name)
         row = await self._meta.row(_FIND, name, self._clock.now_ms())
         if row is None:
@@ -100,7 +103,7 @@ class ProducerOffsets:
         return Registered(found, row[1])
 
     async def delete(self, caller: Caller, name: str) -> None:
-        """Let the name be free again. Idempotent. Reasons: INVALID_PRODUCER."""
+        """Let the name be free again. Idempotent. Error codes: INVALID_PRODUCER_ID."""
         _check_name(name)
         row = await self._meta.row(_FIND, name, self._clock.now_ms())
         if row is None:
@@ -127,8 +130,8 @@ class ProducerOffsets:
         for table_id in sorted({each.bucket.table_id for each in offsets}):
             try:
                 path = (await self._tables.by_id(table_id)).path
-            except StreamFailure as failure:
-                if if_there and failure.reason is Reason.UNKNOWN_BUCKET:
+            except FlussError as failure:
+                if if_there and failure.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET:
                     continue
                 raise
             await self._gate.check(caller.principal, need, *path, request_id=caller.request_id)
@@ -149,4 +152,4 @@ def _unpack(packed: bytes) -> tuple[BucketEnd, ...]:
 
 def _check_name(name: str) -> None:
     if _NAME.fullmatch(name) is None:
-        raise StreamFailure(Reason.INVALID_PRODUCER, f"no name of a producer. producer_id={name[:255]!r}")
+        raise FlussError(ErrorCode.INVALID_PRODUCER_ID, f"no name of a producer. producer_id={name[:255]!r}")

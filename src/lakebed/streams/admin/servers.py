@@ -15,12 +15,12 @@ from uuid import uuid4
 import msgspec
 
 from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Row, Transaction
 from lakebed.objects.model import Caller
 
 from ..events import tell
-from ..failures import Reason, StreamFailure
 from ..gate import Gate, Need
 
 __all__ = ["Goal", "Rebalance", "RebalanceStatus", "ServerTag", "Servers"]
@@ -90,7 +90,7 @@ class Servers:
         self._live = live
 
     async def tag(self, caller: Caller, servers: Sequence[int], tag: int) -> None:
-        """Tag servers, all or none. Reasons: NO_SERVER, SERVER_TAG_EXISTS, INVALID_CONFIG."""
+        """Tag servers, all or none. Error codes: NO_SERVER, SERVER_TAG_ALREADY_EXIST, INVALID_CONFIG."""
         await self._gate.check(caller.principal, Need.ALTER, request_id=caller.request_id)
         meant = _tag(tag)
         await self._check_live(servers)
@@ -99,14 +99,14 @@ class Servers:
         async def work(tx: Transaction) -> None:
             for server in sorted(set(servers)):
                 if await tx.row(_TAG, server) is not None:
-                    raise StreamFailure(Reason.SERVER_TAG_EXISTS, f"the server has a tag. server={server}")
+                    raise FlussError(ErrorCode.SERVER_TAG_ALREADY_EXIST, f"the server has a tag. server={server}")
                 await tx.run(_SET_TAG, server, meant, now_ms)
             await self._tell(tx, caller, "StreamServerTagged", servers, meant, now_ms)
 
         await self._meta.transact(work)
 
     async def untag(self, caller: Caller, servers: Sequence[int], tag: int) -> None:
-        """Take a tag from servers, from all or none. Reasons: NO_SERVER, NO_SERVER_TAG, INVALID_CONFIG."""
+        """Take a tag from servers, from all or none. Error codes: NO_SERVER, SERVER_TAG_NOT_EXIST, INVALID_CONFIG."""
         await self._gate.check(caller.principal, Need.ALTER, request_id=caller.request_id)
         meant = _tag(tag)
         await self._check_live(servers)
@@ -116,8 +116,8 @@ class Servers:
             for server in sorted(set(servers)):
                 row = await tx.row(_TAG, server)
                 if row is None or row[0] != meant:
-                    raise StreamFailure(
-                        Reason.NO_SERVER_TAG, f"the server has no such tag. server={server} tag={meant.name}"
+                    raise FlussError(
+                        ErrorCode.SERVER_TAG_NOT_EXIST, f"the server has no such tag. server={server} tag={meant.name}"
                     )
                 await tx.run(_UNSET_TAG, server)
             await self._tell(tx, caller, "StreamServerUntagged", servers, meant, now_ms)
@@ -125,18 +125,20 @@ class Servers:
         await self._meta.transact(work)
 
     async def rebalance(self, caller: Caller, goals: Sequence[int]) -> str:
-        """Share buckets among the servers that may have them; the plan's id. Reasons: REBALANCE_FAILED."""
+        """Share buckets among the servers that may have them; the plan's id. Error codes: REBALANCE_FAILURE."""
         await self._gate.check(caller.principal, Need.WRITE, request_id=caller.request_id)
         try:
             wanted = [Goal(goal) for goal in goals]
         except ValueError:
             wanted = []
         if not wanted:
-            raise StreamFailure(Reason.REBALANCE_FAILED, f"no goals that a plan can reach. goals={list(goals)}")
+            raise FlussError(ErrorCode.REBALANCE_FAILURE, f"no goals that a plan can reach. goals={list(goals)}")
         live = set(await self._live())
         away = {int(server) for server, _ in await self._meta.rows(_TAGS)}
         if not live - away:
-            raise StreamFailure(Reason.REBALANCE_FAILED, "every server is to be offline: there is none to have buckets")
+            raise FlussError(
+                ErrorCode.REBALANCE_FAILURE, "every server is to be offline: there is none to have buckets"
+            )
         name, now_ms = uuid4().hex, self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
@@ -147,20 +149,23 @@ class Servers:
         return name
 
     async def progress(self, caller: Caller, name: str | None = None) -> Rebalance | None:
-        """The latest plan; None if there never was one. Reasons: NO_REBALANCE for the id of another one."""
+        """The latest plan; None if there never was one.
+
+        Error codes: NO_REBALANCE_IN_PROGRESS for the id of another one.
+        """
         await self._gate.check(caller.principal, Need.DESCRIBE, request_id=caller.request_id)
         row = await self._meta.row(_LATEST)
         return None if row is None and name is None else _found(row, name)
 
     async def cancel(self, caller: Caller, name: str | None = None) -> None:
-        """End a plan before it is carried out. Reasons: NO_REBALANCE, also for one that was."""
+        """End a plan before it is carried out. Error codes: NO_REBALANCE_IN_PROGRESS, also for one that was."""
         await self._gate.check(caller.principal, Need.WRITE, request_id=caller.request_id)
         found = _found(await self._meta.row(_LATEST), name)
-        raise StreamFailure(Reason.NO_REBALANCE, f"the plan was carried out. rebalance_id={found.id}")
+        raise FlussError(ErrorCode.NO_REBALANCE_IN_PROGRESS, f"the plan was carried out. rebalance_id={found.id}")
 
     async def _check_live(self, servers: Sequence[int]) -> None:
         if missing := sorted(set(servers) - set(await self._live())):
-            raise StreamFailure(Reason.NO_SERVER, f"no such servers. servers={missing}")
+            raise FlussError(ErrorCode.SERVER_NOT_EXIST, f"no such servers. servers={missing}")
 
     async def _tell(
         self, tx: Transaction, caller: Caller, kind: str, servers: Sequence[int], tag: ServerTag, now_ms: int
@@ -173,10 +178,10 @@ def _tag(number: int) -> ServerTag:
     try:
         return ServerTag(number)
     except ValueError:
-        raise StreamFailure(Reason.INVALID_CONFIG, f"no such tag of a server. tag={number}") from None
+        raise FlussError(ErrorCode.INVALID_CONFIG, f"no such tag of a server. tag={number}") from None
 
 
 def _found(row: Row | None, name: str | None) -> Rebalance:
     if row is None or name not in (None, row[0]):
-        raise StreamFailure(Reason.NO_REBALANCE, f"no such plan. rebalance_id={name}")
+        raise FlussError(ErrorCode.NO_REBALANCE_IN_PROGRESS, f"no such plan. rebalance_id={name}")
     return Rebalance(row[0], RebalanceStatus(row[1]), row[2])

@@ -7,10 +7,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import IntEnum
 
+from lakebed.fluss.errors import FlussError
 from lakebed.objects.model import Caller
 
 from ..buckets import Buckets
-from ..failures import StreamFailure
 from ..gate import Gate, Need
 from ..log.log_rows import LogRows
 from ..partitions import Partitions
@@ -111,7 +111,7 @@ class BucketRows:
     partition_id: int | None
     bucket: int
     rows: int | None = None
-    failure: StreamFailure | None = None
+    failure: FlussError | None = None
 
 
 class Stats:
@@ -126,14 +126,17 @@ class Stats:
     async def table(
         self, caller: Caller, table_id: int, wanted: Sequence[tuple[int | None, int]]
     ) -> Sequence[BucketRows]:
-        """Rows of these buckets: live keys, or records that the log has. Reasons: UNKNOWN_BUCKET for the table."""
+        """Rows of these buckets: live keys, or records that the log has.
+
+        Error codes: UNKNOWN_TABLE_OR_BUCKET for the table.
+        """
         table = await self._tables.by_id(table_id)
         await self._gate.check(caller.principal, Need.READ, *table.path, request_id=caller.request_id)
         found = []
         for partition_id, number in wanted:
             try:
                 opened = await self._buckets.get(table, partition_id, number)
-            except StreamFailure as failure:
+            except FlussError as failure:
                 found.append(BucketRows(partition_id, number, failure=failure))
                 continue
             log, keys = opened.log, opened.keys

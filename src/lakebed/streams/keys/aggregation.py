@@ -13,10 +13,10 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.fields import RowFormat, decode_field, encode_field
-from lakebed.streams.schema import Aggregation, AggregationFunction, Column
-from lakebed.streams.types import DataType, Root
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.rows.fields import RowFormat, decode_field, encode_field
+from lakebed.fluss.schema import Aggregation, AggregationFunction, Column
+from lakebed.fluss.types import DataType, TypeRoot
 
 if TYPE_CHECKING:
     from lakebed.streams.keys.bitmaps import Bitmaps
@@ -30,7 +30,7 @@ BITMAP_FUNCTIONS: Final = frozenset({AggregationFunction.RBM32, AggregationFunct
 _EXACT: Final = Context(prec=80, rounding=ROUND_HALF_UP)
 """For all digits that a product of two decimals can have, which is twice 38."""
 
-_BITS: Final = {Root.TINYINT: 8, Root.SMALLINT: 16, Root.INT: 32, Root.BIGINT: 64}
+_BITS: Final = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
 
 
 def field_merge(format_: RowFormat, column: Column) -> FieldMerge:
@@ -80,8 +80,8 @@ def _never_null(column: Column, merge: FieldMerge) -> FieldMerge:
     def checked(old: bytes | None, new: bytes | None) -> bytes | None:
         found = merge(old, new)
         if found is None:
-            raise StreamFailure(
-                Reason.INVALID_TARGET_COLUMN,
+            raise FlussError(
+                ErrorCode.INVALID_TARGET_COLUMN,
                 f"result has more digits than its column, which is never null. column={column.name} type={column.type}",
             )
         return found
@@ -92,9 +92,11 @@ def _never_null(column: Column, merge: FieldMerge) -> FieldMerge:
 def _combination(function: AggregationFunction, type_: DataType, delimiter: str | None) -> Callable[[Any, Any], Any]:
     match function:
         case AggregationFunction.SUM:
-            return lambda old, new: _fit(type_, _EXACT.add(old, new) if type_.root is Root.DECIMAL else old + new)
+            return lambda old, new: _fit(type_, _EXACT.add(old, new) if type_.root is TypeRoot.DECIMAL else old + new)
         case AggregationFunction.PRODUCT:
-            return lambda old, new: _fit(type_, _EXACT.multiply(old, new) if type_.root is Root.DECIMAL else old * new)
+            return lambda old, new: _fit(
+                type_, _EXACT.multiply(old, new) if type_.root is TypeRoot.DECIMAL else old * new
+            )
         case AggregationFunction.MAX:
             return lambda old, new: max(old, new, key=_order)
         case AggregationFunction.MIN:
@@ -129,10 +131,10 @@ def _fit(type_: DataType, value: Any) -> Any:
     if bits is not None:
         wrapped = value & ((1 << bits) - 1)
         return wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped
-    if type_.root is Root.DECIMAL:
+    if type_.root is TypeRoot.DECIMAL:
         rounded = value.quantize(Decimal(1).scaleb(-(type_.scale or 0)), context=_EXACT)
         return rounded if len(rounded.as_tuple().digits) <= (type_.precision or 0) else None
-    if type_.root is Root.FLOAT:
+    if type_.root is TypeRoot.FLOAT:
         try:
             return struct.unpack("<f", struct.pack("<f", value))[0]
         except OverflowError:

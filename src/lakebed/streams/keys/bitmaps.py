@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pyroaring import BitMap
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.keys.long_bitmaps import NotABitmap, check_long_bitmap, long_union
 
 __all__ = ["Bitmaps", "bitmaps_32", "bitmaps_64"]
@@ -40,9 +40,9 @@ class Bitmaps:
         except NotABitmap as error:
             raise self._none(str(error)) from error
 
-    def _none(self, why: str) -> StreamFailure:
-        return StreamFailure(
-            Reason.INVALID_TARGET_COLUMN, f"value is no {self.name}. column={self.column} reason={why}"
+    def _none(self, why: str) -> FlussError:
+        return FlussError(
+            ErrorCode.INVALID_TARGET_COLUMN, f"value is no {self.name}. column={self.column} reason={why}"
         )
 
 

@@ -15,10 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.batches import KeyBatch, ValueBatch, read_key_batch, write_key_batch
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.kv_batches import KvRecordBatch, ValueRecordBatch, read_kv_batch, write_kv_batch
+from lakebed.fluss.log_batches import iterate_batches
+from lakebed.fluss.rows.decoding import check_rows
+from lakebed.fluss.schema import Schema
 from lakebed.streams.keys.changelog import ChangeType, read_changes, write_changes
-from lakebed.streams.keys.columns import check_rows
 from lakebed.streams.keys.counting import Counter
 from lakebed.streams.keys.deciding import Decision, decide, keys_to_read
 from lakebed.streams.keys.index import IndexView, KeyIndex
@@ -26,14 +28,12 @@ from lakebed.streams.keys.key_rows import KeyRows
 from lakebed.streams.keys.merging import merging_for
 from lakebed.streams.keys.shared_reads import SharedReads
 from lakebed.streams.keys.table import Image, KeyedTable
-from lakebed.streams.log.batches import walk
-from lakebed.streams.schema import Schema
 from lakebed.streams.seam import Acks, BucketLog, KeyScan, Put
 
 __all__ = ["KeyBucket", "LearnSchema", "open_keys"]
 
 LearnSchema = Callable[[int], Awaitable[Schema]]
-"""Finds a schema of the table by its id; raises NO_SCHEMA."""
+"""Finds a schema of the table by its id; raises SCHEMA_NOT_EXIST."""
 
 MAX_PENDING_BYTES: Final = 64 * 1024 * 1024
 """Of puts that the index does not have yet, in one bucket; later ones wait."""
@@ -91,7 +91,7 @@ class KeyBucket:
         self._overlay: dict[bytes, bytes | None] = {}
         self._count = index.row_count
         self._applying: asyncio.Task[None] | None = None
-        self._failure: StreamFailure | None = None
+        self._failure: FlussError | None = None
         self._flush: asyncio.TimerHandle | None = None
         self._flushing: asyncio.Task[None] | None = None
         self._spilling: asyncio.Task[None] | None = None
@@ -102,13 +102,13 @@ class KeyBucket:
         return self._index.row_count
 
     @property
-    def failure(self) -> StreamFailure | None:
+    def failure(self) -> FlussError | None:
         """Why it takes no more."""
         return self._failure
 
     async def put(self, put: Put, acks: Acks) -> int:
         """Merge the records, append their changes to the log, and show them to lookups; the log's end after them."""
-        batch = read_key_batch(put.records)
+        batch = read_kv_batch(put.records)
         async with self._order:
             await self._wait_for_room()
             self._check_open()
@@ -145,7 +145,7 @@ class KeyBucket:
         if not missing:
             return found
         # Of a row that somebody else put meanwhile this changes nothing: it writes the key alone.
-        batch = write_key_batch([(key, self._rows.row(key)) for key in missing], self._table.latest_id)
+        batch = write_kv_batch([(key, self._rows.row(key)) for key in missing], self._table.latest_id)
         await self.put(Put(batch, self._table.latest.key_positions), Acks.ALL)
         return await self.lookup(keys)
 
@@ -164,7 +164,7 @@ class KeyBucket:
                 left -= len(value)
                 if left < 0:
                     more = f"these prefixes have more rows than an answer. max_bytes={max_bytes} hint=scan the table"
-                    raise StreamFailure(Reason.RECORD_TOO_LARGE, more)
+                    raise FlussError(ErrorCode.RECORD_TOO_LARGE, more)
                 found[-1].append(value)
         return found
 
@@ -177,7 +177,7 @@ class KeyBucket:
         """Have the index take what is on stable storage, and let go of it. Idempotent; the log is its owner's."""
         async with self._order:
             if self._failure is None:
-                self._failure = StreamFailure(Reason.NOT_LEADER, "bucket is closed")
+                self._failure = FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "bucket is closed")
         if self._flush is not None:
             self._flush.cancel()
         for task in (self._applying, self._flushing, self._spilling):  # in this order: one begins the next
@@ -190,15 +190,15 @@ class KeyBucket:
         """Tell of an index that cannot be read, or was closed under way, in words that clients know."""
         try:
             yield
-        except StreamFailure:
+        except FlussError:
             raise
         except Exception as error:
             self._check_open()
-            raise StreamFailure(Reason.KEY_STORAGE, f"index cannot be read. error={error}") from error
+            raise FlussError(ErrorCode.KV_STORAGE, f"index cannot be read. error={error}") from error
 
     def _check_open(self) -> None:
         if self._failure is not None:
-            raise StreamFailure(self._failure.reason, str(self._failure)) from self._failure
+            raise FlussError(self._failure.code, str(self._failure)) from self._failure
 
     async def _wait_for_room(self) -> None:
         """Wait while too much is on its way. Whoever waits holds the order: others come after it."""
@@ -220,7 +220,7 @@ class KeyBucket:
             found[at] = value
         return found
 
-    def _hand_over(self, batch: KeyBatch, decision: Decision) -> _Pending | int:
+    def _hand_over(self, batch: KvRecordBatch, decision: Decision) -> _Pending | int:
         """Give the changes to the log; what the index is to have of them, or where they were if they are repeated."""
         stored = write_changes(decision.changes, self._table.latest_id, batch.writer_id, batch.sequence)
         appended = self._log.enqueue(stored)
@@ -309,11 +309,11 @@ class KeyBucket:
 
     def _fail(self, error: Exception) -> None:
         """What is on its way may or may not be in the log: only a replay, when the bucket is opened anew, can tell."""
-        failure = error if isinstance(error, StreamFailure) else StreamFailure(Reason.KEY_STORAGE, str(error))
+        failure = error if isinstance(error, FlussError) else FlussError(ErrorCode.KV_STORAGE, str(error))
         self._failure = failure
         for each in self._pending:
             if not each.done.done():
-                each.done.set_exception(StreamFailure(failure.reason, str(failure)))
+                each.done.set_exception(FlussError(failure.code, str(failure)))
         self._pending.clear()
         self._pending_bytes = 0  # whoever waits for room is told by `_apply`
 
@@ -330,7 +330,7 @@ class _Scan:
         return self._view.log_offset
 
     def next(self, max_bytes: int) -> tuple[list[bytes], bool]:
-        batch = ValueBatch()
+        batch = ValueRecordBatch()
         has_more = True
         while has_more and batch.size_bytes < max_bytes:
             values, has_more = self._view.take(min(max_bytes - batch.size_bytes, _PORTION_BYTES), self._left)
@@ -352,18 +352,18 @@ async def open_keys(
     counter: Counter | None = None,
     rows: KeyRows | None = None,
 ) -> KeyBucket:
-    """The keys of a bucket, once its index has all that its log has; raises KEY_STORAGE if it cannot."""
+    """The keys of a bucket, once its index has all that its log has; raises KV_STORAGE if it cannot."""
     offset = index.log_offset
     if offset > log.end_offset:
-        raise StreamFailure(Reason.KEY_STORAGE, f"index is ahead of its log. index={offset} log={log.end_offset}")
+        raise FlussError(ErrorCode.KV_STORAGE, f"index is ahead of its log. index={offset} log={log.end_offset}")
     if offset < log.start_offset:
-        raise StreamFailure(
-            Reason.KEY_STORAGE, f"log no longer has what the index lacks. index={offset} log={log.start_offset}"
+        raise FlussError(
+            ErrorCode.KV_STORAGE, f"log no longer has what the index lacks. index={offset} log={log.start_offset}"
         )
     while offset < log.end_offset:
         fetched = await log.read_stored(offset, _REPLAY_BYTES)
         if fetched.next_offset <= offset:
-            raise StreamFailure(Reason.KEY_STORAGE, f"log cannot be replayed. offset={offset} end={log.end_offset}")
+            raise FlussError(ErrorCode.KV_STORAGE, f"log cannot be replayed. offset={offset} end={log.end_offset}")
         await asyncio.to_thread(_replay, table, index, bytes(fetched.records), offset)
         offset = fetched.next_offset
     return KeyBucket(table, log, index, learn, counter, rows)
@@ -375,7 +375,7 @@ def _replay(table: KeyedTable, index: KeyIndex, records: bytes, offset: int) -> 
     # Where changes do not tell what was there before, an insert may be of a key that there was.
     count = None if table.settings.image is Image.WAL else index.row_count
     end = offset
-    for batch in walk(records):
+    for batch in iterate_batches(records):
         if batch.next_offset <= offset:
             continue
         changes = read_changes(batch)

@@ -19,12 +19,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lakebed.streams.arrow_types import arrow_schema
-from lakebed.streams.keys.columns import PADDING, Rows, decode_columns
-from lakebed.streams.keys.fields import RowFormat, corrupt
-from lakebed.streams.keys.rows import RowLayout
-from lakebed.streams.log.batches import Batch, read_header, rewritten, write_batch
-from lakebed.streams.schema import Schema
+from lakebed.fluss.arrow_types import arrow_schema
+from lakebed.fluss.log_batches import LogRecordBatch, read_header, with_body, write_batch
+from lakebed.fluss.rows.decoding import PADDING, RowBuffer, decode_columns
+from lakebed.fluss.rows.fields import RowFormat, corrupt
+from lakebed.fluss.rows.layout import RowLayout
+from lakebed.fluss.schema import Schema
 
 __all__ = ["ChangeType", "ChangelogRendering", "Changes", "LogFormat", "read_changes", "write_changes"]
 
@@ -69,7 +69,7 @@ def write_changes(changes: Changes, schema_id: int, writer_id: int, sequence: in
     return write_batch(body, count, schema_id=schema_id, attributes=0, writer_id=writer_id, sequence=sequence)
 
 
-def read_changes(batch: Batch) -> Changes:
+def read_changes(batch: LogRecordBatch) -> Changes:
     """What was stored."""
     types, key_ends, values = _parts(batch)
     data = bytes(batch.body)
@@ -87,7 +87,7 @@ class ChangelogRendering:
         compression: str | None = "zstd",
         zstd_level: int = 1,
     ) -> None:
-        """`schemas` gives a schema of the table by its id, and raises NO_SCHEMA; `compression` is one of Arrow's."""
+        """`schemas` returns a schema by its id, or raises SCHEMA_NOT_EXIST; `compression` is one of Arrow's."""
         self._schemas = schemas
         self._row_format = row_format
         self._log_format = log_format
@@ -100,21 +100,21 @@ class ChangelogRendering:
         """The batch as it is read, at the same offsets."""
         batch = read_header(stored)
         if batch.record_count == 0:
-            return rewritten(batch, b"", 0)
+            return with_body(batch, b"", 0)
         types, _, ends = _parts(batch)
         data = b"".join((batch.body, PADDING))
         if self._log_format is LogFormat.ARROW:
             body = bytes(types) + self._arrow(batch.schema_id, data, ends)
         else:
             body = self._rows(batch.schema_id, types, _cut(data, ends))
-        return rewritten(batch, body, 0)
+        return with_body(batch, body, 0)
 
     def _arrow(self, schema_id: int, data: bytes, ends: Any) -> bytes:
         schema = arrow_schema(self._schemas(schema_id))
         starts = ends[:-1]
         view = np.frombuffer(data, np.uint8)
         ids = view[starts].astype(np.int32) | view[starts + 1].astype(np.int32) << 8
-        rows = Rows(data, starts + _SCHEMA_ID_BYTES, ends[1:])
+        rows = RowBuffer(data, starts + _SCHEMA_ID_BYTES, ends[1:])
         groups = np.unique(ids)
         if len(groups) == 1:
             columns = self._columns(int(groups[0]), schema, rows)
@@ -122,14 +122,14 @@ class ChangelogRendering:
             # Rows of several schemas: each schema's rows at once, then all in the order they had.
             where = [np.flatnonzero(ids == group) for group in groups]
             parts = [
-                self._columns(int(group), schema, Rows(data, rows.starts[at], rows.ends[at]))
+                self._columns(int(group), schema, RowBuffer(data, rows.starts[at], rows.ends[at]))
                 for group, at in zip(groups, where, strict=True)
             ]
             order = pa.array(np.argsort(np.concatenate(where), kind="stable"))
             columns = [pa.concat_arrays([part[index] for part in parts]).take(order) for index in range(len(schema))]
         return self._message(pa.RecordBatch.from_arrays(columns, schema=schema))
 
-    def _columns(self, schema_id: int, schema: pa.Schema, rows: Rows) -> list[pa.Array]:
+    def _columns(self, schema_id: int, schema: pa.Schema, rows: RowBuffer) -> list[pa.Array]:
         """The columns of rows of a schema that may be older: what it lacks is null."""
         types = [column.type for column in self._schemas(schema_id).columns]
         found = decode_columns(self._row_format, types, rows)[: len(schema)]
@@ -162,7 +162,7 @@ class ChangelogRendering:
         return RowLayout(self._row_format, [column.type for column in self._schemas(schema_id).columns])
 
 
-def _parts(batch: Batch) -> tuple[Any, Any, Any]:
+def _parts(batch: LogRecordBatch) -> tuple[Any, Any, Any]:
     """Change types, and the bounds of keys and of values in the body (one more than there are of them)."""
     body, count = batch.body, batch.record_count
     head = 9 * count

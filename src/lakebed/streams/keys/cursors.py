@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.core.clock import Clock
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.seam import BucketKeys, KeyScan, TableBucket
 
 __all__ = ["CursorLimits", "Cursors", "FindKeys", "ScanCall", "ScanPage"]
@@ -90,7 +90,10 @@ class Cursors:
         return len(self._sessions)
 
     async def call(self, call: ScanCall, find: FindKeys) -> ScanPage:
-        """Answer. Reasons: INVALID_SCAN, UNKNOWN_SCANNER, SCANNER_EXPIRED, TOO_MANY_SCANNERS, those of `find`."""
+        """Answer.
+
+        Error codes: INVALID_SCAN_REQUEST, UNKNOWN_SCANNER_ID, SCANNER_EXPIRED, TOO_MANY_SCANNERS, those of `find`.
+        """
         if (call.scanner_id is None) == (call.bucket is None) or (call.bucket is not None and call.is_close):
             raise _invalid("a call names a bucket to open or a scanner to go on with, and closes a scanner only")
         if call.is_close:
@@ -159,7 +162,7 @@ class Cursors:
             if await find(session.bucket) is not session.keys:
                 # It was let go of and led again since: the moment that was shown is gone.
                 self._expire(session)
-                raise StreamFailure(Reason.SCANNER_EXPIRED, "bucket was opened anew since the scan began")
+                raise FlussError(ErrorCode.SCANNER_EXPIRED, "bucket was opened anew since the scan began")
             session.used_at = self._clock.monotonic()
             records, has_more = await asyncio.to_thread(session.scan.next, batch_bytes)
             session.sequence += 1
@@ -185,14 +188,14 @@ class Cursors:
                 return session
             self._expire(session)
         if scanner_id in self._expired:
-            raise StreamFailure(Reason.SCANNER_EXPIRED, "scanner expired")
-        raise StreamFailure(Reason.UNKNOWN_SCANNER, "no such scanner")
+            raise FlussError(ErrorCode.SCANNER_EXPIRED, "scanner expired")
+        raise FlussError(ErrorCode.UNKNOWN_SCANNER_ID, "no such scanner")
 
     def _check_room(self, bucket: TableBucket) -> None:
         held = len(self._sessions) + len(self._opening)
         here = sum(each.bucket == bucket for each in self._sessions.values()) + self._opening.count(bucket)
         if held >= self._limits.max_per_server or here >= self._limits.max_per_bucket:
-            raise StreamFailure(Reason.TOO_MANY_SCANNERS, f"too many scans are open. server={held} bucket={here}")
+            raise FlussError(ErrorCode.TOO_MANY_SCANNERS, f"too many scans are open. server={held} bucket={here}")
 
     def _expire(self, session: _Session) -> None:
         self._end(session)
@@ -203,5 +206,5 @@ class Cursors:
         session.scan.close()
 
 
-def _invalid(message: str) -> StreamFailure:
-    return StreamFailure(Reason.INVALID_SCAN, message)
+def _invalid(message: str) -> FlussError:
+    return FlussError(ErrorCode.INVALID_SCAN_REQUEST, message)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.batches import KeyBatch
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.kv_batches import KvRecordBatch
+from lakebed.fluss.rows.fields import encode_field
 from lakebed.streams.keys.changelog import Changes, ChangeType
-from lakebed.streams.keys.fields import encode_field
 from lakebed.streams.keys.merging import Merging
 from lakebed.streams.keys.table import DeleteBehavior, Image, KeyedTable
 
@@ -38,7 +38,7 @@ class Decision:
     """How many keys there are more, if it could be told."""
 
 
-def keys_to_read(table: KeyedTable, batch: KeyBatch, merging: Merging) -> Sequence[bytes]:
+def keys_to_read(table: KeyedTable, batch: KvRecordBatch, merging: Merging) -> Sequence[bytes]:
     """The keys whose values have to be known to decide: all, unless replacing them blindly says the same."""
     if not _is_blind(table, merging):
         return batch.keys
@@ -47,7 +47,7 @@ def keys_to_read(table: KeyedTable, batch: KeyBatch, merging: Merging) -> Sequen
 
 def decide(
     table: KeyedTable,
-    batch: KeyBatch,
+    batch: KvRecordBatch,
     merging: Merging,
     olds: Sequence[bytes | None],
     number: Number | None = None,
@@ -81,7 +81,7 @@ def _is_blind(table: KeyedTable, merging: Merging) -> bool:
     return table.settings.image is Image.WAL and merging.merge is None and table.latest.auto_increment is None
 
 
-def _decide_alike(batch: KeyBatch, olds: Sequence[bytes | None]) -> Decision | None:
+def _decide_alike(batch: KvRecordBatch, olds: Sequence[bytes | None]) -> Decision | None:
     """What replaces, with the whole image, where each key is written once and all of them are new or none is.
 
     Most batches are so, and are decided at once.
@@ -103,7 +103,7 @@ def _decide_alike(batch: KeyBatch, olds: Sequence[bytes | None]) -> Decision | N
 
 
 def _decide(
-    table: KeyedTable, batch: KeyBatch, merging: Merging, olds: Sequence[bytes | None], number: Number | None
+    table: KeyedTable, batch: KvRecordBatch, merging: Merging, olds: Sequence[bytes | None], number: Number | None
 ) -> Decision:
     changes = Changes()
     types, keys, values = changes.types, changes.keys, changes.values
@@ -126,7 +126,7 @@ def _decide(
             old = after[key]
         if new is None:
             if merging.deletes is DeleteBehavior.DISABLE:
-                raise StreamFailure(Reason.DELETION_DISABLED, "table takes no deletes")
+                raise FlussError(ErrorCode.DELETION_DISABLED, "table takes no deletes")
             if old is None or merging.deletes is DeleteBehavior.IGNORE:
                 continue
             left = None if merging.delete is None else merging.delete(old)

@@ -6,16 +6,16 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from lakebed.streams.failures import Reason, StreamFailure
-from lakebed.streams.keys.fields import encode_field
-from lakebed.streams.keys.key_forms import decode_key, key_form
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.key_encoding import choose_encoding, decode_key
+from lakebed.fluss.rows.fields import encode_field
+from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.streams.keys.table import KeyedTable
-from lakebed.streams.types import DataType, Root
 
 __all__ = ["KeyRows"]
 
 _EPOCH: Final = datetime.date(1970, 1, 1)
-_PARTITION_INTEGERS: Final = frozenset({Root.TINYINT, Root.SMALLINT, Root.INT, Root.BIGINT})
+_PARTITION_INTEGERS: Final = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT})
 
 
 class KeyRows:
@@ -33,7 +33,7 @@ class KeyRows:
         self._constants = dict(constants or {})
         schema, settings = table.latest, table.settings
         self._names = [name for name in schema.primary_key if name not in self._constants]
-        self._form = key_form(settings.lake, settings.key_version, self._names, bucket_key or self._names)
+        self._form = choose_encoding(settings.lake, settings.key_version, self._names, bucket_key or self._names)
 
     def row(self, key: bytes) -> bytes:
         """The row of this key in the latest schema, with null in all other columns; raises CORRUPT_RECORD."""
@@ -52,14 +52,14 @@ class KeyRows:
 
 def _partition_value(type_: DataType, text: str) -> Any:
     root = type_.root
-    if root in (Root.STRING, Root.CHAR):
+    if root in (TypeRoot.STRING, TypeRoot.CHAR):
         return text
     if root in _PARTITION_INTEGERS:
         return int(text)
-    if root is Root.BOOLEAN:
+    if root is TypeRoot.BOOLEAN:
         return text == "true"
-    if root is Root.DATE:
+    if root is TypeRoot.DATE:
         return (datetime.date.fromisoformat(text) - _EPOCH).days
-    if root in (Root.BYTES, Root.BINARY):
+    if root in (TypeRoot.BYTES, TypeRoot.BINARY):
         return bytes.fromhex(text)
-    raise StreamFailure(Reason.INVALID_TARGET_COLUMN, f"rows of such a partition are not made of keys. type={type_}")
+    raise FlussError(ErrorCode.INVALID_TARGET_COLUMN, f"rows of such a partition are not made of keys. type={type_}")

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.rows.fields import decode_field
+from lakebed.fluss.schema import Schema
 from lakebed.streams.keys.aggregation import BITMAP_FUNCTIONS, field_merge
-from lakebed.streams.keys.fields import decode_field
 from lakebed.streams.keys.table import DeleteBehavior, KeyedTable, MergeEngine
-from lakebed.streams.schema import Schema
 from lakebed.streams.seam import MergeMode
 
 __all__ = ["Merging", "merging_for"]
@@ -86,7 +86,7 @@ def _versioned(table: KeyedTable) -> Merge:
     schema = table.latest
     position = schema.position(table.settings.version_column or "")
     if position is None:
-        raise StreamFailure(Reason.INVALID_TABLE, f"no version column. column={table.settings.version_column}")
+        raise FlussError(ErrorCode.INVALID_TABLE, f"no version column. column={table.settings.version_column}")
     type_, format_ = schema.columns[position].type, table.settings.row_format
 
     def version(value: bytes) -> Any:
@@ -171,5 +171,5 @@ def _with_bitmaps(table: KeyedTable, targets: frozenset[int] | None, merge: Merg
     return checked
 
 
-def _bad(message: str) -> StreamFailure:
-    return StreamFailure(Reason.INVALID_TARGET_COLUMN, message)
+def _bad(message: str) -> FlussError:
+    return FlussError(ErrorCode.INVALID_TARGET_COLUMN, message)

@@ -33,7 +33,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.keys.index import IndexView
 from lakebed.streams.keys.warm import UNKNOWN, WarmMemory, WarmValues
 from lakebed.streams.timing import Durations
@@ -78,14 +78,14 @@ class RocksIndex:
     """The index of one bucket, in a folder of its own (`KeyIndex`)."""
 
     def __init__(self, folder: Path, memory: RocksMemory) -> None:
-        """Open what is there, or begin anew; raises KEY_STORAGE."""
+        """Open what is there, or begin anew; raises KV_STORAGE."""
         folder.parent.mkdir(parents=True, exist_ok=True)
         options = _options(memory)
         try:
             # Its types say that keys may be much else than bytes, and some of them are not true.
             self._db: Any = Rdict(str(folder), options, column_families={_STATE_FAMILY: _options(memory)})
         except Exception as error:
-            raise StreamFailure(Reason.KEY_STORAGE, f"index cannot be opened. folder={folder.name}") from error
+            raise FlussError(ErrorCode.KV_STORAGE, f"index cannot be opened. folder={folder.name}") from error
         self._family: Any = self._db.get_column_family_handle(_STATE_FAMILY)
         self._unlogged = WriteOptions()
         self._unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # an attribute, whatever it is typed
@@ -260,7 +260,7 @@ class _RocksView:
         with self._lock:
             value, values = self._next, self._values
             if values is None:
-                raise StreamFailure(Reason.SCANNER_EXPIRED, "scan was closed")
+                raise FlussError(ErrorCode.SCANNER_EXPIRED, "scan was closed")
             if value is None or limit == 0:
                 return [], value is not None
             taken = [value]

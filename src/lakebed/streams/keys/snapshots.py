@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.seam import TableBucket
 
 __all__ = ["Fence", "KeySnapshot", "KeySnapshots", "SnapshotFile"]
@@ -94,11 +94,13 @@ class KeySnapshots:
         return [_snapshot(row) for row in await self._meta.rows(_OF_TABLE, table_id, partition_id or 0)]
 
     async def get(self, bucket: TableBucket, snapshot_id: int) -> KeySnapshot:
-        """One of them. Reasons: NO_KEY_SNAPSHOT."""
+        """One of them. Error codes: KV_SNAPSHOT_NOT_EXIST."""
         for snapshot in await self._of(self._meta, bucket):
             if snapshot.id == snapshot_id:
                 return snapshot
-        raise StreamFailure(Reason.NO_KEY_SNAPSHOT, f"no such snapshot. bucket={bucket} snapshot_id={snapshot_id}")
+        raise FlussError(
+            ErrorCode.KV_SNAPSHOT_NOT_EXIST, f"no such snapshot. bucket={bucket} snapshot_id={snapshot_id}"
+        )
 
     async def kept(self, bucket: TableBucket, fence: Fence) -> list[KeySnapshot]:
         """All of a bucket, if we are the home."""
@@ -135,7 +137,7 @@ class KeySnapshots:
     ) -> list[tuple[TableBucket, int]]:
         """Keep these for so long from now, with all that the lease keeps already; those that are gone."""
         if not lease_id or duration_ms <= 0:
-            raise StreamFailure(Reason.INVALID_CONFIG, f"a lease has a name and a time. duration_ms={duration_ms}")
+            raise FlussError(ErrorCode.INVALID_CONFIG, f"a lease has a name and a time. duration_ms={duration_ms}")
         expires_ms = self._clock.now_ms() + duration_ms
 
         async def work(tx: Transaction) -> list[tuple[TableBucket, int]]:

@@ -60,7 +60,7 @@ class KeyStore:
         *,
         life: str = "",
     ) -> KeyBucket:
-        """The keys of a bucket, with all that its log has. Reasons: KEY_STORAGE.
+        """The keys of a bucket, with all that its log has. Error codes: KV_STORAGE.
 
         `life` names the log on this disk: an index of another one is not used.
         """

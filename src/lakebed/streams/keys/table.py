@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self, TypeVar
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.rows.fields import RowFormat
+from lakebed.fluss.rows.layout import RowLayout
+from lakebed.fluss.schema import Schema
+from lakebed.fluss.types import TypeRoot
 from lakebed.streams.keys.changelog import LogFormat
-from lakebed.streams.keys.fields import RowFormat
-from lakebed.streams.keys.rows import RowLayout
-from lakebed.streams.schema import Schema
-from lakebed.streams.types import Root
 
 __all__ = ["DeleteBehavior", "Image", "KeySettings", "KeyedTable", "MergeEngine"]
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
-_VERSIONS: Final = frozenset({Root.INT, Root.BIGINT, Root.TIMESTAMP, Root.TIMESTAMP_LTZ})
+_VERSIONS: Final = frozenset({TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 MAX_CACHE: Final = 2**31 - 1
 
 
@@ -133,10 +133,12 @@ class KeyedTable:
         return schema_id in self._schemas
 
     def schema(self, schema_id: int) -> Schema:
-        """The schema with this id; raises NO_SCHEMA."""
+        """The schema with this id; raises SCHEMA_NOT_EXIST."""
         found = self._schemas.get(schema_id)
         if found is None:
-            raise StreamFailure(Reason.NO_SCHEMA, f"no such schema. schema_id={schema_id} latest={self.latest_id}")
+            raise FlussError(
+                ErrorCode.SCHEMA_NOT_EXIST, f"no such schema. schema_id={schema_id} latest={self.latest_id}"
+            )
         return found
 
     def layout(self, schema_id: int) -> RowLayout:
@@ -185,9 +187,9 @@ def _count(properties: Mapping[str, str], name: str, default: int) -> int:
     return int(found)
 
 
-def _bad(name: str, found: str) -> StreamFailure:
-    return StreamFailure(Reason.INVALID_CONFIG, f"property has no such value. {name}={found}")
+def _bad(name: str, found: str) -> FlussError:
+    return FlussError(ErrorCode.INVALID_CONFIG, f"property has no such value. {name}={found}")
 
 
-def _invalid(message: str) -> StreamFailure:
-    return StreamFailure(Reason.INVALID_TABLE, message)
+def _invalid(message: str) -> FlussError:
+    return FlussError(ErrorCode.INVALID_TABLE, message)

@@ -12,14 +12,14 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakebed.streams.arrow_types import arrow_schema, arrow_type
-from lakebed.streams.failures import StreamFailure
-from lakebed.streams.schema import Column, Schema
+from lakebed.fluss.arrow_messages import read_rows
+from lakebed.fluss.arrow_types import arrow_schema, arrow_type
+from lakebed.fluss.errors import FlussError
+from lakebed.fluss.log_batches import LogBuffer, LogRecordBatch, iterate_batches
+from lakebed.fluss.schema import Column, Schema
+from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.streams.table import StreamTable
-from lakebed.streams.types import DataType, Root
 
-from .arrow_messages import read_rows
-from .batches import Batch, Buffer, walk
 from .predicates import Bounds, Predicate, may_match
 from .presentation import Presentation
 from .projection import ColumnShape, project, shape_of
@@ -32,14 +32,14 @@ _NANOS: Final = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _MILLIS: Final = {"s": 1000, "ms": 1}
 _AS_THEY_ARE: Final = frozenset(
     {
-        Root.BOOLEAN,
-        Root.TINYINT,
-        Root.SMALLINT,
-        Root.INT,
-        Root.BIGINT,
-        Root.DECIMAL,
-        Root.CHAR,
-        Root.STRING,
+        TypeRoot.BOOLEAN,
+        TypeRoot.TINYINT,
+        TypeRoot.SMALLINT,
+        TypeRoot.INT,
+        TypeRoot.BIGINT,
+        TypeRoot.DECIMAL,
+        TypeRoot.CHAR,
+        TypeRoot.STRING,
     }
 )
 _HEAD_PIECES: Final = 2
@@ -64,24 +64,24 @@ class BatchFilter:
         self._schemas = dict(schemas)
         self._presentation = Presentation(self._shapes)
 
-    def apply(self, records: Buffer, columns: Sequence[int] | None) -> bytes:
+    def apply(self, records: LogBuffer, columns: Sequence[int] | None) -> bytes:
         """The batches that may be wanted, of these columns alone. Blocks for as long as it computes.
 
-        Raises INVALID_PROJECTION, CORRUPT_RECORD.
+        Raises INVALID_COLUMN_PROJECTION, CORRUPT_RECORD.
         """
         self._presentation.check(columns)
-        kept = [batch.view for batch in walk(records) if not batch.record_count or self._may_match(batch)]
+        kept = [batch.view for batch in iterate_batches(records) if not batch.record_count or self._may_match(batch)]
         return self._presentation.present(b"".join(kept), columns)
 
-    def unknown(self, records: Buffer) -> set[int]:
+    def unknown(self, records: LogBuffer) -> set[int]:
         """The schemas of these batches that it was not told of: a table may get columns while somebody reads."""
-        return {batch.schema_id for batch in walk(records)} - self._schemas.keys()
+        return {batch.schema_id for batch in iterate_batches(records)} - self._schemas.keys()
 
     def learn(self, schema_id: int, schema: Schema) -> None:
         """Batches may have this schema, too."""
         self._schemas[schema_id] = schema
 
-    def _may_match(self, batch: Batch) -> bool:
+    def _may_match(self, batch: LogRecordBatch) -> bool:
         schema = self._schemas[batch.schema_id]
         places = {column.id: at for at, column in enumerate(schema.columns) if column.id in self._columns}
 
@@ -91,10 +91,10 @@ class BatchFilter:
 
         try:
             return may_match(self._predicate, bounds)
-        except (pa.ArrowException, StreamFailure, ValueError, OSError):
+        except (pa.ArrowException, FlussError, ValueError, OSError):
             return True  # what cannot be looked at is for the reader to see
 
-    def _column(self, batch: Batch, schema: Schema, at: int) -> pa.Array:
+    def _column(self, batch: LogRecordBatch, schema: Schema, at: int) -> pa.Array:
         body = b"".join(project(batch, [at], self._shapes(batch.schema_id))[_HEAD_PIECES:])
         only: Column = schema.columns[at]
         return read_rows(body, arrow_schema(Schema((only,)))).column(0)
@@ -110,18 +110,18 @@ def bounds_of(type_: DataType, array: pa.Array) -> Bounds:
     match type_.root:
         case root if root in _AS_THEY_ARE:
             factor = None
-        case Root.FLOAT | Root.DOUBLE:
+        case TypeRoot.FLOAT | TypeRoot.DOUBLE:
             factor = None
             if pc.any(pc.is_nan(array)).as_py():
                 return unknown  # it is neither more nor less than anything
-        case Root.DATE:
+        case TypeRoot.DATE:
             array, factor = array.cast(pa.int32()), 1
-        case Root.TIME:
+        case TypeRoot.TIME:
             factor = _MILLIS.get(array.type.unit)
             if factor is None:
                 return unknown  # finer than what it would be compared with
             array = array.cast(pa.int32())
-        case Root.TIMESTAMP | Root.TIMESTAMP_LTZ:
+        case TypeRoot.TIMESTAMP | TypeRoot.TIMESTAMP_LTZ:
             array, factor = array.cast(pa.int64()), _NANOS[array.type.unit]
         case _:
             return unknown

@@ -24,13 +24,13 @@ from typing import Final, TypeAlias, TypeVar
 from awscrt.checksums import crc32c
 
 from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import LogBuffer, has_valid_checksum, iterate_batches
 from lakebed.storage.files import remove_tree, sync_folder
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.seam import Acks, Appended, Fetched
 from lakebed.streams.timing import Durations
 
 from .admission import Admission, Admitted
-from .batches import Buffer, is_whole, walk
 from .grouping import Group, Line
 from .presentation import PLAIN, Presentation
 from .recovery import CHECKPOINT, recover, replace_file, write_checkpoint
@@ -43,7 +43,7 @@ __all__ = ["FolderLog"]
 T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
-Replicate: TypeAlias = Callable[[int, int, Sequence[Buffer]], Awaitable[None]]
+Replicate: TypeAlias = Callable[[int, int, Sequence[LogBuffer]], Awaitable[None]]
 
 _MOST_PIECES: Final = 1024
 """How many buffers one call of the kernel takes."""
@@ -89,7 +89,7 @@ class FolderLog:
         self._waiters = Waiters()
         self._written_waiters = Waiters()
         self._written = 0
-        self._failure: StreamFailure | None = None
+        self._failure: FlussError | None = None
         self.is_closed = False
         self.replicate: Replicate | None = None
         """What has to succeed, besides the sync, before a group is stable: with its offsets and its bytes."""
@@ -139,7 +139,7 @@ class FolderLog:
         return self._stable
 
     @property
-    def failure(self) -> StreamFailure | None:
+    def failure(self) -> FlussError | None:
         """Why it takes no more until it is opened anew, if that is so."""
         return self._failure
 
@@ -177,7 +177,7 @@ class FolderLog:
         if offset > self._stable and self._failure is None:
             await self._waiters.wait(offset)
         if offset > self._stable:
-            raise self._failure or StreamFailure(Reason.LOG_STORAGE, "the log was closed before")
+            raise self._failure or FlussError(ErrorCode.LOG_STORAGE, "the log was closed before")
         if not self._is_home():
             raise _fenced()
 
@@ -193,15 +193,15 @@ class FolderLog:
         elif acks is Acks.LEADER and appended.end_offset > self._written:
             await self._written_waiters.wait(appended.end_offset)
             if appended.end_offset > self._written:
-                raise self._failure or StreamFailure(Reason.LOG_STORAGE, "the log was closed before")
+                raise self._failure or FlussError(ErrorCode.LOG_STORAGE, "the log was closed before")
         return appended
 
     async def restore(self, records: bytes) -> None:
         """Append batches that have their places already, from the first that is not here. Raises LOG_STORAGE."""
-        for batch in walk(records):
+        for batch in iterate_batches(records):
             if batch.base_offset >= self.end_offset:
-                if batch.base_offset != self.end_offset or batch.magic != 0 or not is_whole(batch):
-                    raise StreamFailure(Reason.LOG_STORAGE, f"a batch is damaged. offset={batch.base_offset}")
+                if batch.base_offset != self.end_offset or batch.magic != 0 or not has_valid_checksum(batch):
+                    raise FlussError(ErrorCode.LOG_STORAGE, f"a batch is damaged. offset={batch.base_offset}")
                 self._admission.replay(batch)
                 appended = Appended(batch.base_offset, batch.next_offset)
                 entries = [(batch.base_offset, len(batch.view))]
@@ -220,8 +220,8 @@ class FolderLog:
     async def read_stored(self, offset: int, max_bytes: int) -> Fetched:
         """The same as they were appended."""
         if not self._start <= offset <= self._stable:
-            raise StreamFailure(
-                Reason.OFFSET_OUT_OF_RANGE,
+            raise FlussError(
+                ErrorCode.LOG_OFFSET_OUT_OF_RANGE,
                 f"offset is not in the log. offset={offset} start={self._start} end={self._stable}",
             )
         if offset == self._stable:
@@ -317,7 +317,7 @@ class FolderLog:
 
     def _check_open(self) -> None:
         if self.is_closed:
-            raise StreamFailure(Reason.NOT_LEADER, "log is closed")
+            raise FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "log is closed")
         if self._failure is not None:
             raise self._failure
         if not self._is_home():
@@ -365,7 +365,7 @@ class FolderLog:
                     self._unnoted_bytes = 0
         except OSError as error:
             self._fail(_failed(error))
-        except StreamFailure as failure:
+        except FlussError as failure:
             self._fail(failure)
         finally:
             self._flushing = None
@@ -425,7 +425,7 @@ class FolderLog:
         self._segments.append(following)
         self._unnoted_bytes = 0
 
-    def _fail(self, failure: StreamFailure) -> None:
+    def _fail(self, failure: FlussError) -> None:
         _logger.error("a log takes no more until it is opened anew. folder=%s reason=%s", self.folder, failure)
         self._failure = failure
         self._line.clear()
@@ -453,7 +453,7 @@ def _read_checked(segment: Segment, offset: int, max_bytes: int) -> Fetched:
     return found if size == len(found.records) else Fetched(found.records[:size], after)
 
 
-def _write_all(descriptor: int, pieces: list[Buffer], position: int) -> None:
+def _write_all(descriptor: int, pieces: list[LogBuffer], position: int) -> None:
     """Write buffers one after the other. Raises OSError."""
     at = 0
     while at < len(pieces):
@@ -485,10 +485,10 @@ def _cut_off(segment: Segment) -> None:
     os.ftruncate(segment.descriptor(), segment.size)
 
 
-def _failed(error: OSError) -> StreamFailure:
-    return StreamFailure(Reason.LOG_STORAGE, f"the disk refuses. errno={error.errno} reason={error.strerror or error}")
+def _failed(error: OSError) -> FlussError:
+    return FlussError(ErrorCode.LOG_STORAGE, f"the disk refuses. errno={error.errno} reason={error.strerror or error}")
 
 
-def _fenced() -> StreamFailure:
+def _fenced() -> FlussError:
     # Not as a fence, which clients take as final: they are to send it again, to whoever is the home now.
-    return StreamFailure(Reason.NOT_LEADER, "this server is not the home of streams any more")
+    return FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this server is not the home of streams any more")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from typing import NamedTuple
 
+from lakebed.fluss.log_batches import LogBuffer
+
 from .admission import Admitted
-from .batches import Buffer
 
 __all__ = ["Group", "Line"]
 
@@ -19,7 +20,7 @@ class Group(NamedTuple):
     size: int
 
     @property
-    def pieces(self) -> list[Buffer]:
+    def pieces(self) -> list[LogBuffer]:
         """Their bytes, to be written one after the other."""
         return [piece for admitted in self.batches for piece in admitted.pieces]
 

@@ -6,23 +6,22 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from lakebed.fluss.log_batches import LogBuffer
 from lakebed.streams.seam import BucketLog
-
-from .batches import Buffer
 
 __all__ = ["last_batches"]
 
 _PIECE_BYTES: Final = 4 * 1024 * 1024
 
 
-async def last_batches(log: BucketLog, rows: int, max_bytes: int) -> Sequence[Buffer]:
+async def last_batches(log: BucketLog, rows: int, max_bytes: int) -> Sequence[LogBuffer]:
     """The batches with the last rows of a log without keys; the newest of them if they are more bytes than that.
 
     A read ends where a segment does.
     """
     end = log.stable_offset
     offset = max(log.start_offset, end - rows)
-    found: deque[Buffer] = deque()
+    found: deque[LogBuffer] = deque()
     size = 0
     while offset < end:
         fetched = await log.read_stored(offset, _PIECE_BYTES)

@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 from lakebed.core.errors import Fenced
 from lakebed.core.shared_runs import SharedRuns
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.storage.seam import Key
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.seam import TableBucket
 
 __all__ = ["Fence", "LogRow", "LogRows", "sample_manifests", "tail_fence"]
@@ -106,15 +106,15 @@ class LogRows:
     async def claim(self, bucket: TableBucket, folder: str, server: str) -> tuple[LogRow, int]:
         """Open a log here: what its row said before, and the epoch now.
 
-        Raises NO_LEADER if only another server's disk has some of its acknowledged records.
+        Raises LEADER_NOT_AVAILABLE if only another server's disk has some of its acknowledged records.
         """
 
         async def work(tx: Transaction) -> tuple[LogRow, int]:
             epoch = await self._fence(tx)
             row = await self.find(bucket, tx)
             if row.tail_server not in ("", server):
-                raise StreamFailure(
-                    Reason.NO_LEADER,
+                raise FlussError(
+                    ErrorCode.LEADER_NOT_AVAILABLE,
                     "only the disk of another server has some acknowledged records of this bucket: start that server, "
                     "or see `lakebed streams status`. "
                     f"server={row.tail_server} table_id={bucket.table_id} bucket={bucket.bucket}",

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.storage.files import make_folder, remove_logged, sync_folder
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.timing import Durations
 
@@ -82,7 +82,7 @@ class Logs:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, partial(work, *arguments, **named))
         except OSError as error:
-            raise StreamFailure(Reason.LOG_STORAGE, f"the disk refuses. reason={error}") from error
+            raise FlussError(ErrorCode.LOG_STORAGE, f"the disk refuses. reason={error}") from error
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
         """Remove all logs of a table, or of one of its partitions. Idempotent. They are closed before.
@@ -120,12 +120,12 @@ def _lock(folder: str) -> int:
         make_folder(folder)
         descriptor = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StreamFailure(
-            Reason.LOG_STORAGE, f"folder of logs cannot be used. folder={folder} reason={error}"
+        raise FlussError(
+            ErrorCode.LOG_STORAGE, f"folder of logs cannot be used. folder={folder} reason={error}"
         ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(descriptor)
-        raise StreamFailure(Reason.LOG_STORAGE, f"another process has the folder of logs. folder={folder}") from error
+        raise FlussError(ErrorCode.LOG_STORAGE, f"another process has the folder of logs. folder={folder}") from error
     return descriptor

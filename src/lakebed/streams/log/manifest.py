@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.seam import RemoteSegment, TableBucket
 
 __all__ = ["LogPlace", "Manifest"]
@@ -122,4 +122,4 @@ class Manifest:
             )
             return cls(segments, found.highest_copied_end_offset or 0)
         except (msgspec.MsgspecError, ValueError) as error:
-            raise StreamFailure(Reason.LOG_STORAGE, f"manifest of a log cannot be read. reason={error}") from error
+            raise FlussError(ErrorCode.LOG_STORAGE, f"manifest of a log cannot be read. reason={error}") from error

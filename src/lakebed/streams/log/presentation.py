@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final, Protocol, TypeAlias
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import LogBuffer, LogRecordBatch, iterate_batches
 
-from .batches import Batch, Buffer, walk
 from .projection import ColumnShape, project
 
 __all__ = ["PLAIN", "Layouts", "Presentation", "Rendering"]
 
 Layouts: TypeAlias = Callable[[int], Sequence[ColumnShape]]
-"""The columns of a schema by its id. Raises NO_SCHEMA."""
+"""The columns of a schema by its id. Raises SCHEMA_NOT_EXIST."""
 
 _KEPT_BYTES: Final = 16 * 1024 * 1024
 
@@ -58,20 +58,22 @@ class Presentation:
         return self._rendering is not None
 
     def check(self, columns: Sequence[int] | None) -> None:
-        """Raise INVALID_PROJECTION unless these can be columns to read."""
+        """Raise INVALID_COLUMN_PROJECTION unless these can be columns to read."""
         if columns is None:
             return
         if not columns or any(left >= right for left, right in pairwise(columns)):
-            raise StreamFailure(Reason.INVALID_PROJECTION, f"columns are to be ascending. columns={list(columns)}")
+            raise FlussError(
+                ErrorCode.INVALID_COLUMN_PROJECTION, f"columns are to be ascending. columns={list(columns)}"
+            )
         if columns[0] < 0:
-            raise StreamFailure(Reason.INVALID_PROJECTION, f"no such column. column={columns[0]}")
+            raise FlussError(ErrorCode.INVALID_COLUMN_PROJECTION, f"no such column. column={columns[0]}")
         if self._layouts is None:
-            raise StreamFailure(Reason.INVALID_PROJECTION, "records of this log have no columns to choose from")
+            raise FlussError(ErrorCode.INVALID_COLUMN_PROJECTION, "records of this log have no columns to choose from")
 
-    def present(self, records: Buffer, columns: Sequence[int] | None, *, is_rendered: bool = False) -> bytes:
+    def present(self, records: LogBuffer, columns: Sequence[int] | None, *, is_rendered: bool = False) -> bytes:
         """The batches as they are read, of these columns alone. Blocks for as long as it computes."""
-        pieces: list[Buffer] = []
-        for batch in walk(records):
+        pieces: list[LogBuffer] = []
+        for batch in iterate_batches(records):
             rendered = batch if is_rendered else self._render(batch)
             if columns is None or self._layouts is None:
                 pieces.append(rendered.view)
@@ -79,7 +81,7 @@ class Presentation:
                 pieces += project(rendered, columns, self._layouts(rendered.schema_id))
         return b"".join(pieces)
 
-    def _render(self, batch: Batch) -> Batch:
+    def _render(self, batch: LogRecordBatch) -> LogRecordBatch:
         if self._rendering is None:
             return batch
         kept = self._kept.get(batch.base_offset)
@@ -88,7 +90,7 @@ class Presentation:
             if kept is None:
                 return batch
             self._keep(batch.base_offset, kept)
-        return next(walk(kept))
+        return next(iterate_batches(kept))
 
     def _keep(self, offset: int, rendered: bytes) -> None:
         # Reads of one log may be in several threads: each step is whole by itself, and a miscount is bounded by what is

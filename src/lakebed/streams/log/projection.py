@@ -12,10 +12,9 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from lakebed.streams.failures import Reason, StreamFailure
-
-from .arrow_messages import CONTINUATION, PLACE, RECORD_BATCH, ArrowMessage
-from .batches import APPEND_ONLY, Batch, Buffer, header_of
+from lakebed.fluss.arrow_messages import CONTINUATION, PLACE, RECORD_BATCH, ArrowMessage
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import APPEND_ONLY, LogBuffer, LogRecordBatch, stored_header
 
 __all__ = ["ColumnShape", "project", "shape_of"]
 
@@ -50,10 +49,10 @@ def shape_of(kind: pa.DataType) -> ColumnShape:
     return ColumnShape(1 + sum(it.nodes for it in nested), own + sum(it.buffers for it in nested))
 
 
-def project(batch: Batch, columns: Sequence[int], shapes: Sequence[ColumnShape]) -> list[Buffer]:
+def project(batch: LogRecordBatch, columns: Sequence[int], shapes: Sequence[ColumnShape]) -> list[LogBuffer]:
     """The batch with these columns alone, in ascending order. Columns that came after its schema are not in it.
 
-    Its checksum stays that of the batch as it was written, by which clients know it. Raises INVALID_PROJECTION,
+    Its checksum stays that of the batch as it was written, by which clients know it. Raises INVALID_COLUMN_PROJECTION,
     CORRUPT_RECORD.
     """
     if batch.record_count == 0:
@@ -64,14 +63,14 @@ def project(batch: Batch, columns: Sequence[int], shapes: Sequence[ColumnShape])
         message = ArrowMessage.parse(body[kinds:])
         taken = _take(message, columns, shapes)
     except (struct.error, IndexError, ValueError) as error:
-        raise StreamFailure(
-            Reason.CORRUPT_RECORD, f"batch is not one of Arrow. offset={batch.base_offset} reason={error}"
+        raise FlussError(
+            ErrorCode.CORRUPT_RECORD, f"batch is not one of Arrow. offset={batch.base_offset} reason={error}"
         ) from error
     size = kinds + sum(map(len, taken))
-    return [header_of(batch, size), body[:kinds], *taken]
+    return [stored_header(batch, size), body[:kinds], *taken]
 
 
-def _take(message: ArrowMessage, columns: Sequence[int], shapes: Sequence[ColumnShape]) -> list[Buffer]:
+def _take(message: ArrowMessage, columns: Sequence[int], shapes: Sequence[ColumnShape]) -> list[LogBuffer]:
     if (
         len(message.nodes) != 16 * sum(shape.nodes for shape in shapes)
         or len(message.buffers) != 16 * sum(shape.buffers for shape in shapes)
@@ -79,7 +78,7 @@ def _take(message: ArrowMessage, columns: Sequence[int], shapes: Sequence[Column
         raise ValueError("columns are not those of the schema")
     nodes: list[memoryview] = []
     places: list[bytes] = []
-    pieces: list[Buffer] = []
+    pieces: list[LogBuffer] = []
     end = 0
     wanted = set(columns)
     node = buffer = 0

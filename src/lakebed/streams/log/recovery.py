@@ -21,11 +21,11 @@ from typing import Final
 
 from awscrt.checksums import crc32c
 
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import LogRecordBatch, has_valid_checksum, read_header
 from lakebed.storage.files import make_folder, sync_folder
-from lakebed.streams.failures import Reason, StreamFailure
 
 from .admission import Admission
-from .batches import Batch, is_whole, read_header
 from .index import SparseIndex
 from .segment import Segment, segment_path
 from .writers import Writers
@@ -118,7 +118,7 @@ def _open_sealed(folder: str, base_offset: int) -> Segment:
     """A segment that was synced as a whole before the next one began."""
     segment = Segment(segment_path(folder, base_offset), base_offset)
     size = os.stat(segment.path).st_size
-    with suppress(OSError, ValueError, StreamFailure):
+    with suppress(OSError, ValueError, FlussError):
         with open(segment_path(folder, base_offset, "index"), "rb") as file:
             index = SparseIndex.parse(file.read(), size)
         segment.index, segment.size = index, size
@@ -181,12 +181,12 @@ def _scan(segment: Segment, file_size: int, writers: Writers | None = None) -> i
     return segment.size
 
 
-def _whole_at(view: memoryview, position: int, offset: int) -> Batch | None:
+def _whole_at(view: memoryview, position: int, offset: int) -> LogRecordBatch | None:
     try:
         batch = read_header(view, position)
-    except StreamFailure:
+    except FlussError:
         return None
-    if batch.base_offset != offset or batch.magic != 0 or batch.last_offset_delta < 0 or not is_whole(batch):
+    if batch.base_offset != offset or batch.magic != 0 or batch.last_offset_delta < 0 or not has_valid_checksum(batch):
         batch.view.release()
         return None
     return batch
@@ -217,9 +217,9 @@ def _find_batch(tail: bytes, offset: int) -> int | None:
         if position > 0 and at + 5 < len(tail) and tail[at + 5] == 0:
             base = int.from_bytes(tail[position : position + 8], "little")
             if offset < base < offset + 2**40:
-                with suppress(StreamFailure):
+                with suppress(FlussError):
                     batch = read_header(view, position)
-                    if batch.record_count >= 0 and is_whole(batch):
+                    if batch.record_count >= 0 and has_valid_checksum(batch):
                         return position
         at = tail.find(b"\0", at + 1)
     return None
@@ -232,5 +232,5 @@ def _has_hole(bad: bytes, position: int) -> bool:
     return any(bad[at : at + _BLOCK_BYTES] == empty for at in range(start, len(bad) - _BLOCK_BYTES + 1, _BLOCK_BYTES))
 
 
-def _damaged(path: str, what: str) -> StreamFailure:
-    return StreamFailure(Reason.LOG_STORAGE, f"log is damaged and is not opened. path={path} reason={what}")
+def _damaged(path: str, what: str) -> FlussError:
+    return FlussError(ErrorCode.LOG_STORAGE, f"log is damaged and is not opened. path={path} reason={what}")

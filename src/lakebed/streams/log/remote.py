@@ -18,14 +18,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from lakebed.core.errors import Fenced, LakebedError, NotFound
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import HEADER_BYTES, iterate_batches, read_position
 from lakebed.storage.backoff import Retrier
 from lakebed.storage.ownership import FIRST_KEYS, Ownership, delete_listed
 from lakebed.storage.seam import Key, ObjectHead, ObjectStorage
 from lakebed.storage.writer import BufferedMultipartWriter, WriterSettings
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.seam import Fetched, RemoteSegment, TableBucket
 
-from .batches import HEADER_BYTES, read_place, walk
 from .index import INDEX_BYTES, SparseIndex
 from .log_rows import Fence, LogRow, LogRows
 from .manifest import LogPlace, Manifest
@@ -96,12 +96,12 @@ class RemoteLogs:
         return Key(f"{self.settings.prefix}/{name}")
 
     async def claim(self, place: LogPlace, server: str) -> tuple[LogRow, int]:
-        """As `LogRows.claim`. Raises NO_LEADER, NOT_LEADER, STORAGE."""
+        """As `LogRows.claim`. Raises LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, STORAGE."""
         with storage_failures():
             return await self.rows.claim(place.bucket, self.key(place.folder), server)
 
     async def keep_tail(self, bucket: TableBucket, server: str, uploaded_end: int, end: int) -> None:
-        """As `LogRows.keep_tail`. Raises NOT_LEADER, STORAGE."""
+        """As `LogRows.keep_tail`. Raises NOT_LEADER_OR_FOLLOWER, STORAGE."""
         with storage_failures():
             await self.rows.keep_tail(bucket, server, uploaded_end, end)
 
@@ -111,7 +111,7 @@ class RemoteLogs:
         return RemoteLogs(self.storage, self.ownership, rows, self.threads, self.new_id, self.settings, self.retrier)
 
     async def release_tail(self, bucket: TableBucket) -> None:
-        """As `LogRows.release_tail`. Raises NOT_LEADER, STORAGE."""
+        """As `LogRows.release_tail`. Raises NOT_LEADER_OR_FOLLOWER, STORAGE."""
         with storage_failures():
             await self.rows.release_tail(bucket)
 
@@ -186,14 +186,14 @@ class RemoteLog:
     async def upload(self, segment: Segment, presentation: Presentation, writers: bytes) -> None:
         """Copy a sealed segment, and list it. `writers` is who had written what at its end.
 
-        Raises LOG_STORAGE if a batch of it is damaged, STORAGE, NOT_LEADER.
+        Raises LOG_STORAGE if a batch of it is damaged, STORAGE, NOT_LEADER_OR_FOLLOWER.
         """
         name = self._logs.new_id()
         sent = RemoteSegment(name, segment.base_offset, segment.end_offset, 0, segment.timestamp_ms)
         try:
             segment.hold()
         except OSError as error:
-            raise StreamFailure(Reason.LOG_STORAGE, f"a segment cannot be read. reason={error}") from error
+            raise FlussError(ErrorCode.LOG_STORAGE, f"a segment cannot be read. reason={error}") from error
         with self._leaving_nothing():
             try:
                 with storage_failures():
@@ -216,7 +216,7 @@ class RemoteLog:
             offset = segment.base_offset
             while offset < segment.end_offset:
                 body, offset = await self._piece(segment, offset, presentation)
-                for batch in walk(body):
+                for batch in iterate_batches(body):
                     index.add(batch.base_offset, position, batch.timestamp_ms)
                     position += len(batch.view)
                 await writer.write(body)
@@ -237,7 +237,10 @@ class RemoteLog:
             self._stored_from = gone[-1].end_offset
 
     async def trim(self, count: int) -> None:
-        """Remove the first segments: from the list, then from the byte store. Raises STORAGE, NOT_LEADER."""
+        """Remove the first segments: from the list, then from the byte store.
+
+        Raises STORAGE, NOT_LEADER_OR_FOLLOWER.
+        """
         gone = self._manifest.segments[:count]
         if not gone:
             return
@@ -270,7 +273,7 @@ class RemoteLog:
     async def sweep(self) -> None:
         """Remove what nothing refers to: of copies that a crash ended, and what could not be removed when it was to be.
 
-        Raises STORAGE, NOT_LEADER.
+        Raises STORAGE, NOT_LEADER_OR_FOLLOWER.
         """
         if self._place.bucket in self._logs.swept:
             return
@@ -301,7 +304,7 @@ class RemoteLog:
     async def _read(self, offset: int, max_bytes: int, form: _Form) -> Fetched:
         found = self._manifest.find(offset)
         if not found:
-            raise StreamFailure(Reason.OFFSET_OUT_OF_RANGE, f"offset is not in the byte store. offset={offset}")
+            raise FlussError(ErrorCode.LOG_OFFSET_OUT_OF_RANGE, f"offset is not in the byte store. offset={offset}")
         segment = found[0]
         index, size = await self._index(segment, form)
         start = index.before(offset)
@@ -313,13 +316,13 @@ class RemoteLog:
             if end > first:
                 return Fetched(body[first:end], after)
             if start + len(body) >= size:
-                raise StreamFailure(
-                    Reason.LOG_STORAGE, f"a segment in the byte store is cut off. segment={segment.segment_id}"
+                raise FlussError(
+                    ErrorCode.LOG_STORAGE, f"a segment in the byte store is cut off. segment={segment.segment_id}"
                 )
             # The batch that is meant begins too late in what was read, or is larger than that.
             start += first
             head = body[first : first + HEADER_BYTES]
-            wanted = max(read_place(head).size if len(head) == HEADER_BYTES else 0, wanted)
+            wanted = max(read_position(head).size if len(head) == HEADER_BYTES else 0, wanted)
 
     async def locate(self, offset: int) -> Fetched:
         """Where clients find `offset` themselves."""
@@ -335,7 +338,7 @@ class RemoteLog:
                 position = index.before_time(timestamp_ms)
                 while position < size:
                     head = await self._range(segment, _READ, position, min(position + HEADER_BYTES, size))
-                    place = read_place(head)
+                    place = read_position(head)
                     if place.timestamp_ms >= timestamp_ms:
                         return place.base_offset
                     position += place.size
@@ -347,12 +350,12 @@ class RemoteLog:
             await self._logs.ownership.confirm()
 
     async def check_leads(self) -> None:
-        """Return if this server leads. Raises NOT_LEADER, STORAGE."""
+        """Return if this server leads. Raises NOT_LEADER_OR_FOLLOWER, STORAGE."""
         with storage_failures():
             await self._logs.rows.check()
 
     async def release_tail(self) -> None:
-        """All that was acknowledged is here. Raises NOT_LEADER, STORAGE."""
+        """All that was acknowledged is here. Raises NOT_LEADER_OR_FOLLOWER, STORAGE."""
         await self._logs.release_tail(self._place.bucket)
 
     async def writers(self) -> bytes:
@@ -385,8 +388,8 @@ class RemoteLog:
             try:
                 found = SparseIndex.parse_sized(document)
             except ValueError as error:
-                raise StreamFailure(
-                    Reason.LOG_STORAGE, f"index of a segment is damaged. segment={segment.segment_id} reason={error}"
+                raise FlussError(
+                    ErrorCode.LOG_STORAGE, f"index of a segment is damaged. segment={segment.segment_id} reason={error}"
                 ) from error
             self._keep(segment.segment_id, form, *found)
         return found
@@ -424,7 +427,7 @@ def _cut(body: bytes, offset: int, max_bytes: int) -> tuple[int, int, int]:
     after = offset
     found = False
     while position + HEADER_BYTES <= len(body):
-        place = read_place(body[position : position + HEADER_BYTES])
+        place = read_position(body[position : position + HEADER_BYTES])
         end = position + place.size
         if not found:
             if place.next_offset <= offset:
@@ -444,13 +447,13 @@ def storage_failures() -> Iterator[None]:
     """What the stores say as a failure of streams; their own reasons stay in the words."""
     try:
         yield
-    except StreamFailure:
+    except FlussError:
         raise
     except Fenced as error:
-        raise StreamFailure(
-            Reason.NOT_LEADER, f"this server may not change the log any more. reason={error}"
+        raise FlussError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this server may not change the log any more. reason={error}"
         ) from error
     except NotFound as error:
-        raise StreamFailure(Reason.LOG_STORAGE, f"a part of a log is not in the byte store. reason={error}") from error
+        raise FlussError(ErrorCode.LOG_STORAGE, f"a part of a log is not in the byte store. reason={error}") from error
     except LakebedError as error:
-        raise StreamFailure(Reason.STORAGE, f"the byte store cannot be used now. reason={error}") from error
+        raise FlussError(ErrorCode.STORAGE, f"the byte store cannot be used now. reason={error}") from error

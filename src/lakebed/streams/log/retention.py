@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lakebed.streams.options import byte_count, milliseconds, whole_number
+from lakebed.fluss.table_options import byte_count, milliseconds, whole_number
 from lakebed.streams.seam import RemoteSegment
 
 from .segment import Segment

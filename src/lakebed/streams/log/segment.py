@@ -8,9 +8,16 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import (
+    HEADER_BYTES,
+    BatchPosition,
+    LogBuffer,
+    has_valid_checksum,
+    iterate_batches,
+    read_position,
+)
 
-from .batches import HEADER_BYTES, Buffer, Place, is_whole, read_place, walk
 from .index import SparseIndex
 
 __all__ = ["Segment", "Span", "segment_path", "whole_part"]
@@ -29,21 +36,21 @@ def segment_path(folder: str, base_offset: int, suffix: str = "log") -> str:
     return os.path.join(folder, f"{base_offset:020d}.{suffix}")
 
 
-def whole_part(records: Buffer, offset: int, path: str) -> tuple[int, int]:
+def whole_part(records: LogBuffer, offset: int, path: str) -> tuple[int, int]:
     """How many bytes of what was read of a file are batches as they were written, and the offset after these.
 
     The first has `offset`. Raises LOG_STORAGE if it is not whole itself: those before a damaged batch can be read.
     """
     size = first = 0
     try:
-        for batch in walk(records):
+        for batch in iterate_batches(records):
             # The first may begin before: somebody reads on from the middle of it. The others follow each other.
             is_here = (first or batch.base_offset) <= batch.base_offset <= offset < batch.next_offset
-            if not is_here or not is_whole(batch):
+            if not is_here or not has_valid_checksum(batch):
                 break
             size, first = size + len(batch.view), batch.next_offset
             offset = first
-    except StreamFailure as failure:
+    except FlussError as failure:
         if not size:
             raise _damaged(path, f"offset={offset}") from failure
     if not size:
@@ -51,8 +58,8 @@ def whole_part(records: Buffer, offset: int, path: str) -> tuple[int, int]:
     return size, offset
 
 
-def _damaged(path: str, where: str) -> StreamFailure:
-    return StreamFailure(Reason.LOG_STORAGE, f"a batch is damaged. path={path} {where}")
+def _damaged(path: str, where: str) -> FlussError:
+    return FlussError(ErrorCode.LOG_STORAGE, f"a batch is damaged. path={path} {where}")
 
 
 class Segment:
@@ -135,7 +142,7 @@ class Segment:
         while end < self.size:
             try:
                 following = self._place_at(end)
-            except StreamFailure:
+            except FlussError:
                 break  # it is told when it comes first
             if end + following.size - start > max_bytes:
                 break
@@ -152,7 +159,7 @@ class Segment:
             position += place.size
         return self.end_offset
 
-    def last_place(self) -> Place:
+    def last_place(self) -> BatchPosition:
         """The last batch. Raises ValueError if there is none."""
         if not self.size:
             raise ValueError("segment is empty")
@@ -174,17 +181,17 @@ class Segment:
             body += more
         return body
 
-    def _seek(self, position: int, offset: int) -> tuple[int, Place]:
+    def _seek(self, position: int, offset: int) -> tuple[int, BatchPosition]:
         while True:
             place = self._place_at(position)
             if place.next_offset > offset:
                 return position, place
             position += place.size
 
-    def _place_at(self, position: int) -> Place:
+    def _place_at(self, position: int) -> BatchPosition:
         try:
-            place = read_place(os.pread(self.descriptor(), HEADER_BYTES, position))
-        except StreamFailure as failure:
+            place = read_position(os.pread(self.descriptor(), HEADER_BYTES, position))
+        except FlussError as failure:
             raise _damaged(self.path, f"position={position}") from failure
         if position + place.size > self.size:
             raise _damaged(self.path, f"position={position}")

@@ -17,9 +17,9 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
+from lakebed.fluss.log_batches import LogBuffer
 from lakebed.storage.seam import Key
 
-from .batches import Buffer
 from .manifest import LogPlace
 from .remote import RemoteLogs, storage_failures
 
@@ -123,7 +123,7 @@ class Tail:
                 yield body
             at = end
 
-    async def put(self, start: int, end: int, batches: Sequence[Buffer]) -> None:
+    async def put(self, start: int, end: int, batches: Sequence[LogBuffer]) -> None:
         """Write a piece; when this returns it is on the store's stable storage. Raises STORAGE."""
         piece = TailPiece(start, end, self._epoch, self._opening)
         body = b"".join(batches)
@@ -143,7 +143,7 @@ class Tail:
     async def merge(self, run: Sequence[TailPiece], body: bytes, check: Callable[[], Awaitable[object]]) -> None:
         """Put one piece with the batches of a run in its place; `check` raises if another server leads by now.
 
-        Raises STORAGE, NOT_LEADER.
+        Raises STORAGE, NOT_LEADER_OR_FOLLOWER.
         """
         merged = run[-1]._replace(start=run[0].start)
         with storage_failures():

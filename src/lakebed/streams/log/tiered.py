@@ -17,11 +17,11 @@ from typing import Final
 from awscrt.checksums import crc32c
 
 from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import LogBuffer
 from lakebed.storage.files import file_deletion_fields, make_folder
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.seam import Acks, Appended, Fetched, TableBucket
 
-from .batches import Buffer
 from .folder import FolderLog
 from .local_copy import LocalCopy, LocalFiles, judge
 from .log_rows import LogRow, tail_fence
@@ -59,7 +59,7 @@ async def open_tiered(
 ) -> TieredLog:
     """Open a bucket's log here, with all that was acknowledged of it anywhere.
 
-    Raises NO_LEADER if only another server has some of that; NOT_LEADER, LOG_STORAGE, STORAGE.
+    Raises LEADER_NOT_AVAILABLE if only another server has some of that; NOT_LEADER_OR_FOLLOWER, LOG_STORAGE, STORAGE.
     """
     bucket, folder = place.bucket, logs.folder_of(place.bucket)
     row, epoch = await remotes.claim(place, server)
@@ -100,8 +100,8 @@ async def return_tail(
     """Upload the records of a log that only this disk has, for the leader to continue; False if there are none.
 
     For a server that is not the leader, or not yet: nothing of the log is open here. What was uploaded before a crash
-    stays, and the next call goes on behind it. Raises LOG_STORAGE, STORAGE; NOT_LEADER if the log was dropped or given
-    up meanwhile.
+    stays, and the next call goes on behind it. Raises LOG_STORAGE, STORAGE; NOT_LEADER_OR_FOLLOWER if the log was
+    dropped or given up meanwhile.
     """
     bucket = place.bucket
     with storage_failures():
@@ -141,8 +141,8 @@ async def _open_current(
             return local
         await local.close()
     if verdict is LocalCopy.LOST:
-        raise StreamFailure(
-            Reason.LOG_STORAGE,
+        raise FlussError(
+            ErrorCode.LOG_STORAGE,
             "acknowledged records are missing on this server's disk: restore the folder, or give them up with "
             f"`lakebed streams forget-server {server}` while this server is stopped. folder={folder} "
             f"uploaded_end={copied_end} recorded_end={row.recorded_end}",
@@ -150,8 +150,8 @@ async def _open_current(
     with storage_failures():
         await logs.discard(bucket)
     if await logs.run(_has_files, folder):
-        raise StreamFailure(
-            Reason.LOG_STORAGE, f"stale files of a log cannot be removed: remove the folder. folder={folder}"
+        raise FlussError(
+            ErrorCode.LOG_STORAGE, f"stale files of a log cannot be removed: remove the folder. folder={folder}"
         )
     return None
 
@@ -203,7 +203,7 @@ class TieredLog:
         return self._local.stable_offset
 
     @property
-    def failure(self) -> StreamFailure | None:
+    def failure(self) -> FlussError | None:
         """Why it takes no more until it is opened anew, if that is so."""
         return self._local.failure
 
@@ -285,7 +285,7 @@ class TieredLog:
     async def tend(self, policy: RetentionPolicy) -> None:
         """Copy what is sealed; let go of what is too old, or need not be here.
 
-        Raises STORAGE, LOG_STORAGE, NOT_LEADER.
+        Raises STORAGE, LOG_STORAGE, NOT_LEADER_OR_FOLLOWER.
         """
         async with self._tending:
             now_ms = self._clock.now_ms()
@@ -308,7 +308,10 @@ class TieredLog:
             await self._remote.sweep()
 
     async def hand_over(self) -> None:
-        """Have all that was acknowledged in the byte store, for any server to go on. Raises STORAGE, NOT_LEADER."""
+        """Have all that was acknowledged in the byte store, for any server to go on.
+
+        Raises STORAGE, NOT_LEADER_OR_FOLLOWER.
+        """
         async with self._tending:
             await self._local.roll()
             await self._upload_sealed()
@@ -376,8 +379,8 @@ class TieredLog:
                 body += found.records
                 offset = found.next_offset
             if (len(body), offset) != (size, run[-1].end):
-                raise StreamFailure(
-                    Reason.LOG_STORAGE, f"log and its tail differ. from={run[0].start} to={run[-1].end}"
+                raise FlussError(
+                    ErrorCode.LOG_STORAGE, f"log and its tail differ. from={run[0].start} to={run[-1].end}"
                 )
             await self._tail.merge(run, bytes(body), self._remote.check_leads)
 
@@ -386,7 +389,7 @@ class TieredLog:
         found = await asyncio.to_thread(writers_at, self._local.folder, segment.end_offset, sealed)
         return found.document()
 
-    async def _replicate(self, start: int, end: int, batches: Sequence[Buffer]) -> None:
+    async def _replicate(self, start: int, end: int, batches: Sequence[LogBuffer]) -> None:
         """Have the byte store have a group before it is acknowledged; while it is away, appends wait."""
         # Not only when it fails: a store asks again by itself, for long.
         words = "appends wait for the byte store. from=%d to=%d"
@@ -400,13 +403,13 @@ class TieredLog:
             telling.cancel()
 
     async def _insist(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Repeat `work` while a store is away. Raises STORAGE once the log is closing, NOT_LEADER."""
+        """Repeat `work` while a store is away. Raises STORAGE once the log is closing, NOT_LEADER_OR_FOLLOWER."""
         pause = _FIRST_PAUSE_SECONDS
         while True:
             try:
                 return await work()
-            except StreamFailure as failure:
-                if failure.reason is not Reason.STORAGE or self._closing.is_set():
+            except FlussError as failure:
+                if failure.code is not ErrorCode.STORAGE or self._closing.is_set():
                     raise
                 _logger.warning("appends wait for the byte store. reason=%s", failure)
             try:

@@ -11,9 +11,8 @@ import struct
 from dataclasses import dataclass, field
 from typing import Final
 
-from lakebed.streams.failures import Reason, StreamFailure
-
-from .batches import Batch
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import LogRecordBatch
 
 __all__ = ["FORGET_WRITERS_AFTER_MS", "REMEMBERED_BATCHES", "Writers", "WrittenBatch"]
 
@@ -51,10 +50,10 @@ class Writers:
     def __len__(self) -> int:
         return len(self._writers)
 
-    def find_repeated(self, batch: Batch, now_ms: int) -> WrittenBatch | None:
+    def find_repeated(self, batch: LogRecordBatch, now_ms: int) -> WrittenBatch | None:
         """Where the batch is, if it was appended before; None if it is to be appended now.
 
-        Raises OUT_OF_ORDER for a gap, UNKNOWN_WRITER for a first batch that is not number 0.
+        Raises OUT_OF_ORDER_SEQUENCE for a gap, UNKNOWN_WRITER_ID for a first batch that is not number 0.
         """
         if batch.writer_id < 0:
             return None
@@ -63,8 +62,8 @@ class Writers:
             writer = None
         if writer is None:
             if batch.sequence != 0:
-                raise StreamFailure(
-                    Reason.UNKNOWN_WRITER,
+                raise FlussError(
+                    ErrorCode.UNKNOWN_WRITER_ID,
                     f"first batch of a writer is not number 0. writer={batch.writer_id} sequence={batch.sequence}",
                 )
             return None
@@ -76,7 +75,7 @@ class Writers:
                 return written
         raise _out_of_order(batch, expected)
 
-    def note(self, batch: Batch, base_offset: int, timestamp_ms: int) -> None:
+    def note(self, batch: LogRecordBatch, base_offset: int, timestamp_ms: int) -> None:
         """The batch is in the log at `base_offset`."""
         if batch.writer_id < 0:
             return
@@ -126,9 +125,9 @@ class Writers:
         return writers
 
 
-def _out_of_order(batch: Batch, expected: int) -> StreamFailure:
-    return StreamFailure(
-        Reason.OUT_OF_ORDER,
+def _out_of_order(batch: LogRecordBatch, expected: int) -> FlussError:
+    return FlussError(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE,
         f"batch is out of order. writer={batch.writer_id} sequence={batch.sequence} expected={expected}",
     )
 

@@ -6,9 +6,9 @@ import re
 from typing import Final
 
 from lakebed.core.errors import InvalidInput
+from lakebed.iceberg.commits.builder import check_uuid
 
 from ..files import parse_location
-from ..metadata.builder import check_uuid
 from ..properties import check_properties
 from ..remote.checking import MAX_NAME_CHARS, check_address, check_auth
 from ..remote.model import AuthKind, RemoteSecrets

@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from lakebed.core.errors import InvalidInput, NotFound
+from lakebed.iceberg.metadata.parsing import parse_table
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.listing import successor
 from lakebed.objects.rows import BUCKET_BY_NAME, LIST_PAGE_FROM_WITHIN, LIST_PAGE_WITHIN
 
 from ..files import FileAddress, TableFiles, parse_location, unpack_metadata
-from ..metadata.parsing import parse_table
 from .model import ExternalTable
 
 VERSION_HINT: Final = "version-hint.text"

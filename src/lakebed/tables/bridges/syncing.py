@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lakebed.core.errors import CommitConflict, InvalidInput, LakebedError, NotFound
+from lakebed.iceberg.metadata.parsing import parse_table
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.model import Caller
 
@@ -13,7 +14,6 @@ from ..entries import Entries
 from ..files import TableFiles, unpack_metadata
 from ..idempotency import Mutation
 from ..identifiers import Identifier
-from ..metadata.parsing import parse_table
 from ..pointers import PointerMoves, same_file
 from ..remote.model import NO_SECRETS, RemoteSecrets
 from .following import OPERATION, Following, Synced

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.core.errors import Corrupted, InvalidInput, NoSuchBucket, NotFound, WriteConflict
+from lakebed.iceberg.metadata.parsing import parse_table
+from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.listing import successor
@@ -21,8 +23,6 @@ from ..gate import Action
 from ..identifiers import Identifier
 from ..importing import Origin, origin_of
 from ..locations import table_directories
-from ..metadata.parsing import parse_table
-from ..metadata.table import TableMetadata
 from ..model import Entry, EntryKind, Namespace, Warehouse
 from . import rows
 from .chain import Line, State, walk

@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from lakebed.core.sizes import MIB
+from lakebed.iceberg.manifests import DataFile, FileContent, ManifestFile
+from lakebed.iceberg.metadata.snapshots import Snapshot
+from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.tables.entries import Known
 from lakebed.tables.maintenance.reachability.walking import LiveFiles
-from lakebed.tables.manifests import DataFile, FileContent, ManifestFile
-from lakebed.tables.metadata.snapshots import Snapshot
-from lakebed.tables.metadata.table import TableMetadata
 
 __all__ = [
     "DEFAULT_TARGET_BYTES",

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from lakebed.core.errors import LakebedError
 from lakebed.core.jobs import JobKind, PolicyOrigin
 from lakebed.governance.policies import Applicable
+from lakebed.iceberg.metadata.snapshots import Snapshot
 from lakebed.meta.outbox import Event
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.meta.tasks import TaskState
@@ -23,7 +24,6 @@ from lakebed.objects.facilities import Facilities
 from lakebed.tables.entries import Entries, Known
 from lakebed.tables.files import TableFiles
 from lakebed.tables.maintenance.reachability.walking import LiveFiles, Walker, WalkLimits, walker_of
-from lakebed.tables.metadata.snapshots import Snapshot
 from lakebed.tables.restrictions import is_of_copies
 from lakebed.tables.rows import REPORTS_BEFORE
 

@@ -8,7 +8,7 @@ to a schema (`binding`), projected to partitions (`projection`) and held against
 from .planner import FileScanTask, ScanPlanner
 from .plans import MemoryPlanStore, PlanFailure, PlanId, PlanRecord, PlanStatus, PlanStore
 from .requests import ScanRequest, parse_request
-from .scans import Scan, open_scan
+from .scans import TableScan, open_scan
 from .service import PlanningService, PlanResult
 from .tasks import PlanningLimits
 
@@ -23,9 +23,9 @@ __all__ = [
     "PlanStore",
     "PlanningLimits",
     "PlanningService",
-    "Scan",
     "ScanPlanner",
     "ScanRequest",
+    "TableScan",
     "open_scan",
     "parse_request",
 ]

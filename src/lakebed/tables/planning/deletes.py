@@ -12,13 +12,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.manifests import DataFile, FileContent, ManifestEntry
-from lakebed.tables.metadata.schema import Schema
-from lakebed.tables.metadata.types import Primitive, parse_primitive
-
-from .partitions import Layout, Partition, partition_key
-from .ranges import decode_range, may_overlap
-from .values import FLOATING
+from lakebed.iceberg.expressions.partitions import BoundSpec, PartitionValues, partition_key
+from lakebed.iceberg.expressions.ranges import decode_range, may_overlap
+from lakebed.iceberg.manifests import DataFile, FileContent, ManifestEntry
+from lakebed.iceberg.schema import Schema
+from lakebed.iceberg.types import PrimitiveType, parse_primitive
+from lakebed.iceberg.values import FLOATING
 
 __all__ = ["DELETED_PATH_ID", "DeleteIndex"]
 
@@ -58,7 +57,7 @@ def _age(dated: tuple[int, DataFile]) -> int:
 class DeleteIndex:
     """The delete files of a snapshot, ready to be matched with its data files."""
 
-    def __init__(self, layouts: Mapping[int, Layout], schemas: Iterable[Schema]) -> None:
+    def __init__(self, layouts: Mapping[int, BoundSpec], schemas: Iterable[Schema]) -> None:
         """Schemas are asked in order for the types of the columns that rows are compared by."""
         self._layouts = layouts
         self._schemas = tuple(schemas)
@@ -67,11 +66,11 @@ class DeleteIndex:
         self._positions: dict[object, _ByAge] = {}
         self._positions_by_path: dict[str, _ByAge] = {}
         self._vectors: dict[str, tuple[int, DataFile]] = {}
-        self._columns: dict[int, tuple[Primitive, bool] | None] = {}
+        self._columns: dict[int, tuple[PrimitiveType, bool] | None] = {}
         self.compared_columns: set[int] = set()
         """Columns that some delete file compares rows by: the statistics of data files that matching looks at."""
 
-    def add(self, entry: ManifestEntry, partition: Partition) -> None:
+    def add(self, entry: ManifestEntry, partition: PartitionValues) -> None:
         """Take up a live delete file. Raises InvalidInput for a second deletion vector of one data file."""
         file, number = entry.data_file, entry.sequence_number
         scope = file.spec_id, partition_key(partition)
@@ -95,7 +94,7 @@ class DeleteIndex:
         else:
             self._positions.setdefault(scope, _ByAge()).add(number, file)
 
-    def matching(self, entry: ManifestEntry, partition: Partition) -> list[DataFile]:
+    def matching(self, entry: ManifestEntry, partition: PartitionValues) -> list[DataFile]:
         """The delete files that a reader of this data file applies."""
         file, number = entry.data_file, entry.sequence_number
         scope = file.spec_id, partition_key(partition)
@@ -111,7 +110,7 @@ class DeleteIndex:
             found += (deletes for deletes in positions.since(number) if _may_name(deletes, file.file_path))
         return found
 
-    def _column(self, column_id: int) -> tuple[Primitive, bool] | None:
+    def _column(self, column_id: int) -> tuple[PrimitiveType, bool] | None:
         """The type of a column and whether it can be null; None if no schema has it any more."""
         if column_id not in self._columns:
             self._columns[column_id] = None

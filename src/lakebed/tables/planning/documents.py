@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from lakebed.tables.manifests import DataFile, FileContent
-from lakebed.tables.metadata.schema import Column
-from lakebed.tables.metadata.types import parse_primitive
+from lakebed.iceberg.expressions.partitions import PartitionValues
+from lakebed.iceberg.expressions.ranges import decode_range
+from lakebed.iceberg.expressions.rendering import render_filter
+from lakebed.iceberg.manifests import DataFile, FileContent
+from lakebed.iceberg.schema import NestedField
+from lakebed.iceberg.types import parse_primitive
+from lakebed.iceberg.values import to_json
 
-from .partitions import Partition
 from .planner import FileScanTask
-from .ranges import decode_range
-from .rendering import render_filter
-from .scans import Scan
-from .values import to_json
+from .scans import TableScan
 
 __all__ = ["render_tasks"]
 
@@ -25,7 +25,7 @@ _CONTENTS: Final = {
 }
 
 
-def render_tasks(scan: Scan, tasks: Iterable[FileScanTask], plan_tasks: Sequence[str] = ()) -> dict[str, object]:
+def render_tasks(scan: TableScan, tasks: Iterable[FileScanTask], plan_tasks: Sequence[str] = ()) -> dict[str, object]:
     """The three lists of an answer. Delete files are referred to by their place in this answer's list."""
     places: dict[tuple[str, int | None], int] = {}
     delete_files: list[object] = []
@@ -48,7 +48,7 @@ def render_tasks(scan: Scan, tasks: Iterable[FileScanTask], plan_tasks: Sequence
     return {"plan-tasks": list(plan_tasks), "file-scan-tasks": file_scan_tasks, "delete-files": delete_files}
 
 
-def _content_file(scan: Scan, file: DataFile, partition: Partition) -> dict[str, object]:
+def _content_file(scan: TableScan, file: DataFile, partition: PartitionValues) -> dict[str, object]:
     fields = scan.layout(file.spec_id).fields
     document: dict[str, object] = {
         "content": _CONTENTS[FileContent(file.content)],
@@ -68,7 +68,7 @@ def _content_file(scan: Scan, file: DataFile, partition: Partition) -> dict[str,
     return document
 
 
-def _data_file(scan: Scan, task: FileScanTask) -> dict[str, object]:
+def _data_file(scan: TableScan, task: FileScanTask) -> dict[str, object]:
     file = task.file
     document = _content_file(scan, file, task.partition)
     if file.first_row_id is not None:
@@ -80,7 +80,7 @@ def _data_file(scan: Scan, task: FileScanTask) -> dict[str, object]:
     return document
 
 
-def _delete_file(scan: Scan, file: DataFile) -> dict[str, object]:
+def _delete_file(scan: TableScan, file: DataFile) -> dict[str, object]:
     document = _content_file(scan, file, scan.layout(file.spec_id).partition(file.partition))
     if file.equality_ids is not None:
         document["equality-ids"] = list(file.equality_ids)
@@ -94,7 +94,7 @@ def _delete_file(scan: Scan, file: DataFile) -> dict[str, object]:
     return document
 
 
-def _statistics(scan: Scan, file: DataFile) -> dict[str, object]:
+def _statistics(scan: TableScan, file: DataFile) -> dict[str, object]:
     columns = {column_id: scan.schema.columns[column_id] for column_id in sorted(scan.stats_columns)}
     counts: Mapping[str, Mapping[int, int] | None] = {
         "column-sizes": file.column_sizes,
@@ -114,7 +114,7 @@ def _statistics(scan: Scan, file: DataFile) -> dict[str, object]:
     return document
 
 
-def _bounds(columns: Iterable[Column], bounds: Mapping[int, bytes]) -> object:
+def _bounds(columns: Iterable[NestedField], bounds: Mapping[int, bytes]) -> object:
     """Bounds as values of their columns; those that are none, as of a variant, are left out."""
     values: dict[int, object] = {}
     for column in columns:

@@ -8,8 +8,12 @@ from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from lakebed.core.errors import InvalidInput, NotSupported
-from lakebed.tables.files import FileSource
-from lakebed.tables.manifests import (
+from lakebed.iceberg.expressions.bound import BoundExpression, BoundPredicate, rewrite
+from lakebed.iceberg.expressions.manifest_evaluator import may_match_manifest
+from lakebed.iceberg.expressions.metrics_evaluator import may_match_file
+from lakebed.iceberg.expressions.partitions import PartitionValues
+from lakebed.iceberg.expressions.unbound import FALSE, TRUE
+from lakebed.iceberg.manifests import (
     DEFAULT_LIMITS,
     DataFile,
     EntryStatus,
@@ -20,16 +24,12 @@ from lakebed.tables.manifests import (
     open_manifest,
     read_manifest_list,
 )
-from lakebed.tables.metadata.snapshots import Snapshot
+from lakebed.iceberg.metadata.snapshots import Snapshot
+from lakebed.tables.files import FileSource
 
 from .deletes import DeleteIndex
-from .expressions import FALSE, TRUE
-from .manifest_filter import may_match_manifest
-from .metrics_filter import may_match_file
-from .partitions import Partition
-from .predicates import Claim, Filter, rewrite
-from .scans import Scan
-from .tasks import PlanningLimits, Slice, Work, divide
+from .scans import TableScan
+from .tasks import ManifestSlice, PlanningLimits, Work, divide
 
 __all__ = ["FileScanTask", "ScanPlanner"]
 
@@ -46,8 +46,8 @@ class FileScanTask(NamedTuple):
 
     file: DataFile
     sequence_number: int
-    partition: Partition
-    residual: Filter
+    partition: PartitionValues
+    residual: BoundExpression
     deletes: tuple[DataFile, ...]
 
     @property
@@ -63,21 +63,21 @@ class ScanPlanner:
         self._files = files
         self._limits = limits or PlanningLimits()
 
-    async def is_long(self, scan: Scan) -> bool:
+    async def is_long(self, scan: TableScan) -> bool:
         """Whether dividing the scan alone takes longer than a client should wait for an answer."""
         facts = await self._files.stat([_manifest_list(snapshot) for snapshot in scan.snapshots.values()])
         return sum(fact.size for fact in facts.values() if fact is not None) > self._limits.inline_list_bytes
 
-    async def divide(self, scan: Scan) -> tuple[Work, ...]:
+    async def divide(self, scan: TableScan) -> tuple[Work, ...]:
         """All the work of a scan, in units. Reads its manifest lists and nothing else."""
         lists = await self._lists(scan, list(scan.snapshots))
         return await asyncio.to_thread(divide, scan, lists, self._limits)
 
-    async def collect(self, scan: Scan, work: Work) -> list[FileScanTask]:
+    async def collect(self, scan: TableScan, work: Work) -> list[FileScanTask]:
         """The files of one unit of work."""
         return [task async for task in self.stream(scan, work)]
 
-    async def stream(self, scan: Scan, work: Work) -> AsyncIterator[FileScanTask]:
+    async def stream(self, scan: TableScan, work: Work) -> AsyncIterator[FileScanTask]:
         """The files of one unit of work, as they are found. Ends early once there are as many rows as are wanted."""
         lists = await self._lists(scan, list(dict.fromkeys(slice_.snapshot_id for slice_ in work)))
         manifests = [_manifest_of(slice_, lists) for slice_ in work]
@@ -97,7 +97,7 @@ class ScanPlanner:
 
     async def _take_up_deletes(
         self,
-        scan: Scan,
+        scan: TableScan,
         lists: Mapping[int, Sequence[ManifestFile]],
         manifests: Sequence[ManifestFile],
         deletes: DeleteIndex,
@@ -109,7 +109,7 @@ class ScanPlanner:
             for manifest, content in zip(batch, await self._read(batch), strict=True):
                 await asyncio.to_thread(_take_up, scan, manifest, content, deletes)
 
-    async def _lists(self, scan: Scan, snapshot_ids: Sequence[int]) -> dict[int, list[ManifestFile]]:
+    async def _lists(self, scan: TableScan, snapshot_ids: Sequence[int]) -> dict[int, list[ManifestFile]]:
         lists: dict[int, list[ManifestFile]] = {}
         for batch in _batches(snapshot_ids):
             contents = await self._read_all([_manifest_list(scan.snapshots[snapshot_id]) for snapshot_id in batch])
@@ -144,14 +144,14 @@ def _manifest_list(snapshot: Snapshot) -> str:
     return snapshot.manifest_list
 
 
-def _manifest_of(slice_: Slice, lists: Mapping[int, Sequence[ManifestFile]]) -> ManifestFile:
+def _manifest_of(slice_: ManifestSlice, lists: Mapping[int, Sequence[ManifestFile]]) -> ManifestFile:
     listed = lists[slice_.snapshot_id]
     if slice_.manifest >= len(listed):
         raise InvalidInput(f"the manifest list is shorter than it was. snapshot={slice_.snapshot_id}")
     return listed[slice_.manifest]
 
 
-def _may_delete_from(scan: Scan, manifest: ManifestFile, oldest: int) -> bool:
+def _may_delete_from(scan: TableScan, manifest: ManifestFile, oldest: int) -> bool:
     """Whether a manifest may list delete files for data that is as old as this, or younger."""
     if manifest.content != ManifestContent.DELETES or manifest.sequence_number < oldest:
         return False
@@ -161,14 +161,14 @@ def _may_delete_from(scan: Scan, manifest: ManifestFile, oldest: int) -> bool:
     return may_match_manifest(scan.partition_filter(spec_id), scan.layout(spec_id), manifest)
 
 
-def _take_up(scan: Scan, manifest: ManifestFile, content: bytes, deletes: DeleteIndex) -> None:
+def _take_up(scan: TableScan, manifest: ManifestFile, content: bytes, deletes: DeleteIndex) -> None:
     layout = scan.layout(manifest.partition_spec_id)
     for entry in open_manifest(content).entries(manifest, partition_fields=layout.field_ids):
         if entry.status != EntryStatus.DELETED and _may_matter(scan, entry):
             deletes.add(entry, layout.partition(entry.data_file.partition))
 
 
-def _may_matter(scan: Scan, entry: ManifestEntry) -> bool:
+def _may_matter(scan: TableScan, entry: ManifestEntry) -> bool:
     """Whether a delete file may delete rows that pass the filter.
 
     Only the columns that rows are compared by count: what else a delete file has of a row need not be what is deleted.
@@ -178,15 +178,15 @@ def _may_matter(scan: Scan, entry: ManifestEntry) -> bool:
         return True
     compared = frozenset(file.equality_ids or ())
 
-    def if_compared(claim: Claim) -> Filter:
+    def if_compared(claim: BoundPredicate) -> BoundExpression:
         return claim if claim.term.id in compared else TRUE
 
     return may_match_file(rewrite(scan.condition, if_compared), file)
 
 
 def _select(
-    scan: Scan,
-    slice_: Slice,
+    scan: TableScan,
+    slice_: ManifestSlice,
     manifest: ManifestFile,
     content: bytes,
     columns: frozenset[int],
@@ -210,7 +210,7 @@ def _select(
     return tasks
 
 
-def _is_scanned(scan: Scan, slice_: Slice, entry: ManifestEntry) -> bool:
+def _is_scanned(scan: TableScan, slice_: ManifestSlice, entry: ManifestEntry) -> bool:
     if entry.data_file.content != FileContent.DATA:
         return False
     if scan.is_incremental:

@@ -8,11 +8,10 @@ import msgspec
 from msgspec import Meta
 
 from lakebed.core.errors import InvalidInput
-
-from .binding import ColumnNames, bind
-from .expressions import TRUE
-from .parsing import parse_expression
-from .predicates import Filter
+from lakebed.iceberg.expressions.binding import ColumnNames, bind
+from lakebed.iceberg.expressions.bound import BoundExpression
+from lakebed.iceberg.expressions.parsing import parse_expression
+from lakebed.iceberg.expressions.unbound import TRUE
 
 __all__ = ["ScanRequest", "bind_filter", "parse_request"]
 
@@ -67,6 +66,6 @@ def parse_request(document: object) -> ScanRequest:
     return request
 
 
-def bind_filter(request: ScanRequest, names: ColumnNames) -> Filter:
+def bind_filter(request: ScanRequest, names: ColumnNames) -> BoundExpression:
     """The request's filter over the columns of a schema. Raises InvalidInput, NotSupported."""
     return TRUE if request.filter is None else bind(parse_expression(request.filter), names)

@@ -8,24 +8,24 @@ from functools import cached_property
 from typing import Final
 
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.metadata.schema import Schema
-from lakebed.tables.metadata.snapshots import Snapshot
-from lakebed.tables.metadata.table import TableMetadata
+from lakebed.iceberg.expressions.binding import ColumnNames
+from lakebed.iceberg.expressions.bound import BoundExpression, predicates_in
+from lakebed.iceberg.expressions.partitions import BoundSpec, bind_specs
+from lakebed.iceberg.expressions.projection import inclusive
+from lakebed.iceberg.expressions.residuals import ResidualEvaluator
+from lakebed.iceberg.metadata.snapshots import Snapshot
+from lakebed.iceberg.metadata.table import TableMetadata
+from lakebed.iceberg.schema import Schema
 
-from .binding import ColumnNames
-from .partitions import Layout, bind_layouts
-from .predicates import Filter, claims
-from .projection import inclusive
 from .requests import ScanRequest, bind_filter
-from .residuals import Residuals
 
-__all__ = ["Scan", "open_scan"]
+__all__ = ["TableScan", "open_scan"]
 
 _APPEND: Final = "append"
 
 
 @dataclass(frozen=True)
-class Scan:
+class TableScan:
     """What is to be planned. Holds what planning works out once for all files."""
 
     table: TableMetadata
@@ -33,45 +33,45 @@ class Scan:
     snapshots: Mapping[int, Snapshot]
     """What is read: one snapshot, or those that appended something, oldest first; none if there is nothing to read."""
     is_incremental: bool
-    condition: Filter
-    layouts: Mapping[int, Layout]
+    condition: BoundExpression
+    layouts: Mapping[int, BoundSpec]
     stats_columns: frozenset[int]
     """Columns whose statistics are sent along."""
     min_rows: int | None
-    _partition_filters: dict[int, Filter] = field(default_factory=dict, init=False)
-    _residuals: dict[int, Residuals] = field(default_factory=dict, init=False)
+    _partition_filters: dict[int, BoundExpression] = field(default_factory=dict, init=False)
+    _residuals: dict[int, ResidualEvaluator] = field(default_factory=dict, init=False)
 
-    def layout(self, spec_id: int) -> Layout:
+    def layout(self, spec_id: int) -> BoundSpec:
         """How files of a spec are partitioned. Raises InvalidInput for a spec that the table does not have."""
         layout = self.layouts.get(spec_id)
         if layout is None:
             raise InvalidInput(f"a manifest is of a partition spec that the table does not have. spec={spec_id}")
         return layout
 
-    def partition_filter(self, spec_id: int) -> Filter:
+    def partition_filter(self, spec_id: int) -> BoundExpression:
         """What partitions must fulfil to be read."""
         if spec_id not in self._partition_filters:
             self._partition_filters[spec_id] = inclusive(self.condition, self.layout(spec_id))
         return self._partition_filters[spec_id]
 
-    def residuals(self, spec_id: int) -> Residuals:
+    def residuals(self, spec_id: int) -> ResidualEvaluator:
         """What is left of the filter for files of a spec."""
         if spec_id not in self._residuals:
-            self._residuals[spec_id] = Residuals(self.condition, self.layout(spec_id))
+            self._residuals[spec_id] = ResidualEvaluator(self.condition, self.layout(spec_id))
         return self._residuals[spec_id]
 
     @cached_property
     def filtered_columns(self) -> frozenset[int]:
         """Columns that the filter looks at."""
-        return frozenset(claim.term.id for claim in claims(self.condition))
+        return frozenset(claim.term.id for claim in predicates_in(self.condition))
 
     @cached_property
     def filter_size(self) -> int:
         """How much there is to be evaluated, and to be written, for each file that the filter does not decide."""
-        return sum(1 + len(claim.literals) for claim in claims(self.condition))
+        return sum(1 + len(claim.literals) for claim in predicates_in(self.condition))
 
 
-def open_scan(table: TableMetadata, request: ScanRequest, schema_id: int | None = None) -> Scan:
+def open_scan(table: TableMetadata, request: ScanRequest, schema_id: int | None = None) -> TableScan:
     """Understand a request, in the schema that it asks for, or in the one that it was understood in before.
 
     Raises InvalidInput if it names what the table does not have.
@@ -85,13 +85,13 @@ def open_scan(table: TableMetadata, request: ScanRequest, schema_id: int | None 
     elif request.use_snapshot_schema and last is not None and last.schema_id is not None:
         schema = table.schemas.get(last.schema_id, schema)
     names = ColumnNames(schema, case_sensitive=request.case_sensitive)
-    return Scan(
+    return TableScan(
         table=table,
         schema=schema,
         snapshots={snapshot.snapshot_id: snapshot for snapshot in snapshots},
         is_incremental=request.is_incremental,
         condition=bind_filter(request, names),
-        layouts=bind_layouts(table, schema),
+        layouts=bind_specs(table, schema),
         stats_columns=_stats_columns(request, names),
         min_rows=request.min_rows_requested,
     )

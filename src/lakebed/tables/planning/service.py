@@ -17,14 +17,14 @@ from lakebed.core import errors
 from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidInput, LakebedError, NoSuchPlanId, NoSuchPlanTask
 from lakebed.core.paging import PageTokens
+from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.tables.files import FileSource
-from lakebed.tables.metadata.table import TableMetadata
 
 from .documents import render_tasks
 from .planner import FileScanTask, ScanPlanner
 from .plans import PlanFailure, PlanId, PlanRecord, PlanStatus, PlanStore, new_plan_id
 from .requests import ScanRequest
-from .scans import Scan, open_scan
+from .scans import TableScan, open_scan
 from .tasks import PlanningLimits, Work
 
 __all__ = ["PlanResult", "PlanningService"]
@@ -187,7 +187,7 @@ class PlanningService:
         except InvalidInput as error:
             raise _no_such_task() from error
 
-    def _record_of(self, table_id: str, scan: Scan, request: ScanRequest) -> PlanRecord:
+    def _record_of(self, table_id: str, scan: TableScan, request: ScanRequest) -> PlanRecord:
         """A new plan, to be kept."""
         now_ms = self._clock.now_ms()
         return PlanRecord(
@@ -211,7 +211,7 @@ class PlanningService:
         return record
 
 
-async def _begin(planner: ScanPlanner, scan: Scan) -> tuple[tuple[Work, ...], list[FileScanTask]]:
+async def _begin(planner: ScanPlanner, scan: TableScan) -> tuple[tuple[Work, ...], list[FileScanTask]]:
     """Divide the work and do the first unit. If that gives as many rows as are wanted, it is all."""
     work = await planner.divide(scan)
     found = await planner.collect(scan, work[0]) if work else []
@@ -224,7 +224,7 @@ def _no_such_task() -> NoSuchPlanTask:
     return NoSuchPlanTask("no such plan task: it is of no plan for this table, or the plan is over")
 
 
-def _pinned(request: ScanRequest, scan: Scan) -> ScanRequest:
+def _pinned(request: ScanRequest, scan: TableScan) -> ScanRequest:
     """The request naming its snapshot, so that it means the same when the table has moved on."""
     if request.is_incremental or request.snapshot_id is not None or not scan.snapshots:
         return request
@@ -235,13 +235,13 @@ def _completed(record: PlanRecord, work: tuple[Work, ...]) -> PlanRecord:
     return msgspec.structs.replace(record, status=PlanStatus.COMPLETED, work=work)
 
 
-async def _result(scan: Scan, plan_id: PlanId, work: tuple[Work, ...], found: list[FileScanTask]) -> PlanResult:
+async def _result(scan: TableScan, plan_id: PlanId, work: tuple[Work, ...], found: list[FileScanTask]) -> PlanResult:
     plan_tasks = [_TOKENS.encode(_TaskPosition(plan_id, unit)) for unit in range(1, len(work))]
     scan_tasks = await asyncio.to_thread(render_tasks, scan, found, plan_tasks)
     return PlanResult(plan_id, PlanStatus.COMPLETED, scan_tasks)
 
 
-def _reopen(table: TableMetadata, record: PlanRecord) -> Scan | None:
+def _reopen(table: TableMetadata, record: PlanRecord) -> TableScan | None:
     """The scan of a plan; None if the table no longer has what it reads."""
     try:
         scan = open_scan(table, record.request, record.schema_id)

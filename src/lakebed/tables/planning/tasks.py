@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lakebed.tables.manifests import ManifestContent, ManifestFile
+from lakebed.iceberg.expressions.manifest_evaluator import may_match_manifest
+from lakebed.iceberg.manifests import ManifestContent, ManifestFile
 
-from .manifest_filter import may_match_manifest
-from .scans import Scan
+from .scans import TableScan
 
-__all__ = ["PlanningLimits", "Slice", "Work", "divide", "is_read"]
+__all__ = ["ManifestSlice", "PlanningLimits", "Work", "divide", "is_read"]
 
 
-class Slice(msgspec.Struct, frozen=True, array_like=True):
+class ManifestSlice(msgspec.Struct, frozen=True, array_like=True):
     """Some entries of a data manifest."""
 
     snapshot_id: int
@@ -30,7 +30,7 @@ class Slice(msgspec.Struct, frozen=True, array_like=True):
     """The first entry that is not part of it; None for all that follow."""
 
 
-Work = tuple[Slice, ...]
+Work = tuple[ManifestSlice, ...]
 """What one request plans."""
 
 
@@ -47,7 +47,7 @@ class PlanningLimits:
     """A scan whose manifest lists are larger is not even divided while the client waits."""
 
 
-def is_read(scan: Scan, snapshot_id: int, manifest: ManifestFile) -> bool:
+def is_read(scan: TableScan, snapshot_id: int, manifest: ManifestFile) -> bool:
     """Whether a data manifest may list files of the scan."""
     if manifest.content != ManifestContent.DATA:
         return False
@@ -60,13 +60,13 @@ def is_read(scan: Scan, snapshot_id: int, manifest: ManifestFile) -> bool:
     return may_match_manifest(scan.partition_filter(spec_id), scan.layout(spec_id), manifest)
 
 
-def divide(scan: Scan, lists: Mapping[int, Sequence[ManifestFile]], limits: PlanningLimits) -> tuple[Work, ...]:
+def divide(scan: TableScan, lists: Mapping[int, Sequence[ManifestFile]], limits: PlanningLimits) -> tuple[Work, ...]:
     """All the work of a scan, given the manifest lists of its snapshots, in units within the limits.
 
     A manifest that is over them by itself is read in several units, an entry by only one.
     """
     units: list[Work] = []
-    unit: list[Slice] = []
+    unit: list[ManifestSlice] = []
     most = max(1, min(limits.files, limits.residual_values // max(1, scan.filter_size)))
     files = size = 0
     for slice_, slice_files, slice_bytes in _slices(scan, lists, most):
@@ -82,16 +82,18 @@ def divide(scan: Scan, lists: Mapping[int, Sequence[ManifestFile]], limits: Plan
     return tuple(units)
 
 
-def _slices(scan: Scan, lists: Mapping[int, Sequence[ManifestFile]], most: int) -> Iterator[tuple[Slice, int, int]]:
+def _slices(
+    scan: TableScan, lists: Mapping[int, Sequence[ManifestFile]], most: int
+) -> Iterator[tuple[ManifestSlice, int, int]]:
     """Slices with the number of their files and the size of the manifest they are read from."""
     for snapshot_id, manifests in lists.items():
         for place, manifest in enumerate(manifests):
             if is_read(scan, snapshot_id, manifest):
-                for slice_, files in _cut(Slice(snapshot_id, place), manifest, most):
+                for slice_, files in _cut(ManifestSlice(snapshot_id, place), manifest, most):
                     yield slice_, files, manifest.length
 
 
-def _cut(whole: Slice, manifest: ManifestFile, most: int) -> Iterable[tuple[Slice, int]]:
+def _cut(whole: ManifestSlice, manifest: ManifestFile, most: int) -> Iterable[tuple[ManifestSlice, int]]:
     counts = manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count
     known = [count for count in counts if count is not None]
     entries = sum(known)
@@ -102,4 +104,7 @@ def _cut(whole: Slice, manifest: ManifestFile, most: int) -> Iterable[tuple[Slic
     for start in range(0, entries, most):
         stop = start + most
         # The last one is left open: entries that were not counted are part of it.
-        yield Slice(whole.snapshot_id, whole.manifest, start, stop if stop < entries else None), min(most, entries)
+        yield (
+            ManifestSlice(whole.snapshot_id, whole.manifest, start, stop if stop < entries else None),
+            min(most, entries),
+        )

@@ -16,6 +16,11 @@ from lakebed.core.access import root_of
 from lakebed.core.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace, NotFound, Throttled
 from lakebed.core.jobs import COPY_PROPERTY, CopyOrder, JobKind, TaskOrder, encode_copy
 from lakebed.governance.policies import Restriction
+from lakebed.iceberg.commits.builder import build_table
+from lakebed.iceberg.commits.updates import LAST_ADDED, parse_table_updates
+from lakebed.iceberg.documents import encode
+from lakebed.iceberg.metadata import TableMetadata, serialize_table
+from lakebed.iceberg.metadata.snapshots import Snapshot
 from lakebed.meta.outbox import Event
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskQueue, TaskState
@@ -30,11 +35,6 @@ from lakebed.tables.idempotency import Answer, Mutation
 from lakebed.tables.identifiers import Identifier
 from lakebed.tables.maintenance.tasks.events import append_events
 from lakebed.tables.maintenance.tasks.queue import TaskSubmissions
-from lakebed.tables.metadata import TableMetadata, serialize_table
-from lakebed.tables.metadata.builder import build_table
-from lakebed.tables.metadata.documents import encode
-from lakebed.tables.metadata.snapshots import Snapshot
-from lakebed.tables.metadata.updates import LAST_ADDED, parse_table_updates
 from lakebed.tables.metadata_naming import metadata_address
 from lakebed.tables.model import Entry, EntryKind, Warehouse
 from lakebed.tables.namespaces import Namespaces

@@ -17,9 +17,9 @@ import msgspec
 from lakebed.core.errors import AccessDenied, InvalidPolicy
 from lakebed.governance.policies import Restriction
 from lakebed.governance.policies.column_masks import HIDDEN, Mask, strictest
-from lakebed.tables.metadata.schema import Column, Schema
-from lakebed.tables.metadata.snapshots import Snapshot
-from lakebed.tables.metadata.table import TableMetadata
+from lakebed.iceberg.metadata.snapshots import Snapshot
+from lakebed.iceberg.metadata.table import TableMetadata
+from lakebed.iceberg.schema import NestedField, Schema
 
 from .spark_sql import SqlColumn, filter_sql, masked_sql, quoted_name
 
@@ -117,12 +117,12 @@ def open_schema(document: Mapping[str, Any], masked: set[int] | Mapping[int, Mas
     return {key: value for key, value in document.items() if key != "identifier-field-ids"} | {"fields": fields}
 
 
-def _own_columns(schema: Schema) -> Iterator[Column]:
+def _own_columns(schema: Schema) -> Iterator[NestedField]:
     """The columns of the table itself, in their order."""
     return (column for column in schema.columns.values() if column.parent is None)
 
 
-def _meant(table: TableMetadata, name: str) -> Column:
+def _meant(table: TableMetadata, name: str) -> NestedField:
     """The column of a filter. Raises InvalidPolicy."""
     meant = _named(table.schema, name)
     if meant is None:
@@ -130,7 +130,7 @@ def _meant(table: TableMetadata, name: str) -> Column:
     return meant
 
 
-def _find(schema: Schema, meant: Column) -> SqlColumn:
+def _find(schema: Schema, meant: NestedField) -> SqlColumn:
     """A column of the table, as a schema of its has it. Raises InvalidPolicy."""
     found = schema.columns.get(meant.id)
     if found is None:
@@ -143,7 +143,7 @@ def _find(schema: Schema, meant: Column) -> SqlColumn:
     return SqlColumn(quoted_name(*_path(schema, found)), found.type)
 
 
-def _named(schema: Schema, name: str) -> Column | None:
+def _named(schema: Schema, name: str) -> NestedField | None:
     """The column of that full name; in another case, if only one has it."""
     for column in schema.columns.values():
         if column.name == name:
@@ -152,7 +152,7 @@ def _named(schema: Schema, name: str) -> Column | None:
     return alike[0] if len(alike) == 1 else None
 
 
-def _path(schema: Schema, column: Column) -> list[str]:
+def _path(schema: Schema, column: NestedField) -> list[str]:
     """The names of a field and of all that it is inside of, outermost first."""
     names: list[str] = []
     for outer in schema.enclosing(column):

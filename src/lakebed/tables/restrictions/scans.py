@@ -14,11 +14,11 @@ import msgspec
 
 from lakebed.core.errors import NoSuchPlanId, NoSuchPlanTask, NotFound, NotSupported, Unavailable
 from lakebed.governance.policies import Restriction
+from lakebed.iceberg.documents import encode
+from lakebed.iceberg.metadata.table import TableMetadata
+from lakebed.iceberg.schema import parse_schema
 from lakebed.objects.model import Caller
 from lakebed.tables.entries import Known
-from lakebed.tables.metadata.documents import encode
-from lakebed.tables.metadata.schema import parse_schema
-from lakebed.tables.metadata.table import TableMetadata
 from lakebed.tables.model import Entry
 from lakebed.tables.planning.plans import PlanFailure, PlanId, PlanStatus, PlanStore
 from lakebed.tables.planning.requests import ScanRequest

@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from lakebed.governance.policies import Restriction
-from lakebed.tables.metadata.serialization import serialize_table
-from lakebed.tables.metadata.table import TableMetadata
+from lakebed.iceberg.metadata.serialization import serialize_table
+from lakebed.iceberg.metadata.table import TableMetadata
 
 from .recipes import masked_columns, open_schema
 

@@ -15,17 +15,17 @@ from uuid import UUID
 
 from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.policies.column_masks import Mask, MaskKind
-from lakebed.governance.policies.row_filters import (
-    AllOf,
-    AnyOf,
-    Condition,
+from lakebed.governance.policies.row_filters import RowFilter, Value
+from lakebed.iceberg.expressions.unbound import (
+    And,
+    ColumnReference,
     Constant,
-    NotSo,
-    Relation,
-    RowFilter,
-    Value,
+    Not,
+    Or,
+    PredicateOperation,
+    UnboundPredicate,
 )
-from lakebed.tables.metadata.types import NestedType, Primitive, parse_primitive
+from lakebed.iceberg.types import NestedType, PrimitiveType, parse_primitive
 
 __all__ = ["SqlColumn", "filter_sql", "literal_sql", "masked_sql", "quoted_name"]
 
@@ -34,12 +34,12 @@ STARS: Final = "****"
 
 _LARGEST_LONG: Final = 2**63 - 1
 _SIGNS: Final = {
-    Relation.LT: "<",
-    Relation.LT_EQ: "<=",
-    Relation.GT: ">",
-    Relation.GT_EQ: ">=",
-    Relation.EQ: "=",
-    Relation.NOT_EQ: "<>",
+    PredicateOperation.LT: "<",
+    PredicateOperation.LT_EQ: "<=",
+    PredicateOperation.GT: ">",
+    PredicateOperation.GT_EQ: ">=",
+    PredicateOperation.EQ: "=",
+    PredicateOperation.NOT_EQ: "<>",
 }
 _FLOATING: Final = frozenset({"float", "double"})
 _WHOLE: Final = frozenset({"int", "long"})
@@ -52,7 +52,7 @@ class SqlColumn(NamedTuple):
     type: str | NestedType
 
     @property
-    def primitive(self) -> Primitive | None:
+    def primitive(self) -> PrimitiveType | None:
         """Its type; None if it is nested."""
         return parse_primitive(self.type) if isinstance(self.type, str) else None
 
@@ -71,38 +71,40 @@ def filter_sql(condition: RowFilter, find: Find) -> str:
     match condition:
         case Constant():
             return "TRUE" if condition.value else "FALSE"
-        case AllOf():
+        case And():
             return f"({' AND '.join(filter_sql(one, find) for one in condition.operands)})"
-        case AnyOf():
+        case Or():
             return f"({' OR '.join(filter_sql(one, find) for one in condition.operands)})"
-        case NotSo():
+        case Not():
             return f"(NOT {filter_sql(condition.operand, find)})"
-        case Condition():
-            return _condition_sql(condition, find(condition.column))
+        case UnboundPredicate(reference=ColumnReference(column=str(name), transform=None)):
+            return _predicate_sql(condition, name, find(name))
+        case _:
+            raise InvalidPolicy("a row filter names its columns, without transforms")
 
 
-def _condition_sql(condition: Condition, column: SqlColumn) -> str:
-    relation, sql = condition.relation, column.sql
-    if relation is Relation.IS_NULL:
+def _predicate_sql(predicate: UnboundPredicate, name: str, column: SqlColumn) -> str:
+    operation, sql = predicate.operation, column.sql
+    if operation is PredicateOperation.IS_NULL:
         return f"({sql} IS NULL)"
-    if relation is Relation.NOT_NULL:
+    if operation is PredicateOperation.NOT_NULL:
         return f"({sql} IS NOT NULL)"
     kind = column.primitive
-    if relation in (Relation.IS_NAN, Relation.NOT_NAN):
+    if operation in (PredicateOperation.IS_NAN, PredicateOperation.NOT_NAN):
         if kind is None or kind.name not in _FLOATING:
-            raise InvalidPolicy(f"{relation} is asked of a column that has no such values: {condition.column}")
-        return f"({'' if relation is Relation.IS_NAN else 'NOT '}isnan({sql}))"
+            raise InvalidPolicy(f"{operation} is asked of a column that has no such values: {name}")
+        return f"({'' if operation is PredicateOperation.IS_NAN else 'NOT '}isnan({sql}))"
     try:
-        literals = [literal_sql(column.type, value) for value in condition.values]
+        literals = [literal_sql(column.type, literal.value) for literal in predicate.literals]
     except InvalidPolicy as error:
-        raise InvalidPolicy(f"{condition.column}: {error}") from error
-    if relation in (Relation.IN, Relation.NOT_IN):
-        return f"({sql} {'IN' if relation is Relation.IN else 'NOT IN'} ({', '.join(literals)}))"
-    if relation in (Relation.STARTS_WITH, Relation.NOT_STARTS_WITH):
+        raise InvalidPolicy(f"{name}: {error}") from error
+    if operation in (PredicateOperation.IN, PredicateOperation.NOT_IN):
+        return f"({sql} {'IN' if operation is PredicateOperation.IN else 'NOT IN'} ({', '.join(literals)}))"
+    if operation in (PredicateOperation.STARTS_WITH, PredicateOperation.NOT_STARTS_WITH):
         if kind is None or kind.name != "string":
-            raise InvalidPolicy(f"{relation} is asked of a column that is no text: {condition.column}")
-        return f"({'' if relation is Relation.STARTS_WITH else 'NOT '}startswith({sql}, {literals[0]}))"
-    return f"({sql} {_SIGNS[relation]} {literals[0]})"
+            raise InvalidPolicy(f"{operation} is asked of a column that is no text: {name}")
+        return f"({'' if operation is PredicateOperation.STARTS_WITH else 'NOT '}startswith({sql}, {literals[0]}))"
+    return f"({sql} {_SIGNS[operation]} {literals[0]})"
 
 
 def literal_sql(kind: str | NestedType, value: Value) -> str:
@@ -172,7 +174,7 @@ def masked_sql(column: SqlColumn, mask: Mask) -> str:
     return f"IF(FALSE, {column.sql}, NULL)" if shown is None else shown
 
 
-def _shown(column: SqlColumn, kind: Primitive, mask: Mask) -> str | None:
+def _shown(column: SqlColumn, kind: PrimitiveType, mask: Mask) -> str | None:
     sql = column.sql
     match mask.kind:
         case MaskKind.NULL:
@@ -196,7 +198,7 @@ def _constant(column: SqlColumn, value: Value | None) -> str | None:
         return None
 
 
-def _hash(sql: str, kind: Primitive, salt: str) -> str | None:
+def _hash(sql: str, kind: PrimitiveType, salt: str) -> str | None:
     if kind.name not in ("string", "binary"):
         return None
     try:
@@ -212,7 +214,7 @@ def _partial(sql: str, first: int, last: int) -> str:
     return f"CASE WHEN char_length({sql}) > {first + last:d} THEN {ends} WHEN {sql} IS NOT NULL THEN '{STARS}' END"
 
 
-def _year(sql: str, kind: Primitive) -> str | None:
+def _year(sql: str, kind: PrimitiveType) -> str | None:
     if kind.name == "date":
         return f"trunc({sql}, 'YEAR')"
     if kind.name == "timestamp":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.metadata.snapshots import Snapshot
+from lakebed.iceberg.metadata.snapshots import Snapshot
 
 __all__ = ["parents_first"]
 

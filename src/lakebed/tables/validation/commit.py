@@ -16,9 +16,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from lakebed.core.errors import Corrupted, InvalidInput, NotFound, NotSupported, TooLarge
-from lakebed.tables.manifests import ManifestContent, ManifestFile
-from lakebed.tables.metadata.snapshots import ROW_LINEAGE_SINCE_VERSION, Snapshot
-from lakebed.tables.metadata.table import TableMetadata
+from lakebed.iceberg.manifests import ManifestContent, ManifestFile
+from lakebed.iceberg.metadata.snapshots import ROW_LINEAGE_SINCE_VERSION, Snapshot
+from lakebed.iceberg.metadata.table import TableMetadata
 
 from .ancestry import parents_first
 from .changes import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.manifests import (
+from lakebed.iceberg.manifests import (
     DataFile,
     EntryStatus,
     FileContent,

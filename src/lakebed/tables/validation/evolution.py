@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.metadata.partitioning import PartitionSpec
-from lakebed.tables.metadata.schema import Column, Schema
-from lakebed.tables.metadata.types import ListType, MapType, NestedType
+from lakebed.iceberg.partitioning import PartitionSpec
+from lakebed.iceberg.schema import NestedField, Schema
+from lakebed.iceberg.types import ListType, MapType, NestedType
 
 __all__ = ["check_evolution"]
 
@@ -37,7 +37,7 @@ def check_evolution(
     what clients do only when told to allow incompatible changes; the strict level refuses it. A column that the present
     schema does not have must be new, or be one of an older schema again.
     """
-    retired: dict[int, Column] = {}
+    retired: dict[int, NestedField] = {}
     for schema in older:
         retired.update(schema.columns)
     for column in after.columns.values():
@@ -58,7 +58,7 @@ def check_evolution(
             raise InvalidInput(f"column {column.name} was optional and is required. id={column.id}")
 
 
-def _check_type(was: Column, column: Column, format_version: int) -> None:
+def _check_type(was: NestedField, column: NestedField, format_version: int) -> None:
     before, after = was.type, column.type
     if not isinstance(before, str) or not isinstance(after, str):
         # Columns within are compared on their own: here it is enough that a struct stays one, a list the same list.
@@ -85,7 +85,7 @@ def _is_promotion(before: str, after: str, format_version: int) -> bool:
     return before.replace(" ", "") == after.replace(" ", "")
 
 
-def _check_partitions(was: Column, column: Column, specs: Iterable[PartitionSpec]) -> None:
+def _check_partitions(was: NestedField, column: NestedField, specs: Iterable[PartitionSpec]) -> None:
     """Of the promotions, only that of dates changes what transforms give."""
     if was.type != "date":
         return

@@ -10,8 +10,8 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.manifests import ManifestContent, ManifestFile
-from lakebed.tables.metadata.snapshots import ROW_LINEAGE_SINCE_VERSION, Snapshot
+from lakebed.iceberg.manifests import ManifestContent, ManifestFile
+from lakebed.iceberg.metadata.snapshots import ROW_LINEAGE_SINCE_VERSION, Snapshot
 
 from .scope import Scope, spelled
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from lakebed.iceberg.manifests import ManifestFile, ManifestList
 from lakebed.tables.files import FileFacts
-from lakebed.tables.manifests import ManifestFile, ManifestList
 
 from .entries import Survey
 

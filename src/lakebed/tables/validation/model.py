@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
 from lakebed.core.errors import TooLarge
+from lakebed.iceberg.manifests import DEFAULT_LIMITS, FileContent, ReadLimits
 from lakebed.tables.files import FileFacts
-from lakebed.tables.manifests import DEFAULT_LIMITS, FileContent, ReadLimits
 
 __all__ = [
     "DEFAULT_COMMIT_LIMITS",

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol, TypeVar
 
 from lakebed.core.errors import InvalidInput, NotFound
+from lakebed.iceberg.manifests import ManifestFile, ManifestList, read_list
 from lakebed.tables.files import FileFacts, FileSource
-from lakebed.tables.manifests import ManifestFile, ManifestList, read_list
 
 from .entries import Survey
 from .memory import ManifestMemory

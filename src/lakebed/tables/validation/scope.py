@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from lakebed.core.errors import InvalidInput
+from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.tables.files import parse_location
 from lakebed.tables.locations import PATH_PROPERTIES
-from lakebed.tables.metadata.table import TableMetadata
 
 __all__ = ["Scope", "scope_of", "spelled"]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lakebed.core.errors import InvalidInput, TooLarge
-from lakebed.tables.metadata.statistics import PartitionStatisticsFile
-from lakebed.tables.metadata.table import TableMetadata
+from lakebed.iceberg.metadata.statistics import PartitionStatisticsFile
+from lakebed.iceberg.metadata.table import TableMetadata
 
 from .model import CommitLimits
 from .objects import CommitObjects

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.metadata.documents import Element
-from lakebed.tables.metadata.table import TableMetadata
+from lakebed.iceberg.documents import DocumentElement
+from lakebed.iceberg.metadata.table import TableMetadata
 
 from .evolution import check_evolution
 
@@ -69,18 +69,18 @@ def _keeps_data(base: TableMetadata, new: TableMetadata) -> bool:
     return snapshot_id in base.snapshots
 
 
-def _check_kept(what: str, base: Mapping[int, Element], new: Mapping[int, Element]) -> None:
+def _check_kept(what: str, base: Mapping[int, DocumentElement], new: Mapping[int, DocumentElement]) -> None:
     for element_id, element in base.items():
         kept = new.get(element_id)
         if kept is not None and kept is not element and not means_the_same(kept, element):
             raise InvalidInput(f"a {what} cannot change under its id. id={element_id}")
 
 
-def means_the_same(one: Element, other: Element) -> bool:
+def means_the_same(one: DocumentElement, other: DocumentElement) -> bool:
     """Whether two specs, orders or snapshots say the same."""
     return _meaning(one) == _meaning(other)
 
 
-def _meaning(element: Element) -> dict[str, object]:
+def _meaning(element: DocumentElement) -> dict[str, object]:
     # Compared as understood, not as written: an upgrade of the format writes out what was implied before.
     return {name: getattr(element, name) for name in element.__struct_fields__ if name != "written"}

@@ -20,8 +20,8 @@ from google.protobuf.message import DecodeError, Message
 from lakebed.core.access import ANONYMOUS, Principal
 from lakebed.core.errors import CredentialsExpired, LakebedError, Throttled, Unauthenticated, Unavailable
 from lakebed.core.ids import RequestIds
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.wire.http.eager import start_eagerly
 
 from . import messages_pb2 as pb
@@ -186,7 +186,7 @@ class FlussConnection(FrameReader):
         key, _, number = read_head(head)
         hint = _SMALLER if self._proof is not None else "say first who you are"
         words = f"the request is too large: {hint}. bytes={length} limit={self._max_frame_bytes}"
-        self._oversized = Oversized(key, number, length - HEAD_BYTES, StreamFailure(Reason.RECORD_TOO_LARGE, words))
+        self._oversized = Oversized(key, number, length - HEAD_BYTES, FlussError(ErrorCode.RECORD_TOO_LARGE, words))
 
     def _let_pass(self, data: memoryview) -> None:
         passing = self._oversized
@@ -197,7 +197,7 @@ class FlussConnection(FrameReader):
             if answer is None:
                 return
             self._send(passing.number, answer)
-        except StreamFailure as failure:
+        except FlussError as failure:
             self._refuse(passing.number, failure)
         self._oversized = None
         self._linger()
@@ -223,7 +223,7 @@ class FlussConnection(FrameReader):
             self._refuse(number, error)
         except DecodeError as error:
             outcome = "failed"
-            self._refuse(number, StreamFailure(Reason.CORRUPT_MESSAGE, f"the message cannot be read: {error}"))
+            self._refuse(number, FlussError(ErrorCode.CORRUPT_MESSAGE, f"the message cannot be read: {error}"))
         except Exception:
             outcome = "crashed"
             log.exception("a handler failed", extra={"call": name})
@@ -252,10 +252,10 @@ class FlussConnection(FrameReader):
         if key == AUTHENTICATE:
             return await self._authenticate(read_message(pb.AuthenticateRequest, body))
         if call is None or not 0 <= version <= call.max_version:
-            raise StreamFailure(Reason.UNSUPPORTED_VERSION, f"no such call here. key={key} version={version}")
+            raise FlussError(ErrorCode.UNSUPPORTED_VERSION, f"no such call here. key={key} version={version}")
         proof = self._proof
         if proof is None:
-            raise StreamFailure(Reason.AUTHENTICATION_FAILED, "say first who you are (SASL PLAIN)")
+            raise FlussError(ErrorCode.AUTHENTICATE, "say first who you are (SASL PLAIN)")
         if isinstance(call, Call):
             await slot.acquire()
             if self._is_closing:
@@ -296,20 +296,18 @@ class FlussConnection(FrameReader):
     async def _authenticate(self, request: pb.AuthenticateRequest) -> Message:
         """Authenticate the client. After a wrong secret the connection stays open: the client may try again."""
         if request.protocol.upper() != "PLAIN":
-            raise StreamFailure(
-                Reason.AUTHENTICATION_FAILED, f"SASL PLAIN is spoken here. protocol={request.protocol[:40]}"
-            )
+            raise FlussError(ErrorCode.AUTHENTICATE, f"SASL PLAIN is spoken here. protocol={request.protocol[:40]}")
         user, secret = read_plain(request.token)
         try:
             proof = await self._connections.authenticator.authenticate(user, secret, self._peer)
             self._principal = await proof.principal()
         except CredentialsExpired as error:
-            raise StreamFailure(Reason.AUTHENTICATION_FAILED, str(error)) from None
+            raise FlussError(ErrorCode.AUTHENTICATE, str(error)) from None
         except Unauthenticated:
             # In the same words for an unknown user as for a wrong secret.
-            raise StreamFailure(Reason.AUTHENTICATION_FAILED, "the user or its secret is wrong") from None
+            raise FlussError(ErrorCode.AUTHENTICATE, "the user or its secret is wrong") from None
         except Throttled as error:
-            raise StreamFailure(Reason.RETRY_AUTHENTICATION, str(error)) from None
+            raise FlussError(ErrorCode.RETRIABLE_AUTHENTICATE, str(error)) from None
         self._proof = proof
         self._max_frame_bytes = self._connections.max_frame_bytes
         self._connections.known(self)
@@ -329,7 +327,7 @@ class FlussConnection(FrameReader):
     def _refuse(self, number: int, error: LakebedError) -> None:
         if self._is_closing or self._transport.is_closing():
             return
-        if error_code(error) == UNKNOWN and not isinstance(error, StreamFailure):
+        if error_code(error) == UNKNOWN and not isinstance(error, FlussError):
             log.warning("a call failed", exc_info=error)
         body = failure_message(error).SerializeToString()
         self._transport.write(failure_head(number, len(body)) + body)

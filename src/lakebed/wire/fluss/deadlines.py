@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from types import TracebackType
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 __all__ = ["CallTimeout"]
 
@@ -33,6 +33,7 @@ class CallTimeout:
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as over:
-            raise StreamFailure(
-                Reason.TIMED_OUT, f"not on stable storage in time; it may be later. timeout_ms={self._timeout_ms}"
+            raise FlussError(
+                ErrorCode.REQUEST_TIME_OUT,
+                f"not on stable storage in time; it may be later. timeout_ms={self._timeout_ms}",
             ) from over

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 __all__ = [
     "BYTES",
@@ -45,11 +45,11 @@ MAX_FIELDS: Final = 20_000
 def read_message(kind: type[M], body: memoryview, *, max_bytes: int = MAX_MESSAGE_BYTES) -> M:
     """The message, by its generated class. Raises DecodeError also for one that lacks what must be there.
 
-    Raises StreamFailure for a message that is too long, before it is parsed.
+    Raises FlussError for a message that is too long, before it is parsed.
     """
     if len(body) > max_bytes:
-        raise StreamFailure(
-            Reason.RECORD_TOO_LARGE, f"the message is too long: ask in several. bytes={len(body)} limit={max_bytes}"
+        raise FlussError(
+            ErrorCode.RECORD_TOO_LARGE, f"the message is too long: ask in several. bytes={len(body)} limit={max_bytes}"
         )
     message = kind()
     message.ParseFromString(body)  # type: ignore[arg-type]  # takes what has a buffer

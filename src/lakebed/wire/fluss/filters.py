@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.schema import Schema
 from lakebed.streams.log.predicates import Combination, Comparison, Function, Predicate
-from lakebed.streams.schema import Schema
 
 from . import messages_pb2 as pb
 
@@ -64,5 +64,5 @@ def _value(literal: pb.FilterLiteral, scale: int) -> Any:
     return None if found is None else found(literal)
 
 
-def _unknown(what: str) -> StreamFailure:
-    return StreamFailure(Reason.CORRUPT_MESSAGE, f"the filter cannot be read. {what}")
+def _unknown(what: str) -> FlussError:
+    return FlussError(ErrorCode.CORRUPT_MESSAGE, f"the filter cannot be read. {what}")

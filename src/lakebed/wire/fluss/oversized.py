@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError, Message
 
-from lakebed.streams.failures import StreamFailure
+from lakebed.fluss.errors import FlussError
 
 from . import messages_pb2 as pb
 from .encoding import BYTES, VARINT, signed_32, signed_64
@@ -43,7 +43,7 @@ class Oversized:
 
     __slots__ = ("_buckets", "_failure", "_write", "number")
 
-    def __init__(self, key: int, number: int, body_bytes: int, failure: StreamFailure) -> None:
+    def __init__(self, key: int, number: int, body_bytes: int, failure: FlussError) -> None:
         self.number = number
         self._failure = failure
         self._write = _WRITES.get(key)

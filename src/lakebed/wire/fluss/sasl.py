@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from lakebed.core.access import Principal
 from lakebed.core.secrets import Secret
-from lakebed.streams.failures import Reason, StreamFailure
+from lakebed.fluss.errors import ErrorCode, FlussError
 
 __all__ = ["Proof", "SaslAuthenticator", "read_plain"]
 
@@ -32,11 +32,11 @@ class SaslAuthenticator(Protocol):
 
 
 def read_plain(token: bytes) -> tuple[str, Secret]:
-    """The name and the secret. Raises AUTHENTICATION_FAILED for what is not of this form."""
+    """The name and the secret. Raises AUTHENTICATE for what is not of this form."""
     parts = token.split(b"\0")
     try:
         if len(parts) != _PARTS or not parts[1]:
             raise ValueError
         return parts[1].decode(), Secret(parts[2].decode())
     except ValueError:
-        raise StreamFailure(Reason.AUTHENTICATION_FAILED, "the message is not of SASL PLAIN") from None
+        raise FlussError(ErrorCode.AUTHENTICATE, "the message is not of SASL PLAIN") from None

@@ -10,9 +10,9 @@ import msgspec
 
 from lakebed.core.errors import InvalidInput
 from lakebed.governance.policies import Restriction
+from lakebed.iceberg.metadata import serialize_table
 from lakebed.tables.cache import CachedMetadata
 from lakebed.tables.identifiers import Identifier
-from lakebed.tables.metadata import serialize_table
 from lakebed.tables.model import Entry, EntryKind, Warehouse
 from lakebed.tables.restrictions.shown import shown_metadata
 from lakebed.wire.http.message import Headers, Response

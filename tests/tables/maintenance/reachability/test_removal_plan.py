@@ -13,7 +13,7 @@ from lakebed.tables.maintenance.reachability import survey as survey_module
 from lakebed.tables.maintenance.reachability.files import GraphStatus, ObjectReport, ObjectState, Reason
 from lakebed.tables.maintenance.reachability.removal_plan import RemovalPlan
 from lakebed.tables.maintenance.reachability.survey import Surveyor
-from tests.tables.manifests.avro_files import a_file
+from tests.iceberg.manifests.avro_files import a_file
 
 from ..histories import History, histories
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from lakebed.iceberg.manifests import EntryStatus
 from lakebed.tables.maintenance.reachability.files import ObjectKind, Reason
 from lakebed.tables.maintenance.reachability.walking import ReachabilityProblem, Walker, WalkLimits, walk_root
-from lakebed.tables.manifests import EntryStatus
-from tests.tables.manifests.avro_files import an_entry
+from tests.iceberg.manifests.avro_files import an_entry
 from tests.tables.validation.lake import Lake, deleted, existing
 
 

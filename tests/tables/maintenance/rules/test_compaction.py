@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
+from lakebed.iceberg.manifests import DataFile
 from lakebed.tables.maintenance.reachability.files import ObjectKind, Reason
 from lakebed.tables.maintenance.reachability.walking import LiveFiles, ReachabilityProblem
 from lakebed.tables.maintenance.rules.compaction import (
@@ -16,8 +17,7 @@ from lakebed.tables.maintenance.rules.compaction import (
     check_compaction,
     plan_compaction,
 )
-from lakebed.tables.manifests import DataFile
-from tests.tables.manifests.avro_files import a_file
+from tests.iceberg.manifests.avro_files import a_file
 
 REQUEST = CompactionRequest(
     target_file_size_bytes=1000, small_file_threshold_bytes=100, min_input_files=2, max_rewrite_bytes_per_job=1000

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
 from lakebed.iceberg import snapshot_expiry
+from lakebed.iceberg.commits import build_table, parse_table_updates
+from lakebed.iceberg.metadata import TableMetadata, parse_table
 from lakebed.tables.maintenance.rules import expiration
 from lakebed.tables.maintenance.rules.expiration import (
     ExpirationReport,
@@ -19,7 +21,6 @@ from lakebed.tables.maintenance.rules.expiration import (
     expiration_updates,
     plan_expiration,
 )
-from lakebed.tables.metadata import TableMetadata, build_table, parse_table, parse_table_updates
 from tests.tables.validation.lake import Lake
 
 NOW = 1_000_000

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.jobs import JobKind
+from lakebed.iceberg.metadata import TableMetadata
 from lakebed.tables.maintenance.engine_reports import EngineSignals
 from lakebed.tables.maintenance.reachability.files import ObjectKind, Reason
 from lakebed.tables.maintenance.reachability.walking import LiveFiles, ReachabilityProblem
 from lakebed.tables.maintenance.rules.expiration import ExpirationRequest, ExpirationStatus, plan_expiration
 from lakebed.tables.maintenance.rules.job_rules import DetailLevel, JobDue, NeedsDetail, NotDue, evaluate_rule
-from lakebed.tables.metadata import TableMetadata
-from tests.tables.manifests.avro_files import a_file
+from tests.iceberg.manifests.avro_files import a_file
 
 from ..subjects import DAY_MS, MIB, NOW_MS, a_table, lines, live, subject, totals
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import msgspec
 
 from lakebed.core.errors import CommitConflict, Fenced, LakebedError
+from lakebed.iceberg.metadata import TableMetadata
+from lakebed.iceberg.metadata.snapshots import Snapshot
 from lakebed.meta.seam import Transaction
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
@@ -15,8 +17,6 @@ from lakebed.tables.entries import Entries, Known
 from lakebed.tables.events import tell
 from lakebed.tables.files import TableFiles
 from lakebed.tables.maintenance.reachability.removal_plan import RemovalPlan
-from lakebed.tables.metadata import TableMetadata
-from lakebed.tables.metadata.snapshots import Snapshot
 
 from ..reachability.survey import Surveyor
 from ..reachability.walking import LiveFiles, walker_of

@@ -12,6 +12,7 @@ import msgspec
 
 from lakebed.core.errors import CommitConflict, InvalidInput, StateConflict
 from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.iceberg.metadata import TableMetadata
 from lakebed.meta.seam import Transaction
 from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
@@ -23,7 +24,6 @@ from lakebed.tables.maintenance.rules.compaction import CompactionReport, Compac
 from lakebed.tables.maintenance.rules.costs import estimate_cost
 from lakebed.tables.maintenance.rules.expiration import ExpirationReport, ExpirationStatus
 from lakebed.tables.maintenance.tasks.queue import TaskSubmissions
-from lakebed.tables.metadata import TableMetadata
 from lakebed.tables.pointers import same_file
 
 from ..reachability.walking import LiveFiles

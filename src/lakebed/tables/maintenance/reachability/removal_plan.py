@@ -19,8 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.iceberg.snapshot_expiry import is_gc_enabled
-from lakebed.tables.metadata.table import TableMetadata
 from lakebed.tables.validation.scope import spelled
 
 from .files import GraphReport, GraphStatus, ObjectKind, ObjectReport, ObjectState, Reason

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from lakebed.core.errors import InvalidInput, NotFound
+from lakebed.iceberg.metadata import TableMetadata, parse_table
 from lakebed.meta.seam import Reader
 from lakebed.objects.listing import successor
 from lakebed.objects.rows import LIST_PAGE_FROM_WITHIN, LIST_PAGE_WITHIN
@@ -25,7 +26,6 @@ from lakebed.tables.maintenance.reachability.files import (
     Reason,
     kind_of,
 )
-from lakebed.tables.metadata import TableMetadata, parse_table
 
 from .removal_plan import (
     MetadataHistory,

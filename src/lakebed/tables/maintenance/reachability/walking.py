@@ -13,11 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
 from lakebed.core.errors import AccessDenied, InvalidInput, NotFound, TooLarge
-from lakebed.meta.seam import Reader
-from lakebed.tables.confined_files import ConfinedFiles
-from lakebed.tables.files import FileSource
-from lakebed.tables.maintenance.reachability.files import ObjectKind, Reason
-from lakebed.tables.manifests import (
+from lakebed.iceberg.manifests import (
     DEFAULT_LIMITS,
     DataFile,
     EntryStatus,
@@ -27,8 +23,12 @@ from lakebed.tables.manifests import (
     open_manifest,
     read_manifest_list,
 )
-from lakebed.tables.metadata.snapshots import Snapshot
-from lakebed.tables.metadata.table import TableMetadata
+from lakebed.iceberg.metadata.snapshots import Snapshot
+from lakebed.iceberg.metadata.table import TableMetadata
+from lakebed.meta.seam import Reader
+from lakebed.tables.confined_files import ConfinedFiles
+from lakebed.tables.files import FileSource
+from lakebed.tables.maintenance.reachability.files import ObjectKind, Reason
 from lakebed.tables.validation.scope import spelled
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.manifests import DataFile, FileContent, PartitionValue
+from lakebed.iceberg.manifests import DataFile, FileContent, PartitionValue
 
 from ..reachability.files import MAX_LISTED, Reason, ReportValue
 from ..reachability.walking import LiveFiles

@@ -13,6 +13,9 @@ from typing import Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput
+from lakebed.iceberg.metadata.references import branch
+from lakebed.iceberg.metadata.snapshots import Snapshot
+from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.iceberg.snapshot_expiry import (
     MAIN,
     ExpirySnapshot,
@@ -22,9 +25,6 @@ from lakebed.iceberg.snapshot_expiry import (
     is_gc_enabled,
     retention_limits,
 )
-from lakebed.tables.metadata.references import branch
-from lakebed.tables.metadata.snapshots import Snapshot
-from lakebed.tables.metadata.table import TableMetadata
 
 from ..reachability.files import ReportValue
 

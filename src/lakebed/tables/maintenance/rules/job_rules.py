@@ -13,18 +13,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 from lakebed.core.jobs import JobKind, Option
 from lakebed.core.sizes import GIB, MIB
+from lakebed.iceberg.manifests import ManifestFile
+from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.iceberg.snapshot_expiry import GC_ENABLED, MAX_REF_AGE, MAX_SNAPSHOT_AGE, is_gc_enabled
 from lakebed.tables.entries import Known
 from lakebed.tables.maintenance.reachability.files import Reason
 from lakebed.tables.maintenance.reachability.walking import LiveFiles
 from lakebed.tables.maintenance.rules.compaction import CompactionRequest, CompactionStatus, plan_compaction
-from lakebed.tables.maintenance.rules.expiration import (
-    ExpirationRequest,
-    ExpirationStatus,
-    plan_expiration,
-)
-from lakebed.tables.manifests import ManifestFile
-from lakebed.tables.metadata.table import TableMetadata
+from lakebed.tables.maintenance.rules.expiration import ExpirationRequest, ExpirationStatus, plan_expiration
 
 from ..engine_reports import NO_SIGNALS, EngineSignals
 from ..health import TableHealth, health_from_files, health_from_summary, small_below_bytes, target_file_bytes

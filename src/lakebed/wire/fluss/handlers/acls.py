@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lakebed.core.errors import LakebedError, NoSuchPrincipal
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
 from lakebed.streams.admin.acls import Acl, AclFilter, Acls
-from lakebed.streams.failures import Reason, StreamFailure
 
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call
@@ -56,7 +56,7 @@ def acl_calls(acls: Acls) -> tuple[AnyCall, ...]:
 
 def _told(error: LakebedError) -> LakebedError:
     """The protocol has no number for somebody who is not there."""
-    return StreamFailure(Reason.INVALID_CONFIG, str(error)) if isinstance(error, NoSuchPrincipal) else error
+    return FlussError(ErrorCode.INVALID_CONFIG, str(error)) if isinstance(error, NoSuchPrincipal) else error
 
 
 def _acl(said: pb.Acl) -> Acl:

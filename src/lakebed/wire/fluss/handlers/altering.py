@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.schema import Aggregation
+from lakebed.fluss.types import parse_type
 from lakebed.objects.model import Caller
 from lakebed.streams.admin.altering import Altering
 from lakebed.streams.evolution import AddColumn, OptionChange
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.json_documents import read_json
-from lakebed.streams.schema import Aggregation
-from lakebed.streams.types import parse_type
 
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call
@@ -23,7 +23,7 @@ def altering_calls(altering: Altering) -> tuple[AnyCall, ...]:
 
     async def table(caller: Caller, request: pb.AlterTableRequest) -> pb.AlterTableResponse:
         if request.drop_columns or request.rename_columns or request.modify_columns:
-            raise StreamFailure(Reason.INVALID_ALTER, "columns are added, and stay as they are")
+            raise FlussError(ErrorCode.INVALID_ALTER_TABLE, "columns are added, and stay as they are")
         path = request.table_path
         await altering.authorize(caller, path.database_name, path.table_name)
         await altering.table(
@@ -59,12 +59,12 @@ def option_changes(said: Iterable[pb.ConfigChange]) -> list[OptionChange]:
 
 def _column(said: pb.AddColumn) -> AddColumn:
     try:
-        type_ = parse_type(read_json(said.data_type_json, Reason.INVALID_ALTER, "the type of a column"))
+        type_ = parse_type(read_json(said.data_type_json, ErrorCode.INVALID_ALTER_TABLE, "the type of a column"))
         aggregation = None
         if said.HasField("aggregation"):
             parameters = {pair.key: pair.value for pair in said.aggregation_parameters}
             aggregation = Aggregation.parse({"type": said.aggregation, "parameters": parameters})
-    except StreamFailure as failure:
-        raise StreamFailure(Reason.INVALID_ALTER, f"{failure}. column={said.column_name}") from failure
+    except FlussError as failure:
+        raise FlussError(ErrorCode.INVALID_ALTER_TABLE, f"{failure}. column={said.column_name}") from failure
     comment = said.comment if said.HasField("comment") else None
     return AddColumn(said.column_name, type_, said.position, comment, aggregation)

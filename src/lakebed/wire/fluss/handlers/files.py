@@ -24,7 +24,7 @@ def file_calls(access: FileAccess, clock: Clock) -> tuple[AnyCall, ...]:
     async def token(
         caller: Caller, request: pb.GetFileSystemSecurityTokenRequest
     ) -> pb.GetFileSystemSecurityTokenResponse:
-        """Keys, or none: then the home reads for this client, or it has its own. Reasons: NO_KEYS_TO_FILES."""
+        """Keys, or none: then the home reads for this client, or it has its own. Error codes: SECURITY_TOKEN."""
         client = client_of(caller)
         with client.asking():
             grant = await access.grant(caller, takes_tokens=client.takes_session_tokens)
@@ -32,7 +32,7 @@ def file_calls(access: FileAccess, clock: Clock) -> tuple[AnyCall, ...]:
                 client.take(grant, clock.now_ms())
         # Without keys there is nothing of which clients would have to know how to use it.
         answer = pb.GetFileSystemSecurityTokenResponse(schema="file", token=b"")
-        if grant is not None and grant.is_passing:
+        if grant is not None and grant.is_temporary:
             answer.expiration_time = grant.until_ms
         if grant is not None and grant.keys is not None and access.place is not None:
             answer.schema = "s3"

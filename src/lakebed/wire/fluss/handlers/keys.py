@@ -10,11 +10,11 @@ from typing import Final
 from google.protobuf.message import Message
 
 from lakebed.core.errors import LakebedError
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.kv_batches import declared_count
 from lakebed.objects.model import Caller
 from lakebed.streams.buckets import Buckets, OpenBucket
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.gate import Gate, Need
-from lakebed.streams.keys.batches import said_count
 from lakebed.streams.keys.cursors import Cursors, ScanCall
 from lakebed.streams.log.last_rows import last_batches
 from lakebed.streams.seam import Acks, BucketKeys, MergeMode, Put, TableBucket
@@ -88,9 +88,9 @@ class KeyCalls:
         request = read_put(body)
         acks, mode = _ACKS.get(request.acks), _MODES.get(request.merge_mode)
         if acks is None:
-            raise StreamFailure(Reason.INVALID_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
+            raise FlussError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
         if mode is None:
-            raise StreamFailure(Reason.UNSUPPORTED_VERSION, f"no such way of merging. mode={request.merge_mode}")
+            raise FlussError(ErrorCode.UNSUPPORTED_VERSION, f"no such way of merging. mode={request.merge_mode}")
         try:
             table = await self._table(caller, request.table_id, Need.WRITE)
         except LakebedError as error:
@@ -112,7 +112,7 @@ class KeyCalls:
         try:
             async with CallTimeout(timeout_ms), self._keys(table, part.partition_id, part.bucket) as keys:
                 done.log_end_offset = await keys.put(put, acks)
-            self._traffic.came(table.id, _PUT, len(part.records), said_count(part.records))
+            self._traffic.came(table.id, _PUT, len(part.records), declared_count(part.records))
         except LakebedError as error:
             self._traffic.failed(table.id, _PUT)
             done.error_code, done.error_message = error_code(error), str(error)
@@ -139,7 +139,9 @@ class KeyCalls:
                 async with self._keys(table, partition_id, part.bucket_id) as keys:
                     if inserts:
                         if request.HasField("acks") and request.acks not in _ACKS:
-                            raise StreamFailure(Reason.INVALID_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
+                            raise FlussError(
+                                ErrorCode.INVALID_REQUIRED_ACKS, f"acks are 0, 1 or -1. acks={request.acks}"
+                            )
                         # Whatever acks it asks for: a row is told when it is there.
                         async with CallTimeout(request.timeout_ms):
                             values = await keys.lookup_or_insert(list(part.keys))
@@ -213,7 +215,7 @@ class KeyCalls:
         try:
             try:
                 page = await self._cursors.call(call, find)
-            except StreamFailure as failure:
+            except FlussError as failure:
                 # Of a scan that is open the client hears that it expired, as it does when the leader moves.
                 if call.bucket is not None and (dropped := await self._buckets.why_dropped(call.bucket)) is not None:
                     raise dropped from failure
@@ -228,7 +230,7 @@ class KeyCalls:
 
 def _keys_of(table: StreamTable, opened: OpenBucket) -> BucketKeys:
     if opened.keys is None:
-        raise StreamFailure(Reason.NOT_KEYED, f"the table has no primary key. table={table.path}")
+        raise FlussError(ErrorCode.NON_PRIMARY_KEY_TABLE, f"the table has no primary key. table={table.path}")
     return opened.keys
 
 

@@ -17,10 +17,10 @@ from google.protobuf.message import Message
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
 from lakebed.streams.buckets import Buckets, OpenBucket
 from lakebed.streams.counters import WriterIds
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.gate import Gate, Need
 from lakebed.streams.log.filtering import BatchFilter, filtered_columns
 from lakebed.streams.partitions import Partitions
@@ -119,7 +119,7 @@ class LogCalls:
         request = read_produce(body)
         acks = _ACKS.get(request.acks)
         if acks is None:
-            raise StreamFailure(Reason.INVALID_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
+            raise FlussError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks are 0, 1 or -1. acks={request.acks}")
         try:
             table = await self._writable(caller, request.table_id)
         except LakebedError as error:
@@ -136,7 +136,7 @@ class LogCalls:
         table = self._tables.known(table_id) or await self._tables.by_id(table_id)
         await self._gate.check(caller.principal, Need.WRITE, *table.path, request_id=caller.request_id)
         if table.is_keyed:
-            raise StreamFailure(Reason.INVALID_TABLE, f"rows of keys are put, not appended. table={table.path}")
+            raise FlussError(ErrorCode.INVALID_TABLE, f"rows of keys are put, not appended. table={table.path}")
         return table
 
     async def _append(self, table: StreamTable, part: RecordsFor, acks: Acks, timeout_ms: int) -> pb.ProducedBucket:
@@ -217,8 +217,8 @@ class LogCalls:
                 if part.offset == FROM_START:
                     part.offset = log.start_offset
                 if not log.start_offset <= part.offset <= log.end_offset:
-                    raise StreamFailure(
-                        Reason.OFFSET_OUT_OF_RANGE,
+                    raise FlussError(
+                        ErrorCode.LOG_OFFSET_OUT_OF_RANGE,
                         "offset is not in the log. "
                         f"offset={part.offset} start={log.start_offset} end={log.stable_offset}",
                     )
@@ -228,7 +228,10 @@ class LogCalls:
         return parts
 
     async def _filter(self, table: StreamTable, request: pb.FetchTable) -> BatchFilter | None:
-        """What the reader wants, if the table has columns by which batches are left out. Reasons: CORRUPT_MESSAGE."""
+        """What the reader wants, if the table has columns by which batches are left out.
+
+        Error codes: CORRUPT_MESSAGE.
+        """
         columns = filtered_columns(table)
         if not columns:
             return None
@@ -310,10 +313,12 @@ class LogCalls:
         """Answer for the buckets that were closed during the fetch."""
         for part in parts:
             if part.opened is not None and part.opened.log.is_closed:
-                await self._fail(part, StreamFailure(Reason.NOT_LEADER, "the bucket was closed during the fetch"))
+                await self._fail(
+                    part, FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the bucket was closed during the fetch")
+                )
 
     async def _fail(self, part: _Asked, error: LakebedError) -> None:
-        """Answer with what is wrong with an open bucket: with UNKNOWN_BUCKET if it was dropped during the fetch."""
+        """Answer with the error of a bucket: UNKNOWN_TABLE_OR_BUCKET if it was dropped during the fetch."""
         if part.opened is not None and part.opened.log.is_closed:
             part.was_closed = True
             error = await self._buckets.why_dropped(part.opened.bucket) or error
@@ -345,10 +350,10 @@ class LogCalls:
         if request.offset_type == _WRITTEN:
             return log.end_offset
         if request.offset_type != _TIME or not request.HasField("start_timestamp"):
-            raise StreamFailure(Reason.CORRUPT_MESSAGE, f"no such kind of offset. offset_type={request.offset_type}")
+            raise FlussError(ErrorCode.CORRUPT_MESSAGE, f"no such kind of offset. offset_type={request.offset_type}")
         if request.start_timestamp > self._clock.now_ms():
-            raise StreamFailure(
-                Reason.INVALID_TIMESTAMP, f"the time is yet to come. timestamp={request.start_timestamp}"
+            raise FlussError(
+                ErrorCode.INVALID_TIMESTAMP, f"the time is yet to come. timestamp={request.start_timestamp}"
             )
         return await log.find_time(request.start_timestamp)
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.home import Home, HomeNode
 from lakebed.streams.partitions import Partition, Partitions
 from lakebed.streams.table import StreamTable
@@ -44,7 +44,7 @@ def metadata_calls(tables: Tables, partitions: Partitions, home: Home) -> tuple[
             table = await tables.get(caller, asked.database_name, asked.table_name)
             try:
                 partition = await partitions.by_name(table, asked.partition_name)
-            except StreamFailure:
+            except FlussError:
                 # Writers of some clients ask again at once, until somebody has made the partition.
                 await asyncio.sleep(_NO_PARTITION_PAUSE_SECONDS)
                 raise
@@ -59,26 +59,26 @@ def metadata_calls(tables: Tables, partitions: Partitions, home: Home) -> tuple[
 
 
 async def _by_id(tables: Tables, partitions: Partitions, partition_id: int) -> tuple[StreamTable, Partition]:
-    """A partition and its table. Reasons: NO_PARTITION.
+    """A partition and its table. Error codes: PARTITION_NOT_EXISTS.
 
-    Not UNKNOWN_BUCKET, as for other calls by id: here clients take that for a server that is away, and ask no more of
-    it. NO_PARTITION they ignore while they scan, and go on with other partitions.
+    Not UNKNOWN_TABLE_OR_BUCKET, as for other calls by id: here clients take that for a server that is away, and ask no
+    more of it. PARTITION_NOT_EXISTS they ignore while they scan, and go on with other partitions.
     """
     try:
         partition = await partitions.by_id(partition_id)
         return await tables.by_id(partition.table_id), partition
-    except StreamFailure as failure:
-        if failure.reason is not Reason.UNKNOWN_BUCKET:
+    except FlussError as failure:
+        if failure.code is not ErrorCode.UNKNOWN_TABLE_OR_BUCKET:
             raise
         message = f"The partition id '{partition_id}' does not exist or you don't have permission to access it."
-        raise StreamFailure(Reason.NO_PARTITION, message) from failure
+        raise FlussError(ErrorCode.PARTITION_NOT_EXISTS, message) from failure
 
 
 def _check_count(what: str, count: int, most: int) -> None:
     if count > most:
         # Of the numbers that there are, this is one that clients do not ask again after.
-        raise StreamFailure(
-            Reason.RECORD_TOO_LARGE, f"one call names too many {what}: ask in several. count={count} limit={most}"
+        raise FlussError(
+            ErrorCode.RECORD_TOO_LARGE, f"one call names too many {what}: ask in several. count={count} limit={most}"
         )
 
 

@@ -17,7 +17,10 @@ def remote_log_calls(gate: Gate, tables: Tables, remotes: RemoteLogs) -> tuple[A
     """What this answers."""
 
     async def listed(caller: Caller, request: pb.ListRemoteLogManifestsRequest) -> pb.ListRemoteLogManifestsResponse:
-        """Of each bucket of a table or a partition, where its segments are listed. Reasons: UNKNOWN_BUCKET."""
+        """Of each bucket of a table or a partition, where its segments are listed.
+
+        Error codes: UNKNOWN_TABLE_OR_BUCKET.
+        """
         table = await tables.by_id(request.table_id)
         await gate.check(caller.principal, Need.DESCRIBE, *table.path, request_id=caller.request_id)
         partition_id = request.partition_id if request.HasField("partition_id") else None

@@ -6,9 +6,9 @@ they do not, they are told of none, and read the log from its start; but only wh
 
 from __future__ import annotations
 
+from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
 from lakebed.streams.buckets import Buckets
-from lakebed.streams.failures import Reason, StreamFailure
 from lakebed.streams.file_access import FileAccess
 from lakebed.streams.gate import Gate, Need
 from lakebed.streams.keys.snapshots import KeySnapshots
@@ -57,7 +57,8 @@ class SnapshotCalls:
     async def latest(self, caller: Caller, request: pb.GetLatestKvSnapshotsRequest) -> pb.GetLatestKvSnapshotsResponse:
         """Where readers of each bucket begin: with a snapshot, or at the start of its log.
 
-        Reasons: NO_TABLE, NOT_KEYED, NO_PARTITION; NO_KEY_SNAPSHOT where neither would give them every key.
+        Error codes: TABLE_NOT_EXIST, NON_PRIMARY_KEY_TABLE, PARTITION_NOT_EXISTS; KV_SNAPSHOT_NOT_EXIST where neither
+        would give them every key.
         """
         table = await self._tables.get(caller, request.table_path.database_name, request.table_path.table_name)
         _check_keyed(table)
@@ -74,8 +75,8 @@ class SnapshotCalls:
                 answer.latest_snapshots.add(bucket_id=number, snapshot_id=found.id, log_offset=found.log_offset)
                 continue
             if (await self._buckets.get(table, partition_id, number)).log.start_offset > 0:
-                raise StreamFailure(
-                    Reason.NO_KEY_SNAPSHOT,
+                raise FlussError(
+                    ErrorCode.KV_SNAPSHOT_NOT_EXIST,
                     "the log has not its first records any more, and snapshots cannot be read: read by a scan "
                     f"(client.scanner.kv.batch-strategy=server-scan). table={table.path} bucket={number}",
                 )
@@ -85,7 +86,7 @@ class SnapshotCalls:
     async def metadata(
         self, caller: Caller, request: pb.GetKvSnapshotMetadataRequest
     ) -> pb.GetKvSnapshotMetadataResponse:
-        """The files of one. Reasons: UNKNOWN_BUCKET, NO_KEY_SNAPSHOT."""
+        """The files of one. Error codes: UNKNOWN_TABLE_OR_BUCKET, KV_SNAPSHOT_NOT_EXIST."""
         await self._admit(caller, Need.DESCRIBE, request.table_id)
         partition_id = request.partition_id if request.HasField("partition_id") else None
         found = await self._snapshots.get(
@@ -97,7 +98,7 @@ class SnapshotCalls:
         return pb.GetKvSnapshotMetadataResponse(log_offset=found.log_offset, snapshot_files=files)
 
     async def listed(self, caller: Caller, request: pb.ListKvSnapshotsRequest) -> pb.ListKvSnapshotsResponse:
-        """All that stay, of a table or a partition. Reasons: UNKNOWN_BUCKET, NOT_KEYED."""
+        """All that stay, of a table or a partition. Error codes: UNKNOWN_TABLE_OR_BUCKET, NON_PRIMARY_KEY_TABLE."""
         _check_keyed(await self._admit(caller, Need.DESCRIBE, request.table_id))
         partition_id = request.partition_id if request.HasField("partition_id") else None
         answer = pb.ListKvSnapshotsResponse(table_id=request.table_id)
@@ -110,7 +111,7 @@ class SnapshotCalls:
     async def acquire(
         self, caller: Caller, request: pb.AcquireKvSnapshotLeaseRequest
     ) -> pb.AcquireKvSnapshotLeaseResponse:
-        """Keep some for a time; which are gone. Reasons: UNKNOWN_BUCKET, INVALID_CONFIG."""
+        """Keep some for a time; which are gone. Error codes: UNKNOWN_TABLE_OR_BUCKET, INVALID_CONFIG."""
         wanted = []
         for table in request.snapshots_to_lease:
             await self._admit(caller, Need.READ, table.table_id)
@@ -130,7 +131,7 @@ class SnapshotCalls:
     async def release(
         self, caller: Caller, request: pb.ReleaseKvSnapshotLeaseRequest
     ) -> pb.ReleaseKvSnapshotLeaseResponse:
-        """Keep some no longer. Idempotent. Reasons: UNKNOWN_BUCKET."""
+        """Keep some no longer. Idempotent. Error codes: UNKNOWN_TABLE_OR_BUCKET."""
         buckets = []
         for each in request.buckets_to_release:
             await self._admit(caller, Need.READ, each.table_id)
@@ -152,4 +153,4 @@ class SnapshotCalls:
 
 def _check_keyed(table: StreamTable) -> None:
     if not table.is_keyed:
-        raise StreamFailure(Reason.NOT_KEYED, f"the table has no primary key. table={table.path}")
+        raise FlussError(ErrorCode.NON_PRIMARY_KEY_TABLE, f"the table has no primary key. table={table.path}")

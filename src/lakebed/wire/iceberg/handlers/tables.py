@@ -10,10 +10,10 @@ import msgspec
 from lakebed.core.errors import InvalidInput
 from lakebed.core.parsing import parse_body
 from lakebed.governance.rbac import OPERATIONS
+from lakebed.iceberg.commits import parse_create_table
 from lakebed.tables.committing import CommitOptions, TableChange, read_change
 from lakebed.tables.gate import Action
 from lakebed.tables.identifiers import Identifier, check_identifier
-from lakebed.tables.metadata import parse_create_table
 from lakebed.tables.model import Entry, EntryKind
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import Location, Word

@@ -9,15 +9,9 @@ import msgspec
 from lakebed.core.errors import InvalidInput
 from lakebed.core.parsing import parse_body
 from lakebed.governance.rbac import OPERATIONS
+from lakebed.iceberg.commits import Requirement, Update, parse_create_view, parse_view_requirements, parse_view_updates
 from lakebed.tables.gate import Action
 from lakebed.tables.identifiers import Identifier, check_identifier
-from lakebed.tables.metadata import (
-    Requirement,
-    Update,
-    parse_create_view,
-    parse_view_requirements,
-    parse_view_updates,
-)
 from lakebed.tables.model import EntryKind
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest, parse_document

@@ -1,0 +1,1 @@
+"""Rows in Fluss's compacted and indexed formats: one field, one row, or many rows as Arrow columns."""

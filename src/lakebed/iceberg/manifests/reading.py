@@ -1,0 +1,120 @@
+"""Reads manifests of format 1, 2 and 3 from bytes.
+
+Fields are found by their Iceberg ids, by name where a writer left the ids out. What an entry leaves to its manifest is
+filled in: snapshot id, sequence numbers, first row id. Nothing here reads anything but the bytes given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from lakebed.core.errors import InvalidInput
+
+from ..avro.container import AvroContainer, open_container
+from ..avro.limits import DEFAULT_LIMITS, ReadLimits
+from ..avro.records import records_of
+from .fields import entry_decoder
+from .model import DataFile, EntryStatus, FileContent, ManifestContent, ManifestEntry, ManifestFile
+
+__all__ = ["ManifestReader", "open_manifest", "read_manifest"]
+
+_CONTENT: Final = DataFile._fields.index("content")
+_SPEC_ID: Final = DataFile._fields.index("spec_id")
+_PARTITION: Final = DataFile._fields.index("partition")
+_RECORD_COUNT: Final = DataFile._fields.index("record_count")
+_FIRST_ROW_ID: Final = DataFile._fields.index("first_row_id")
+_STATUSES: Final = frozenset(status.value for status in EntryStatus)
+_FILE_CONTENTS: Final = frozenset(content.value for content in FileContent)
+_ADDED: Final = EntryStatus.ADDED.value
+_DELETED: Final = EntryStatus.DELETED.value
+_DATA: Final = FileContent.DATA.value
+
+
+def read_manifest(
+    data: bytes,
+    manifest: ManifestFile,
+    *,
+    columns: frozenset[int] | None = None,
+    partition_fields: Sequence[int] | None = None,
+    limits: ReadLimits = DEFAULT_LIMITS,
+) -> list[ManifestEntry]:
+    """All entries of a manifest: what `Manifest.entries` gives one by one, at once."""
+    opened = open_manifest(data, limits=limits)
+    return list(opened.entries(manifest, columns=columns, partition_fields=partition_fields))
+
+
+def open_manifest(data: bytes, *, limits: ReadLimits = DEFAULT_LIMITS) -> ManifestReader:
+    """Read a manifest's header. Raises InvalidInput for what is none, TooLarge for one beyond the limits."""
+    return ManifestReader(open_container(data, limits))
+
+
+class ManifestReader:
+    """An opened manifest: its header is read, its entries are not."""
+
+    __slots__ = ("_container", "content", "format_version", "partition_spec_id")
+
+    def __init__(self, container: AvroContainer) -> None:
+        claims = container.metadata
+        self._container = container
+        # What the header says of the manifest; None where it says nothing, as format 1 may.
+        self.format_version = _number(claims.get("format-version"))
+        self.partition_spec_id = _number(claims.get("partition-spec-id"))
+        self.content = _HEADER_CONTENTS.get(claims.get("content", b""))
+
+    @property
+    def decoded_bytes(self) -> int:
+        """How much was unpacked so far."""
+        return self._container.decoded_bytes
+
+    def entries(
+        self,
+        manifest: ManifestFile,
+        *,
+        columns: frozenset[int] | None = None,
+        partition_fields: Sequence[int] | None = None,
+    ) -> Iterator[ManifestEntry]:
+        """Entry after entry, inheriting from the manifest's line in the list. One block is in memory at a time.
+
+        `columns` are those whose statistics to keep: None keeps all, an empty set passes over them, which is faster.
+        Partition values come in the order of the manifest's own spec; or of the partition field ids given, None
+        standing for a field that the manifest lacks. Raises InvalidInput, TooLarge.
+        """
+        fields = None if partition_fields is None else tuple(partition_fields)
+        container = self._container
+        next_row_id = manifest.first_row_id
+        inherited = manifest.sequence_number
+        for values in records_of(container, entry_decoder(container.schema, columns, fields, container.limits)):
+            status, snapshot_id, sequence_number, file_sequence_number, file = values
+            if status not in _STATUSES:
+                raise InvalidInput(f"manifest entry has an unknown status. status={status}")
+            if file[_CONTENT] is None:
+                file[_CONTENT] = _DATA
+            elif file[_CONTENT] not in _FILE_CONTENTS:
+                raise InvalidInput(f"manifest entry is of a file of unknown content. content={file[_CONTENT]}")
+            file[_SPEC_ID] = manifest.partition_spec_id
+            file[_PARTITION] = tuple(file[_PARTITION])
+            # Number 0 is that of manifests of format 1, none of whose entries has a number.
+            if status == _ADDED or inherited == 0:
+                if sequence_number is None:
+                    sequence_number = inherited
+                if file_sequence_number is None:
+                    file_sequence_number = inherited
+            elif sequence_number is None:
+                raise InvalidInput("manifest entry has no sequence number, which only an added one may leave out")
+            if next_row_id is None or file[_CONTENT] != _DATA:
+                # A manifest without a first row id is older than row lineage, whatever its entries say.
+                file[_FIRST_ROW_ID] = None
+            elif file[_FIRST_ROW_ID] is None and status != _DELETED:
+                file[_FIRST_ROW_ID] = next_row_id
+                next_row_id += file[_RECORD_COUNT]
+            if snapshot_id is None:
+                snapshot_id = manifest.added_snapshot_id
+            yield ManifestEntry(status, snapshot_id, sequence_number, file_sequence_number, DataFile._make(file))
+
+
+def _number(text: bytes | None) -> int | None:
+    return int(text) if text is not None and text.isdigit() and len(text) < 10 else None
+
+
+_HEADER_CONTENTS: Final = {b"data": ManifestContent.DATA, b"deletes": ManifestContent.DELETES}

@@ -1,0 +1,76 @@
+"""Transforms of partition and sort fields: their text, and the source types that they accept."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from lakebed.core.errors import InvalidInput
+
+from .schema import NestedField, Schema
+
+__all__ = ["IDENTITY", "VOID", "Transform", "check_source", "parse_transform"]
+
+IDENTITY: Final = "identity"
+VOID: Final = "void"
+"""Always null: what is left of a partition field that was dropped."""
+
+_DAYS: Final = frozenset({"date", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"})
+_HOURS: Final = _DAYS - {"date"}
+_SOURCES: Final = {
+    "year": _DAYS,
+    "month": _DAYS,
+    "day": _DAYS,
+    "hour": _HOURS,
+    "bucket": _DAYS | {"int", "long", "decimal", "time", "string", "uuid", "fixed", "binary"},
+    "truncate": frozenset({"int", "long", "decimal", "string", "binary"}),
+}
+_WITH_WIDTH: Final = re.compile(r"(bucket|truncate)\[(\d{1,10})\]")
+_OPAQUE: Final = frozenset({"variant", "geometry", "geography"})
+"""Types that have no values to compare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """A transform: its family (`bucket` of `bucket[16]`), or None if this build does not know it."""
+
+    text: str
+    family: str | None
+
+    def accepts(self, primitive: str) -> bool:
+        """Whether it can be made of values of this type."""
+        if self.family == VOID:
+            return True
+        if self.family == IDENTITY:
+            return primitive not in _OPAQUE
+        return self.family is not None and primitive in _SOURCES[self.family]
+
+
+@lru_cache(maxsize=1024)
+def parse_transform(text: str) -> Transform:
+    """Read a transform. One that is not known is kept by its text: tables with it can be served, not changed to."""
+    lower = text.lower()
+    if lower in (IDENTITY, VOID, "year", "month", "day", "hour"):
+        return Transform(lower, lower)
+    found = _WITH_WIDTH.fullmatch(lower)
+    if found is not None and 0 < int(found[2]) < 2**31:
+        return Transform(f"{found[1]}[{int(found[2])}]", found[1])
+    return Transform(text, None)
+
+
+def check_source(transform: Transform, source_ids: tuple[int, ...], schema: Schema, what: str) -> NestedField:
+    """The column that a transform is made of. Raises InvalidInput if there is none that it can be made of."""
+    if transform.family is None:
+        raise InvalidInput(f"{what} has a transform that this catalog does not know. transform={transform.text}")
+    if len(source_ids) != 1:
+        raise InvalidInput(f"{what} must have exactly one source column. transform={transform.text}")
+    column = schema.columns.get(source_ids[0])
+    if column is None:
+        raise InvalidInput(f"{what} is made of a column that the current schema does not have. id={source_ids[0]}")
+    primitive = column.primitive
+    if primitive is None or not transform.accepts(primitive):
+        kind = column.type if isinstance(column.type, str) else "nested"
+        raise InvalidInput(f"{what} cannot be made of column {column.name}. transform={transform.text} type={kind}")
+    return column

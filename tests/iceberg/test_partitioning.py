@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.core.errors import InvalidInput
+from lakebed.iceberg.documents import encode
+from lakebed.iceberg.partitioning import PartitionSpec, bind_spec, check_spec, parse_spec, parse_specs
+from lakebed.iceberg.schema import parse_schema
+
+from .samples import Json, column, dump, list_of, partition, schema, struct
+
+SCHEMA = parse_schema(
+    dump(
+        schema(
+            column(1, "id", "long"),
+            column(2, "at", "timestamptz"),
+            column(3, "name", "string"),
+            column(4, "place", struct(column(5, "city", "string"))),
+            column(6, "tags", list_of(7, "string")),
+        )
+    ),
+    "schema",
+)
+
+
+def spec(*fields: Json, **more: object) -> PartitionSpec:
+    document = {"fields": list(fields), **{name.replace("_", "-"): value for name, value in more.items()}}
+    return parse_spec(dump(document), "spec")
+
+
+def bind(*fields: Json, known: list[PartitionSpec] | None = None, last: int = 999, version: int = 2) -> PartitionSpec:
+    by_id = {one.spec_id: one for one in known or []}
+    return bind_spec(spec(*fields), SCHEMA, by_id, last_id=last, format_version=version)
+
+
+def ids(bound: PartitionSpec) -> list[int | None]:
+    return [field.field_id for field in bound.fields]
+
+
+def test_fields_without_ids_are_numbered_from_1000() -> None:
+    bound = bind(partition(2, "day", "at_day"), partition(1, "bucket[16]", "id_bucket"))
+    assert bound.spec_id == 0
+    assert ids(bound) == [1000, 1001]
+    assert bytes(parse_spec(bound.written, "spec").written) == bytes(bound.written)
+
+
+def test_a_field_with_the_source_and_transform_of_an_older_one_takes_its_id() -> None:
+    known = [
+        spec(partition(2, "day", "d", 1000), spec_id=0),
+        spec(partition(2, "day", "d", 1000), partition(1, "identity", "id", 1001), spec_id=4),
+    ]
+    bound = bind(partition(3, "truncate[2]", "n"), partition(1, "identity", "id"), known=known, last=1007)
+    assert bound.spec_id == 5
+    assert ids(bound) == [1008, 1001]
+
+
+def test_given_ids_are_kept_and_new_ones_come_after_them() -> None:
+    bound = bind(partition(2, "day", "d", 1005), partition(1, "identity", "id"))
+    assert ids(bound) == [1005, 1006]
+
+
+def test_an_equal_spec_is_used_again_whatever_ids_it_was_sent_with() -> None:
+    known = [spec(spec_id=0), spec(partition(2, "day", "d", 1000), spec_id=1)]
+    assert bind(partition(2, "Day", "d", 1234), known=known) is known[1]
+    assert bind(known=known) is known[0]
+    assert bind(partition(2, "day", "other", 1000), known=known).spec_id == 2
+
+
+def test_unknown_fields_of_a_spec_survive_binding() -> None:
+    bound = bind({**partition(2, "day", "d"), "hint": 1})
+    assert b'"hint":1' in bytes(bound.written)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            [partition(9, "identity", "x")],
+            "partition field x is made of a column that the current schema does not have",
+        ),
+        ([partition(3, "day", "x")], "partition field x cannot be made of column name. transform=day type=string"),
+        ([partition(4, "identity", "x")], "partition field x cannot be made of column place"),
+        ([partition(7, "identity", "x")], "cannot be made of tags.element: it is in a list or map"),
+        ([partition(1, "zorder", "x")], "has a transform that this catalog does not know"),
+        ([partition(1, "identity", "")], "must have a name"),
+        ([partition(1, "identity", "x"), partition(2, "day", "x")], "name is repeated. name=x"),
+        ([partition(1, "bucket[4]", "name")], "partition field name has the name of a column that it is not made of"),
+        ([partition(1, "identity", "x"), partition(1, "identity", "y")], "partition field y repeats another"),
+        ([partition(1, "identity", "x", 1000), partition(2, "day", "y", 1000)], "field-id is repeated"),
+    ],
+)
+def test_specs_that_break_a_rule_are_refused(fields: list[Json], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        bind(*fields)
+
+
+def test_names_of_nested_columns_and_of_the_source_itself_are_fine() -> None:
+    fields = partition(1, "identity", "id"), partition(5, "identity", "place.city"), partition(2, "day", "at")
+    assert [field.name for field in bind(*fields).fields] == ["id", "place.city", "at"]
+
+
+def test_an_id_of_a_field_with_another_meaning_is_refused() -> None:
+    known = [spec(partition(2, "day", "d", 1000), spec_id=0)]
+    with pytest.raises(InvalidInput, match=r"has the id of a field with another source or transform\. field_id=1000"):
+        bind(partition(1, "identity", "id", 1000), known=known)
+
+
+def test_version_1_numbers_without_gaps() -> None:
+    assert ids(bind(partition(2, "day", "d"), partition(1, "identity", "id"), version=1)) == [1000, 1001]
+    known = [spec(partition(2, "day", "d", 1000), spec_id=0)]
+    with_void = bind(partition(2, "void", "d", 1000), partition(1, "identity", "id", 1001), known=known, version=1)
+    assert ids(with_void) == [1000, 1001]
+    with pytest.raises(InvalidInput, match="must be numbered from 1000 without gaps"):
+        bind(partition(1, "identity", "id", 1001), known=known, version=1)
+
+
+def test_a_dropped_field_may_outlive_its_column() -> None:
+    check_spec(spec(partition(99, "void", "gone", 1000)), SCHEMA)
+
+
+def test_a_spec_may_name_its_source_in_a_list() -> None:
+    bound = bind({"source-ids": [2], "transform": "day", "name": "d"})
+    assert bound.fields[0].sources == (2,)
+    with pytest.raises(InvalidInput, match="must have exactly one source column"):
+        bind({"source-ids": [1, 3], "transform": "bucket[4]", "name": "b"})
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ([{"fields": []}], r"specs\[0\]\.spec-id: must be there"),
+        ([{"spec-id": 0, "fields": []}] * 2, "specs: spec-id is repeated. spec-id=0"),
+        (
+            [{"spec-id": 0, "fields": [{"transform": "day", "name": "d"}]}],
+            r"specs\[0\]\.fields\[0\]: source-id is missing",
+        ),
+        (
+            [{"spec-id": 0, "fields": [partition(1, "day", "d", 1000), partition(1, "hour", "h")]}],
+            "either all fields have a field-id or none has",
+        ),
+        ([{"spec-id": 0}], r"specs\[0\]: object missing required field `fields`"),
+    ],
+)
+def test_lists_of_specs_that_cannot_be_are_refused(document: list[Json], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        parse_specs(encode(document), "specs")
+
+
+def test_transforms_that_are_not_known_can_be_served() -> None:
+    parsed = parse_specs(encode([{"spec-id": 0, "fields": [partition(1, "zorder", "z", 1000)]}]), "specs")
+    assert parsed[0].fields[0].transform == "zorder"
