@@ -14,7 +14,7 @@ import pytest
 from botocore.config import Config
 
 from lakebed.core.clock import ManualClock, SystemClock
-from lakebed.core.errors import Corrupted, Unavailable
+from lakebed.core.errors import Corrupted, InvalidSetting
 from lakebed.core.settings import LogFormat, LogSettings, ServerSettings, Settings
 from lakebed.net.http import HttpRequest
 from lakebed.server.composition import WorkerParts, compose
@@ -124,11 +124,11 @@ async def test_heads_that_cannot_be_read_are_refused_in_s3_s_words(
     assert ("x-amz-request-id", "REQ9") in response.headers
 
 
-async def test_a_byte_folder_that_cannot_be_used_is_unavailable(tmp_path: Path) -> None:
+async def test_a_file_in_place_of_the_byte_folder_is_an_invalid_setting(tmp_path: Path) -> None:
     settings = settings_on(tmp_path)
     settings.server.data.mkdir()
     (settings.server.data / "bytes").write_text("in the way")
-    with pytest.raises(Unavailable):
+    with pytest.raises(InvalidSetting, match=f"path={settings.server.data / 'bytes'}"):
         await open_storage(settings, SystemClock())
 
 
@@ -138,7 +138,7 @@ async def test_parts_that_were_opened_are_closed_when_another_cannot_be(tmp_path
     (settings.server.data / "bytes").write_text("in the way")
     before = open_descriptors()
     metrics = Metrics(tmp_path / "run", 0)
-    with pytest.raises(Unavailable):
+    with pytest.raises(InvalidSetting):
         async with compose(settings, identity, metrics):
             raise AssertionError("unreachable: it cannot be composed")
     metrics.close()

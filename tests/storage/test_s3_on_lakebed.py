@@ -12,6 +12,7 @@ from tests.contracts.storage import Capabilities, StorageContract
 from tests.fixtures.server import RunningServer, running_server
 
 from lakebed.core.secrets import Secret
+from lakebed.storage.ownership import MARKER_KEY
 from lakebed.storage.s3 import S3Options, S3Storage, connect_s3
 
 pytestmark = pytest.mark.integration
@@ -80,6 +81,7 @@ def test_a_server_serves_from_the_bucket_of_another(lakebed_server: RunningServe
         assert client.get_object(Bucket="outer", Key="large")["Body"].read() == body
         assert client.get_object(Bucket="outer", Key="large", Range="bytes=5-9")["Body"].read() == body[5:10]
         assert client.get_object(Bucket="outer", Key="small")["Body"].read() == b"small"
-        stored = inner.list_objects_v2(Bucket=bucket)["Contents"]
-        assert [item["Size"] for item in stored] == [len(body)]
-        assert stored[0]["Key"].startswith("blobs/")
+        stored, deployment = inner.list_objects_v2(Bucket=bucket)["Contents"]
+        assert deployment["Key"] == MARKER_KEY
+        assert stored["Key"].startswith("blobs/")
+        assert stored["Size"] == len(body)

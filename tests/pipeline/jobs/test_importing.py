@@ -7,17 +7,23 @@ import uuid
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakebed.core.errors import AlreadyExists, InvalidInput, NotFound
+from lakebed.core.errors import AccessDenied, AlreadyExists, InvalidInput, NotFound
 from lakebed.core.jobs import JobKind
+from lakebed.core.settings import Delegation
 from tests.clients.boto import REGION, all_keys, root_keys
 from tests.clients.iceberg.lake import Lake
+from tests.clients.people import User, user_who_may
+from tests.fixtures.server import RunningServer
 from tests.pipeline.bench import SPARK_MARKS, Bench, new_bench, was_left
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 
@@ -26,6 +32,22 @@ def parquet(**columns: Any) -> bytes:
     sink = io.BytesIO()
     pq.write_table(pa.table(columns), sink)
     return sink.getvalue()
+
+
+@pytest.fixture(scope="module")
+def importer(lakebed_server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> User:
+    """A user with every right to tables and to objects: a folder becomes a table's by who may do all that in S3."""
+    return user_who_may(lakebed_server, tmp_path_factory.mktemp("importer"), "s3tables:*", "s3:*")
+
+
+@pytest.fixture(scope="module")
+def import_bench(spark: SparkSession, lake: Lake, importer: User) -> Bench:
+    return new_bench(spark, lake, importer.keys)
+
+
+@pytest.fixture(scope="module")
+def signed_import_bench(spark: SparkSession, lake: Lake, importer: User) -> Bench:
+    return new_bench(spark, lake, importer.keys, Delegation.SIGNED)
 
 
 @pytest.fixture
@@ -56,54 +78,68 @@ EXPECTED = [
 ]
 
 
-def test_folder_becomes_a_table_where_it_is(bench: Bench, namespace: str, folder: str) -> None:
-    table = bench.table(namespace)
-    planned = bench.do(JobKind.IMPORT, table, {"source": folder}, dry_run=True)
+def test_folder_becomes_a_table_where_it_is(import_bench: Bench, namespace: str, folder: str) -> None:
+    table = import_bench.table(namespace)
+    planned = import_bench.do(JobKind.IMPORT, table, {"source": folder}, dry_run=True)
     assert (planned.read.files, planned.changed) == (3, False)
     assert planned.details["partition-columns"] == ["country", "day"]
     assert planned.details["columns"] == ["id bigint", "name string", "at timestamp", "country string", "day date"]
-    assert not bench.spark.catalog.tableExists(table.sql)
-    report = bench.do(JobKind.IMPORT, table, {"source": folder})
+    assert not import_bench.spark.catalog.tableExists(table.sql)
+    report = import_bench.do(JobKind.IMPORT, table, {"source": folder})
     assert report.after is not None
     assert (report.changed, report.after.data_files, report.after.rows) == (True, 3, 4)
     assert any("hidden" in one.reason for one in report.skipped)
-    assert all(path.startswith(f"{folder}/country=") for path in bench.files(table))
-    assert bench.sql(f"SELECT id, name, country, day FROM {table.sql} ORDER BY id") == EXPECTED
+    assert all(path.startswith(f"{folder}/country=") for path in import_bench.files(table))
+    assert import_bench.sql(f"SELECT id, name, country, day FROM {table.sql} ORDER BY id") == EXPECTED
     # Two of the three files are not looked at: their folders say enough.
-    assert bench.sql(f"SELECT id FROM {table.sql} WHERE day = DATE '2026-01-01' ORDER BY id") == [(1,), (2,)]
-    assert was_left(bench.do(JobKind.IMPORT, table, {"source": folder}), "imported already")
-    bench.sql(f"INSERT INTO {table.sql} VALUES (5, 'n5', NULL, 'it', DATE '2026-01-03')")
-    bench.sql(f"DELETE FROM {table.sql} WHERE id = 1")
-    bench.do(JobKind.COMPACT, table, {"rewrite-all": True})
-    assert bench.sql(f"SELECT id FROM {table.sql} ORDER BY id") == [(2,), (3,), (4,), (5,)]
-    bench.checksum(table)
+    assert import_bench.sql(f"SELECT id FROM {table.sql} WHERE day = DATE '2026-01-01' ORDER BY id") == [(1,), (2,)]
+    assert was_left(import_bench.do(JobKind.IMPORT, table, {"source": folder}), "imported already")
+    import_bench.sql(f"INSERT INTO {table.sql} VALUES (5, 'n5', NULL, 'it', DATE '2026-01-03')")
+    import_bench.sql(f"DELETE FROM {table.sql} WHERE id = 1")
+    import_bench.do(JobKind.COMPACT, table, {"rewrite-all": True})
+    assert import_bench.sql(f"SELECT id FROM {table.sql} ORDER BY id") == [(2,), (3,), (4,), (5,)]
+    import_bench.checksum(table)
 
 
-def test_folder_is_copied_and_left_as_it_was(bench: Bench, s3: Any, lake: Lake, namespace: str, folder: str) -> None:
-    table, prefix = bench.table(namespace), folder.removeprefix(f"s3://{lake.warehouse}/")
+def test_folder_is_copied_and_left_as_it_was(
+    import_bench: Bench, s3: Any, lake: Lake, namespace: str, folder: str
+) -> None:
+    table, prefix = import_bench.table(namespace), folder.removeprefix(f"s3://{lake.warehouse}/")
     before = all_keys(s3, lake.warehouse, prefix)
     options = {"source": folder, "mode": "copy", "partition-columns": "country string,day string"}
-    report = bench.do(JobKind.IMPORT, table, {**options})
+    report = import_bench.do(JobKind.IMPORT, table, {**options})
     assert (report.changed, report.read.files, report.wrote.rows) == (True, 3, 4)
-    assert bench.sql(f"SELECT id, name, country, day FROM {table.sql} ORDER BY id") == [
+    assert import_bench.sql(f"SELECT id, name, country, day FROM {table.sql} ORDER BY id") == [
         (*row[:3], str(row[3])) for row in EXPECTED
     ]
-    assert not any(path.startswith(folder) for path in bench.files(table))
+    assert not any(path.startswith(folder) for path in import_bench.files(table))
     assert all_keys(s3, lake.warehouse, prefix) == before
     assert ["folder"] not in lake.call("GET", "namespaces")["namespaces"]
-    assert was_left(bench.do(JobKind.IMPORT, table, {**options}), "imported already")
+    assert was_left(import_bench.do(JobKind.IMPORT, table, {**options}), "imported already")
     with pytest.raises(AlreadyExists, match="an import makes a new table"):
-        bench.do(JobKind.IMPORT, table, {"source": f"{folder}/country=de"})
-    bench.checksum(table)
+        import_bench.do(JobKind.IMPORT, table, {"source": f"{folder}/country=de"})
+    import_bench.checksum(table)
 
 
 def test_folder_is_imported_with_requests_that_the_catalog_signs(
-    signed_bench: Bench, namespace: str, folder: str
+    signed_import_bench: Bench, namespace: str, folder: str
 ) -> None:
     for mode in ("copy", "in-place"):
-        table = signed_bench.table(namespace, mode.replace("-", "_"))
-        assert signed_bench.do(JobKind.IMPORT, table, {"source": folder, "mode": mode}).changed
-        assert signed_bench.sql(f"SELECT id, name, country, day FROM {table.sql} ORDER BY id") == EXPECTED
+        table = signed_import_bench.table(namespace, mode.replace("-", "_"))
+        assert signed_import_bench.do(JobKind.IMPORT, table, {"source": folder, "mode": mode}).changed
+        assert signed_import_bench.sql(f"SELECT id, name, country, day FROM {table.sql} ORDER BY id") == EXPECTED
+
+
+@pytest.mark.parametrize("mode", ["in-place", "copy"])
+def test_folder_is_not_imported_without_rights_to_it_in_s3(
+    bench: Bench, s3: Any, lake: Lake, namespace: str, folder: str, mode: str
+) -> None:
+    before = all_keys(s3, lake.warehouse, folder.removeprefix(f"s3://{lake.warehouse}/"))
+    table = bench.table(namespace)
+    with pytest.raises(AccessDenied, match="lacks a right to them in S3"):
+        bench.do(JobKind.IMPORT, table, {"source": folder, "mode": mode})
+    assert not bench.spark.catalog.tableExists(table.sql)
+    assert all_keys(s3, lake.warehouse, folder.removeprefix(f"s3://{lake.warehouse}/")) == before
 
 
 def test_folder_of_another_bucket_is_copied_by_who_may_read_it(
@@ -128,7 +164,7 @@ def test_folder_of_another_bucket_is_copied_by_who_may_read_it(
 
 
 def test_folders_that_cannot_be_a_table_are_refused_with_the_reason(
-    bench: Bench, s3: Any, lake: Lake, namespace: str
+    import_bench: Bench, s3: Any, lake: Lake, namespace: str
 ) -> None:
     place = f"odd/{uuid.uuid4().hex}"
 
@@ -145,23 +181,27 @@ def test_folders_that_cannot_be_a_table_are_refused_with_the_reason(
         ("none", "no Parquet files"),
     ):
         with pytest.raises(InvalidInput, match=words):
-            bench.do(JobKind.IMPORT, bench.table(namespace), {"source": f"s3://{lake.warehouse}/{place}/{source}"})
+            import_bench.do(
+                JobKind.IMPORT, import_bench.table(namespace), {"source": f"s3://{lake.warehouse}/{place}/{source}"}
+            )
     for options in ({}, {"source": "s3://x"}, {"source-table": "a.b"}, {"source": "x", "source-table": "a.b"}):
         with pytest.raises(InvalidInput):
-            bench.do(JobKind.IMPORT, bench.table(namespace), {**options})
-    assert not bench.spark.catalog.tableExists(bench.table(namespace).sql)
+            import_bench.do(JobKind.IMPORT, import_bench.table(namespace), {**options})
+    assert not import_bench.spark.catalog.tableExists(import_bench.table(namespace).sql)
 
 
-def test_columns_that_came_later_or_became_wider_are_merged(bench: Bench, s3: Any, lake: Lake, namespace: str) -> None:
+def test_columns_that_came_later_or_became_wider_are_merged(
+    import_bench: Bench, s3: Any, lake: Lake, namespace: str
+) -> None:
     place = f"wider/{uuid.uuid4().hex}"
     for name, body in (
         ("a.parquet", parquet(id=pa.array([1], pa.int32()))),
         ("b.parquet", parquet(id=pa.array([2], pa.int64()), more=["x"])),
     ):
         s3.put_object(Bucket=lake.warehouse, Key=f"{place}/{name}", Body=body)
-    table = bench.table(namespace)
-    bench.do(JobKind.IMPORT, table, {"source": f"s3://{lake.warehouse}/{place}"})
-    assert bench.rows(table) == [(1, None), (2, "x")]
+    table = import_bench.table(namespace)
+    import_bench.do(JobKind.IMPORT, table, {"source": f"s3://{lake.warehouse}/{place}"})
+    assert import_bench.rows(table) == [(1, None), (2, "x")]
 
 
 def test_table_of_another_catalog_is_copied_as_of_now(bench: Bench, spark: Any, lake: Lake, namespace: str) -> None:

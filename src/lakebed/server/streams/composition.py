@@ -151,7 +151,7 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
             raise Unavailable(str(failure)) from failure
         stack.callback(logs.close)
         decisions = wire_decisions(settings.decisions, clock)
-        stack.callback(decisions.close)
+        stack.push_async_callback(decisions.close)
         files = await open_files(settings, clock)
         if files is not None:
             stack.push_async_callback(files.close)

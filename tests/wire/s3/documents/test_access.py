@@ -28,7 +28,7 @@ def test_access_control_policy_gives_the_owner_full_control() -> None:
     body = write_access_control_policy(OwnerElement("an-id", "A & B"))
     for operation in ("GetBucketAcl", "GetObjectAcl"):
         assert understood(operation, body) == {
-            "OwnerElement": {"ID": "an-id", "DisplayName": "A & B"},
+            "Owner": {"ID": "an-id", "DisplayName": "A & B"},
             "Grants": [
                 {
                     "Grantee": {"ID": "an-id", "DisplayName": "A & B", "Type": "CanonicalUser"},

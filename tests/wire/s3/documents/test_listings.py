@@ -75,7 +75,7 @@ def test_object_list_says_what_the_first_version_has() -> None:
                 "StorageClass": "STANDARD",
                 "ChecksumAlgorithm": ["CRC32"],
                 "ChecksumType": "COMPOSITE",
-                "OwnerElement": {"ID": "an-id", "DisplayName": "A & B"},
+                "Owner": {"ID": "an-id", "DisplayName": "A & B"},
             }
         ],
     }
@@ -110,7 +110,7 @@ def test_each_row_shows_its_own_kind_of_checksum_and_class() -> None:
         (None, None, "STANDARD"),
         (["SHA1"], "COMPOSITE", "GLACIER"),
     ]
-    assert all("OwnerElement" not in row for row in contents)
+    assert all("Owner" not in row for row in contents)
 
 
 def test_plain_tuples_do_as_rows() -> None:
@@ -143,16 +143,14 @@ def test_version_list_keeps_markers_among_versions_in_order() -> None:
         "VersionIdMarker": "v1",
         "NextKeyMarker": "k<",
         "NextVersionIdMarker": "null",
-        "DeleteMarkers": [
-            {"Key": "k", "VersionId": "v3", "IsLatest": True, "LastModified": TIME, "OwnerElement": owner}
-        ],
+        "DeleteMarkers": [{"Key": "k", "VersionId": "v3", "IsLatest": True, "LastModified": TIME, "Owner": owner}],
         "Versions": [
             {
                 "Key": "k",
                 "VersionId": "v2",
                 "IsLatest": False,
                 "LastModified": TIME,
-                "OwnerElement": owner,
+                "Owner": owner,
                 "ETag": '"abc"',
                 "Size": 7,
                 "StorageClass": "STANDARD",
@@ -164,7 +162,7 @@ def test_version_list_keeps_markers_among_versions_in_order() -> None:
                 "VersionId": "null",
                 "IsLatest": True,
                 "LastModified": TIME,
-                "OwnerElement": owner,
+                "Owner": owner,
                 "ETag": '"def"',
                 "Size": 0,
                 "StorageClass": "STANDARD",
@@ -176,7 +174,7 @@ def test_version_list_keeps_markers_among_versions_in_order() -> None:
 def test_bucket_list_shows_regions_prefix_and_token() -> None:
     rows = [BucketRow("one", TIME_MS, "eu-west-1"), BucketRow("two", TIME_MS)]
     assert understood("ListBuckets", write_bucket_list(OWNER, rows, prefix="p", continuation_token="t")) == {
-        "OwnerElement": {"ID": "an-id", "DisplayName": "A & B"},
+        "Owner": {"ID": "an-id", "DisplayName": "A & B"},
         "Buckets": [
             {"Name": "one", "CreationDate": TIME, "BucketRegion": "eu-west-1"},
             {"Name": "two", "CreationDate": TIME},

@@ -18,7 +18,7 @@ class OwnerElement:
     display_name: str
 
 
-def owner_element(owner: OwnerElement | None, tag: str = "OwnerElement") -> str:
+def owner_element(owner: OwnerElement | None, tag: str = "Owner") -> str:
     """The owner, or nothing."""
     if owner is None:
         return ""
