@@ -19,10 +19,10 @@ from lakebed.core.errors import InvalidInput, TooLarge
 from .binary import read_bytes, read_long
 from .limits import DEFAULT_LIMITS, ReadLimits
 
-__all__ = ["AvroBlock", "AvroContainer", "open_container"]
+__all__ = ["SYNC_SIZE", "AvroBlock", "AvroContainer", "open_container", "unpack_block"]
 
 _MAGIC: Final = b"Obj\x01"
-_SYNC_SIZE: Final = 16
+SYNC_SIZE: Final = 16
 _MAX_WINDOW_BYTES: Final = 128 * 1024 * 1024
 
 
@@ -50,10 +50,15 @@ class AvroContainer:
         """The writer's schema, as JSON."""
         return self.metadata["avro.schema"]
 
+    @property
+    def codec(self) -> bytes:
+        """The codec of its blocks, one that `unpack_block` knows."""
+        return self.metadata.get("avro.codec", b"null")
+
     def blocks(self) -> Iterator[AvroBlock]:
         """Unpack block after block. Raises InvalidInput for a broken file, TooLarge for one beyond the limits."""
         data, at = self.data, self.body_at
-        unpack = _CODECS[self.metadata.get("avro.codec", b"null")]
+        codec = self.codec
         records = self.decoded_bytes = 0
         while at < len(data):
             try:
@@ -63,13 +68,13 @@ class AvroContainer:
                 raise InvalidInput("avro file ends within a block") from None
             if count < 0:
                 raise InvalidInput(f"avro block has a negative number of records. records={count}")
-            if data[at : at + _SYNC_SIZE] != self.sync:
+            if data[at : at + SYNC_SIZE] != self.sync:
                 raise InvalidInput("avro block does not end with the file's sync marker")
-            at += _SYNC_SIZE
+            at += SYNC_SIZE
             records += count
             if records > self.limits.records:
                 raise TooLarge(f"avro file has too many records. maximum={self.limits.records}")
-            content = unpack(packed, self.limits.decoded_bytes - self.decoded_bytes)
+            content = unpack_block(codec, packed, self.limits.decoded_bytes - self.decoded_bytes)
             self.decoded_bytes += len(content)
             yield AvroBlock(count, content)
 
@@ -100,8 +105,8 @@ def open_container(data: bytes, limits: ReadLimits = DEFAULT_LIMITS) -> AvroCont
         raise InvalidInput("avro file ends within its header") from None
     except UnicodeDecodeError:
         raise InvalidInput("avro header has a key that is not text") from None
-    sync = data[at : at + _SYNC_SIZE]
-    if len(sync) != _SYNC_SIZE:
+    sync = data[at : at + SYNC_SIZE]
+    if len(sync) != SYNC_SIZE:
         raise InvalidInput("avro file ends within its header")
     if "avro.schema" not in metadata:
         raise InvalidInput("avro header has no schema")
@@ -111,7 +116,12 @@ def open_container(data: bytes, limits: ReadLimits = DEFAULT_LIMITS) -> AvroCont
     if codec not in _CODECS:
         expected = ", ".join(name.decode() for name in _CODECS)
         raise InvalidInput(f"unknown avro codec. expected={expected} codec={codec[:40]!r}")
-    return AvroContainer(data, metadata, sync, at + _SYNC_SIZE, limits)
+    return AvroContainer(data, metadata, sync, at + SYNC_SIZE, limits)
+
+
+def unpack_block(codec: bytes, packed: bytes, limit: int) -> bytes:
+    """The content of a block. Raises InvalidInput for a damaged one, TooLarge if it has more than `limit` bytes."""
+    return _CODECS[codec](packed, limit)
 
 
 def _within(content: bytes, limit: int) -> bytes:
