@@ -265,7 +265,7 @@ ITEMS: Final = (
             Claim(
                 "encryption keys",
                 (
-                    f"{_TABLES}/metadata/test_builder.py::test_encryption_keys_are_added_once_and_removed",
+                    "tests/iceberg/commits/test_builder.py::test_encryption_keys_are_added_once_and_removed",
                     f"{_TABLES}/validation/test_commit.py::*encrypted*",
                 ),
                 "kept in metadata for writers that encrypt; files that they encrypt are not looked into",
