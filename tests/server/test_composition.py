@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import re
@@ -79,6 +80,7 @@ async def test_connections_to_other_catalogs_end_with_the_server(tmp_path: Path)
         ended.set()
         writer.close()
 
+    gc.collect()  # clients of earlier tests, whose sockets would close in the middle of this one
     before = sockets()
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as other:
         async with compose(settings, establish_identity(settings), metrics) as parts:
