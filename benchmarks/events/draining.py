@@ -23,12 +23,12 @@ from lakebed.events.delivery.sending import Slots
 from lakebed.events.ids import EventIds
 from lakebed.events.rules import RuleMatcher
 from lakebed.events.targets.seam import Message
-from lakebed.meta.holding import HeldLease
+from lakebed.meta.held_lease import HeldLease
 from lakebed.meta.leases import Leases
 from lakebed.meta.migrations import migrate
 from lakebed.meta.outbox import Event, Outbox
 from lakebed.meta.seam import MetaStore, Transaction
-from lakebed.meta.sqlite import SqliteStore
+from lakebed.meta.sqlite.store import SqliteStore
 from lakebed.objects.events import ObjectEvent
 
 _FILL: Final = 5_000

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
-from lakebed.meta.sqlite import SqliteStore
+from lakebed.meta.sqlite.store import SqliteStore
 from lakebed.objects.events import decode_event
 from lakebed.objects.ingest import BLOBS_PREFIX
 from lakebed.objects.model import unpack_layout, unpack_piece

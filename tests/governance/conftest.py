@@ -11,7 +11,7 @@ from lakebed.core.secrets import Secret
 from lakebed.governance import AccessKeys, Credentials, MasterKeys, Principals, Sessions
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
-from lakebed.meta.sqlite import SqliteStore
+from lakebed.meta.sqlite.store import SqliteStore
 from tests.meta.stores import open_migrated_file
 
 from .documents import OWNER

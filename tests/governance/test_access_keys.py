@@ -17,7 +17,7 @@ from lakebed.core.secrets import Secret
 from lakebed.governance import CANNED_POLICIES, AccessKeys, MasterKeys, Principals
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import Transaction
-from lakebed.meta.sqlite import SqliteStore
+from lakebed.meta.sqlite.store import SqliteStore
 
 from .documents import OTHER
 

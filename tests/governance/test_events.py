@@ -21,7 +21,7 @@ from lakebed.governance.principals import MAX_POLICIES
 from lakebed.meta.migrations import migrate
 from lakebed.meta.outbox import Entry, Outbox
 from lakebed.meta.seam import MetaStore
-from lakebed.meta.sqlite import SqliteStore
+from lakebed.meta.sqlite.store import SqliteStore
 from tests.meta.stores import open_migrated
 
 from .documents import OWNER, policy, statement

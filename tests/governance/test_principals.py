@@ -7,7 +7,7 @@ from lakebed.core.errors import AlreadyExists, Corrupted, InvalidInput, InvalidN
 from lakebed.governance import CANNED_POLICIES, AccessKeys, Principals
 from lakebed.governance.principals import MAX_POLICIES
 from lakebed.meta.seam import Transaction
-from lakebed.meta.sqlite import SqliteStore
+from lakebed.meta.sqlite.store import SqliteStore
 
 from .documents import OTHER, OWNER, policy, statement
 

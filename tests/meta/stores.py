@@ -10,8 +10,8 @@ from random import Random
 from typing import TypeAlias
 
 from lakebed.meta.migrations import migrate
-from lakebed.meta.postgres import PostgresStore
-from lakebed.meta.sqlite import SqliteStore
+from lakebed.meta.postgres.store import PostgresStore
+from lakebed.meta.sqlite.store import SqliteStore
 
 AnyStore: TypeAlias = SqliteStore | PostgresStore
 

@@ -9,7 +9,7 @@ import pytest
 from lakebed.core.errors import InvalidInput, StateConflict
 from lakebed.meta.migrations import Migration, in_dialect, migrate, product_migrations
 from lakebed.meta.seam import MetaStore, Row, Transaction
-from lakebed.meta.sqlite import SqliteStore
+from lakebed.meta.sqlite.store import SqliteStore
 from tests.meta.stores import open_migrated_file, open_store
 
 FIRST = Migration(1, "first", "CREATE TABLE one (id {serial}, name {text} NOT NULL, body {blob}, size {bigint});")

@@ -40,7 +40,7 @@ from lakebed.objects.reaper import BlobReaper
 from lakebed.objects.sealing import KeyRing
 from lakebed.objects.sweeping import Sweeper
 from lakebed.objects.writing import NewObject, ObjectWriter, WrittenObject
-from lakebed.storage.folder import FolderStorage
+from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ObjectStorage
 from lakebed.tables.gate import Gate

@@ -16,7 +16,7 @@ from lakebed.objects.contents import ByteRange, Contents, ContentSource, OpenSli
 from lakebed.objects.ingest import blob_key
 from lakebed.objects.model import Content, Piece, pack
 from lakebed.objects.sealing import FRAME_BYTES, SEALED_FRAME_BYTES, seal_whole
-from lakebed.storage.folder import FolderStorage
+from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import Key, ObjectStorage
 

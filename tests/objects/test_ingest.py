@@ -24,7 +24,7 @@ from lakebed.objects.ingest import Ingested, Ingester, blob_key
 from lakebed.objects.md5 import LIBRARY, PlainMd5
 from lakebed.objects.model import Content, pack
 from lakebed.objects.sealing import FRAME_BYTES, sealed_size
-from lakebed.storage.folder import DIRECT_BYTES, FolderStorage
+from lakebed.storage.folder.storage import DIRECT_BYTES, FolderStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ObjectStorage
 from tests.fixtures.faulty_storage import FailBefore, FaultScript, FaultyStorage

@@ -14,7 +14,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.ids import BucketId
 from lakebed.meta.migrations import migrate
 from lakebed.meta.seam import MetaStore, Row, Transaction, Value
-from lakebed.meta.sqlite import SqliteStore
+from lakebed.meta.sqlite.store import SqliteStore
 from lakebed.objects import rows
 
 from .stores import opened_store

@@ -12,7 +12,7 @@ from lakebed.objects import sweeping
 from lakebed.objects.ingest import blob_key
 from lakebed.objects.multipart import RESULT_KEPT_MS
 from lakebed.objects.sweeping import SweepReport
-from lakebed.storage.folder import FolderStorage
+from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.ownership import MARKER_KEY
 from lakebed.storage.seam import Key
 

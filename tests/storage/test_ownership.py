@@ -9,7 +9,7 @@ import pytest
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Corrupted, ForeignStore, NotSupported
 from lakebed.core.ids import DeploymentId
-from lakebed.storage.folder import FolderStorage
+from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.ownership import (
     BATCH,

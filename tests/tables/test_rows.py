@@ -9,7 +9,7 @@ import pytest
 
 from lakebed.meta.migrations import migrate
 from lakebed.meta.seam import Transaction
-from lakebed.meta.sqlite import SqliteStore
+from lakebed.meta.sqlite.store import SqliteStore
 from lakebed.tables import rows
 from lakebed.tables.model import Entry, EntryKind
 

@@ -17,7 +17,7 @@ from xml.parsers import expat
 import msgspec
 import pytest
 
-from lakebed.core.parsing import INLINE_BYTES, parse_body
+from lakebed.core.json.parsing import INLINE_BYTES, parse_body
 from tests.clients.boto import Keys
 from tests.wire.iceberg.lake import HOST, SCHEMA, Lake, allow, opened_lake
 from tests.wire.iceberg.two_lakes import CATALOG, two_lakes

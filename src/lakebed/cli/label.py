@@ -9,8 +9,8 @@ import msgspec
 
 from lakebed.client import LakebedClient
 from lakebed.client.labels import IN_CATALOGS, KINDS, Labelled, Owner, Subject
-from lakebed.core.changes import KEEP, Keep
 from lakebed.core.errors import InvalidInput
+from lakebed.core.unset import KEEP, Keep
 
 from .asking import Question, add_question, run_question
 from .output import print_facts, print_json, print_rows

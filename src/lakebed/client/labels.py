@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from lakebed.core.changes import KEEP, Keep
 from lakebed.core.errors import InvalidInput
+from lakebed.core.unset import KEEP, Keep
 
 from .connection import Connection
 from .names import path

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from lakebed.core.changes import KEEP, Keep
+from lakebed.core.unset import KEEP, Keep
 
 from .connection import Connection
 from .names import CATALOG_PAGE, TableRef, joined, path

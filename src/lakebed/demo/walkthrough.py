@@ -154,7 +154,7 @@ class Walkthrough:
     def _events(self) -> str:
         self.stop()
         from lakebed.meta.outbox import Outbox
-        from lakebed.meta.sqlite import SqliteStore
+        from lakebed.meta.sqlite.store import SqliteStore
 
         async def count() -> dict[str, int]:
             store = await SqliteStore.open(self._server.data / "meta.db")

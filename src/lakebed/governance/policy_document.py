@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 
 from lakebed.core.access import Principal
 from lakebed.core.errors import InvalidPolicy
-from lakebed.core.json_faults import explain_json_fault
+from lakebed.core.json.faults import explain_json_fault
 
 from .conditions import Condition, parse_condition
 from .grantees import Grant, Grantees, parse_grantees

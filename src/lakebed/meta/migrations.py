@@ -22,8 +22,8 @@ from typing import Final
 
 from lakebed.core.errors import InvalidInput, StateConflict
 
-from ._sql import statements
 from .seam import MetaStore, Transaction
+from .sql_text import statements
 
 _TOKENS: Final[Mapping[str, Mapping[str, str]]] = {
     "sqlite": {

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from lakebed.core.operations import AFTER, under_way
 
-from ._bell import Bell
+from .commit_notifier import Bell
 from .seam import MetaStore, Reader, Transaction
 
 

@@ -22,7 +22,7 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import Fenced, NotFound
 
 from . import _task_statements as statements
-from ._bell import Bell
+from .commit_notifier import Bell
 from .seam import MetaStore, Reader, Row, Transaction
 
 _FIRST_RETRY_SECONDS = 1.0

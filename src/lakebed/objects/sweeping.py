@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from lakebed.core.clock import Clock
 from lakebed.core.ids import BlobId, UploadId, blob_age_ms, blob_created_ms
 from lakebed.meta.seam import MetaStore, Transaction
-from lakebed.storage.files import file_deletion_fields
-from lakebed.storage.folder import FolderStorage
+from lakebed.storage.folder.files import file_deletion_fields
+from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.ownership import BATCH, FIRST_KEYS, OwnedStore, Ownership, delete_listed
 from lakebed.storage.seam import ObjectHead, ObjectStorage
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from lakebed.core.errors import InvalidInput, SelectFailure
-from lakebed.core.json_bounds import check_json_bounds
+from lakebed.core.json.bounds import check_json_bounds
 
 from .failures import SelectCode, failure
 

@@ -24,8 +24,8 @@ from lakebed.governance.vending import Vending
 from lakebed.meta.deployment import establish_deployment_id
 from lakebed.meta.leases import Leases
 from lakebed.meta.outbox import Outbox
-from lakebed.meta.reserve import DiskReserve
 from lakebed.meta.seam import MetaStore
+from lakebed.meta.sqlite.disk_reserve import DiskReserve
 from lakebed.net.async_client import AsyncHttpClient
 from lakebed.objects.contents import Contents
 from lakebed.objects.facilities import NO_RESERVATIONS, Facilities

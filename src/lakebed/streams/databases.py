@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from lakebed.core.clock import Clock
-from lakebed.core.parsing import parse_body
+from lakebed.core.json.parsing import parse_body
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.governance.rbac.releasing import release_stream
 from lakebed.meta.outbox import Outbox

@@ -14,7 +14,7 @@ from lakebed.core.errors import ForeignStore
 from lakebed.core.ids import DeploymentId
 from lakebed.meta.deployment import establish_deployment_id, find_deployment_id
 from lakebed.meta.seam import MetaStore
-from lakebed.storage.files import sync_folder
+from lakebed.storage.folder.files import sync_folder
 
 from .log.recovery import replace_file
 

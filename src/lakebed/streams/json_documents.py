@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput
-from lakebed.core.json_bounds import check_json_bounds
+from lakebed.core.json.bounds import check_json_bounds
 from lakebed.fluss.errors import ErrorCode, FlussError
 
 __all__ = ["read_json"]

@@ -9,7 +9,7 @@ from typing import Final
 
 from lakebed.core.errors import Corrupted
 from lakebed.meta.seam import MetaStore
-from lakebed.storage.files import make_folder, sync_folder
+from lakebed.storage.folder.files import make_folder, sync_folder
 
 from .counters import Counters
 from .folder_ownership import SERVER_NAME_FILE

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from lakebed.core.clock import Clock
-from lakebed.core.parsing import parse_body
+from lakebed.core.json.parsing import parse_body
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.schema import Schema
 from lakebed.governance.rbac.releasing import release_stream

@@ -20,7 +20,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.meta.seam import MetaStore, Row, Transaction, Value, Work
 from lakebed.server.stores.metadata import SQLITE_FILE
 from lakebed.server.stores.object_store import BYTES_FOLDER
-from lakebed.storage.folder import FolderStorage
+from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.seam import ByteSource, FileWriter, Key
 from tests.meta.stores import open_migrated_file
 from tests.objects.stores import wire

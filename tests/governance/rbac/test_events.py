@@ -15,7 +15,7 @@ from lakebed.governance.rbac.model import GrantTarget
 from lakebed.governance.rbac.privileges import GrantKind, Privilege
 from lakebed.meta.migrations import migrate
 from lakebed.meta.outbox import Outbox
-from lakebed.meta.sqlite import SqliteStore
+from lakebed.meta.sqlite.store import SqliteStore
 
 from .conftest import filled
 from .world import World

@@ -11,7 +11,7 @@ from lakebed.core.errors import Fenced, ForeignStore
 from lakebed.core.ids import DeploymentId
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import Transaction
-from lakebed.meta.sqlite import SqliteStore
+from lakebed.meta.sqlite.store import SqliteStore
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.ownership import Marker, claim_marker
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectHead, ObjectVersion

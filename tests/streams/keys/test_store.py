@@ -9,7 +9,7 @@ import pytest
 from lakebed.core.clock import ManualClock
 from lakebed.fluss.kv_batches import write_kv_batch
 from lakebed.fluss.schema import Schema
-from lakebed.meta.sqlite import SqliteStore
+from lakebed.meta.sqlite.store import SqliteStore
 from lakebed.storage.memory import MemoryStorage
 from lakebed.streams.keys.bucket import KeyBucket
 from lakebed.streams.keys.rocks import RocksIndex, RocksMemory

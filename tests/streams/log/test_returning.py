@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.log_batches import iterate_batches
-from lakebed.storage import files
+from lakebed.storage.folder import files
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
 from lakebed.streams.log.local_copy import LocalCopy, LocalFiles, judge
 from lakebed.streams.log.log_rows import LogRow

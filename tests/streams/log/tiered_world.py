@@ -12,7 +12,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.seam import Reader
-from lakebed.meta.sqlite import SqliteStore
+from lakebed.meta.sqlite.store import SqliteStore
 from lakebed.storage.backoff import Retrier, RetryPolicy
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion

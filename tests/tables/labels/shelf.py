@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakebed.core.access import DEFAULT_ACCOUNT
-from lakebed.core.changes import KEEP, Keep
+from lakebed.core.unset import KEEP, Keep
 from lakebed.governance.labels import LabelChange, LabelKind, LabelQuery, Labels, Owner, OwnerKind, Subject
 from lakebed.governance.labels import parse_tag_filter as tag
 from lakebed.governance.labels.events import LabelEvent, decode_label_event

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakebed.core.changes import Keep
+from lakebed.core.unset import Keep
 from lakebed.governance.policies import Policy, PolicyType, define_type
 from lakebed.objects.model import Caller
 from lakebed.tables.events import CatalogEvent, decode_event

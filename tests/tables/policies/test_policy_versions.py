@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.core.changes import KEEP
 from lakebed.core.errors import AccessDenied, NoSuchPolicy, PolicyVersionMismatch
+from lakebed.core.unset import KEEP
 from lakebed.governance.policies import PolicyVersion
 from lakebed.tables.gate import Action
 from lakebed.tables.policies.policy_versions import PolicyVersions

@@ -22,7 +22,7 @@ from urllib3.fields import RequestField
 from urllib3.filepost import encode_multipart_formdata
 
 from lakebed.meta.outbox import Outbox
-from lakebed.meta.sqlite import SqliteStore
+from lakebed.meta.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.integration
 

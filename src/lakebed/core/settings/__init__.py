@@ -6,10 +6,10 @@ from .decisions import DecisionMode, DecisionsSettings
 from .description import describe
 from .federation import FederationSettings
 from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
+from .listeners import HookFailure, ListenerHook, ListenersSettings, TargetEntry, TargetsSettings
 from .loading import CLIENT_VARIABLES, LoadedSettings, SettingsFile, environment_name, known_settings, load_settings
 from .selects import SelectSettings
 from .streams import StreamsSettings
-from .telling import HookFailure, ListenerHook, ListenersSettings, TargetEntry, TargetsSettings
 from .tree import (
     CommitValidation,
     ConditionalPut,

@@ -17,8 +17,8 @@ from ..webhooks import check_secret
 from .decisions import DecisionsSettings
 from .federation import FederationSettings
 from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
+from .listeners import ListenersSettings, TargetsSettings
 from .streams import StreamsSettings
-from .telling import ListenersSettings, TargetsSettings
 from .tree import (
     Delegation,
     EmbeddedWorker,

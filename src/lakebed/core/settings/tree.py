@@ -20,9 +20,9 @@ from .decisions import DecisionsSettings
 from .federation import FederationSettings
 from .identities import OidcSettings, TokensSettings
 from .kinds import BYTES, SECONDS, Within
+from .listeners import ListenersSettings, TargetsSettings
 from .selects import SelectSettings
 from .streams import StreamsSettings
-from .telling import ListenersSettings, TargetsSettings
 
 ByteCount: TypeAlias = Annotated[int, BYTES]
 """A size, written as `8MiB`."""

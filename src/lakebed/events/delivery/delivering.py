@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import NotFound
-from lakebed.meta.holding import HeldLease
+from lakebed.meta.held_lease import HeldLease
 from lakebed.meta.leases import Leases
 from lakebed.meta.outbox import Entry
 from lakebed.meta.seam import MetaStore, Transaction

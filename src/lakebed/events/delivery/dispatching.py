@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import Fenced, LakebedError, NotFound
-from lakebed.meta.holding import HeldLease
+from lakebed.meta.held_lease import HeldLease
 from lakebed.meta.leases import Leases
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction

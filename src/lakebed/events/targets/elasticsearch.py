@@ -19,7 +19,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
-from lakebed.core.own_messages import HEADER
+from lakebed.core.loop_guard import HEADER
 from lakebed.net.async_client import AsyncHttpClient
 from lakebed.net.http import HttpRequest, HttpResponse
 from lakebed.net.tls import TlsFiles

@@ -15,7 +15,7 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
-from lakebed.core.own_messages import HEADER
+from lakebed.core.loop_guard import HEADER
 from lakebed.core.secrets import Secret
 from lakebed.core.webhooks import ID_HEADER, check_secret, new_secret, signed_headers
 from lakebed.net.async_client import AsyncHttpClient

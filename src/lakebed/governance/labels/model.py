@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from lakebed.core.changes import KEEP, Keep
 from lakebed.core.errors import ConflictingProperties, InvalidInput
+from lakebed.core.unset import KEEP, Keep
 
 MAX_TAGS: Final = 50
 """Most tags of one thing: they are shown with it wherever it is found."""

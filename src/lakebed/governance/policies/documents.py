@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from lakebed.core.errors import InvalidPolicy
-from lakebed.core.json_faults import explain_json_fault
+from lakebed.core.json.faults import explain_json_fault
 
 Json: TypeAlias = Any
 """A document of any shape, until it was checked."""

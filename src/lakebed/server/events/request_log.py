@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Final
 
 from lakebed.core.clock import Clock
-from lakebed.core.own_messages import HEADER, OwnMessages
+from lakebed.core.loop_guard import HEADER, OwnMessages
 from lakebed.events.delivery import RequestLog
 from lakebed.events.interests import Interests
 from lakebed.events.requests import event_of_request

@@ -34,7 +34,7 @@ async def open_metadata(settings: Settings, keys: MasterKeys) -> MetaStore:
 
 
 async def _open_sqlite(settings: Settings) -> MetaStore:
-    from lakebed.meta.sqlite import SqliteStore
+    from lakebed.meta.sqlite.store import SqliteStore
 
     folder = settings.server.data
     try:
@@ -46,7 +46,7 @@ async def _open_sqlite(settings: Settings) -> MetaStore:
 
 async def _open_postgres(settings: Settings) -> MetaStore:
     require_extra("postgres", "meta.url: PostgreSQL")
-    from lakebed.meta.postgres import PostgresStore
+    from lakebed.meta.postgres.store import PostgresStore
 
     return await PostgresStore.open(
         settings.meta.url.reveal(), connections=settings.meta.pool_size, random=random.SystemRandom()

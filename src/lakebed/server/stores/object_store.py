@@ -11,7 +11,7 @@ from lakebed.core.settings import Settings, StorageKind
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.attachment import Attachment
 from lakebed.objects.ingest import OpenWriter
-from lakebed.storage.folder import FolderStorage
+from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.ownership import MARKER_KEY, StoreOwnership
 from lakebed.storage.seam import ObjectStorage
 from lakebed.streams.log.log_rows import sample_manifests

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lakebed.core.errors import Fenced
-from lakebed.storage.files import remove_logged
+from lakebed.storage.folder.files import remove_logged
 from lakebed.streams.keys.bucket import KeyBucket, LearnSchema, open_keys
 from lakebed.streams.keys.counting import Counter
 from lakebed.streams.keys.key_rows import KeyRows

@@ -26,7 +26,7 @@ from awscrt.checksums import crc32c
 from lakebed.core.clock import Clock
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.log_batches import LogBuffer, has_valid_checksum, iterate_batches
-from lakebed.storage.files import remove_tree, sync_folder
+from lakebed.storage.folder.files import remove_tree, sync_folder
 from lakebed.streams.seam import Acks, Appended, Fetched
 from lakebed.streams.timing import Durations
 

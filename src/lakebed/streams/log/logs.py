@@ -13,7 +13,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from lakebed.core.clock import Clock
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.storage.files import make_folder, remove_logged, sync_folder
+from lakebed.storage.folder.files import make_folder, remove_logged, sync_folder
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.timing import Durations
 

@@ -23,7 +23,7 @@ from awscrt.checksums import crc32c
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.log_batches import LogRecordBatch, has_valid_checksum, read_header
-from lakebed.storage.files import make_folder, sync_folder
+from lakebed.storage.folder.files import make_folder, sync_folder
 
 from .admission import Admission
 from .index import SparseIndex

@@ -19,7 +19,7 @@ from awscrt.checksums import crc32c
 from lakebed.core.clock import Clock
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.log_batches import LogBuffer
-from lakebed.storage.files import file_deletion_fields, make_folder
+from lakebed.storage.folder.files import file_deletion_fields, make_folder
 from lakebed.streams.seam import Acks, Appended, Fetched, TableBucket
 
 from .folder import FolderLog

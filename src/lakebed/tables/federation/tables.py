@@ -11,7 +11,7 @@ from urllib.parse import quote
 from msgspec import Raw
 
 from lakebed.core.errors import AccessDenied, AlreadyExists, CommitConflict, NoSuchNamespace, NoSuchTable
-from lakebed.core.parsing import parse_body
+from lakebed.core.json.parsing import parse_body
 from lakebed.governance.rbac import OPERATIONS, commit_privileges
 from lakebed.meta.seam import Transaction
 from lakebed.net.http import HttpResponse

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from lakebed.core.errors import AlreadyExists, CommitConflict, NoSuchNamespace, NoSuchView
-from lakebed.core.parsing import parse_body
+from lakebed.core.json.parsing import parse_body
 from lakebed.net.http import HttpResponse
 from lakebed.objects.model import Caller
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lakebed.core.changes import KEEP, Keep
 from lakebed.core.errors import (
     AlreadyExists,
     InvalidInput,
@@ -14,6 +13,7 @@ from lakebed.core.errors import (
     PolicyInUse,
     PolicyVersionMismatch,
 )
+from lakebed.core.unset import KEEP, Keep
 from lakebed.governance.policies import Policy, PolicyType, check_description, check_policy_name, rows
 from lakebed.governance.policies.rows import Target
 from lakebed.governance.rbac import GrantKind, policy_securable

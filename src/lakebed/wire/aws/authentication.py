@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from lakebed.core.access import ANONYMOUS, Credential, CredentialSource, Principal
 from lakebed.core.clock import Clock
 from lakebed.core.errors import CredentialsExpired, CredentialsRevoked, Unauthenticated
-from lakebed.core.parsing import parse_body
+from lakebed.core.json.parsing import parse_body
 from lakebed.wire.http.message import RAW_ERRORS, Request
 
 from . import sigv4

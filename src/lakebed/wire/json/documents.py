@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from lakebed.core.errors import InvalidInput
-from lakebed.core.parsing import parse_body
+from lakebed.core.json.parsing import parse_body
 
 from .request import JsonRequest, parse_document
 

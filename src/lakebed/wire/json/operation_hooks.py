@@ -15,8 +15,8 @@ from uuid import uuid4
 import msgspec
 
 from lakebed.core.clock import Clock
+from lakebed.core.json.parsing import parse_body
 from lakebed.core.operations import Operation, under_way
-from lakebed.core.parsing import parse_body
 from lakebed.governance.listeners import Intent, Listeners
 from lakebed.meta.outbox import Event, Outbox
 from lakebed.meta.seam import MetaStore, Transaction

@@ -16,7 +16,7 @@ from lakebed.core.checksums import (
     parse_checksum,
 )
 from lakebed.core.errors import IntegrityMismatch, InvalidInput
-from lakebed.core.parsing import parse_body
+from lakebed.core.json.parsing import parse_body
 from lakebed.objects.digests import Digests, Expectations
 from lakebed.wire.aws.authentication import Authenticated
 from lakebed.wire.aws.errors import AwsFault

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from lakebed.core.access import PolicyLanguage
 from lakebed.core.errors import InvalidPolicy
-from lakebed.core.json_faults import explain_json_fault
+from lakebed.core.json.faults import explain_json_fault
 
 MAX_POLICY_BYTES: Final = 20 * 1024
 """Longest policy document that is parsed."""

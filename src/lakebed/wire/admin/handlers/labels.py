@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from lakebed.core.changes import KEEP
 from lakebed.core.errors import InvalidInput
+from lakebed.core.unset import KEEP
 from lakebed.governance.labels import (
     LabelChange,
     LabelKind,

@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from lakebed.core.parsing import parse_body
+from lakebed.core.json.parsing import parse_body
 from lakebed.tables.gate import Action
 from lakebed.tables.planning.plans import PlanStatus
 from lakebed.tables.scanning import Planned

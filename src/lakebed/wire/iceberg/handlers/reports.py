@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput
-from lakebed.core.parsing import parse_body
+from lakebed.core.json.parsing import parse_body
 from lakebed.tables.gate import Action
 from lakebed.tables.reports import COMMIT_REPORT, SCAN_REPORT
 from lakebed.wire.http.message import Response

@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchTable, NotSupported
-from lakebed.core.parsing import parse_body
+from lakebed.core.json.parsing import parse_body
 from lakebed.core.secrets import Secret
 from lakebed.governance.delegations import DelegationKind
 from lakebed.governance.remote_signing import Reach, StoreCall, check_within, passed_on, reach_of, signed_headers

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput
-from lakebed.core.parsing import parse_body
+from lakebed.core.json.parsing import parse_body
 from lakebed.governance.rbac import OPERATIONS
 from lakebed.iceberg.commits import parse_create_table
 from lakebed.tables.committing import CommitOptions, TableChange, read_change

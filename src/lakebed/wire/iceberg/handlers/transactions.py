@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lakebed.core.errors import InvalidInput
-from lakebed.core.parsing import parse_body
+from lakebed.core.json.parsing import parse_body
 from lakebed.tables.committing import TableChange, read_change
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest, parse_document

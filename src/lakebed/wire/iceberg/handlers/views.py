@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 
 from lakebed.core.errors import InvalidInput
-from lakebed.core.parsing import parse_body
+from lakebed.core.json.parsing import parse_body
 from lakebed.governance.rbac import OPERATIONS
 from lakebed.iceberg.commits import Requirement, Update, parse_create_view, parse_view_requirements, parse_view_updates
 from lakebed.tables.gate import Action

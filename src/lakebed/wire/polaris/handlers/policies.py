@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from lakebed.core.changes import KEEP
+from lakebed.core.unset import KEEP
 from lakebed.governance.policies import Policy
 from lakebed.tables.policies.policies import NewPolicy
 from lakebed.wire.http.message import Response

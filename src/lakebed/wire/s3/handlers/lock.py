@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from lakebed.core.errors import InvalidBucketState, NoSuchConfiguration
-from lakebed.core.parsing import parse_body
+from lakebed.core.json.parsing import parse_body
 from lakebed.objects.bucket import Bucket, BucketSettings
 from lakebed.objects.config.object_lock import LegalHold, check_retention_date
 from lakebed.objects.config.versioning import Versioning

@@ -14,7 +14,7 @@ from lakebed.core.checksums import (
     resolve_type,
 )
 from lakebed.core.errors import InvalidInput, InvalidRange
-from lakebed.core.parsing import parse_body
+from lakebed.core.json.parsing import parse_body
 from lakebed.objects.contents import ByteRange
 from lakebed.objects.digests import Expectations
 from lakebed.objects.model import MAX_PARTS, StoredUpload

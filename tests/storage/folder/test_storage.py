@@ -27,8 +27,8 @@ from lakebed.core.errors import (
     StorageFull,
     Unavailable,
 )
-from lakebed.storage.folder import FolderStorage
-from lakebed.storage.folder_objects import FolderObjects
+from lakebed.storage.folder.objects import FolderObjects
+from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.seam import FileBacked, IfAbsent, Key, ObjectStorage
 
 KEY = Key("some/key")
@@ -283,7 +283,7 @@ import asyncio, errno, os, sys
 from pathlib import Path
 from lakebed.core.clock import SystemClock
 from lakebed.core.errors import StorageFull
-from lakebed.storage.folder import FolderStorage
+from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.seam import Key
 
 def write_until_full(storage):
@@ -586,7 +586,7 @@ import asyncio, sys
 from pathlib import Path
 from lakebed.core.clock import SystemClock
 from lakebed.core.errors import PreconditionFailed
-from lakebed.storage.folder import FolderStorage
+from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.seam import Key
 
 async def main():
@@ -613,7 +613,7 @@ import asyncio, sys
 from pathlib import Path
 from lakebed.core.clock import SystemClock
 from lakebed.core.errors import AlreadyExists
-from lakebed.storage.folder import FolderStorage
+from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.seam import Key
 
 async def main():
@@ -635,7 +635,7 @@ REPLACER = """
 import asyncio, itertools, sys
 from pathlib import Path
 from lakebed.core.clock import SystemClock
-from lakebed.storage.folder import FolderStorage
+from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.seam import Key
 
 async def main():

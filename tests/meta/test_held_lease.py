@@ -6,7 +6,7 @@ import pytest
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Fenced
-from lakebed.meta.holding import HeldLease
+from lakebed.meta.held_lease import HeldLease
 from lakebed.meta.leases import Leases
 from lakebed.meta.seam import MetaStore
 

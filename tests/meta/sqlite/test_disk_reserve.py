@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lakebed.core.errors import StorageFull
-from lakebed.meta.reserve import RESERVE_BYTES, DiskReserve
 from lakebed.meta.seam import Transaction
-from lakebed.meta.sqlite import SqliteStore
+from lakebed.meta.sqlite.disk_reserve import RESERVE_BYTES, DiskReserve
+from lakebed.meta.sqlite.store import SqliteStore
 
 _BLOCK = 4096
 

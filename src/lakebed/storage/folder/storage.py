@@ -17,14 +17,12 @@ from pathlib import Path
 from random import Random, SystemRandom
 from typing import Final, ParamSpec, TypeVar
 
-from ..core.clock import Clock
-from ..core.errors import StorageFull, Unavailable
-from .files import NewFile, storage_error, storage_errors
-from .folder_objects import FolderObjects
-from .folder_uploads import FolderUploads
-from .keys import check_key, check_metadata, encode_text
-from .ranges import resolve_range, resolve_stream
-from .seam import (
+from lakebed.core.clock import Clock
+from lakebed.core.errors import StorageFull, Unavailable
+
+from ..keys import check_key, check_metadata, encode_text
+from ..ranges import resolve_range, resolve_stream
+from ..seam import (
     MIN_PART_BYTES,
     ByteSource,
     IfAbsent,
@@ -37,6 +35,9 @@ from .seam import (
     PartReceipt,
     WriteCondition,
 )
+from .files import NewFile, storage_error, storage_errors
+from .objects import FolderObjects
+from .uploads import FolderUploads
 
 __all__ = ["FolderStorage"]
 

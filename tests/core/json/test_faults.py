@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.core.json_faults import explain_json_fault
+from lakebed.core.json.faults import explain_json_fault
 
 
 @pytest.mark.parametrize(

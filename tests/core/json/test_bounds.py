@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
-from lakebed.core.json_bounds import check_json_bounds
+from lakebed.core.json.bounds import check_json_bounds
 
 DOCUMENTS = st.recursive(
     st.none() | st.integers() | st.text('[{}]"\\,:a é', max_size=12),

@@ -13,8 +13,8 @@ import apsw
 
 from lakebed.core.errors import AlreadyExists, Corrupted, StorageFull, Unavailable
 
-from ._turn import WriteTurn
-from ._wal import sync_folder
+from .wal_sync import sync_folder
+from .write_lock import WriteTurn
 
 PAGE_BYTES: Final = 4096
 """ADR 4: larger pages make every small commit write more log than they save on 4 KiB bodies."""

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from ._thread import CallThread, Report
+from .call_thread import CallThread, Report
 
 
 class WalSync:

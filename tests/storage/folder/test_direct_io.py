@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from lakebed.core.buffers import ALIGNMENT, BODY_BUFFERS, BUFFER_BYTES
 from lakebed.core.clock import SystemClock
 from lakebed.core.errors import StorageFull
-from lakebed.storage.direct import DirectWriting
-from lakebed.storage.files import NewFile
-from lakebed.storage.folder import DIRECT_BYTES, FolderStorage
+from lakebed.storage.folder.direct_io import DirectWriting
+from lakebed.storage.folder.files import NewFile
+from lakebed.storage.folder.storage import DIRECT_BYTES, FolderStorage
 from lakebed.storage.seam import ByteSource, Key
 
 

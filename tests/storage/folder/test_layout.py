@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidName
+from lakebed.storage.folder.layout import folder_path, object_path, walk_objects
 from lakebed.storage.keys import check_key
-from lakebed.storage.layout import folder_path, object_path, walk_objects
 
 
 def is_key(text: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Final
 
-from .errors import InvalidInput
+from ..errors import InvalidInput
 
 MAX_DEPTH: Final = 900
 """Levels of objects and lists. Parsers recurse up to here; filters whose conditions are nested are the deepest

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import apsw
 
-from ._sqlite_file import PAGE_BYTES, beside, connect
-from ._thread import CallThread
-from ._turn import WriteTurn
+from .call_thread import CallThread
+from .file import PAGE_BYTES, beside, connect
+from .write_lock import WriteTurn
 
 _log = logging.getLogger(__name__)
 

@@ -27,11 +27,12 @@ from typing import Final
 
 import msgspec
 
-from ..core.clock import Clock
-from ..core.errors import AlreadyExists, InvalidSetting, NoSuchKey, PreconditionFailed
+from lakebed.core.clock import Clock
+from lakebed.core.errors import AlreadyExists, InvalidSetting, NoSuchKey, PreconditionFailed
+
+from ..seam import ByteSource, IfAbsent, IfMatch, Key, ObjectHead, ObjectVersion, WriteCondition
 from .files import NewFile, list_tree, make_folder, remove_tree, storage_error, storage_errors, sync_folder
 from .layout import object_path, walk_objects
-from .seam import ByteSource, IfAbsent, IfMatch, Key, ObjectHead, ObjectVersion, WriteCondition
 
 __all__ = ["FolderObjects", "etag_of"]
 

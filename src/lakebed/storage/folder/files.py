@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from ..core.errors import AccessDenied, StorageFull, Unavailable
-from .direct import DirectWriting
-from .seam import ByteSource
+from lakebed.core.errors import AccessDenied, StorageFull, Unavailable
+
+from ..seam import ByteSource
+from .direct_io import DirectWriting
 
 __all__ = [
     "NewFile",

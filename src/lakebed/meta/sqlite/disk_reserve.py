@@ -12,7 +12,7 @@ from typing import Final
 
 from lakebed.core.errors import StorageFull
 
-from .seam import MetaStore
+from ..seam import MetaStore
 
 RESERVE_BYTES: Final = 64 << 20
 """For the log until it starts over, and for what it holds and the file does not yet; or a quarter of a small disk."""

@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import apsw
 
-from ._sqlite_file import BUSY_MS, translate
-from .seam import Row, Value, Work
+from ..seam import Row, Value, Work
+from .file import BUSY_MS, translate
 
 
 @dataclass(slots=True, eq=False)

@@ -15,13 +15,14 @@ from contextlib import suppress
 
 import msgspec
 
-from ..core.clock import Clock
-from ..core.errors import InvalidPart, NoSuchUpload
-from ..core.ids import new_upload_id
+from lakebed.core.clock import Clock
+from lakebed.core.errors import InvalidPart, NoSuchUpload
+from lakebed.core.ids import new_upload_id
+
+from ..multipart import check_completion, check_part_number
+from ..seam import ByteSource, Key, ObjectVersion, OpenUpload, PartReceipt, WriteCondition
 from .files import NewFile, make_folder, remove_tree, storage_errors, sync_folder
-from .folder_objects import FolderObjects, etag_of
-from .multipart import check_completion, check_part_number
-from .seam import ByteSource, Key, ObjectVersion, OpenUpload, PartReceipt, WriteCondition
+from .objects import FolderObjects, etag_of
 
 __all__ = ["FolderUploads"]
 

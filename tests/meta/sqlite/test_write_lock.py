@@ -4,9 +4,9 @@ import threading
 from pathlib import Path
 
 import pytest
-
-from lakebed.meta._turn import WriteTurn
 from tests.meta.stores import until
+
+from lakebed.meta.sqlite.write_lock import WriteTurn
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ import errno
 import fcntl
 import os
 
-from ..core.buffers import ALIGNMENT, BODY_BUFFERS, address_of
-from .seam import ByteSource
+from lakebed.core.buffers import ALIGNMENT, BODY_BUFFERS, address_of
+
+from ..seam import ByteSource
 
 __all__ = ["DirectWriting"]
 

@@ -21,9 +21,9 @@ import asyncpg
 
 from lakebed.core.errors import AlreadyExists, InvalidInput, InvalidSetting, StorageFull, Unavailable, WriteConflict
 
-from ._flush import CommitFlush
-from ._sql import numbered
-from .seam import Row, Value, Work
+from ..seam import Row, Value, Work
+from ..sql_text import numbered
+from .commit_flush import CommitFlush
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.core.own_messages import OwnMessages
+from lakebed.core.loop_guard import OwnMessages
 
 OURS = OwnMessages(b"k" * 32)
 

@@ -26,13 +26,13 @@ import apsw
 
 from lakebed.core.errors import StorageFull, Unavailable
 
-from ._batch import Pending, run_batch
-from ._checkpoint import Checkpointer, start_over
-from ._sqlite_file import NO_SPACE, beside, open_file, translate
-from ._thread import CallThread
-from ._turn import WriteTurn
-from ._wal import WalSync
-from .seam import Row, Value, Work
+from ..seam import Row, Value, Work
+from .batch import Pending, run_batch
+from .call_thread import CallThread
+from .checkpoint import Checkpointer, start_over
+from .file import NO_SPACE, beside, open_file, translate
+from .wal_sync import WalSync
+from .write_lock import WriteTurn
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.meta._sql import numbered, statements
+from lakebed.meta.sql_text import numbered, statements
 
 _QUIET = st.sampled_from(
     ["'a?;b'", "'it''s ?'", '"a?;"', '"q""?"', "-- why? yes;\n", "/* ? ; \n */", "SELECT ", " FROM t ", "''", " x = 1 "]
