@@ -33,8 +33,8 @@ from lakebed.governance.tokens import (
 )
 from lakebed.governance.vault import MasterKeys
 from lakebed.meta.seam import Transaction
-from lakebed.objects.buckets import Buckets
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.buckets.service import Buckets
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.server.composition import build_foundation
 from lakebed.server.stores.identity import establish_identity, root_credential

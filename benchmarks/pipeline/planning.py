@@ -33,9 +33,9 @@ from lakebed.governance.policies.content import (
 )
 from lakebed.governance.vault import MasterKeys
 from lakebed.meta.tasks import TaskQueue
-from lakebed.objects.buckets import Buckets
-from lakebed.objects.digests import Expectations
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.blobs.digests import Expectations
+from lakebed.objects.buckets.service import Buckets
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import NewObject, ObjectWriter

@@ -10,7 +10,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.events.interests import ALL_BUCKETS, KEPT_MS, Interests, asked_by, mask_of_selection
 from lakebed.events.names import EventName
 from lakebed.events.selection import EVERYTHING, Selection, parse_selection
-from lakebed.objects.bucket import Bucket
+from lakebed.objects.buckets.bucket import Bucket
 from tests.objects.stores import ROOT, ObjectStore, opened_store
 
 READS = EventName.OBJECT_ACCESSED_ALL.mask

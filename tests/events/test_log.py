@@ -12,7 +12,7 @@ from lakebed.events.log import EventLog, EventPage, audit_trail
 from lakebed.events.selection import EVERYTHING, parse_selection
 from lakebed.meta.outbox import Event
 from lakebed.meta.seam import Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from tests.objects.stores import ROOT, opened_store, user
 
 READER = user(

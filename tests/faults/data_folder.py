@@ -12,8 +12,8 @@ from pathlib import Path
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.sqlite.store import SqliteStore
+from lakebed.objects.blobs.ingest import BLOBS_PREFIX
 from lakebed.objects.events import decode_event
-from lakebed.objects.ingest import BLOBS_PREFIX
 from lakebed.objects.model import unpack_layout, unpack_piece
 from lakebed.server.stores.metadata import SQLITE_FILE
 from lakebed.server.stores.object_store import BYTES_FOLDER

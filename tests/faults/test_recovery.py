@@ -18,7 +18,7 @@ import pytest
 from lakebed.core.clock import SystemClock
 from lakebed.core.ids import BlobId, new_blob_id
 from lakebed.meta.seam import Transaction
-from lakebed.objects.ingest import blob_key
+from lakebed.objects.blobs.ingest import blob_key
 from lakebed.server.stores.object_store import BYTES_FOLDER
 from tests.fixtures.raw_http import Connection, Signer
 from tests.fixtures.server import running_server, start_server

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from lakebed.core.errors import WriteConflict
-from lakebed.objects.composing import Borrowed, Loan
-from lakebed.objects.sealing import FRAME_BYTES
+from lakebed.objects.blobs.composition import Borrowed, Loan
+from lakebed.objects.blobs.encryption import FRAME_BYTES
 
 from .machine import buckets, encryption, keys, places
 from .model import ModelVersion, md5

@@ -31,6 +31,8 @@ from lakebed.core.errors import (
     NoSuchVersion,
     PreconditionFailed,
 )
+from lakebed.objects.blobs.encryption import FRAME_BYTES
+from lakebed.objects.blobs.orphan_sweep import SweepReport
 from lakebed.objects.conditions import NO_WRITE_CONDITIONS, WriteConditions
 from lakebed.objects.config.tagging import Tag, TagSet
 from lakebed.objects.config.versioning import Versioning
@@ -38,8 +40,6 @@ from lakebed.objects.copying import CopyChanges, CopySource
 from lakebed.objects.deleting import Deleted, Doomed
 from lakebed.objects.events import decode_event
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, ObjectAttributes
-from lakebed.objects.sealing import FRAME_BYTES
-from lakebed.objects.sweeping import SweepReport
 from lakebed.objects.writing import NewObject
 
 from .comparison import compare_listings, compare_reads

@@ -18,27 +18,27 @@ from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.meta.outbox import Entry, Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.annotations import Annotations
-from lakebed.objects.bucket import Bucket
-from lakebed.objects.buckets import Buckets
-from lakebed.objects.composing import Borrowed, Loan, digest_of
+from lakebed.objects.blobs.composition import Borrowed, Loan, digest_of
+from lakebed.objects.blobs.contents import ByteRange, Contents, ContentSource
+from lakebed.objects.blobs.digests import Expectations
+from lakebed.objects.blobs.encryption import KeyRing
+from lakebed.objects.blobs.garbage_collection import BlobReaper
+from lakebed.objects.blobs.ingest import Ingested, Ingester
+from lakebed.objects.blobs.missing_blobs import MissingBlobs
+from lakebed.objects.blobs.orphan_sweep import Sweeper
+from lakebed.objects.buckets.bucket import Bucket
+from lakebed.objects.buckets.service import Buckets
 from lakebed.objects.conditions import NO_WRITE_CONDITIONS, WriteConditions
 from lakebed.objects.config.versioning import Versioning
-from lakebed.objects.contents import ByteRange, Contents, ContentSource
+from lakebed.objects.context import Facilities
 from lakebed.objects.copying import ObjectCopier
 from lakebed.objects.deleting import Deleted, Doomed, ObjectDeleter
-from lakebed.objects.digests import Expectations
-from lakebed.objects.facilities import Facilities
-from lakebed.objects.ingest import Ingested, Ingester
 from lakebed.objects.lifecycle import LifecycleRunner
 from lakebed.objects.listing import Lister
-from lakebed.objects.missing_blobs import MissingBlobs
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller, ObjectAttributes, StoredUpload, unpack_layout
 from lakebed.objects.multipart import CompletedObject, Completion, ListedPart, MultipartUploads
-from lakebed.objects.publish import Displaced
+from lakebed.objects.publishing import Displaced
 from lakebed.objects.reading import ObjectReader
-from lakebed.objects.reaper import BlobReaper
-from lakebed.objects.sealing import KeyRing
-from lakebed.objects.sweeping import Sweeper
 from lakebed.objects.writing import NewObject, ObjectWriter, WrittenObject
 from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.memory import MemoryStorage

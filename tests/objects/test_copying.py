@@ -18,12 +18,12 @@ from lakebed.core.errors import (
     WriteConflict,
 )
 from lakebed.objects import copying, multipart
+from lakebed.objects.blobs.contents import ByteRange
 from lakebed.objects.conditions import ReadConditions, WriteConditions
 from lakebed.objects.config.encryption import BucketEncryption
 from lakebed.objects.config.object_lock import Retention, RetentionMode
 from lakebed.objects.config.tagging import NO_TAGS, Tag, TagSet
 from lakebed.objects.config.versioning import Versioning
-from lakebed.objects.contents import ByteRange
 from lakebed.objects.copying import Copied, CopyChanges, CopySource
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller, ObjectAttributes
 from lakebed.objects.writing import NewObject

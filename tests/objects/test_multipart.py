@@ -23,12 +23,12 @@ from lakebed.core.errors import (
     PreconditionFailed,
 )
 from lakebed.objects import multipart
+from lakebed.objects.blobs.contents import ByteRange
+from lakebed.objects.blobs.digests import Expectations
 from lakebed.objects.conditions import WriteConditions
 from lakebed.objects.config.object_lock import DefaultRetention, ObjectLockConfiguration, RetentionMode
 from lakebed.objects.config.tagging import Tag, TagSet
 from lakebed.objects.config.versioning import Versioning
-from lakebed.objects.contents import ByteRange
-from lakebed.objects.digests import Expectations
 from lakebed.objects.model import MAX_PARTS, ObjectAttributes, StoredUpload
 from lakebed.objects.multipart import RESULT_KEPT_MS, CompletedObject, Completion, ListedPart
 from lakebed.objects.reading import RangeRequest

@@ -13,10 +13,10 @@ from lakebed.core.errors import (
     NotModified,
     PreconditionFailed,
 )
+from lakebed.objects.blobs.contents import ByteRange
 from lakebed.objects.conditions import ReadConditions
 from lakebed.objects.config.tagging import Tag, TagSet
 from lakebed.objects.config.versioning import Versioning
-from lakebed.objects.contents import ByteRange
 from lakebed.objects.model import Caller, ObjectAttributes
 from lakebed.objects.reading import RangeRequest
 from tests.governance.documents import policy, statement

@@ -17,12 +17,12 @@ from lakebed.core.errors import (
 )
 from lakebed.core.ids import BlobId
 from lakebed.meta.seam import Transaction
+from lakebed.objects.blobs.digests import Expectations
 from lakebed.objects.conditions import WriteConditions
 from lakebed.objects.config.encryption import BucketEncryption
 from lakebed.objects.config.object_lock import DefaultRetention, ObjectLockConfiguration, Retention, RetentionMode
 from lakebed.objects.config.tagging import Tag, TagSet
 from lakebed.objects.config.versioning import Versioning
-from lakebed.objects.digests import Expectations
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, MAX_PUT_BYTES, ObjectAttributes
 from lakebed.objects.writing import NewObject
 from tests.governance.documents import policy, statement

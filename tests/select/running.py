@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lakebed.objects.contents import OpenSlice
+from lakebed.objects.blobs.contents import OpenSlice
 from lakebed.select.engine import Execution, plan
 from lakebed.select.model import (
     Compression,

@@ -17,12 +17,12 @@ from lakebed.core.ids import BlobId
 from lakebed.iceberg.metadata import serialize_table
 from lakebed.iceberg.metadata.serialization import TableText, TextRun
 from lakebed.meta.seam import Transaction
-from lakebed.objects.composing import Borrowed, Loan
+from lakebed.objects.blobs.composition import Borrowed, Loan
+from lakebed.objects.blobs.contents import ByteRange
 from lakebed.objects.config.encryption import BucketEncryption
 from lakebed.objects.config.versioning import Versioning
-from lakebed.objects.contents import ByteRange
 from lakebed.objects.model import Piece
-from lakebed.objects.publish import Displaced, current_of, remove_current
+from lakebed.objects.publishing import Displaced, current_of, remove_current
 from lakebed.tables.borrowing import MAX_RECENT_BYTES, anchor_of, borrowed_parts, is_worth_borrowing
 from lakebed.tables.committing import Committed
 from lakebed.tables.files import parse_location

@@ -12,7 +12,7 @@ import pytest
 
 from lakebed.core.access import Session
 from lakebed.core.errors import AccessDenied, InvalidInput, LakebedError, LocationTaken, WriteConflict
-from lakebed.objects.digests import Expectations
+from lakebed.objects.blobs.digests import Expectations
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller
 from lakebed.objects.writing import NewObject
 from lakebed.tables.claims import PROMISED_MS, ChosenBy, Claims, Place

@@ -17,7 +17,7 @@ from lakebed.core.errors import (
     TooLarge,
 )
 from lakebed.meta.seam import Transaction
-from lakebed.objects.publish import Displaced
+from lakebed.objects.publishing import Displaced
 from lakebed.tables import files as files_module
 from lakebed.tables.files import MAX_METADATA_BYTES, FileAddress, FileFacts, parse_location, unpack_metadata
 from lakebed.tables.rows import STAT_BATCH, STAT_LARGE_BATCH

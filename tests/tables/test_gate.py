@@ -10,7 +10,7 @@ from lakebed.core.errors import AccessDenied, NoSuchNamespace, NoSuchTable, NoSu
 from lakebed.governance.table_actions import TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
 from lakebed.iceberg.commits import parse_view_updates
 from lakebed.meta.seam import Transaction
-from lakebed.objects.bucket import encode_settings
+from lakebed.objects.buckets.bucket import encode_settings
 from lakebed.objects.model import Caller
 from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
 from lakebed.tables.committing import CommitOptions

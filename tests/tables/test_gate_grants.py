@@ -17,7 +17,7 @@ from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.governance.rbac import INCLUDES, GrantKind, GrantSet, Privilege, action_privileges
 from lakebed.governance.rbac.securables import catalog_key, entry_key, namespace_key
 from lakebed.iceberg.commits import parse_view_updates
-from lakebed.objects.bucket import Bucket
+from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.model import Caller
 from lakebed.tables.committing import CommitOptions
 from lakebed.tables.data_access import DataAccess

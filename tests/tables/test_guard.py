@@ -12,9 +12,9 @@ from lakebed.core.access import ANONYMOUS, DEFAULT_ACCOUNT, Principal, Session
 from lakebed.core.errors import AccessDenied, LakebedError, NoSuchKey
 from lakebed.objects.config.lifecycle import Expiration, LifecycleConfiguration, LifecycleFilter, LifecycleRule
 from lakebed.objects.config.tagging import Tag, TagSet
+from lakebed.objects.context import Facilities
 from lakebed.objects.copying import CopyChanges, CopySource
 from lakebed.objects.deleting import Doomed
-from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import NewObject

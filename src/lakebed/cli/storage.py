@@ -14,7 +14,7 @@ from typing import Final
 from lakebed.core.clock import SystemClock
 from lakebed.core.ids import DeploymentId
 from lakebed.governance.vault import MasterKeys
-from lakebed.objects.attachment import Attachment, Decision, StoreState
+from lakebed.objects.blobs.attachment import Attachment, Decision, StoreState
 from lakebed.server.stores.identity import require_identity
 from lakebed.server.stores.metadata import open_metadata
 from lakebed.server.stores.object_store import attachment_of, open_storage, store_address

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lakebed.core.errors import NotFound
 from lakebed.governance.delegated_accesses import Access, AccessPlace, DelegatedAccesses
 from lakebed.governance.delegations import Delegation, DelegationFilter, Delegations
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
 from .log import READ_AUDIT

@@ -7,7 +7,7 @@ from typing import Final
 from lakebed.core.clock import Clock
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
-from lakebed.objects.bucket import Bucket
+from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.events import event_of_object
 from lakebed.objects.model import Caller, StoredObject
 

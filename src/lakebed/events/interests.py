@@ -17,7 +17,7 @@ from typing import Final
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 from lakebed.meta.seam import MetaStore, Transaction
-from lakebed.objects.bucket import Bucket
+from lakebed.objects.buckets.bucket import Bucket
 
 from .names import ON_DEMAND, SINGLES
 from .selection import Selection

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.meta.outbox import Entry
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
 from .selection import EVERYTHING, Selection

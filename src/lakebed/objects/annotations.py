@@ -17,12 +17,12 @@ from lakebed.core.errors import (
 from lakebed.meta.seam import Transaction
 
 from . import rows
-from .bucket import Bucket
+from .buckets.bucket import Bucket
+from .condition_context import Facts, lock_facts, tag_facts
 from .config.object_lock import Retention, may_change_retention
 from .config.tagging import TagSet
+from .context import Facilities
 from .events import tell_of_object
-from .facilities import Facilities
-from .facts import Facts, lock_facts, tag_facts
 from .model import Caller, ObjectAttributes, StoredObject, pack
 from .reading import ObjectReader
 from .rows import version_from

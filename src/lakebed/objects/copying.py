@@ -14,17 +14,17 @@ from lakebed.core.errors import InvalidInput, InvalidRange, TooLarge, WriteConfl
 from lakebed.meta.seam import Transaction
 
 from . import rows
+from .blobs.contents import ByteRange, ContentSource
+from .blobs.digests import Expectations
+from .blobs.ingest import Ingested
+from .condition_context import version_facts
 from .conditions import NO_READ_CONDITIONS, ReadConditions, check_copy_source, check_write
 from .config.tagging import TagSet
-from .contents import ByteRange, ContentSource
-from .digests import Expectations
+from .context import Facilities, Holder
 from .events import tell_of_object
-from .facilities import Facilities, Holder
-from .facts import version_facts
-from .ingest import Ingested
 from .model import MAX_PUT_BYTES, REDIRECT, Caller, ObjectAttributes, StoredObject, StoredUpload
 from .multipart import MultipartUploads
-from .publish import Displaced, make_current
+from .publishing import Displaced, make_current
 from .reading import FoundObject, ObjectReader
 from .writing import NewObject, ObjectWriter, WrittenObject, check_attributes, finish_attributes, target
 

@@ -10,15 +10,15 @@ from lakebed.core.ids import NULL_VERSION, VersionId
 from lakebed.meta.seam import Transaction
 
 from . import rows
-from .bucket import Bucket
+from .buckets.bucket import Bucket
+from .condition_context import match_facts, version_facts
 from .conditions import NO_WRITE_CONDITIONS, WriteConditions, check_delete
 from .config.object_lock import LegalHold, may_delete_version
+from .context import Facilities
 from .events import tell_of_object
-from .facilities import Facilities
-from .facts import match_facts, version_facts
 from .model import DEFAULT_ATTRIBUTES, Caller, StoredObject
 from .names import check_key
-from .publish import Displaced, add_marker, current_of, remove_current, remove_version
+from .publishing import Displaced, add_marker, current_of, remove_current, remove_version
 from .rows import version_from
 from .writing import target
 

@@ -9,7 +9,7 @@ import msgspec
 from lakebed.meta.outbox import Event, Outbox
 from lakebed.meta.seam import Transaction
 
-from .bucket import Bucket
+from .buckets.bucket import Bucket
 from .model import Caller, StoredObject
 
 MAX_HEADER_CHARS: Final = 512

@@ -20,15 +20,15 @@ from lakebed.core.ids import UploadId
 from lakebed.meta.seam import Transaction
 
 from . import rows
-from .bucket import Bucket, bucket_from
+from .buckets.bucket import Bucket, bucket_from
 from .config.expiry import DueAction, DueKind, VersionFacts, due_actions, upload_expires_at
 from .config.lifecycle import LifecycleConfiguration
+from .context import Facilities
 from .deleting import is_protected
 from .events import tell_of_object
-from .facilities import Facilities
 from .model import Caller, StoredObject
 from .multipart import forget_upload
-from .publish import Displaced, add_marker, current_of, remove_current, remove_version
+from .publishing import Displaced, add_marker, current_of, remove_current, remove_version
 from .rows import upload_from, version_from
 
 _BATCH = 500

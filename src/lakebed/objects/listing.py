@@ -15,8 +15,8 @@ from lakebed.core.errors import InvalidInput
 from lakebed.meta.seam import Row
 
 from . import rows
-from .bucket import Bucket
-from .facilities import Facilities
+from .buckets.bucket import Bucket
+from .context import Facilities
 from .model import Caller, StoredUpload
 from .rows import upload_from
 

@@ -33,13 +33,13 @@ from lakebed.core.ids import NULL_VERSION, UploadId, VersionId, new_upload_id
 from lakebed.meta.seam import Reader, Transaction
 
 from . import rows
-from .bucket import Bucket
+from .blobs.digests import Expectations
+from .blobs.ingest import ByteStream, Ingested
+from .buckets.bucket import Bucket
+from .condition_context import creation_facts, match_facts
 from .conditions import NO_WRITE_CONDITIONS, WriteConditions, check_write
-from .digests import Expectations
+from .context import Facilities
 from .events import tell_of_object
-from .facilities import Facilities
-from .facts import creation_facts, match_facts
-from .ingest import ByteStream, Ingested
 from .model import (
     MAX_PARTS,
     MAX_PUT_BYTES,
@@ -55,7 +55,7 @@ from .model import (
     pack_checksum,
     unpack_checksum,
 )
-from .publish import Displaced, drop_blob, keep_blob, keep_content, make_current
+from .publishing import Displaced, drop_blob, keep_blob, keep_content, make_current
 from .rows import part_from, upload_from
 from .writing import NewObject, ObjectWriter, finish_attributes, target
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 from lakebed.core.errors import InvalidPart, InvalidRange, IsDeleteMarker, NoSuchBucket, NoSuchKey, NoSuchVersion
 
 from . import rows
-from .bucket import Bucket, bucket_from
+from .blobs.contents import ByteRange, ContentSource
+from .buckets.bucket import Bucket, bucket_from
+from .condition_context import Facts, match_facts, version_facts
 from .conditions import NO_READ_CONDITIONS, ReadConditions, check_read
-from .contents import ByteRange, ContentSource
-from .facilities import Facilities
-from .facts import Facts, match_facts, version_facts
+from .context import Facilities
 from .model import Caller, Content, Piece, StoredObject
 from .rows import BUCKET_COLUMNS, OBJECT_COLUMNS, object_from, version_from
 

@@ -13,18 +13,18 @@ from lakebed.core.ids import NULL_VERSION, VersionId
 from lakebed.meta.seam import Transaction
 
 from . import rows
-from .bucket import Bucket, bucket_from
-from .composing import Composed
+from .blobs.composition import Composed
+from .blobs.digests import Expectations
+from .blobs.ingest import ByteStream, Ingested
+from .buckets.bucket import Bucket, bucket_from
+from .condition_context import creation_facts, lock_facts, match_facts, tag_facts
 from .conditions import NO_WRITE_CONDITIONS, WriteConditions, check_write
 from .config.object_lock import default_retention
-from .digests import Expectations
+from .context import Facilities, Holder
 from .events import tell_of_object
-from .facilities import Facilities, Holder
-from .facts import creation_facts, lock_facts, match_facts, tag_facts
-from .ingest import ByteStream, Ingested
 from .model import MAX_METADATA_BYTES, MAX_PUT_BYTES, Caller, ObjectAttributes, StoredObject, pack_checksum
 from .names import check_key
-from .publish import Displaced, keep_blob, keep_borrowing_content, keep_content, make_current
+from .publishing import Displaced, keep_blob, keep_borrowing_content, keep_content, make_current
 from .rows import BUCKET_COLUMNS, OBJECT_COLUMNS, object_from
 
 

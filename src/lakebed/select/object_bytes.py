@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Protocol
 
 from lakebed.core.errors import Corrupted, Unavailable
-from lakebed.objects.contents import ByteRange, ContentSource, OpenSlice
+from lakebed.objects.blobs.contents import ByteRange, ContentSource, OpenSlice
 
 
 class ObjectBytes(Protocol):

@@ -24,8 +24,8 @@ from lakebed.governance.vending import Vending
 from lakebed.meta.leases import Leases
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import Http
+from lakebed.objects.context import Facilities
 from lakebed.objects.deleting import ObjectDeleter
-from lakebed.objects.facilities import Facilities
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import ObjectWriter
 from lakebed.streams.admin.failover import Failover

@@ -27,14 +27,14 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.sqlite.disk_reserve import DiskReserve
 from lakebed.net.async_client import AsyncHttpClient
-from lakebed.objects.contents import Contents
-from lakebed.objects.facilities import NO_RESERVATIONS, Facilities
-from lakebed.objects.ingest import Ingester, OpenWriter
+from lakebed.objects.blobs.contents import Contents
+from lakebed.objects.blobs.encryption import KeyRing
+from lakebed.objects.blobs.garbage_collection import BlobReaper
+from lakebed.objects.blobs.ingest import Ingester, OpenWriter
+from lakebed.objects.blobs.missing_blobs import MissingBlobs
+from lakebed.objects.blobs.orphan_sweep import Sweeper
+from lakebed.objects.context import NO_RESERVATIONS, Facilities
 from lakebed.objects.lifecycle import LifecycleRunner
-from lakebed.objects.missing_blobs import MissingBlobs
-from lakebed.objects.reaper import BlobReaper
-from lakebed.objects.sealing import KeyRing
-from lakebed.objects.sweeping import Sweeper
 from lakebed.storage.ownership import Ownership, StoreOwnership
 from lakebed.storage.seam import ObjectStorage
 from lakebed.tables.bridges.polling import Polling

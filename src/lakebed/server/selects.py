@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from lakebed.core.settings import Settings
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.listing import Lister
 from lakebed.objects.reading import ObjectReader
 from lakebed.select.model import SelectLimits

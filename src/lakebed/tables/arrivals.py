@@ -17,7 +17,7 @@ from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.meta.outbox import Event, Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.tasks import TaskQueue, TaskState
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.gate import Gate, ServerAction
 

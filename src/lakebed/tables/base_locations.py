@@ -12,7 +12,7 @@ from typing import Final
 
 from lakebed.core.errors import InvalidInput, LocationTaken
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.bucket import Bucket
+from lakebed.objects.buckets.bucket import Bucket
 
 from . import rows
 from .files import FileAddress, parse_location

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from lakebed.iceberg.metadata.serialization import TableText, TextRun, write_table
 from lakebed.iceberg.metadata.table import TableMetadata
-from lakebed.objects.composing import Borrowed, Loan, digest_of
+from lakebed.objects.blobs.composition import Borrowed, Loan, digest_of
 from lakebed.objects.model import Piece
 
 __all__ = ["MAX_RECENT_BYTES", "Anchor", "Origin", "anchor_of", "borrowed_parts", "is_worth_borrowing", "recall"]

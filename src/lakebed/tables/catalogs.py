@@ -24,8 +24,8 @@ from lakebed.governance.rbac.catalogs import find_catalog
 from lakebed.governance.rbac.model import Catalog, check_role_name, check_version
 from lakebed.governance.rbac.releasing import release_catalog
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.bucket import encode_settings
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.buckets.bucket import encode_settings
+from lakebed.objects.context import Facilities
 from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS

@@ -27,8 +27,8 @@ from lakebed.core.errors import AccessDenied, InvalidInput
 from lakebed.governance.sessions import MAX_DELEGATION_SECONDS
 from lakebed.governance.vending import directory_actions
 from lakebed.meta.seam import Reader, Row, Transaction
-from lakebed.objects.bucket import Bucket
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.buckets.bucket import Bucket
+from lakebed.objects.context import Facilities
 from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 

@@ -23,9 +23,9 @@ from lakebed.iceberg.commits.requirements import Requirement, check_table, is_cr
 from lakebed.iceberg.commits.updates import Update, kind_of, parse_table_updates
 from lakebed.iceberg.metadata.serialization import TableText, write_table
 from lakebed.iceberg.metadata.table import TableMetadata
-from lakebed.objects.composing import Composed
+from lakebed.objects.blobs.composition import Composed
+from lakebed.objects.context import Facilities
 from lakebed.objects.deleting import Doomed, ObjectDeleter
-from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 
 from . import rows

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from lakebed.iceberg.commits import CreateTable, new_table
 from lakebed.iceberg.metadata import TableMetadata, serialize_table
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 
 from .cache import CachedMetadata, MetadataCache
 from .claims import Claims, Place, check_places

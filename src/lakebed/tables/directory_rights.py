@@ -6,9 +6,9 @@ from lakebed.core.access import AccessRequest
 from lakebed.governance.directory_probes import probes
 from lakebed.governance.questions import Question
 from lakebed.governance.vending import DirectoryActions
-from lakebed.objects.bucket import Bucket
-from lakebed.objects.facilities import Facilities
-from lakebed.objects.facts import creation_facts
+from lakebed.objects.buckets.bucket import Bucket
+from lakebed.objects.condition_context import creation_facts
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
 

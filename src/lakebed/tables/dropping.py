@@ -19,7 +19,7 @@ from lakebed.governance.rbac import OPERATIONS, Privilege
 from lakebed.governance.rbac.releasing import release_entry
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskQueue
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
 from . import rows

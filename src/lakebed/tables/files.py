@@ -14,13 +14,13 @@ from lakebed.core.errors import InvalidInput, NotFound, PointerMoved, TooLarge, 
 from lakebed.iceberg.metadata.serialization import TableText
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects import rows as object_rows
-from lakebed.objects.composing import Composed, Loan
-from lakebed.objects.contents import ByteRange, ContentSource
-from lakebed.objects.digests import Expectations
-from lakebed.objects.facilities import Facilities
-from lakebed.objects.ingest import Ingested
+from lakebed.objects.blobs.composition import Composed, Loan
+from lakebed.objects.blobs.contents import ByteRange, ContentSource
+from lakebed.objects.blobs.digests import Expectations
+from lakebed.objects.blobs.ingest import Ingested
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import MAX_KEY_BYTES, MAX_PUT_BYTES, Caller, Content, ObjectAttributes
-from lakebed.objects.publish import Displaced
+from lakebed.objects.publishing import Displaced
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.rows import BUCKET_COLUMNS, OBJECT_COLUMNS
 from lakebed.objects.writing import NewObject, ObjectWriter

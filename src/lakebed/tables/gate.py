@@ -23,8 +23,8 @@ from lakebed.governance.rbac import (
     entry_securable,
     namespace_securable,
 )
-from lakebed.objects.facilities import Facilities
-from lakebed.objects.facts import Facts
+from lakebed.objects.condition_context import Facts
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
 from .identifiers import Levels, policy_value

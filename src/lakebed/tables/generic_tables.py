@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from lakebed.core.errors import AccessDenied, Corrupted, InvalidInput
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
 from . import rows

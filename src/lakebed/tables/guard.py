@@ -16,8 +16,8 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import AccessDenied, BucketHasTables, WriteConflict
 from lakebed.governance.rbac.releasing import release_catalog
 from lakebed.meta.seam import MetaStore, Transaction
-from lakebed.objects.bucket import Bucket
-from lakebed.objects.facilities import Holder
+from lakebed.objects.buckets.bucket import Bucket
+from lakebed.objects.context import Holder
 from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 

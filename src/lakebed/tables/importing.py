@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lakebed.core.errors import AlreadyExists, CommitConflict
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 
 from . import rows
 from .committing import Committed

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from lakebed.core.errors import InvalidInput, LocationTaken
 from lakebed.iceberg.metadata import TableMetadata, ViewMetadata
 from lakebed.meta.seam import Reader
-from lakebed.objects.bucket import Bucket
+from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.listing import successor
 
 from . import rows

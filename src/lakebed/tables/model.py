@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from lakebed.objects.bucket import Bucket
+from lakebed.objects.buckets.bucket import Bucket
 
 from .identifiers import Levels, levels_of
 

@@ -13,7 +13,7 @@ import msgspec
 from lakebed.core.errors import AccessDenied, AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
 from lakebed.governance.rbac.releasing import release_namespace
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
 from . import rows

@@ -13,7 +13,7 @@ from typing import Final
 from lakebed.core.errors import AlreadyExists, InvalidInput
 from lakebed.governance.rbac import OPERATIONS, catalog_securable
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 
 from .dropping import Dropping
 from .entries import Entries

@@ -14,8 +14,8 @@ from uuid import uuid4
 
 from lakebed.core.errors import AlreadyExists, LakebedError, PointerMoved
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.facilities import Facilities
-from lakebed.objects.publish import Displaced
+from lakebed.objects.context import Facilities
+from lakebed.objects.publishing import Displaced
 
 from . import rows
 from .claims import Claim, Claims

@@ -15,8 +15,8 @@ from lakebed.core.errors import Fenced, LakebedError, NoSuchBucket
 from lakebed.core.ids import BucketId
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskLease, TaskQueue
+from lakebed.objects.context import Facilities
 from lakebed.objects.deleting import Doomed, ObjectDeleter
-from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
 from lakebed.objects.rows import versions_behind
 

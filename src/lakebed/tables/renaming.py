@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakebed.core.errors import AlreadyExists
 from lakebed.governance.rbac import OPERATIONS
 from lakebed.meta.seam import Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 
 from . import rows
 from .bridges.moving import Place, move_bridge

@@ -7,7 +7,7 @@ from typing import Final
 
 from lakebed.governance.rbac import OPERATIONS
 from lakebed.meta.seam import Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
 from . import rows

@@ -6,7 +6,7 @@ from typing import Final
 
 from lakebed.governance.policies import RESTRICTING
 from lakebed.meta.seam import Row
-from lakebed.objects.bucket import Bucket, bucket_from
+from lakebed.objects.buckets.bucket import Bucket, bucket_from
 from lakebed.objects.rows import BUCKET_COLUMNS
 
 from .model import Entry, EntryKind, Namespace, Warehouse, WarehouseKind

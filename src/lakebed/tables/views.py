@@ -8,7 +8,7 @@ from uuid import uuid4
 from lakebed.core.errors import PointerMoved
 from lakebed.iceberg.commits import CreateView, Requirement, Update, build_view, check_view, new_view
 from lakebed.iceberg.metadata import ViewMetadata, parse_view, serialize_view
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 
 from .cache import MetadataCache
 from .claims import Claims, Place, changed_file, check_places

@@ -17,8 +17,8 @@ from lakebed.core.errors import AccessDenied, AlreadyExists, Corrupted, InvalidI
 from lakebed.governance.rbac import SERVICE, Privilege, catalog_securable
 from lakebed.governance.rbac.bootstrap import establish_catalog
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.bucket import Bucket, encode_settings
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.buckets.bucket import Bucket, encode_settings
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
 

@@ -36,7 +36,7 @@ from lakebed.events.targets.webhook import webhook_kind
 from lakebed.governance.vault import MasterKeys, Vault
 from lakebed.meta.outbox import Event
 from lakebed.meta.seam import Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from tests.events.made import IDS
 from tests.fixtures.memory_target import NAME, Mailbox, MemorySettings, MemoryTarget
 from tests.fixtures.postgres import postgres_dsn, postgres_server

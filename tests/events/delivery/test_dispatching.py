@@ -11,7 +11,7 @@ from lakebed.events.delivery import Standing, dispatching
 from lakebed.events.delivery.delivering import Courier
 from lakebed.events.targets.seam import Message, TargetKind
 from lakebed.meta.outbox import Entry
-from lakebed.objects.bucket import Bucket, BucketSettings, encode_settings
+from lakebed.objects.buckets.bucket import Bucket, BucketSettings, encode_settings
 from tests.fixtures.memory_target import NAME, MemorySettings, MemoryTarget
 from tests.objects.stores import ROOT
 

@@ -13,7 +13,7 @@ from lakebed.events.delivery import Asked, DeliveryState
 from lakebed.events.targets.registry import TargetKinds
 from lakebed.events.targets.seam import TargetKind
 from lakebed.meta.outbox import FIRST_REQUEST
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from tests.events.made import IDS
 from tests.fixtures.memory_target import NAME, MemorySettings
 from tests.objects.stores import ROOT

@@ -15,7 +15,7 @@ from lakebed.events.targets.seam import TargetKind
 from lakebed.events.targets.webhook import NAME as WEBHOOK
 from lakebed.events.targets.webhook import WebhookSettings
 from lakebed.meta.seam import Transaction
-from lakebed.objects.notification_versions import record_version
+from lakebed.objects.buckets.notification_versions import record_version
 from tests.fixtures.memory_target import NAME, MemorySettings, MemoryTarget
 from tests.objects.stores import ROOT, user
 

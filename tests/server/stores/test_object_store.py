@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from lakebed.cli.main import main
 from lakebed.core.clock import SystemClock
 from lakebed.core.ids import BlobId, new_blob_id
-from lakebed.objects.ingest import blob_key
+from lakebed.objects.blobs.ingest import blob_key
 from lakebed.server.stores.object_store import BYTES_FOLDER
 from lakebed.server.streams.composition import STREAMS_FOLDER
 from lakebed.streams.folder_ownership import LOGS_FOLDER

@@ -18,7 +18,7 @@ from lakebed.iceberg.manifests import DataFile, EntryStatus, ManifestFile
 from lakebed.iceberg.metadata import TableMetadata, parse_table
 from lakebed.meta.seam import Row, Value
 from lakebed.objects import rows as object_rows
-from lakebed.objects.bucket import Bucket
+from lakebed.objects.buckets.bucket import Bucket
 from lakebed.tables import rows as catalog_rows
 from lakebed.tables.entries import Known
 from lakebed.tables.maintenance.reachability.survey import REPLACED_SINCE

@@ -10,7 +10,7 @@ from lakebed.core.ids import BucketId
 from lakebed.governance.policies import Applicable, Place, Policy, TargetKind
 from lakebed.iceberg.manifests import DataFile, ManifestFile
 from lakebed.iceberg.metadata import TableMetadata, parse_table
-from lakebed.objects.bucket import Bucket
+from lakebed.objects.buckets.bucket import Bucket
 from lakebed.tables.entries import Known
 from lakebed.tables.maintenance.reachability.walking import LiveFiles, ReachabilityProblem
 from lakebed.tables.maintenance.rules.job_rules import TableState

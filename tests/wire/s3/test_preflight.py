@@ -16,14 +16,14 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unauthenticated
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.meta.outbox import Outbox
+from lakebed.objects.blobs.contents import Contents
+from lakebed.objects.blobs.encryption import KeyRing
+from lakebed.objects.blobs.garbage_collection import BlobReaper
+from lakebed.objects.blobs.ingest import Ingester
+from lakebed.objects.blobs.missing_blobs import MissingBlobs
 from lakebed.objects.config.cors import CorsConfiguration, CorsRule
-from lakebed.objects.contents import Contents
-from lakebed.objects.facilities import Facilities
-from lakebed.objects.ingest import Ingester
-from lakebed.objects.missing_blobs import MissingBlobs
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
-from lakebed.objects.reaper import BlobReaper
-from lakebed.objects.sealing import KeyRing
 from lakebed.storage.memory import MemoryStorage
 from lakebed.wire.aws.authentication import SignatureAuthenticator
 from lakebed.wire.aws.errors import AwsFault

@@ -14,7 +14,7 @@ import msgspec
 from lakebed.core.errors import Corrupted, InvalidInput, LakebedError, NotFound, StateConflict
 from lakebed.meta.outbox import Event
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
 from ..interests import Interests

@@ -9,11 +9,11 @@ import msgspec
 from lakebed.core.errors import InvalidInput
 from lakebed.meta.seam import Transaction
 from lakebed.objects import rows
-from lakebed.objects.bucket import encode_settings
+from lakebed.objects.buckets.bucket import encode_settings
+from lakebed.objects.buckets.notification_versions import latest_version, record_version
+from lakebed.objects.context import Facilities
 from lakebed.objects.events import tell_of_bucket
-from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import Caller
-from lakebed.objects.notification_versions import latest_version, record_version
 
 from ..matching import KnownTargets
 from .model import Configuration, decode_configuration, encode_configuration

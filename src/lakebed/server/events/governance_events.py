@@ -17,7 +17,7 @@ from lakebed.governance.listeners import HookPolicy, HttpHook, Listener, Listene
 from lakebed.governance.vault import MasterKeys
 from lakebed.meta.tasks import TaskQueue
 from lakebed.net.sync_client import threaded_http
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.tables.arrivals import Arrivals
 from lakebed.wire.audit.refusals import OnRefusal, refusal_recorder
 from lakebed.wire.iceberg import intents as iceberg_intents

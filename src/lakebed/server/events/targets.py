@@ -33,7 +33,7 @@ from lakebed.governance.vault import MasterKeys, Vault
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.tasks import TaskQueue
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.tables.arrivals import Arrival, ArrivalRecorder, Destination
 
 from .request_log import own_messages

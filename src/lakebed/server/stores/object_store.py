@@ -9,8 +9,8 @@ from typing import Final
 from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.settings import Settings, StorageKind
 from lakebed.meta.seam import MetaStore
-from lakebed.objects.attachment import Attachment
-from lakebed.objects.ingest import OpenWriter
+from lakebed.objects.blobs.attachment import Attachment
+from lakebed.objects.blobs.ingest import OpenWriter
 from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.ownership import MARKER_KEY, StoreOwnership
 from lakebed.storage.seam import ObjectStorage

@@ -17,7 +17,7 @@ from lakebed.core.errors import (
 )
 from lakebed.core.settings import S3StorageSettings
 from lakebed.core.settings.tree import ConditionalPut
-from lakebed.objects.ingest import OpenWriter
+from lakebed.objects.blobs.ingest import OpenWriter
 from lakebed.storage.backoff import Retrier, RetryPolicy
 from lakebed.storage.budget import ByteBudget
 from lakebed.storage.retry import RetryingStorage

@@ -12,7 +12,7 @@ from lakebed.core.errors import CommitConflict, NotFound
 from lakebed.meta.seam import Transaction
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import Http
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 
 from ..committing import Committed
 from ..entries import Entries

@@ -8,7 +8,7 @@ import msgspec
 
 from lakebed.core.errors import CommitConflict, LakebedError, NotFound, Throttled, Unavailable
 from lakebed.meta.seam import Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
 from ..events import tell

@@ -9,7 +9,7 @@ from typing import Final
 from lakebed.core.access import root_of
 from lakebed.core.errors import AccessDenied, LakebedError, NotFound
 from lakebed.meta.seam import Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
 from ..entries import Entries

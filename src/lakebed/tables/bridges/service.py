@@ -8,7 +8,7 @@ from lakebed.core.errors import NotFound
 from lakebed.governance.vault import Vault
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.net.hosts import AllowedHosts
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
 from ..entries import Entries, Found

@@ -10,7 +10,7 @@ from lakebed.core.errors import Corrupted, InvalidInput, NoSuchBucket, NotFound,
 from lakebed.iceberg.metadata.parsing import parse_table
 from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 from lakebed.objects.rows import LIST_PAGE_FROM_WITHIN, LIST_PAGE_WITHIN

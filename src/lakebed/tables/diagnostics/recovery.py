@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lakebed.meta.seam import Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
 from .. import rows as table_rows

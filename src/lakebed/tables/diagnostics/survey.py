@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.meta.seam import Transaction, Value
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
 from ..gate import Action, Gate

@@ -11,7 +11,7 @@ from lakebed.governance.rbac import SERVICE, GrantKind, action_privileges
 from lakebed.governance.rbac.catalogs import find_catalog
 from lakebed.governance.vault import Vault
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
 from ..events import tell

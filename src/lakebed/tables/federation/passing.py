@@ -14,7 +14,7 @@ from typing import Final
 from lakebed.core.errors import AlreadyAnswered, LakebedError, NotSupported, RemoteFault, Unavailable
 from lakebed.meta.seam import Transaction
 from lakebed.net.http import HttpResponse
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
 from ..events import tell

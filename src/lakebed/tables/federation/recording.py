@@ -9,7 +9,7 @@ from lakebed.core.errors import NotFound
 from lakebed.governance.rbac import GrantKind
 from lakebed.governance.rbac.model import Catalog, GrantTarget
 from lakebed.meta.seam import Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 
 from ..identifiers import Levels, check_identifier, check_namespace
 from ..model import EntryKind

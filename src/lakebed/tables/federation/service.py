@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lakebed.governance.vault import MasterKeys, Vault
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import Http
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 
 from ..gate import Gate
 from ..idempotency import IdempotencyKeys

@@ -26,7 +26,7 @@ from lakebed.governance.rbac import rows as role_rows
 from lakebed.governance.rbac.model import ROOT
 from lakebed.governance.rbac.principal_roles import find_principal_role
 from lakebed.meta.seam import Reader
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.entries import Entries, no_such_entry
 from lakebed.tables.gate import Action, Gate

@@ -29,7 +29,7 @@ from lakebed.governance.rbac import (
 )
 from lakebed.governance.rbac.principal_roles import find_principal_role
 from lakebed.meta.seam import Reader, Transaction, Value
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.gate import Action
 from lakebed.tables.model import Warehouse

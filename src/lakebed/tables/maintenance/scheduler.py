@@ -17,7 +17,7 @@ from lakebed.core.errors import Fenced, LakebedError, NotFound
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.outbox import Entry, Event
 from lakebed.meta.seam import Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.tables import rows
 from lakebed.tables.entries import Entries, Known, known_from
 from lakebed.tables.events import decode_event

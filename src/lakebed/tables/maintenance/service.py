@@ -11,7 +11,7 @@ from lakebed.meta.leases import Leases
 from lakebed.meta.outbox import Event
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskQueue
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables import rows
 from lakebed.tables.entries import Entries, Known, known_from, no_such_entry

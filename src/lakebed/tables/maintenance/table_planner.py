@@ -20,7 +20,7 @@ from lakebed.iceberg.metadata.snapshots import Snapshot
 from lakebed.meta.outbox import Event
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.meta.tasks import TaskState
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.tables.entries import Entries, Known
 from lakebed.tables.files import TableFiles
 from lakebed.tables.maintenance.reachability.walking import LiveFiles, Walker, WalkLimits, walker_of

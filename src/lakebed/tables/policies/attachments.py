@@ -9,7 +9,7 @@ from lakebed.core.errors import AttachmentConflict, NoSuchAttachment, NotAttacha
 from lakebed.governance.policies import Applicable, Place, Policy, PolicyType, check_policy_name, rows
 from lakebed.governance.policies.rows import Target
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.gate import Action
 from lakebed.tables.idempotency import Answer, IdempotencyKeys, Mutation

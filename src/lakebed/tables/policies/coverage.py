@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from lakebed.governance.policies import Attachment, Effect, Place, Policy, effects_of
 from lakebed.governance.policies import rows as policy_rows
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 from lakebed.tables import rows

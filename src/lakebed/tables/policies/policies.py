@@ -19,7 +19,7 @@ from lakebed.governance.policies.rows import Target
 from lakebed.governance.rbac import GrantKind, policy_securable
 from lakebed.governance.rbac.releasing import release_policy
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.gate import Action, Gate
 from lakebed.tables.idempotency import Answer, IdempotencyKeys, Mutation

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lakebed.core.errors import AlreadyExists, InvalidInput, NoSuchPolicyType, PolicyInUse
 from lakebed.governance.policies import SYSTEM_TYPES, PolicyType, rows
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.events import tell
 from lakebed.tables.gate import Action, Gate

@@ -24,7 +24,7 @@ from lakebed.iceberg.metadata.snapshots import Snapshot
 from lakebed.meta.outbox import Event
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskQueue, TaskState
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.cache import MetadataCache
 from lakebed.tables.claims import ChosenBy, Claims, Place

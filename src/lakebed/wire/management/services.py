@@ -11,7 +11,7 @@ from lakebed.governance.rbac.catalogs import Catalogs
 from lakebed.governance.rbac.granting import Granting
 from lakebed.governance.rbac.identities import Issuer, ManagedPrincipals
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.catalogs import CatalogManagement, Leave
 from lakebed.tables.federation.connections import Connections

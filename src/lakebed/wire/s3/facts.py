@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from lakebed.objects.facts import Facts
+from lakebed.objects.condition_context import Facts
 from lakebed.wire.aws import sigv4
 from lakebed.wire.aws.authentication import Authenticated, PayloadClaim
 from lakebed.wire.http.message import Request

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lakebed.core.checksums import Checksum
-from lakebed.objects.bucket import Bucket
+from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.conditions import NO_READ_CONDITIONS, NO_WRITE_CONDITIONS, ReadConditions, WriteConditions
 from lakebed.objects.config.expiry import expires_at
 from lakebed.objects.config.object_lock import LegalHold, check_retention_date

@@ -17,7 +17,7 @@ from lakebed.core.checksums import (
 )
 from lakebed.core.errors import IntegrityMismatch, InvalidInput
 from lakebed.core.json.parsing import parse_body
-from lakebed.objects.digests import Digests, Expectations
+from lakebed.objects.blobs.digests import Digests, Expectations
 from lakebed.wire.aws.authentication import Authenticated
 from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.aws.numbers import whole_number

@@ -12,10 +12,10 @@ from lakebed.events.interests import Interests
 from lakebed.events.matching import NO_TARGETS, KnownTargets
 from lakebed.events.rules import MAX_RULES, Notifications
 from lakebed.objects.annotations import Annotations
-from lakebed.objects.buckets import Buckets
+from lakebed.objects.buckets.service import Buckets
+from lakebed.objects.context import Facilities, Onlookers
 from lakebed.objects.copying import ObjectCopier
 from lakebed.objects.deleting import ObjectDeleter
-from lakebed.objects.facilities import Facilities, Onlookers
 from lakebed.objects.listing import Lister
 from lakebed.objects.multipart import MultipartUploads
 from lakebed.objects.reading import ObjectReader

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from lakebed.core.access import Principal, Session
 from lakebed.core.errors import AccessDenied, InvalidInput, InvalidPolicy, LakebedError, TooLarge
 from lakebed.core.secrets import Secret
-from lakebed.objects.facts import Facts
+from lakebed.objects.condition_context import Facts
 from lakebed.objects.model import Caller
 from lakebed.wire.aws.authentication import Authenticated
 from lakebed.wire.aws.errors import AwsFault

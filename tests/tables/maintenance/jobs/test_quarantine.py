@@ -7,7 +7,7 @@ import pytest
 
 from lakebed.core.errors import AccessDenied, NotFound, StateConflict, Unavailable
 from lakebed.core.ids import BucketId
-from lakebed.objects.bucket import Bucket
+from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.config.versioning import Versioning
 from lakebed.objects.model import MAX_KEY_BYTES, ObjectAttributes
 from lakebed.objects.rows import CURRENT

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from lakebed.core.access import root_of
 from lakebed.core.errors import LakebedError, NotFound
 from lakebed.meta.seam import Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.entries import Entries
 

@@ -6,7 +6,7 @@ import msgspec
 
 from lakebed.core.errors import NotFound
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.entries import Entries, no_such_entry
 from lakebed.tables.events import tell

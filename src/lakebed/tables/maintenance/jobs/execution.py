@@ -11,7 +11,7 @@ from lakebed.core.errors import CommitConflict, Fenced, LakebedError
 from lakebed.iceberg.metadata import TableMetadata
 from lakebed.iceberg.metadata.snapshots import Snapshot
 from lakebed.meta.seam import Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.entries import Entries, Known
 from lakebed.tables.events import tell

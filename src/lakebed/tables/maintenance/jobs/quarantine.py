@@ -14,12 +14,12 @@ import msgspec
 
 from lakebed.meta.seam import Row, Transaction
 from lakebed.objects import rows as object_rows
-from lakebed.objects.bucket import Bucket, bucket_from
+from lakebed.objects.buckets.bucket import Bucket, bucket_from
+from lakebed.objects.context import Facilities
 from lakebed.objects.deleting import is_protected
 from lakebed.objects.events import tell_of_object
-from lakebed.objects.facilities import Facilities
 from lakebed.objects.model import MAX_KEY_BYTES, Caller, StoredObject
-from lakebed.objects.publish import Displaced, add_marker, current_of, make_current, remove_current
+from lakebed.objects.publishing import Displaced, add_marker, current_of, make_current, remove_current
 from lakebed.tables.locations import QUARANTINE_FOLDER, entry_at
 from lakebed.tables.maintenance.jobs.model import Actor, Job, JobRecord, Step
 from lakebed.tables.maintenance.reachability.files import ObjectKind

@@ -9,7 +9,7 @@ import msgspec
 
 from lakebed.core.errors import StateConflict
 from lakebed.meta.seam import Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.maintenance.jobs.model import Actor, JobStatus, Step
 from lakebed.tables.maintenance.reachability.files import MAX_LISTED

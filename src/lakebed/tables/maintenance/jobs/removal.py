@@ -21,9 +21,9 @@ import msgspec
 
 from lakebed.core.errors import AccessDenied, CommitConflict
 from lakebed.meta.seam import Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
-from lakebed.objects.publish import Displaced, current_of
+from lakebed.objects.publishing import Displaced, current_of
 from lakebed.tables import rows as catalog_rows
 from lakebed.tables.entries import Known, known_from
 from lakebed.tables.maintenance.jobs.model import Counts, Job, JobRecord

@@ -14,7 +14,7 @@ from lakebed.core.errors import CommitConflict, InvalidInput, StateConflict
 from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.iceberg.metadata import TableMetadata
 from lakebed.meta.seam import Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.committing import CommitOptions, Commits, read_change
 from lakebed.tables.entries import Known

@@ -10,7 +10,7 @@ import msgspec
 
 from lakebed.core.errors import CommitConflict, PointerMoved, StateConflict
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables import rows as catalog_rows
 from lakebed.tables.entries import Known

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lakebed.core.errors import NotFound
 from lakebed.meta.tasks import Task, TaskQueue
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.committing import Commits
 from lakebed.tables.entries import Entries, Known, no_such_entry

@@ -13,8 +13,8 @@ import msgspec
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind, Option, TaskOrder
 from lakebed.governance.vending import DirectoryActions, directory_actions
-from lakebed.objects.bucket import Bucket
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.buckets.bucket import Bucket
+from lakebed.objects.context import Facilities
 from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 from lakebed.tables.directory_rights import check_directory_rights

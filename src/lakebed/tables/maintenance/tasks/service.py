@@ -16,7 +16,7 @@ from lakebed.core.jobs import JobKind, TaskOrder, decode_order
 from lakebed.meta.outbox import Event
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.meta.tasks import Task, TaskLease, TaskQueue, TaskState
-from lakebed.objects.facilities import Facilities
+from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 from lakebed.tables.entries import Entries, known_from
 from lakebed.tables.gate import Action, Gate, ServerAction

@@ -15,7 +15,7 @@ from lakebed.core.json.parsing import parse_body
 from lakebed.core.secrets import Secret
 from lakebed.governance.delegations import DelegationKind
 from lakebed.governance.remote_signing import Reach, StoreCall, check_within, passed_on, reach_of, signed_headers
-from lakebed.objects.bucket import bucket_from
+from lakebed.objects.buckets.bucket import bucket_from
 from lakebed.objects.rows import BUCKET_BY_NAME
 from lakebed.tables.data_access import TableData
 from lakebed.tables.gate import Action

@@ -6,7 +6,7 @@ import msgspec
 
 from lakebed.core.errors import InvalidBucketState, NoSuchConfiguration
 from lakebed.core.json.parsing import parse_body
-from lakebed.objects.bucket import Bucket, BucketSettings
+from lakebed.objects.buckets.bucket import Bucket, BucketSettings
 from lakebed.objects.config.object_lock import LegalHold, check_retention_date
 from lakebed.objects.config.versioning import Versioning
 from lakebed.wire.aws.errors import AwsFault

@@ -15,8 +15,8 @@ from lakebed.core.checksums import (
 )
 from lakebed.core.errors import InvalidInput, InvalidRange
 from lakebed.core.json.parsing import parse_body
-from lakebed.objects.contents import ByteRange
-from lakebed.objects.digests import Expectations
+from lakebed.objects.blobs.contents import ByteRange
+from lakebed.objects.blobs.digests import Expectations
 from lakebed.objects.model import MAX_PARTS, StoredUpload
 from lakebed.objects.multipart import Completion, ListedPart
 from lakebed.objects.writing import NewObject

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lakebed.core.errors import InvalidInput, NotFound
-from lakebed.objects.contents import ByteRange, ContentSource
+from lakebed.objects.blobs.contents import ByteRange, ContentSource
 from lakebed.objects.deleting import Deleted, Doomed
 from lakebed.objects.model import MAX_PARTS
 from lakebed.objects.reading import FoundObject

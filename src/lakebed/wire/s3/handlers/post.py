@@ -8,8 +8,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from lakebed.core.access import ANONYMOUS, Principal
 from lakebed.core.checksums import DEFAULT_ALGORITHM
+from lakebed.objects.blobs.digests import Expectations
 from lakebed.objects.config.tagging import format_tag_query
-from lakebed.objects.digests import Expectations
 from lakebed.objects.model import Caller
 from lakebed.objects.writing import NewObject, WrittenObject
 from lakebed.wire.aws import sigv4

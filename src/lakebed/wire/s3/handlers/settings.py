@@ -11,7 +11,7 @@ from uuid import uuid4
 import msgspec
 
 from lakebed.core.errors import InvalidPolicy, NoSuchConfiguration
-from lakebed.objects.bucket import Bucket, BucketSettings
+from lakebed.objects.buckets.bucket import Bucket, BucketSettings
 from lakebed.objects.config.lifecycle import LifecycleConfiguration
 from lakebed.objects.config.ownership import ObjectOwnership, Payer, check_ownership, check_payer
 from lakebed.objects.config.tagging import NO_TAGS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakebed.objects.bucket import Bucket
+from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.config.tagging import NO_TAGS
 from lakebed.objects.model import StoredObject
 from lakebed.wire.http.message import Headers, Response

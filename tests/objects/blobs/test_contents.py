@@ -8,19 +8,18 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.objects.stores import new_key_ring, read_all, replaced
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Corrupted, NotFound
 from lakebed.core.ids import BlobId, new_blob_id
-from lakebed.objects.contents import ByteRange, Contents, ContentSource, OpenSlice
-from lakebed.objects.ingest import blob_key
+from lakebed.objects.blobs.contents import ByteRange, Contents, ContentSource, OpenSlice
+from lakebed.objects.blobs.encryption import FRAME_BYTES, SEALED_FRAME_BYTES, seal_whole
+from lakebed.objects.blobs.ingest import blob_key
 from lakebed.objects.model import Content, Piece, pack
-from lakebed.objects.sealing import FRAME_BYTES, SEALED_FRAME_BYTES, seal_whole
 from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import Key, ObjectStorage
-
-from .stores import new_key_ring, read_all, replaced
 
 KEYS = new_key_ring()
 CLOCK = ManualClock()

@@ -4,6 +4,9 @@ import asyncio
 
 import msgspec
 import pytest
+from tests.governance.documents import policy, statement
+from tests.objects.consistency import check_tables
+from tests.objects.stores import ROOT, ObjectStore, user
 
 from lakebed.core.errors import (
     AccessDenied,
@@ -14,7 +17,7 @@ from lakebed.core.errors import (
     InvalidName,
     NoSuchBucket,
 )
-from lakebed.objects.bucket import Bucket, BucketSettings, decode_settings, encode_settings
+from lakebed.objects.buckets.bucket import Bucket, BucketSettings, decode_settings, encode_settings
 from lakebed.objects.config.cors import CorsConfiguration, CorsRule
 from lakebed.objects.config.encryption import BucketEncryption
 from lakebed.objects.config.lifecycle import Expiration, LifecycleConfiguration, LifecycleFilter, LifecycleRule
@@ -23,10 +26,6 @@ from lakebed.objects.config.ownership import ObjectOwnership
 from lakebed.objects.config.public_access import PublicAccessBlock
 from lakebed.objects.config.tagging import Tag, TagSet
 from lakebed.objects.config.versioning import Versioning
-from tests.governance.documents import policy, statement
-
-from .consistency import check_tables
-from .stores import ROOT, ObjectStore, user
 
 OTHER = "111122223333"
 ALL_OF_S3 = policy(statement(action="s3:*", resource="*"))

@@ -4,16 +4,15 @@ import asyncio
 import logging
 
 import pytest
-
-from lakebed.core.errors import Unavailable
-from lakebed.objects import reaper
-from lakebed.objects.ingest import BLOBS_PREFIX
-from lakebed.storage.memory import MemoryStorage
 from tests.fixtures.faulty_storage import FailAfter, FailBefore, FailPartway, FaultScript, FaultyStorage
 from tests.meta.stores import until
+from tests.objects.consistency import check_tables
+from tests.objects.stores import ObjectStore, wire
 
-from .consistency import check_tables
-from .stores import ObjectStore, wire
+from lakebed.core.errors import Unavailable
+from lakebed.objects.blobs import garbage_collection
+from lakebed.objects.blobs.ingest import BLOBS_PREFIX
+from lakebed.storage.memory import MemoryStorage
 
 BIG = b"0123456789" * 10
 
@@ -30,7 +29,7 @@ async def _garbage(store: ObjectStore) -> int:
 
 
 async def test_sweep_removes_all_garbage_and_nothing_else(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reaper, "_BATCH", 2)
+    monkeypatch.setattr(garbage_collection, "_BATCH", 2)
     await _make_garbage(store, 5)
     await store.put("bucket", "kept", BIG)
     assert await store.reaper.sweep() == 5
@@ -97,14 +96,14 @@ async def test_crash_between_bytes_and_row_is_made_good(light_store: ObjectStore
 
 @pytest.fixture
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reaper, "_GATHER_SECONDS", 0)
+    monkeypatch.setattr(garbage_collection, "_GATHER_SECONDS", 0)
 
 
 @pytest.mark.usefixtures("_quick")
 async def test_fresh_garbage_goes_soon_after_the_commit_that_made_it(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reaper, "_BATCH", 2)
+    monkeypatch.setattr(garbage_collection, "_BATCH", 2)
     running = asyncio.create_task(store.reaper.run())
     await _make_garbage(store, 5)
     async with asyncio.timeout(60):

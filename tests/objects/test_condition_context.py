@@ -9,13 +9,7 @@ import pytest
 from lakebed.core.errors import AccessDenied, PreconditionFailed
 from lakebed.governance.condition_keys import carriers
 from lakebed.governance.wildcards import fold_key
-from lakebed.objects.conditions import ReadConditions, WriteConditions
-from lakebed.objects.config.object_lock import Retention, RetentionMode
-from lakebed.objects.config.tagging import NO_TAGS, Tag, TagSet
-from lakebed.objects.config.versioning import Versioning
-from lakebed.objects.copying import CopyChanges, CopySource
-from lakebed.objects.deleting import Doomed
-from lakebed.objects.facts import (
+from lakebed.objects.condition_context import (
     Facts,
     bucket_tag_facts,
     creation_facts,
@@ -24,6 +18,12 @@ from lakebed.objects.facts import (
     tag_facts,
     version_facts,
 )
+from lakebed.objects.conditions import ReadConditions, WriteConditions
+from lakebed.objects.config.object_lock import Retention, RetentionMode
+from lakebed.objects.config.tagging import NO_TAGS, Tag, TagSet
+from lakebed.objects.config.versioning import Versioning
+from lakebed.objects.copying import CopyChanges, CopySource
+from lakebed.objects.deleting import Doomed
 from lakebed.objects.model import Caller, ObjectAttributes
 from lakebed.objects.multipart import Completion, ListedPart
 from lakebed.objects.writing import NewObject

@@ -16,22 +16,22 @@ from lakebed.core.errors import (
 from lakebed.core.ids import UploadId
 from lakebed.meta.seam import Transaction
 
-from . import rows
+from .. import rows
+from ..condition_context import bucket_tag_facts
+from ..config.cors import CorsConfiguration
+from ..config.object_lock import ObjectLockConfiguration
+from ..config.ownership import ObjectOwnership
+from ..config.tagging import NO_TAGS, TagSet
+from ..config.versioning import Versioning, check_versioning_change
+from ..context import Facilities
+from ..events import tell_of_bucket
+from ..listing import successor
+from ..model import Caller
+from ..multipart import forget_upload
+from ..names import check_bucket_name
+from ..publishing import Displaced
 from .bucket import Bucket, BucketSettings, bucket_from, encode_settings
-from .config.cors import CorsConfiguration
-from .config.object_lock import ObjectLockConfiguration
-from .config.ownership import ObjectOwnership
-from .config.tagging import NO_TAGS, TagSet
-from .config.versioning import Versioning, check_versioning_change
-from .events import tell_of_bucket
-from .facilities import Facilities
-from .facts import bucket_tag_facts
-from .listing import successor
-from .model import Caller
-from .multipart import forget_upload
-from .names import check_bucket_name
 from .notification_versions import record_version
-from .publish import Displaced
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,18 +4,17 @@ import logging
 from collections.abc import AsyncIterator
 
 import pytest
+from tests.objects.stores import ROOT, ObjectStore, new_key_ring, replaced
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import BlobMissing, NoSuchKey, Unavailable
 from lakebed.core.ids import new_blob_id
-from lakebed.objects.contents import ByteRange, Contents, ContentSource
-from lakebed.objects.ingest import blob_key
-from lakebed.objects.missing_blobs import MissingBlobs
+from lakebed.objects.blobs.contents import ByteRange, Contents, ContentSource
+from lakebed.objects.blobs.ingest import blob_key
+from lakebed.objects.blobs.missing_blobs import MissingBlobs
 from lakebed.objects.model import Content, Piece, pack
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import Key
-
-from .stores import ROOT, ObjectStore, new_key_ring, replaced
 
 CLOCK = ManualClock()
 BIG = b"0123456789" * 10

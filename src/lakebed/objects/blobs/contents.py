@@ -15,9 +15,9 @@ from lakebed.core.errors import Corrupted, InvalidRange, LakebedError, NotFound
 from lakebed.core.ids import BlobId
 from lakebed.storage.seam import FileBacked, ObjectStorage
 
+from ..model import Content, Piece, unpack_layout
+from .encryption import FRAME_BYTES, SEALED_FRAME_BYTES, KeyRing, Opener, frame_range, open_whole, sealed_size
 from .ingest import blob_key
-from .model import Content, Piece, unpack_layout
-from .sealing import FRAME_BYTES, SEALED_FRAME_BYTES, KeyRing, Opener, frame_range, open_whole, sealed_size
 from .store_failures import reading_from_store
 
 _BATCH_FRAMES = 4

@@ -13,7 +13,7 @@ from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.storage.ownership import FIRST_KEYS, Ownership
 from lakebed.storage.seam import FileBacked, ObjectStorage
 
-from . import rows
+from .. import rows
 from .ingest import blob_key
 
 log = logging.getLogger("lakebed.objects")

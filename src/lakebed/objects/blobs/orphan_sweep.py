@@ -21,10 +21,10 @@ from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.ownership import BATCH, FIRST_KEYS, OwnedStore, Ownership, delete_listed
 from lakebed.storage.seam import ObjectHead, ObjectStorage
 
-from . import rows
+from .. import rows
+from ..multipart import RESULT_KEPT_MS
+from .garbage_collection import BlobReaper
 from .ingest import BLOBS_PREFIX
-from .multipart import RESULT_KEPT_MS
-from .reaper import BlobReaper
 
 log = logging.getLogger("lakebed.objects")
 

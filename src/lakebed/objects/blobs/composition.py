@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from lakebed.core.checksums import DEFAULT_ALGORITHM, Checksum, PartDigest, full_object_checksum, new_hasher
 
-from .model import Piece
-from .sealing import KeyRing, seal_whole
+from ..model import Piece
+from .encryption import KeyRing, seal_whole
 
 
 @dataclass(frozen=True, slots=True)

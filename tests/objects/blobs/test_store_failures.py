@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from tests.fixtures.faulty_storage import FailBefore, FaultScript, FaultyStorage
+from tests.objects.stores import INLINE_MAX_BYTES, Body, new_key_ring, replaced
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import (
@@ -16,14 +18,11 @@ from lakebed.core.errors import (
     Unavailable,
 )
 from lakebed.core.ids import new_blob_id
-from lakebed.objects.contents import ByteRange, Contents, ContentSource
-from lakebed.objects.digests import Expectations
-from lakebed.objects.ingest import Ingester
+from lakebed.objects.blobs.contents import ByteRange, Contents, ContentSource
+from lakebed.objects.blobs.digests import Expectations
+from lakebed.objects.blobs.ingest import Ingester
 from lakebed.objects.model import Content, Piece, pack
 from lakebed.storage.memory import MemoryStorage
-from tests.fixtures.faulty_storage import FailBefore, FaultScript, FaultyStorage
-
-from .stores import INLINE_MAX_BYTES, Body, new_key_ring, replaced
 
 CLOCK = ManualClock()
 LIMIT = 1000

@@ -18,7 +18,7 @@ from lakebed.meta.seam import MetaStore
 from lakebed.storage.ownership import Marker, StoreOwnership, claim_marker, read_marker
 from lakebed.storage.seam import Key, ObjectStorage
 
-from . import rows
+from .. import rows
 from .ingest import BLOBS_PREFIX, blob_key
 
 __all__ = ["STREAM_SERVERS_PREFIX", "Attachment", "Decision", "Evidence", "References", "StoreState", "decide"]

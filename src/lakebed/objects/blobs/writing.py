@@ -16,7 +16,7 @@ from lakebed.storage.seam import FileBacked, FileWriter, Key
 from lakebed.storage.writer import BufferedMultipartWriter
 
 from .digests import Chunk, Digests, Expectations
-from .sealing import Sealer
+from .encryption import Sealer
 from .threads import Threads
 
 BATCH_BYTES: Final = 1024 * 1024

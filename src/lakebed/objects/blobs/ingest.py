@@ -18,14 +18,14 @@ from lakebed.core.ids import BlobId, new_blob_id
 from lakebed.storage.seam import FileBacked, Key, ObjectStorage
 from lakebed.storage.writer import BufferedMultipartWriter
 
-from .blob_writing import BlobSink, BlobWriting, FileSink, RemoteSink, check_length
-from .composing import Borrowed, Composed, Loan, compose, own_size
+from ..model import Piece
+from .composition import Borrowed, Composed, Loan, compose, own_size
 from .digests import Chunk, Digests, Expectations
+from .encryption import KeyRing, Sealer, seal_whole
 from .md5 import MakeMd5, md5_maker
-from .model import Piece
-from .sealing import KeyRing, Sealer, seal_whole
 from .store_failures import writing_to_store
 from .threads import Threads
+from .writing import BlobSink, BlobWriting, FileSink, RemoteSink, check_length
 
 BLOBS_PREFIX: Final = "blobs/"
 """Where blobs are in the object store, and nothing else."""

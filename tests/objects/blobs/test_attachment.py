@@ -7,21 +7,21 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from tests.meta.stores import open_migrated_file
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import ForeignStore, StateConflict
 from lakebed.core.ids import DeploymentId, new_blob_id
 from lakebed.meta.deployment import establish_deployment_id
 from lakebed.meta.seam import MetaStore
-from lakebed.objects.attachment import Attachment, Decision, Evidence, References, decide
-from lakebed.objects.ingest import blob_key
-from lakebed.objects.reaper import BlobReaper
-from lakebed.objects.sweeping import Sweeper, SweepReport
+from lakebed.objects.blobs.attachment import Attachment, Decision, Evidence, References, decide
+from lakebed.objects.blobs.garbage_collection import BlobReaper
+from lakebed.objects.blobs.ingest import blob_key
+from lakebed.objects.blobs.orphan_sweep import Sweeper, SweepReport
 from lakebed.server.streams.composition import SERVERS_PREFIX
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.ownership import MARKER_KEY, Marker, claim_marker, read_marker
 from lakebed.storage.seam import Key, ObjectHead
-from tests.meta.stores import open_migrated_file
 
 OURS, THEIRS = DeploymentId("a" * 26), DeploymentId("b" * 26)
 WINDOW_MS = 60_000

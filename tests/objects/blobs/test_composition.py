@@ -8,26 +8,25 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
+from tests.objects.borrowing_machine import BorrowingMachine
+from tests.objects.consistency import check_tables
+from tests.objects.stores import INLINE_MAX_BYTES, ROOT, ObjectStore, OpenObjectStore, new_key_ring, range_of, read_all
+from tests.objects.upload_machine import MIN_PART_BYTES
 
 from lakebed.core.checksums import DEFAULT_ALGORITHM, new_hasher
 from lakebed.core.errors import NoSuchKey, StorageFull, WriteConflict
 from lakebed.core.ids import BlobId
 from lakebed.meta.seam import Transaction
 from lakebed.objects import multipart
-from lakebed.objects.composing import Borrowed, Composed, Loan, compose, digest_of, own_size
+from lakebed.objects.blobs.composition import Borrowed, Composed, Loan, compose, digest_of, own_size
+from lakebed.objects.blobs.contents import ByteRange
+from lakebed.objects.blobs.encryption import FRAME_BYTES
+from lakebed.objects.blobs.ingest import Ingester
 from lakebed.objects.config.versioning import Versioning
-from lakebed.objects.contents import ByteRange
 from lakebed.objects.copying import CopyChanges, CopySource
-from lakebed.objects.ingest import Ingester
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, ObjectAttributes, Piece
-from lakebed.objects.publish import Displaced
-from lakebed.objects.sealing import FRAME_BYTES
+from lakebed.objects.publishing import Displaced
 from lakebed.objects.writing import NewObject
-
-from .borrowing_machine import BorrowingMachine
-from .consistency import check_tables
-from .stores import INLINE_MAX_BYTES, ROOT, ObjectStore, OpenObjectStore, new_key_ring, range_of, read_all
-from .upload_machine import MIN_PART_BYTES
 
 BIG = bytes(range(256)) * 3
 KEYS = new_key_ring()

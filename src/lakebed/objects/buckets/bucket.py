@@ -12,14 +12,14 @@ from lakebed.core.clock import Clock
 from lakebed.core.ids import NULL_VERSION, BucketId, VersionId, new_version_id
 from lakebed.meta.seam import Row
 
-from .config.cors import CorsConfiguration
-from .config.encryption import BucketEncryption
-from .config.lifecycle import LifecycleConfiguration
-from .config.object_lock import ObjectLockConfiguration
-from .config.ownership import ObjectOwnership
-from .config.public_access import PublicAccessBlock
-from .config.tagging import NO_TAGS, TagSet
-from .config.versioning import Versioning
+from ..config.cors import CorsConfiguration
+from ..config.encryption import BucketEncryption
+from ..config.lifecycle import LifecycleConfiguration
+from ..config.object_lock import ObjectLockConfiguration
+from ..config.ownership import ObjectOwnership
+from ..config.public_access import PublicAccessBlock
+from ..config.tagging import NO_TAGS, TagSet
+from ..config.versioning import Versioning
 
 
 class BucketSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

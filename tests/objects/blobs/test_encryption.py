@@ -5,9 +5,10 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.objects.stores import new_key_ring
 
 from lakebed.core.errors import Corrupted, InvalidSetting
-from lakebed.objects.sealing import (
+from lakebed.objects.blobs.encryption import (
     FRAME_BYTES,
     SEALED_FRAME_BYTES,
     KeyRing,
@@ -18,8 +19,6 @@ from lakebed.objects.sealing import (
     seal_whole,
     sealed_size,
 )
-
-from .stores import new_key_ring
 
 KEY = bytes(range(32))
 BORDER_SIZES = (0, 1, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 2 * FRAME_BYTES, 2 * FRAME_BYTES + 7)

@@ -12,24 +12,23 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fixtures.faulty_storage import FailBefore, FaultScript, FaultyStorage
+from tests.objects.stores import INLINE_MAX_BYTES, Body, new_key_ring, read_all, replaced
 
 from lakebed.core.buffers import BODY_BUFFERS, BUFFER_BYTES
 from lakebed.core.checksums import Checksum, ChecksumAlgorithm, new_hasher
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Incomplete, IntegrityMismatch, StorageFull, TooLarge
-from lakebed.objects import blob_writing, ingest
-from lakebed.objects.contents import Contents, ContentSource
-from lakebed.objects.digests import Expectations
-from lakebed.objects.ingest import Ingested, Ingester, blob_key
-from lakebed.objects.md5 import LIBRARY, PlainMd5
+from lakebed.objects.blobs import ingest, writing
+from lakebed.objects.blobs.contents import Contents, ContentSource
+from lakebed.objects.blobs.digests import Expectations
+from lakebed.objects.blobs.encryption import FRAME_BYTES, sealed_size
+from lakebed.objects.blobs.ingest import Ingested, Ingester, blob_key
+from lakebed.objects.blobs.md5 import LIBRARY, PlainMd5
 from lakebed.objects.model import Content, pack
-from lakebed.objects.sealing import FRAME_BYTES, sealed_size
 from lakebed.storage.folder.storage import DIRECT_BYTES, FolderStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ObjectStorage
-from tests.fixtures.faulty_storage import FailBefore, FaultScript, FaultyStorage
-
-from .stores import INLINE_MAX_BYTES, Body, new_key_ring, read_all, replaced
 
 KEYS = new_key_ring()
 CLOCK = ManualClock()
@@ -116,7 +115,7 @@ async def test_large_body_is_one_blob(storage: ObjectStorage, size: int, encrypt
 async def test_body_of_many_batches_comes_back(
     storage: ObjectStorage, encrypt: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blob_writing, "BATCH_BYTES", 1000)
+    monkeypatch.setattr(writing, "BATCH_BYTES", 1000)
     plain = os.urandom(10_000)
     body = Body(*(plain[at : at + 300] for at in range(0, len(plain), 300)))
     ingested = await _ingest(storage, body, encrypt=encrypt)
@@ -292,7 +291,7 @@ def _stop() -> None:
 async def test_sender_that_stops_leaves_no_blob(
     storage: ObjectStorage, batch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blob_writing, "BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(writing, "BATCH_BYTES", batch_bytes)
     with pytest.raises(Incomplete):
         await _ingest(storage, StoppingBody(BIG, BIG, BIG, then=_stop))
     await _assert_nothing_left(storage)
@@ -302,7 +301,7 @@ async def test_sender_that_stops_leaves_no_blob(
 async def test_cancelled_upload_leaves_no_blob(
     storage: ObjectStorage, batch_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blob_writing, "BATCH_BYTES", batch_bytes)
+    monkeypatch.setattr(writing, "BATCH_BYTES", batch_bytes)
     body = StoppingBody(BIG, BIG, BIG, then=lambda: None)
     uploading = asyncio.create_task(_ingest(storage, body))
     await body.waits.wait()
@@ -339,7 +338,7 @@ async def test_upload_cancelled_while_its_file_is_committed_leaves_no_blob(
 
 async def test_no_file_is_written_after_it_was_discarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A descriptor that was closed may be another file's by the time a forgotten thread writes to it."""
-    monkeypatch.setattr(blob_writing, "BATCH_BYTES", 10)
+    monkeypatch.setattr(writing, "BATCH_BYTES", 10)
     storage = FolderStorage(tmp_path, CLOCK)
     reached, released = threading.Event(), threading.Event()
     order: list[str] = []

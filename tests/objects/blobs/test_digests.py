@@ -6,7 +6,7 @@ import pytest
 
 from lakebed.core.checksums import Checksum, ChecksumAlgorithm
 from lakebed.core.errors import IntegrityMismatch
-from lakebed.objects.digests import Digests, Expectations
+from lakebed.objects.blobs.digests import Digests, Expectations
 
 A = ChecksumAlgorithm
 BODY = b"some bytes"

@@ -5,20 +5,19 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.objects.consistency import check_tables
+from tests.objects.model import md5
+from tests.objects.stores import ORPHAN_WINDOW_MS, ROOT, ObjectStore, opened_store
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.ids import BlobId, new_blob_id
-from lakebed.objects import sweeping
-from lakebed.objects.ingest import blob_key
+from lakebed.objects.blobs import orphan_sweep
+from lakebed.objects.blobs.ingest import blob_key
+from lakebed.objects.blobs.orphan_sweep import SweepReport
 from lakebed.objects.multipart import RESULT_KEPT_MS
-from lakebed.objects.sweeping import SweepReport
 from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.ownership import MARKER_KEY
 from lakebed.storage.seam import Key
-
-from .consistency import check_tables
-from .model import md5
-from .stores import ORPHAN_WINDOW_MS, ROOT, ObjectStore, opened_store
 
 BIG = b"0123456789" * 10
 WINDOW_SECONDS = ORPHAN_WINDOW_MS / 1000
@@ -79,7 +78,7 @@ async def test_garbage_counts_as_garbage_not_as_orphans(store: ObjectStore) -> N
 
 
 async def test_many_orphans_go_in_batches(light_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeping, "_BATCH", 2)
+    monkeypatch.setattr(orphan_sweep, "_BATCH", 2)
     for _ in range(5):
         await _leave_orphan(light_store)
     light_store.clock.advance(WINDOW_SECONDS)
@@ -107,7 +106,7 @@ async def test_upload_into_the_byte_store_whose_writer_died_is_aborted(store: Ob
 
 
 async def test_results_of_old_completions_are_forgotten(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeping, "_BATCH", 2)
+    monkeypatch.setattr(orphan_sweep, "_BATCH", 2)
     await store.bucket("bucket")
     for number in range(3):
         upload = await store.begin("bucket", f"k{number}")

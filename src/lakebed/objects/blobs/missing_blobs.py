@@ -15,7 +15,7 @@ from lakebed.core.errors import BlobMissing, LakebedError, NoSuchKey
 from lakebed.core.ids import BlobId
 from lakebed.meta.seam import MetaStore
 
-from . import rows
+from .. import rows
 from .ingest import blob_key
 
 log = logging.getLogger("lakebed.objects")

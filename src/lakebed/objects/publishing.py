@@ -16,10 +16,10 @@ from lakebed.core.ids import NULL_VERSION, BlobId, VersionId
 from lakebed.meta.seam import Transaction
 
 from . import rows
-from .bucket import Bucket
+from .blobs.encryption import sealed_size
+from .buckets.bucket import Bucket
 from .model import DEFAULT_ATTRIBUTES, Piece, StoredObject, pack, unpack_layout
 from .rows import object_from, version_from
-from .sealing import sealed_size
 
 
 @dataclass(slots=True)

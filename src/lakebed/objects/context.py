@@ -14,10 +14,10 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.storage.seam import ObjectStorage
 
-from .bucket import Bucket, bucket_from
-from .contents import Contents
-from .facts import Facts
-from .ingest import Ingester
+from .blobs.contents import Contents
+from .blobs.ingest import Ingester
+from .buckets.bucket import Bucket, bucket_from
+from .condition_context import Facts
 from .model import Caller, StoredObject
 from .rows import BUCKET_BY_NAME
 
