@@ -13,7 +13,8 @@ from benchmarks.pipeline.planning import LAKE, ROOT
 from lakebed.core.access import Credential, Securable
 from lakebed.core.clock import SystemClock
 from lakebed.core.settings import ServerSettings, Settings
-from lakebed.governance.access_keys import AccessKeys
+from lakebed.governance.credentials.access_keys import AccessKeys
+from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.governance.principals import Principals
 from lakebed.governance.rbac.administering import Administrator
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
@@ -31,7 +32,6 @@ from lakebed.governance.tokens import (
     TokenIssuer,
     TokenVerifier,
 )
-from lakebed.governance.vault import MasterKeys
 from lakebed.meta.seam import Transaction
 from lakebed.objects.buckets.service import Buckets
 from lakebed.objects.context import Facilities

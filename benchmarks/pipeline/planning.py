@@ -25,13 +25,13 @@ from benchmarks.catalog import files as appends
 from lakebed.core.access import DEFAULT_ACCOUNT, root_of
 from lakebed.core.clock import SystemClock
 from lakebed.core.settings import ServerSettings, Settings
+from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.governance.policies.content import (
     DATA_COMPACTION,
     METADATA_COMPACTION,
     ORPHAN_FILE_REMOVAL,
     SNAPSHOT_EXPIRY,
 )
-from lakebed.governance.vault import MasterKeys
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.blobs.digests import Expectations
 from lakebed.objects.buckets.service import Buckets

@@ -14,7 +14,7 @@ from lakebed.events.delivery.records import PURPOSE
 from lakebed.events.delivery.rows import DELIVERIES, DELIVERY, WAITING
 from lakebed.events.targets.registry import TargetKinds
 from lakebed.events.targets.webhook import WebhookSettings, webhook_kind
-from lakebed.governance.vault import MasterKeys, Vault
+from lakebed.governance.credentials.vault import MasterKeys, Vault
 from lakebed.meta.migrations import migrate, product_migrations
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction

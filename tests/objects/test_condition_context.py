@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from lakebed.core.errors import AccessDenied, PreconditionFailed
-from lakebed.governance.condition_keys import carriers
-from lakebed.governance.wildcards import fold_key
+from lakebed.governance.policy_language.condition_keys import carriers
+from lakebed.governance.policy_language.wildcards import fold_key
 from lakebed.objects.condition_context import (
     Facts,
     bucket_tag_facts,

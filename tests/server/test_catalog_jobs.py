@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from lakebed.governance.delegated_accesses import AccessPlace, AccessTally, Holder
-from lakebed.governance.delegations import KEPT_SECONDS, Delegations
-from lakebed.governance.sessions import MAX_DELEGATION_SECONDS
+from lakebed.governance.credentials.sessions import MAX_DELEGATION_SECONDS
+from lakebed.governance.delegation.delegated_accesses import AccessPlace, AccessTally, Holder
+from lakebed.governance.delegation.delegations import KEPT_SECONDS, Delegations
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskLease
 from lakebed.server import catalog_jobs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakebed.governance.vault import MasterKeys
+from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import Http, HttpRequest, HttpResponse
 from lakebed.server.catalog_extensions import Extensions, wire_extensions

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from lakebed.core.errors import AccessDenied, LakebedError, NotFound
 from lakebed.core.secrets import Secret
-from lakebed.governance.vending import plain_text
+from lakebed.governance.delegation.vending import plain_text
 from lakebed.storage.credentials import Credentials, RefreshingCredentials, Surroundings
 from lakebed.storage.credentials.inline import InlineSource
 from lakebed.storage.probe import CONDITIONS_TRUSTED

@@ -13,7 +13,7 @@ from typing import Final
 
 from lakebed.core.clock import SystemClock
 from lakebed.core.ids import DeploymentId
-from lakebed.governance.vault import MasterKeys
+from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.objects.blobs.attachment import Attachment, Decision, StoreState
 from lakebed.server.stores.identity import require_identity
 from lakebed.server.stores.metadata import open_metadata

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakebed.core.errors import NotFound
-from lakebed.governance.delegated_accesses import Access, AccessPlace, DelegatedAccesses
-from lakebed.governance.delegations import Delegation, DelegationFilter, Delegations
+from lakebed.governance.delegation.delegated_accesses import Access, AccessPlace, DelegatedAccesses
+from lakebed.governance.delegation.delegations import Delegation, DelegationFilter, Delegations
 from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 

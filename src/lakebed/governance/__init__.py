@@ -1,16 +1,16 @@
 """Who may do what: principals and their keys, policies, and the one authorizer that decides."""
 
-from .access_keys import AccessKeys
 from .authorizer import PolicyAuthorizer
-from .bucket_policy import check_bucket_policy, is_public
-from .canned import CANNED_POLICIES
-from .credentials import Credentials
-from .identity_policy import check_identity_policy
+from .credentials.access_keys import AccessKeys
+from .credentials.lookup import Credentials
+from .credentials.recorded_keys import confirm_master_keys
+from .credentials.sessions import Sessions, TemporaryKey
+from .credentials.vault import MasterKeys, Vault
 from .model import AccessKey, NewAccessKey, User, UserPolicy
+from .policy_language.bucket_policy import check_bucket_policy, is_public
+from .policy_language.canned import CANNED_POLICIES
+from .policy_language.identity_policy import check_identity_policy
 from .principals import Principals
-from .recorded_keys import confirm_master_keys
-from .sessions import Sessions, TemporaryKey
-from .vault import MasterKeys, Vault
 
 __all__ = [
     "CANNED_POLICIES",

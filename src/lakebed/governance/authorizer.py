@@ -18,10 +18,10 @@ from lakebed.core.access import AccessRequest, ResourceRules, Target
 from lakebed.core.clock import Clock
 from lakebed.core.errors import AccessDenied, Corrupted, InvalidPolicy
 
-from .bucket_policy import check_bucket_policy, is_public
-from .grantees import Grant
-from .policy_document import Policy, parse_policy
-from .questions import Possibility, Question
+from .policy_language.bucket_policy import check_bucket_policy, is_public
+from .policy_language.document import Policy, parse_policy
+from .policy_language.grantees import Grant
+from .policy_language.request_context import Possibility, Question
 
 _OWN_POLICY_ACTIONS: Final = frozenset({"s3:getbucketpolicy", "s3:putbucketpolicy", "s3:deletebucketpolicy"})
 """What root of the owning account may always do, so that no bucket policy locks everybody out."""

@@ -16,10 +16,10 @@ from lakebed.core.ids import new_access_key_id
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 
-from .canned import CANNED_POLICIES
 from .events import tell_of_key, tell_of_policy, tell_of_user
-from .identity_policy import check_identity_policy
 from .model import User, UserPolicy, check_account, check_policy_name, check_user_name
+from .policy_language.canned import CANNED_POLICIES
+from .policy_language.identity_policy import check_identity_policy
 from .rbac.principal_roles import leave_roles, tell_of_left_roles
 
 MAX_POLICIES: Final = 50

@@ -17,10 +17,10 @@ from lakebed.events.access_trail import AccessTrail
 from lakebed.events.feed import Feed
 from lakebed.events.ids import EventIds
 from lakebed.events.log import EventLog, audit_trail
-from lakebed.governance.bearer_tokens import BearerTokens
-from lakebed.governance.delegations import KEPT_SECONDS, Delegations
-from lakebed.governance.vault import MasterKeys
-from lakebed.governance.vending import Vending
+from lakebed.governance.credentials.bearer_tokens import BearerTokens
+from lakebed.governance.credentials.vault import MasterKeys
+from lakebed.governance.delegation.delegations import KEPT_SECONDS, Delegations
+from lakebed.governance.delegation.vending import Vending
 from lakebed.meta.leases import Leases
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import Http

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from lakebed.core.clock import Clock
-from lakebed.governance.delegations import Delegations
+from lakebed.governance.delegation.delegations import Delegations
 from lakebed.meta.tasks import TaskQueue
 from lakebed.tables.claims import Claims
 from lakebed.tables.dropping import PURGE_KIND, Dropping

@@ -12,15 +12,15 @@ from typing import Final
 from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.ids import DeploymentId
 from lakebed.core.settings import Settings, StorageKind
-from lakebed.governance.access_keys import AccessKeys
-from lakebed.governance.credentials import Credentials
-from lakebed.governance.delegated_accesses import AccessTally
-from lakebed.governance.delegations import Delegations
-from lakebed.governance.sessions import Sessions
+from lakebed.governance.credentials.access_keys import AccessKeys
+from lakebed.governance.credentials.lookup import Credentials
+from lakebed.governance.credentials.sessions import Sessions
+from lakebed.governance.credentials.vault import MasterKeys
+from lakebed.governance.delegation.delegated_accesses import AccessTally
+from lakebed.governance.delegation.delegations import Delegations
+from lakebed.governance.delegation.trace_writer import TraceWriter
+from lakebed.governance.delegation.vending import Vending
 from lakebed.governance.tokens import LastingIdentities, SigningKeys
-from lakebed.governance.trace_writing import TraceWriter
-from lakebed.governance.vault import MasterKeys
-from lakebed.governance.vending import Vending
 from lakebed.meta.deployment import establish_deployment_id
 from lakebed.meta.leases import Leases
 from lakebed.meta.outbox import Outbox

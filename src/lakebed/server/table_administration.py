@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lakebed.core.clock import SystemClock
 from lakebed.core.settings import Settings
-from lakebed.governance.vault import MasterKeys
+from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.model import Caller
 from lakebed.objects.reading import ObjectReader

@@ -10,8 +10,9 @@ from lakebed.core.access import Credential
 from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidInput, InvalidSetting
 from lakebed.core.settings import OidcProvider, Settings, TokenMode
-from lakebed.governance.access_keys import AccessKeys
-from lakebed.governance.bearer_tokens import BearerTokens, TokenSource
+from lakebed.governance.credentials.access_keys import AccessKeys
+from lakebed.governance.credentials.bearer_tokens import BearerTokens, TokenSource
+from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.governance.oidc import ClaimPath, ExternalIdentities, Provider, ProviderKeys, ProviderTokens, RoleMapping
 from lakebed.governance.principals import Principals
 from lakebed.governance.rbac.loading import CallerGrants
@@ -24,7 +25,6 @@ from lakebed.governance.tokens import (
     TokenIssuer,
     TokenVerifier,
 )
-from lakebed.governance.vault import MasterKeys
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.net.http import Http

@@ -11,7 +11,7 @@ import msgspec
 from lakebed.core.clock import Clock
 from lakebed.core.json.parsing import parse_body
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.governance.rbac.releasing import release_stream
+from lakebed.governance.rbac.grant_cleanup import release_stream
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.objects.model import Caller

@@ -19,7 +19,7 @@ from lakebed.core.access import Principal
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.governance.vending import plain_text
+from lakebed.governance.delegation.vending import plain_text
 from lakebed.objects.model import Caller
 from lakebed.storage.credentials import CredentialProvider, Credentials
 from lakebed.storage.credentials.sts import AssumedRole, TokenService

@@ -16,7 +16,7 @@ from lakebed.core.clock import Clock
 from lakebed.core.json.parsing import parse_body
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.schema import Schema
-from lakebed.governance.rbac.releasing import release_stream
+from lakebed.governance.rbac.grant_cleanup import release_stream
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 from lakebed.objects.model import Caller

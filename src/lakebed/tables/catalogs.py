@@ -21,8 +21,8 @@ from lakebed.core.errors import (
 from lakebed.governance.rbac import SERVICE, Privilege, catalog_securable
 from lakebed.governance.rbac.administering import Administrator
 from lakebed.governance.rbac.catalogs import find_catalog
+from lakebed.governance.rbac.grant_cleanup import release_catalog
 from lakebed.governance.rbac.model import Catalog, check_role_name, check_version
-from lakebed.governance.rbac.releasing import release_catalog
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.buckets.bucket import encode_settings
 from lakebed.objects.context import Facilities

@@ -24,8 +24,8 @@ from typing import Final, NamedTuple
 
 from lakebed.core.access import Principal, root_of
 from lakebed.core.errors import AccessDenied, InvalidInput
-from lakebed.governance.sessions import MAX_DELEGATION_SECONDS
-from lakebed.governance.vending import directory_actions
+from lakebed.governance.credentials.sessions import MAX_DELEGATION_SECONDS
+from lakebed.governance.delegation.vending import directory_actions
 from lakebed.meta.seam import Reader, Row, Transaction
 from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.context import Facilities

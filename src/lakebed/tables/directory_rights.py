@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lakebed.core.access import AccessRequest
-from lakebed.governance.directory_probes import probes
-from lakebed.governance.questions import Question
-from lakebed.governance.vending import DirectoryActions
+from lakebed.governance.delegation.vending import DirectoryActions
+from lakebed.governance.policy_language.directory_probes import probes
+from lakebed.governance.policy_language.request_context import Question
 from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.condition_context import creation_facts
 from lakebed.objects.context import Facilities

@@ -16,7 +16,7 @@ import msgspec
 from lakebed.core.access import root_of
 from lakebed.core.errors import AlreadyExists, NoSuchNamespace, NoSuchTable, PointerMoved, TableProtected
 from lakebed.governance.rbac import OPERATIONS, Privilege
-from lakebed.governance.rbac.releasing import release_entry
+from lakebed.governance.rbac.grant_cleanup import release_entry
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.context import Facilities

@@ -14,7 +14,7 @@ from typing import Final
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import AccessDenied, BucketHasTables, WriteConflict
-from lakebed.governance.rbac.releasing import release_catalog
+from lakebed.governance.rbac.grant_cleanup import release_catalog
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.context import Holder

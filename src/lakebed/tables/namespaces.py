@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from lakebed.core.errors import AccessDenied, AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
-from lakebed.governance.rbac.releasing import release_namespace
+from lakebed.governance.rbac.grant_cleanup import release_namespace
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller

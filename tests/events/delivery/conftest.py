@@ -33,7 +33,7 @@ from lakebed.events.rules import RuleMatcher
 from lakebed.events.targets.registry import TargetKinds
 from lakebed.events.targets.seam import Message, TargetKind
 from lakebed.events.targets.webhook import webhook_kind
-from lakebed.governance.vault import MasterKeys, Vault
+from lakebed.governance.credentials.vault import MasterKeys, Vault
 from lakebed.meta.outbox import Event
 from lakebed.meta.seam import Transaction
 from lakebed.objects.context import Facilities

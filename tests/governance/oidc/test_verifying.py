@@ -11,7 +11,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import CredentialsExpired, CredentialsRevoked, Unauthenticated
 from lakebed.core.secrets import Secret
 from lakebed.governance import Principals
-from lakebed.governance.bearer_tokens import BearerTokens
+from lakebed.governance.credentials.bearer_tokens import BearerTokens
 from lakebed.governance.oidc import (
     ClaimPath,
     ExternalIdentities,

@@ -5,8 +5,8 @@ import pytest
 from lakebed.core.access import AccessRequest, ResourceRules, Securable
 from lakebed.core.errors import AccessDenied, NoSuchPrincipal
 from lakebed.governance import PolicyAuthorizer
+from lakebed.governance.rbac.grant_cleanup import release_stream
 from lakebed.governance.rbac.privileges import Privilege
-from lakebed.governance.rbac.releasing import release_stream
 from lakebed.governance.rbac.securables import stream_key, stream_securable
 from lakebed.governance.rbac.stream_grants import GranteeKind, StreamGrant, StreamGrants
 from lakebed.meta.seam import Transaction

@@ -8,8 +8,8 @@ from lakebed.core.access import Credential, Principal
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import CredentialsRevoked
 from lakebed.governance import AccessKeys, MasterKeys, Principals, Sessions, TemporaryKey
+from lakebed.governance.delegation.vending import directory_policy
 from lakebed.governance.tokens import ClientCredentials, Clients, LastingIdentities, TokenIssuer, TokenVerifier
-from lakebed.governance.vending import directory_policy
 from lakebed.meta.seam import MetaStore
 
 from .people import ADDRESS, token_for, with_credentials

@@ -21,12 +21,12 @@ from lakebed.core.operations import Operation
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import FederationSettings
 from lakebed.governance import AccessKeys, Credentials, MasterKeys, PolicyAuthorizer, Principals, Sessions
-from lakebed.governance.delegated_accesses import AccessTally
-from lakebed.governance.delegations import Delegations
+from lakebed.governance.delegation.delegated_accesses import AccessTally
+from lakebed.governance.delegation.delegations import Delegations
+from lakebed.governance.delegation.trace_writer import TraceWriter
+from lakebed.governance.delegation.vending import Vending
 from lakebed.governance.listeners import Listener, Listeners
 from lakebed.governance.tokens import ClientCredentials, SecretHashes
-from lakebed.governance.trace_writing import TraceWriter
-from lakebed.governance.vending import Vending
 from lakebed.net.http import Http
 from lakebed.select.seam import Selecting
 from lakebed.server.catalog import wire_catalog

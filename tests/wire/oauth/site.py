@@ -16,9 +16,9 @@ from lakebed.core.ids import new_deployment_id
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import Settings
 from lakebed.governance import AccessKeys, Credentials, MasterKeys, Principals, Sessions
-from lakebed.governance.delegations import Delegations
+from lakebed.governance.delegation.delegations import Delegations
+from lakebed.governance.delegation.vending import Vending
 from lakebed.governance.tokens import LastingIdentities, NewCredentials
-from lakebed.governance.vending import Vending
 from lakebed.meta.seam import Transaction
 from lakebed.server.catalog import Catalog, wire_catalog
 from lakebed.server.http.api_paths import Api, server_api_paths

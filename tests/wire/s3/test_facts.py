@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from lakebed.core.access import ANONYMOUS, root_of
-from lakebed.governance.condition_keys import carriers
-from lakebed.governance.wildcards import fold_key
+from lakebed.governance.policy_language.condition_keys import carriers
+from lakebed.governance.policy_language.wildcards import fold_key
 from lakebed.wire.aws.authentication import Authenticated, PayloadClaim
 from lakebed.wire.aws.chunk_signing import StreamingKind
 from lakebed.wire.http.body import RequestBody

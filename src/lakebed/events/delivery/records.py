@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from lakebed.core.errors import Corrupted, InvalidInput, LakebedError
-from lakebed.governance.vault import Vault
+from lakebed.governance.credentials.vault import Vault
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 

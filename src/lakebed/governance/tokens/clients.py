@@ -15,9 +15,9 @@ from lakebed.core.errors import CredentialsExpired, Unauthenticated
 from lakebed.core.secrets import Secret
 from lakebed.meta.seam import MetaStore
 
-from ..access_keys import AccessKeys
+from ..credentials.access_keys import AccessKeys
+from ..credentials.vault import MasterKeys
 from ..model import is_key_id
-from ..vault import MasterKeys
 from .attempts import Attempts
 from .model import Client
 from .secret_hashes import SecretHashes

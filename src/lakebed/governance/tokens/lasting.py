@@ -13,7 +13,7 @@ from lakebed.core.access import Credential, LastingKey, Principal
 from lakebed.core.errors import Unauthenticated
 from lakebed.meta.seam import MetaStore, Row
 
-from ..access_keys import AccessKeys
+from ..credentials.access_keys import AccessKeys
 from ..principals import principal_from, user_from
 from ..remembered import Remembered
 

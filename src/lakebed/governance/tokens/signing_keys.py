@@ -29,9 +29,9 @@ from lakebed.core.errors import Corrupted, NotFound
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 
+from ..credentials.vault import MasterKeys, Vault
 from ..events import tell_of_token_key
 from ..remembered import Remembered
-from ..vault import MasterKeys, Vault
 from .model import MAX_LIFETIME_SECONDS
 
 ALGORITHM: Final = "ES256"

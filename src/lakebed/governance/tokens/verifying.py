@@ -18,12 +18,12 @@ from lakebed.core.errors import CredentialsExpired, CredentialsRevoked, Unauthen
 from lakebed.core.secrets import Secret
 from lakebed.meta.seam import MetaStore, Row
 
-from ..access_keys import AccessKeys
+from ..credentials.access_keys import AccessKeys
+from ..credentials.vault import MasterKeys
 from ..principals import principal_from, user_from
 from ..rbac.loading import CallerGrants
 from ..rbac.rows import CHANGE_NUMBER, LATEST_CHANGE
 from ..remembered import Remembered
-from ..vault import MasterKeys
 from .clients import is_generation
 from .compact import invalid_token, read_unverified, verified_payload
 from .model import Claims, client_key, is_accepted

@@ -19,7 +19,7 @@ from lakebed.core.errors import LakebedError
 from lakebed.core.settings import Settings
 from lakebed.events.delivery import Dispatcher, Observer
 from lakebed.events.interests import Interests
-from lakebed.governance.vault import MasterKeys
+from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.meta.deployment import establish_deployment_id
 from lakebed.meta.outbox import Outbox
 

@@ -12,9 +12,9 @@ from lakebed.core.operations import parse_operations
 from lakebed.core.settings import ListenersSettings, TargetsSettings
 from lakebed.events.delivery import RequestLog, TargetRecords, Targets
 from lakebed.events.interests import Interests
-from lakebed.governance.attempts import AttemptRecorder
+from lakebed.governance.audit_attempts import AttemptRecorder
+from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.governance.listeners import HookPolicy, HttpHook, Listener, Listeners, OnFailure, load_listener
-from lakebed.governance.vault import MasterKeys
 from lakebed.meta.tasks import TaskQueue
 from lakebed.net.sync_client import threaded_http
 from lakebed.objects.context import Facilities

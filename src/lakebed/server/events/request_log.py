@@ -14,7 +14,7 @@ from lakebed.events.delivery import RequestLog
 from lakebed.events.interests import Interests
 from lakebed.events.requests import event_of_request
 from lakebed.events.write_behind import WriteBehind
-from lakebed.governance.vault import MasterKeys
+from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.meta.seam import MetaStore
 from lakebed.wire.audit.redaction import request_entry
 from lakebed.wire.http.message import Request, Response

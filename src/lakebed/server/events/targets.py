@@ -29,7 +29,7 @@ from lakebed.events.targets.kinds import kind_named
 from lakebed.events.targets.pipeline import Arrive, ArrivedFile, pipeline_kind
 from lakebed.events.targets.registry import TargetKinds
 from lakebed.events.targets.webhook import webhook_kind
-from lakebed.governance.vault import MasterKeys, Vault
+from lakebed.governance.credentials.vault import MasterKeys, Vault
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.tasks import TaskQueue

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from lakebed.core.clock import Clock
 from lakebed.events.delivery import Standing, Tally
-from lakebed.governance.delegated_accesses import AccessPlace, AccessTally, Holder
+from lakebed.governance.delegation.delegated_accesses import AccessPlace, AccessTally, Holder
 from lakebed.select.model import Counts
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.http.protocol import Application

@@ -13,7 +13,7 @@ from typing import Final
 from lakebed.core.errors import LakebedError
 from lakebed.core.settings import Settings
 from lakebed.events.rules import trim_versions
-from lakebed.governance.stored_policies import stored_policy_problems
+from lakebed.governance.policy_language.stored_policies import stored_policy_problems
 from lakebed.meta.periodic import RETRY_SECONDS, PeriodicJob
 from lakebed.tables.maintenance.table_planner import PlanningTotals
 

@@ -17,10 +17,10 @@ from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.errors import LakebedError, Unavailable
 from lakebed.core.settings import Address, Settings
 from lakebed.fluss.errors import FlussError
-from lakebed.governance.access_keys import AccessKeys
-from lakebed.governance.connection_logins import ConnectionLogins
+from lakebed.governance.credentials.access_keys import AccessKeys
+from lakebed.governance.credentials.connection_logins import ConnectionLogins
+from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.governance.tokens import Attempts, Clients, SecretHashes
-from lakebed.governance.vault import MasterKeys
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import uuid4
 
 from lakebed.core.errors import NotFound
-from lakebed.governance.vault import Vault
+from lakebed.governance.credentials.vault import Vault
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.net.hosts import AllowedHosts
 from lakebed.objects.context import Facilities

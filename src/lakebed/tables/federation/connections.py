@@ -7,9 +7,9 @@ from uuid import uuid4
 
 from lakebed.core.access import ResourceRules
 from lakebed.core.errors import NotFound, StateConflict
+from lakebed.governance.credentials.vault import Vault
 from lakebed.governance.rbac import SERVICE, GrantKind, action_privileges
 from lakebed.governance.rbac.catalogs import find_catalog
-from lakebed.governance.vault import Vault
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller

@@ -9,7 +9,7 @@ from __future__ import annotations
 from uuid import uuid4
 
 from lakebed.core.errors import Corrupted
-from lakebed.governance.rbac.releasing import release_catalog, release_entry, release_namespace
+from lakebed.governance.rbac.grant_cleanup import release_catalog, release_entry, release_namespace
 from lakebed.meta.seam import Reader, Transaction
 
 from .. import rows as own

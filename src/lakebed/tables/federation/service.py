@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakebed.governance.vault import MasterKeys, Vault
+from lakebed.governance.credentials.vault import MasterKeys, Vault
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import Http
 from lakebed.objects.context import Facilities

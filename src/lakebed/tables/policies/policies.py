@@ -17,7 +17,7 @@ from lakebed.core.unset import KEEP, Keep
 from lakebed.governance.policies import Policy, PolicyType, check_description, check_policy_name, rows
 from lakebed.governance.policies.rows import Target
 from lakebed.governance.rbac import GrantKind, policy_securable
-from lakebed.governance.rbac.releasing import release_policy
+from lakebed.governance.rbac.grant_cleanup import release_policy
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller

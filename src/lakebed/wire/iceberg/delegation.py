@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from lakebed.core.delegation import AccessDelegation
 from lakebed.core.errors import AccessDenied
-from lakebed.governance.delegations import DelegationKind
+from lakebed.governance.delegation.delegations import DelegationKind
 from lakebed.tables.data_access import TableData
 from lakebed.tables.identifiers import SEPARATOR, Identifier
 from lakebed.tables.model import Entry, Warehouse

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lakebed.core.clock import Clock
 from lakebed.core.delegation import AccessDelegation
-from lakebed.governance.vending import Vending
+from lakebed.governance.delegation.vending import Vending
 from lakebed.meta.seam import MetaStore
 from lakebed.tables.bridges.service import Bridges
 from lakebed.tables.bridges.syncing import Syncing

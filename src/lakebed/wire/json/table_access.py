@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lakebed.core.delegation import AccessDelegation
-from lakebed.governance.delegations import DelegationKind, Purpose
-from lakebed.governance.sessions import TemporaryKey
+from lakebed.governance.credentials.sessions import TemporaryKey
+from lakebed.governance.delegation.delegations import DelegationKind, Purpose
 from lakebed.tables.identifiers import Identifier, path_of
 from lakebed.tables.model import Warehouse
 from lakebed.tables.warehouses import access_delegation

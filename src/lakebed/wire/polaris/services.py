@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lakebed.core.clock import Clock
 from lakebed.core.delegation import AccessDelegation
-from lakebed.governance.vending import Vending
+from lakebed.governance.delegation.vending import Vending
 from lakebed.meta.seam import MetaStore
 from lakebed.tables.data_access import DataAccess
 from lakebed.tables.dropping import Dropping

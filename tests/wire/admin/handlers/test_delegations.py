@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.governance.delegated_accesses import AccessTally
+from lakebed.governance.delegation.delegated_accesses import AccessTally
 from lakebed.server.metrics.instruments import access_trace
 from tests.clients.boto import Keys
 from tests.wire.admin.conftest import Admin

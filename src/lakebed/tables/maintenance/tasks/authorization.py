@@ -12,7 +12,7 @@ import msgspec
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind, Option, TaskOrder
-from lakebed.governance.vending import DirectoryActions, directory_actions
+from lakebed.governance.delegation.vending import DirectoryActions, directory_actions
 from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.context import Facilities
 from lakebed.objects.listing import successor

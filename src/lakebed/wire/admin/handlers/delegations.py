@@ -6,8 +6,8 @@ from typing import Any
 
 from lakebed.core.errors import InvalidInput
 from lakebed.events.access_trail import TracedAccess
-from lakebed.governance.delegated_accesses import AccessPlace
-from lakebed.governance.delegations import Delegation, DelegationFilter
+from lakebed.governance.delegation.delegated_accesses import AccessPlace
+from lakebed.governance.delegation.delegations import Delegation, DelegationFilter
 from lakebed.tables.identifiers import check_namespace, levels_of, path_of
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.json.request import JsonRequest, split_namespace

@@ -13,8 +13,15 @@ import msgspec
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchTable, NotSupported
 from lakebed.core.json.parsing import parse_body
 from lakebed.core.secrets import Secret
-from lakebed.governance.delegations import DelegationKind
-from lakebed.governance.remote_signing import Reach, StoreCall, check_within, passed_on, reach_of, signed_headers
+from lakebed.governance.delegation.delegations import DelegationKind
+from lakebed.governance.delegation.remote_signing import (
+    Reach,
+    StoreCall,
+    check_within,
+    passed_on,
+    reach_of,
+    signed_headers,
+)
 from lakebed.objects.buckets.bucket import bucket_from
 from lakebed.objects.rows import BUCKET_BY_NAME
 from lakebed.tables.data_access import TableData

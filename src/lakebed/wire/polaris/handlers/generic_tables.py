@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput
-from lakebed.governance.delegations import DelegationKind
+from lakebed.governance.delegation.delegations import DelegationKind
 from lakebed.tables.entries import Found
 from lakebed.tables.generic_tables import GenericTable, NewGenericTable, check_has_files
 from lakebed.tables.identifiers import Identifier, check_identifier

@@ -1,0 +1,31 @@
+"""Whose key is this: the one place where edges ask, for lasting and temporary keys alike."""
+
+from __future__ import annotations
+
+from lakebed.core.access import Credential
+from lakebed.core.errors import Unauthenticated
+
+from ..model import TEMPORARY_KEY_PREFIX
+from .access_keys import AccessKeys
+from .sessions import Sessions
+
+
+class Credentials:
+    """Implements `core.access.CredentialSource`."""
+
+    __slots__ = ("_access_keys", "_sessions")
+
+    def __init__(self, access_keys: AccessKeys, sessions: Sessions) -> None:
+        self._access_keys = access_keys
+        self._sessions = sessions
+
+    async def credential(self, access_key_id: str, session_token: str | None = None) -> Credential:
+        """The credential of a key that is good now. Raises Unauthenticated, CredentialsExpired, CredentialsRevoked."""
+        is_temporary = access_key_id.startswith(TEMPORARY_KEY_PREFIX)
+        if session_token is None:
+            if is_temporary:
+                raise Unauthenticated("a temporary key needs its session token")
+            return await self._access_keys.lookup(access_key_id)
+        if not is_temporary:
+            raise Unauthenticated("a session token goes with a temporary key only")
+        return await self._sessions.credential(session_token, access_key_id)

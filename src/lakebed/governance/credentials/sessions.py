@@ -1,0 +1,342 @@
+"""Temporary credentials that nothing stores: the session token carries all of it, sealed.
+
+The token holds which lasting key it came from and whose that was, the session policies, the tags and the times, closed
+by the vault and bound to the access key id; the secret is derived from that id. What the token does not hold is rights:
+the key it came from is looked up with every use, as if it had signed itself. So disabling or deleting that key, or its
+user, ends its sessions at once, and in every process; a fresh secret for it does not. ADR 9 has the reasons.
+
+A role that AssumeRole names may be any of the caller's own account, and stands for the caller's own rights: it is none
+of those that hold grants. A session can only have fewer rights: each session policy must allow besides, and a session
+made by a session keeps its limits and does not outlive it.
+
+One kind has a right of its own, and only `delegate` makes it: keys to a table's files, for who has rights to the table
+and perhaps none to the bucket (ADR 12). A session made by such a session is held to the same policy as well.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final, Protocol
+
+import msgspec
+
+from lakebed.core.access import ActivatedRoles, Credential, LastingKey, Principal, Session
+from lakebed.core.clock import Clock
+from lakebed.core.errors import (
+    AccessDenied,
+    Corrupted,
+    CredentialsExpired,
+    CredentialsRevoked,
+    InvalidInput,
+    InvalidTag,
+    TooLarge,
+    Unauthenticated,
+)
+from lakebed.core.ids import new_access_key_id
+from lakebed.core.secrets import Secret
+
+from ..model import TEMPORARY_KEY_PREFIX
+from ..policy_language.document import MAX_POLICY_BYTES
+from ..policy_language.identity_policy import check_identity_policy
+from ..remembered import Remembered
+from .vault import MasterKeys, Vault
+
+MIN_DURATION_SECONDS: Final = 900
+MAX_DURATION_SECONDS: Final = 43_200
+MIN_DELEGATION_SECONDS: Final = 60
+MAX_DELEGATION_SECONDS: Final = 3600
+DEFAULT_DURATION_SECONDS: Final = 3600
+DEFAULT_POLICY_BYTES: Final = 2048
+MAX_TAGS: Final = 50
+
+_MAX_TOKEN_CHARS: Final = 64 * 1024
+_ROLE: Final = re.compile(r"arn:aws:iam::(?P<account>[0-9]{12}):role/(?:[\w+=,.@-]+/)*(?P<name>[\w+=,.@-]{1,64})", re.A)
+_SESSION_NAME: Final = re.compile(r"[\w+=,.@-]{2,64}", re.A)
+_SEALING: Final = "session tokens"
+_SIGNING: Final = "session secrets"
+
+
+class Held(Protocol):
+    """Something that somebody holds."""
+
+    @property
+    def principal(self) -> Principal:
+        """Who."""
+        ...
+
+
+class LastingKeys(Protocol):
+    """Whose a lasting key is, and whether it is good."""
+
+    async def lookup(self, key_id: str, /) -> Held:
+        """Who holds a key that is good now. Raises Unauthenticated, CredentialsExpired."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TemporaryKey:
+    """What the caller of STS receives."""
+
+    access_key_id: str
+    secret: Secret
+    session_token: Secret
+    session: Session
+    principal: Principal
+    """Who calls with it."""
+
+
+class _Claims(msgspec.Struct, frozen=True, array_like=True):
+    """What is sealed in a token."""
+
+    key_id: str
+    key_created_ms: int
+    user_id: str
+    arn: str | None
+    issued_ms: int
+    expires_ms: int
+    policies: tuple[bytes, ...]
+    tags: tuple[tuple[str, str], ...]
+    # Tokens of earlier releases end here.
+    delegated_for: str = ""
+    outer_policies: tuple[bytes, ...] = ()
+    delegation: str = ""
+    """Only of a session that a delegated one has made: of that one itself it is the key that it goes with."""
+    obtained_by: str = ""
+    roles: tuple[str, ...] | None = None
+    roles_by_provider: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedToken:
+    """A token that is ours and has not expired. Whether the key it came from is still good is another question."""
+
+    key: LastingKey
+    user_id: str
+    session: Session
+    secret: Secret
+
+
+class Sessions:
+    """Issues temporary keys and opens their tokens."""
+
+    def __init__(
+        self,
+        keys: MasterKeys,
+        lasting: LastingKeys,
+        clock: Clock,
+        *,
+        max_policy_bytes: int = DEFAULT_POLICY_BYTES,
+        entropy: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self._keys = keys
+        self._lasting = lasting
+        self._clock = clock
+        self._max_policy_bytes = min(max_policy_bytes, MAX_POLICY_BYTES)
+        self._vault = Vault(keys, _SEALING, entropy)
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder(_Claims).decode
+        self._unsealed = lru_cache(maxsize=4096)(self._unseal)
+        self._credentials: Remembered[Principal, Credential] = Remembered(4096)
+
+    def issue(
+        self,
+        principal: Principal,
+        *,
+        role_arn: str | None = None,
+        session_name: str = "",
+        policy: bytes | None = None,
+        duration_seconds: int = DEFAULT_DURATION_SECONDS,
+        tags: Mapping[str, str] | None = None,
+    ) -> TemporaryKey:
+        """Make temporary keys for a caller. Without a role they call under the caller's own ARN.
+
+        The edge has asked the authorizer before (`sts:AssumeRole`, `sts:GetSessionToken`; `sts:TagSession` for tags).
+        Raises InvalidInput, InvalidPolicy, InvalidTag, TooLarge; AccessDenied for a role of another account.
+        """
+        arn = None if role_arn is None else _session_arn(principal, role_arn, session_name)
+        outer = principal.session
+        policies = () if outer is None else outer.policies
+        if policy is not None:
+            check_identity_policy(policy)
+            policies = (*policies, policy)
+        if sum(map(len, policies)) > self._max_policy_bytes:
+            raise TooLarge(f"session policies are too large. maximum={self._max_policy_bytes}", argument="Policy")
+        if not MIN_DURATION_SECONDS <= duration_seconds <= MAX_DURATION_SECONDS:
+            raise InvalidInput(
+                f"a session lasts {MIN_DURATION_SECONDS} to {MAX_DURATION_SECONDS} seconds. found={duration_seconds}",
+                argument="DurationSeconds",
+                value=str(duration_seconds),
+            )
+        session = Session(
+            arn,
+            *self._life(outer, duration_seconds),
+            policies,
+            _all_tags(outer, tags or {}),
+            # Handed on, and with it the catalog's policy: what all policies allow together only becomes less.
+            "" if outer is None else outer.delegated_for,
+            () if outer is None else outer.outer_policies,
+            "" if outer is None else outer.delegation,
+            "" if outer is None else outer.obtained_by,
+            principal.calling_roles,
+        )
+        return self._seal(principal, session)
+
+    def delegate(
+        self, principal: Principal, *, table: str, policy: bytes, duration_seconds: int, request_id: str = ""
+    ) -> TemporaryKey:
+        """Make keys that may do what `policy` allows, whatever the caller's own policies allow. They still may deny.
+
+        For the catalog alone, which has asked before whether the caller may have the files of `table`. The token says
+        which request it was made for, so that every use can be traced by itself. Raises InvalidInput, InvalidPolicy;
+        AccessDenied to who has such keys already: they are not made out of each other.
+        """
+        outer = principal.session
+        if outer is not None and outer.delegated_for:
+            raise AccessDenied("keys to a table's files are handed out by the catalog, not by such keys")
+        if not table or not MIN_DELEGATION_SECONDS <= duration_seconds <= MAX_DELEGATION_SECONDS:
+            raise InvalidInput(
+                f"keys to a table's files name the table and last {MIN_DELEGATION_SECONDS} to"
+                f" {MAX_DELEGATION_SECONDS} seconds. found={duration_seconds}"
+            )
+        check_identity_policy(policy)
+        access_key_id = new_access_key_id(TEMPORARY_KEY_PREFIX)
+        session = Session(
+            # The name that the caller goes by, and its tags: denials that name them must still find them.
+            None if outer is None else outer.arn,
+            *self._life(outer, duration_seconds),
+            (policy,),
+            _all_tags(outer, {}),
+            table,
+            () if outer is None else outer.policies,
+            access_key_id,
+            request_id,
+            principal.calling_roles,
+        )
+        return self._seal(principal, session, access_key_id)
+
+    def _life(self, outer: Session | None, duration_seconds: int) -> tuple[int, int]:
+        """When a session begins and when it ends."""
+        issued_ms = self._clock.now_ms()
+        expires_ms = issued_ms + duration_seconds * 1000
+        # Keys that were stolen must not renew themselves for ever.
+        return issued_ms, expires_ms if outer is None else min(expires_ms, outer.expires_ms)
+
+    def open(self, session_token: str, access_key_id: str) -> OpenedToken:
+        """Open a token. Raises Unauthenticated if it is not ours or not this key's, CredentialsExpired."""
+        if len(session_token) > _MAX_TOKEN_CHARS:
+            raise Unauthenticated("the session token is not valid")
+        opened = self._unsealed(session_token, access_key_id)
+        if self._clock.now_ms() >= opened.session.expires_ms:
+            raise CredentialsExpired("the session token has expired")
+        return opened
+
+    async def credential(self, session_token: str, access_key_id: str) -> Credential:
+        """The credential of a temporary key that is good now: one read, for the key it came from.
+
+        Raises Unauthenticated if the token is not valid; CredentialsExpired if it or the key it came from has expired;
+        CredentialsRevoked if that key or its user is gone, disabled or another one of the same name.
+        """
+        opened = self.open(session_token, access_key_id)
+        try:
+            parent = (await self._lasting.lookup(opened.key.id)).principal
+        except CredentialsExpired:
+            raise
+        except Unauthenticated as error:
+            raise CredentialsRevoked("the key that the session came from may not call any more") from error
+        if (parent.key, parent.user_id) != (opened.key, opened.user_id):
+            raise CredentialsRevoked("the key that the session came from is not there any more")
+        known = self._credentials.recall(session_token, parent)
+        if known is not None:
+            return known
+        principal = replace(parent, session=opened.session)
+        credential = Credential(access_key_id, opened.secret, principal, opened.session.expires_ms)
+        return self._credentials.keep(session_token, parent, credential)
+
+    def _seal(self, principal: Principal, session: Session, access_key_id: str = "") -> TemporaryKey:
+        key = principal.key
+        if key is None:
+            raise AccessDenied("a session comes from a key, and an anonymous caller has none")
+        access_key_id = access_key_id or new_access_key_id(TEMPORARY_KEY_PREFIX)
+        claims = _Claims(
+            key.id,
+            key.created_ms,
+            principal.user_id,
+            session.arn,
+            session.issued_ms,
+            session.expires_ms,
+            session.policies,
+            session.tags,
+            session.delegated_for,
+            session.outer_policies,
+            "" if session.delegation == access_key_id else session.delegation,
+            session.obtained_by,
+            None if session.activated is None else tuple(sorted(session.activated.names)),
+            session.activated is not None and session.activated.by_provider,
+        )
+        sealed = self._vault.seal(self._encode(claims), access_key_id.encode())
+        token = base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
+        secret = self._secret(access_key_id, self._vault.key_id(sealed))
+        return TemporaryKey(access_key_id, secret, Secret(token), session, replace(principal, session=session))
+
+    def _unseal(self, session_token: str, access_key_id: str) -> OpenedToken:
+        try:
+            plain = session_token.encode("ascii").translate(_FROM_URLSAFE)
+            sealed = binascii.a2b_base64(plain + b"=" * (-len(plain) % 4), strict_mode=True)
+            claims = self._decode(self._vault.open(sealed, access_key_id.encode()))
+        except (UnicodeEncodeError, binascii.Error, Corrupted, msgspec.DecodeError) as error:
+            raise Unauthenticated("the session token is not valid") from error
+        session = Session(
+            claims.arn,
+            claims.issued_ms,
+            claims.expires_ms,
+            claims.policies,
+            claims.tags,
+            claims.delegated_for,
+            claims.outer_policies,
+            claims.delegation or (access_key_id if claims.delegated_for else ""),
+            claims.obtained_by,
+            None if claims.roles is None else ActivatedRoles(frozenset(claims.roles), claims.roles_by_provider),
+        )
+        secret = self._secret(access_key_id, self._vault.key_id(sealed))
+        return OpenedToken(LastingKey(claims.key_id, claims.key_created_ms), claims.user_id, session, secret)
+
+    def _secret(self, access_key_id: str, key_id: str) -> Secret:
+        key = self._keys.derive(_SIGNING, key_id)
+        digest = hmac.new(key, access_key_id.encode(), hashlib.sha256).digest()
+        return Secret(base64.urlsafe_b64encode(digest[:30]).decode())
+
+
+_FROM_URLSAFE: Final = bytes.maketrans(b"-_", b"+/")
+
+
+def _session_arn(principal: Principal, role_arn: str, session_name: str) -> str:
+    role = _ROLE.fullmatch(role_arn)
+    if role is None:
+        raise InvalidInput("a role is named as arn:aws:iam::ACCOUNT:role/NAME", argument="RoleArn", value=role_arn)
+    if role["account"] != principal.account:
+        raise AccessDenied(f"a role of another account. principal={principal.caller_arn} role={role_arn}")
+    if not _SESSION_NAME.fullmatch(session_name):
+        raise InvalidInput(
+            "a session name has 2 to 64 letters, digits or +=,.@_-", argument="RoleSessionName", value=session_name
+        )
+    return f"arn:aws:sts::{principal.account}:assumed-role/{role['name']}/{session_name}"
+
+
+def _all_tags(outer: Session | None, tags: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The tags of the session around it, then its own: what was set once cannot be set otherwise within."""
+    if len(tags) > MAX_TAGS:
+        raise InvalidTag(f"a session has at most {MAX_TAGS} tags. found={len(tags)}")
+    for key, value in tags.items():
+        if not 0 < len(key) <= 128 or len(value) > 256:
+            raise InvalidTag(
+                f"a session tag has a key of 1 to 128 and a value of up to 256 characters. key={key[:128]}"
+            )
+    return tuple(sorted({**tags, **dict(outer.tags if outer is not None else ())}.items()))

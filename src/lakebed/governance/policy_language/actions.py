@@ -1,0 +1,161 @@
+"""The actions that the policy of a user or a session may name, by service, and the check that it names no other.
+
+A misspelled action in a denial denies nothing, so it is refused where a policy is written. Known are the actions that
+this server asks about and those that AWS has for the same services, so that a policy written for AWS is accepted
+unchanged. Actions of services that this server does not have (`kms:Decrypt`) never match a request; they are accepted
+for the same reason (ADR 44).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from ..rbac.administering import action_of
+from ..rbac.operations import ACTION_PRIVILEGES, MANAGEMENT_OPERATIONS
+from .s3_actions import BUCKET_ACTIONS, OBJECT_ACTIONS
+from .table_actions import TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
+from .wildcards import Pattern
+
+__all__ = ["KNOWN_ACTIONS", "action_problem", "nearest_name"]
+
+
+def _named(service: str, *names: str) -> frozenset[str]:
+    return frozenset(f"{service}:{name}" for line in names for name in line.split())
+
+
+_S3_ACCOUNT_ACTIONS: Final = _named(
+    "s3",
+    "ListAllMyBuckets ListenNotification GetAccountPublicAccessBlock PutAccountPublicAccessBlock",
+    "CreateAccessPoint DeleteAccessPoint GetAccessPoint ListAccessPoints PutAccessPointPublicAccessBlock",
+    "GetAccessPointPolicy PutAccessPointPolicy DeleteAccessPointPolicy GetAccessPointPolicyStatus",
+    "GetAccessPointScope PutAccessPointScope DeleteAccessPointScope",
+    "CreateAccessPointForObjectLambda DeleteAccessPointForObjectLambda GetAccessPointForObjectLambda",
+    "ListAccessPointsForObjectLambda GetAccessPointConfigurationForObjectLambda",
+    "PutAccessPointConfigurationForObjectLambda GetAccessPointPolicyForObjectLambda",
+    "PutAccessPointPolicyForObjectLambda DeleteAccessPointPolicyForObjectLambda",
+    "GetAccessPointPolicyStatusForObjectLambda",
+    "CreateMultiRegionAccessPoint DeleteMultiRegionAccessPoint GetMultiRegionAccessPoint ListMultiRegionAccessPoints",
+    "DescribeMultiRegionAccessPointOperation GetMultiRegionAccessPointPolicy PutMultiRegionAccessPointPolicy",
+    "GetMultiRegionAccessPointPolicyStatus GetMultiRegionAccessPointRoutes SubmitMultiRegionAccessPointRoutes",
+    "CreateJob DescribeJob ListJobs UpdateJobPriority UpdateJobStatus GetJobTagging PutJobTagging DeleteJobTagging",
+    "CreateAccessGrant DeleteAccessGrant GetAccessGrant ListAccessGrants ListCallerAccessGrants GetDataAccess",
+    "CreateAccessGrantsInstance DeleteAccessGrantsInstance GetAccessGrantsInstance ListAccessGrantsInstances",
+    "GetAccessGrantsInstanceForPrefix GetAccessGrantsInstanceResourcePolicy PutAccessGrantsInstanceResourcePolicy",
+    "DeleteAccessGrantsInstanceResourcePolicy CreateAccessGrantsLocation DeleteAccessGrantsLocation",
+    "GetAccessGrantsLocation ListAccessGrantsLocations UpdateAccessGrantsLocation",
+    "AssociateAccessGrantsIdentityCenter DissociateAccessGrantsIdentityCenter",
+    "GetStorageLensConfiguration PutStorageLensConfiguration DeleteStorageLensConfiguration",
+    "ListStorageLensConfigurations GetStorageLensConfigurationTagging PutStorageLensConfigurationTagging",
+    "DeleteStorageLensConfigurationTagging GetStorageLensDashboard CreateStorageLensGroup DeleteStorageLensGroup",
+    "GetStorageLensGroup ListStorageLensGroups UpdateStorageLensGroup PauseReplication",
+)
+"""Those that act on no bucket and no object, so that no bucket policy names them."""
+
+_AWS_TABLE_ACTIONS: Final = _named(
+    "s3tables",
+    "ListTableBuckets DeleteTableBucket ListTagsForResource TagResource UntagResource",
+    "GetTableBucketPolicy PutTableBucketPolicy DeleteTableBucketPolicy",
+    "GetTablePolicy PutTablePolicy DeleteTablePolicy",
+    "GetTableBucketEncryption PutTableBucketEncryption DeleteTableBucketEncryption",
+    "GetTableEncryption PutTableEncryption",
+    "GetTableBucketMaintenanceConfiguration PutTableBucketMaintenanceConfiguration GetTableMaintenanceJobStatus",
+    "GetTableBucketMetricsConfiguration PutTableBucketMetricsConfiguration DeleteTableBucketMetricsConfiguration",
+    "GetTableBucketReplication PutTableBucketReplication DeleteTableBucketReplication",
+    "GetTableReplication PutTableReplication DeleteTableReplication GetTableReplicationStatus",
+    "GetTableBucketStorageClass PutTableBucketStorageClass GetTableStorageClass PutTableStorageClass",
+    "GetTableRecordExpirationConfiguration PutTableRecordExpirationConfiguration",
+    "GetTableRecordExpirationJobStatus",
+)
+"""Those of S3 Tables that a table bucket's policy does not name, most of them never asked about here."""
+
+_STS_ACTIONS: Final = _named(
+    "sts",
+    "AssumeRole AssumeRoleWithSAML AssumeRoleWithWebIdentity AssumeRoot DecodeAuthorizationMessage GetAccessKeyInfo",
+    "GetCallerIdentity GetDelegatedAccessToken GetFederationToken GetServiceBearerToken GetSessionToken",
+    "GetWebIdentityToken SetContext SetSourceIdentity TagGetWebIdentityToken TagSession",
+)
+
+_SERVER_ACTIONS: Final = _named("lakebed", "ListTasks SubmitTask RunTasks ReadEvents ReadAudit ManageTargets")
+"""Those on the server as a whole."""
+
+_STREAM_ACTIONS: Final = _named("streams", "Read Write Create Drop Alter Describe")
+
+_OWN_ACTIONS: Final = (
+    frozenset(name for name in ACTION_PRIVILEGES if name.startswith("lakebed:"))
+    | frozenset(map(action_of, MANAGEMENT_OPERATIONS))
+    | _SERVER_ACTIONS
+)
+
+KNOWN_ACTIONS: Final[Mapping[str, frozenset[str]]] = {
+    "s3": OBJECT_ACTIONS | BUCKET_ACTIONS | _S3_ACCOUNT_ACTIONS,
+    "s3tables": TABLE_ACTIONS | TABLE_BUCKET_ACTIONS | _AWS_TABLE_ACTIONS,
+    "sts": _STS_ACTIONS,
+    "lakebed": _OWN_ACTIONS,
+    "streams": _STREAM_ACTIONS,
+}
+"""By service, each as it is written: `s3:GetObject`."""
+
+_LOWER: Final = {service: frozenset(name.lower() for name in names) for service, names in KNOWN_ACTIONS.items()}
+_ALL_LOWER: Final = frozenset[str]().union(*_LOWER.values())
+
+_ALL: Final = frozenset[str]().union(*KNOWN_ACTIONS.values())
+
+_SERVICE: Final = re.compile(r"[a-z0-9.-]+")
+_NAME: Final = re.compile(r"[a-z0-9_.*?-]+")
+"""What services of AWS and their actions are written with, in lower case."""
+
+_SERVICE_LIKENESS: Final = 0.8
+"""From it on a service counts as a misspelling of ours. No service of AWS is so similar; a test walks them."""
+
+
+def action_problem(written: str) -> str | None:
+    """Why an identity policy must not name an action; None for one that it may name."""
+    action = written.lower()
+    service = action.partition(":")[0]
+    is_pattern = _has_wildcards(action)
+    if action == "*" or action in _ALL_LOWER:
+        return None
+    known = _LOWER.get(service)
+    if known is None and not _has_wildcards(service):
+        nearest = _nearest_service(service)
+        if nearest is not None:
+            return f'unknown service in action "{written}"; did you mean "{nearest}:{written.partition(":")[2]}"?'
+        if not _SERVICE.fullmatch(service):
+            return f'unknown service in action "{written}"'
+        if not _NAME.fullmatch(action.partition(":")[2]):
+            return f'unknown action "{written}"{nearest_name(written, _ALL)}'
+        return None  # another service of AWS
+    if is_pattern:
+        pattern = Pattern(action, variables=False)
+        if any(pattern.matches(name, _no_values) for name in _ALL_LOWER if known is None or name in known):
+            return None
+        return f'no known action matches "{written}"{nearest_name(written, KNOWN_ACTIONS.get(service, ()))}'
+    return f'unknown action "{written}"{nearest_name(written, KNOWN_ACTIONS[service])}'
+
+
+def _nearest_service(written: str) -> str | None:
+    """The service of ours that another name is a misspelling of, if it is one."""
+    nearest = get_close_matches(written, KNOWN_ACTIONS, 1, _SERVICE_LIKENESS)
+    if nearest:
+        return nearest[0]
+    # Too short to be that similar. No service of AWS is named so.
+    return "s3" if len(written) <= 2 and ("3" in written or written.startswith("s")) else None
+
+
+def _has_wildcards(text: str) -> bool:
+    """Whether a text has wildcards."""
+    return "*" in text or "?" in text
+
+
+def nearest_name(written: str, known: Iterable[str]) -> str:
+    """The known name most similar to a written one, as the end of an error; empty if none is similar."""
+    by_lower = {name.lower(): name for name in sorted(known)}
+    nearest = get_close_matches(written.lower(), by_lower, 1)
+    return f'; did you mean "{by_lower[nearest[0]]}"?' if nearest else ""
+
+
+def _no_values(key: str) -> None:
+    return None

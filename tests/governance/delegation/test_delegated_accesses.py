@@ -1,0 +1,152 @@
+"""What was done with keys of the catalog is added up, written down once, and not lost while it cannot be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.governance.failing import Failing
+from tests.meta.conftest import address
+from tests.meta.stores import open_migrated
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import Unavailable
+from lakebed.governance.delegation.delegated_accesses import Access, AccessPlace, AccessTally, DelegatedAccesses, Holder
+from lakebed.meta.seam import MetaStore
+
+__all__ = ["address"]
+
+PLACE = AccessPlace("lake", "tables/t/f", "KEY", "GetObject", 206)
+HOLDER = Holder("bob", "T1", "R0")
+places = st.builds(
+    AccessPlace,
+    st.sampled_from(["lake", "pond"]),
+    st.sampled_from(["f", "g", ""]),
+    st.sampled_from(["KEY1", "KEY2"]),
+    st.sampled_from(["GetObject", "PutObject"]),
+    st.sampled_from([200, 403]),
+)
+
+
+@pytest.fixture
+async def store(address: str) -> AsyncIterator[MetaStore]:
+    opened = await open_migrated(address)
+    yield opened
+    await opened.close()
+
+
+def note(tally: AccessTally, place: AccessPlace = PLACE, request_id: str = "R1", sent: int = 10) -> None:
+    tally.note(place, HOLDER, received_bytes=1, sent_bytes=sent, request_id=request_id)
+
+
+async def all_of(store: MetaStore, delegation: str = "KEY") -> list[Access]:
+    return await DelegatedAccesses(store).of_delegation(delegation, after=None, limit=1000)
+
+
+async def test_requests_that_came_to_the_same_are_one_row(store: MetaStore) -> None:
+    clock = ManualClock(1_000)
+    tally = AccessTally(store, clock)
+    note(tally, request_id="R1")
+    clock.advance(1)
+    note(tally, request_id="R2", sent=5)
+    note(tally, PLACE._replace(status=403), request_id="R3")
+    assert await tally.flush() == 2
+    clock.advance(1)
+    note(tally, request_id="R4")
+    await tally.flush()
+    assert await all_of(store) == [
+        Access(PLACE, 3, 3, 25, 1_000, 3_000, "R4", HOLDER),
+        Access(PLACE._replace(status=403), 1, 1, 10, 2_000, 2_000, "R3", HOLDER),
+    ]
+    assert await tally.flush() == 0
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(places, st.integers(0, 2**40), st.booleans()), max_size=30), st.integers(0, 10**6))
+async def test_rows_hold_what_was_counted_however_often_they_were_written(
+    store: MetaStore, noted: list[tuple[AccessPlace, int, bool]], salt: int
+) -> None:
+    """Against a counter; each example under keys of its own."""
+    tally = AccessTally(store, ManualClock())
+    requests: Counter[AccessPlace] = Counter()
+    sent: Counter[AccessPlace] = Counter()
+    before = Counter({access.place: access.requests for access in await _everything(store)})
+    sent_before = Counter({access.place: access.sent_bytes for access in await _everything(store)})
+    for place, size, is_flushed in noted:
+        note(tally, place, sent=size)
+        requests[place] += 1
+        sent[place] += size
+        if is_flushed:
+            await tally.flush()
+    await tally.flush()
+    after = await _everything(store)
+    assert Counter({access.place: access.requests for access in after}) == before + requests
+    assert {access.place: access.sent_bytes for access in after if access.place in requests} == {
+        place: sent_before[place] + sent[place] for place in requests
+    }
+
+
+async def _everything(store: MetaStore) -> list[Access]:
+    return [access for key in ("KEY1", "KEY2") for access in await all_of(store, key)]
+
+
+async def test_what_cannot_be_written_waits(store: MetaStore) -> None:
+    failing = Failing(store)
+    tally = AccessTally(failing, ManualClock())
+    note(tally, request_id="R1")
+    with pytest.raises(Unavailable):
+        await tally.flush()
+    note(tally, request_id="R2")
+    note(tally, PLACE._replace(key="g"))
+    failing.is_down = False
+    assert await tally.flush() == 2
+    (_, first) = await all_of(store)
+    assert (first.requests, first.last_request_id) == (2, "R2")
+
+
+async def test_no_more_waits_than_may(store: MetaStore) -> None:
+    failing = Failing(store)
+    tally = AccessTally(failing, ManualClock(), max_rows=2)
+    for key in ("a", "b", "c"):
+        note(tally, PLACE._replace(key=key))
+    with pytest.raises(Unavailable):
+        await tally.flush()
+    for key in ("a", "d"):
+        note(tally, PLACE._replace(key=key))
+    failing.is_down = False
+    assert await tally.flush() == 2
+    assert [(one.place.key, one.requests) for one in await all_of(store)] == [("a", 2), ("b", 1)]
+
+
+async def test_pages_go_on_where_they_were(store: MetaStore) -> None:
+    tally, read = AccessTally(store, ManualClock()), DelegatedAccesses(store)
+    expected = sorted(
+        AccessPlace("lake", key, delegation, operation, status)
+        for key in ("f", "g")
+        for delegation in ("K1", "K2")
+        for operation in ("GetObject", "PutObject")
+        for status in (200, 403)
+    )
+    for place in reversed(expected):
+        note(tally, place)
+    await tally.flush()
+
+    async def pages_of_key(delegation: str) -> list[AccessPlace]:
+        found: list[AccessPlace] = []
+        while page := await read.of_delegation(delegation, after=found[-1] if found else None, limit=3):
+            found += [access.place for access in page]
+        return found
+
+    async def pages_of_object(key: str) -> list[AccessPlace]:
+        found: list[AccessPlace] = []
+        while page := await read.of_object("lake", key, after=found[-1] if found else None, limit=3):
+            found += [access.place for access in page]
+        return found
+
+    for delegation in ("K1", "K2"):
+        assert await pages_of_key(delegation) == [place for place in expected if place.delegation == delegation]
+    for key in ("f", "g"):
+        assert await pages_of_object(key) == [place for place in expected if place.key == key]

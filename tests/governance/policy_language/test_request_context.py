@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pytest
+from tests.governance.documents import OWNER, session, user
+
+from lakebed.core.access import ANONYMOUS, AccessRequest, Principal, root_of
+from lakebed.core.clock import ManualClock
+from lakebed.governance.policy_language.request_context import Question
+
+
+def ask(caller: Principal, context: Mapping[str, str | tuple[str, ...]] = MappingProxyType({})) -> Question:
+    return Question(AccessRequest(caller, "s3:GetObject", "arn:aws:s3:::b/k", context), ManualClock(1_700_000_000_500))
+
+
+@pytest.mark.parametrize(
+    ("caller", "key", "expected"),
+    [
+        (user(), "aws:username", ("bob",)),
+        (user(), "aws:principalarn", (f"arn:aws:iam::{OWNER}:user/bob",)),
+        (user(), "aws:principalaccount", (OWNER,)),
+        (user(), "aws:principaltype", ("User",)),
+        (user(), "aws:userid", ("LKBU-bob",)),
+        (user(), "aws:tokenissuetime", None),
+        (root_of(OWNER), "aws:principaltype", ("Account",)),
+        (root_of(OWNER), "aws:username", None),
+        (root_of(OWNER), "aws:userid", (OWNER,)),
+        (ANONYMOUS, "aws:principaltype", ("Anonymous",)),
+        (ANONYMOUS, "aws:principalaccount", None),
+        (ANONYMOUS, "aws:epochtime", ("1700000000",)),
+        (user(), "aws:principalisawsservice", ("false",)),
+        (ANONYMOUS, "aws:principalisawsservice", None),
+        (user(), "aws:viaawsservice", ("false",)),
+        (ANONYMOUS, "aws:viaawsservice", ("false",)),
+        (user(), "aws:multifactorauthpresent", None),
+        (user(session=session()), "aws:multifactorauthpresent", ("false",)),
+        (user(), "aws:currenttime", ("2023-11-14T22:13:20.500000+00:00",)),
+        (user(session=session()), "aws:tokenissuetime", ("2023-11-14T22:13:20+00:00",)),
+        (user(session=session(tags=(("Team", "x"),))), "aws:principaltag/Team", ("x",)),
+        (user(session=session(tags=(("Team", "x"),))), "aws:principaltag/team", None),
+        (user(session=session(arn="arn:aws:sts::1:assumed-role/r/s")), "aws:principalarn", (user().arn,)),
+    ],
+)
+def test_what_the_server_knows(caller: Principal, key: str, expected: tuple[str, ...] | None) -> None:
+    assert ask(caller).values(key) == expected
+
+
+def test_context_is_found_whatever_its_case() -> None:
+    question = ask(user(), {"aws:SourceIp": "10.0.0.1", "s3:RequestObjectTagKeys": ("a", "b")})
+    assert question.values("aws:sourceip") == ("10.0.0.1",)
+    assert question.values("s3:requestobjecttagkeys") == ("a", "b")
+    assert question.values("s3:prefix") is None
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "aws:username",
+        "AWS:UserId",
+        "aws:PrincipalArn",
+        "aws:PrincipalIsAWSService",
+        "aws:PrincipalTag/Team",
+        "aws:EpochTime",
+        "aws:TokenIssueTime",
+        "aws:MultiFactorAuthAge",
+        "aws:MultiFactorAuthPresent",
+        "aws:ViaAWSService",
+    ],
+)
+def test_context_cannot_pass_for_what_the_server_knows(key: str) -> None:
+    head, slash, tag = key.partition("/")
+    assert ask(ANONYMOUS, {key: "forged"}).values(head.lower() + slash + tag) != ("forged",)

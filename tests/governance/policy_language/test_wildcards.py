@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lakebed.core.errors import InvalidPolicy
+from lakebed.governance.policy_language.wildcards import Pattern, fold_key
+
+ALPHABET = st.text(alphabet="ab:/*?.\n", max_size=10)
+
+
+def none(key: str) -> None:
+    return None
+
+
+def values(**found: str) -> object:
+    return lambda key: (found[key],) if key in found else None
+
+
+def naive(pattern: str, text: str, *, arn: bool = False) -> bool:
+    """Wildcards by trying everything. In an ARN, wildcards of the first five parts do not cross a colon."""
+
+    @cache
+    def match(p: int, t: int) -> bool:
+        if p == len(pattern):
+            return t == len(text)
+        confined = arn and pattern[:p].count(":") < 5
+        free = t < len(text) and not (confined and text[t] == ":")
+        if pattern[p] == "*":
+            return match(p + 1, t) or (free and match(p, t + 1))
+        if pattern[p] == "?":
+            return free and match(p + 1, t + 1)
+        return t < len(text) and pattern[p] == text[t] and match(p + 1, t + 1)
+
+    return match(0, 0)
+
+
+@settings(deadline=None)
+@given(pattern=ALPHABET, text=ALPHABET)
+@example(pattern="*a*", text="bab")
+@example(pattern="a?*b", text="aab")
+@example(pattern="*ab*b", text="aabab")
+@example(pattern="?", text="\n")
+def test_pattern_agrees_with_trying_everything(pattern: str, text: str) -> None:
+    assert Pattern(pattern).matches(text, none) is naive(pattern, text)
+
+
+@settings(deadline=None)
+@given(pattern=st.text(alphabet="ab:*?", max_size=14), text=st.text(alphabet="ab:", max_size=14))
+@example(pattern="a:*:b:::*", text="a:a:b:b:::a")
+@example(pattern="*", text="a:b")
+@example(pattern=":::::*", text="::::::a")
+def test_arn_pattern_agrees_with_trying_everything(pattern: str, text: str) -> None:
+    assert Pattern(pattern, arn=True).matches(text, none) is naive(pattern, text, arn=True)
+
+
+@settings(deadline=None)
+@given(text=st.text(max_size=20))
+def test_plain_text_stands_for_itself_only(text: str) -> None:
+    pattern = Pattern(text, wildcards=False, variables=False)
+    assert pattern.matches(text, none)
+    assert not pattern.matches(text + "x", none)
+
+
+def test_many_stars_on_a_long_text_end() -> None:
+    # With backtracking this would take longer than the universe has.
+    assert not Pattern("*a" * 40 + "b").matches("a" * 5000, none)
+
+
+def test_variable_takes_the_requests_value() -> None:
+    pattern = Pattern("home/${aws:username}/*")
+    assert pattern.matches("home/bob/x", values(**{"aws:username": "bob"}))  # type: ignore[arg-type]  # a lambda
+    assert not pattern.matches("home/eve/x", values(**{"aws:username": "bob"}))  # type: ignore[arg-type]  # a lambda
+
+
+@pytest.mark.parametrize("name", ["*", "b?b", "${aws:username}", "[a-z]", "b.b", "(?:x)"])
+def test_variables_value_is_plain_text(name: str) -> None:
+    pattern = Pattern("home/${aws:username}/*")
+    assert pattern.matches(f"home/{name}/x", lambda key: (name,))
+    assert not pattern.matches("home/bob/x", lambda key: (name,))
+
+
+def test_variable_without_value_stands_for_nothing() -> None:
+    pattern = Pattern("home/${aws:username}/*")
+    assert not pattern.matches("home//x", none)
+    assert not pattern.matches("home/${aws:username}/x", none)
+
+
+def test_variable_with_several_values_stands_for_nothing() -> None:
+    assert not Pattern("${aws:tagkeys}").matches("a", lambda key: ("a", "b"))
+
+
+@pytest.mark.parametrize("text", ["${aws:username,'nobody'}", "${ aws:username , 'nobody' }"])
+def test_variable_default_stands_in_for_a_missing_value(text: str) -> None:
+    assert Pattern(text).matches("nobody", none)
+    assert Pattern(text).matches("bob", lambda key: ("bob",))
+    assert not Pattern(text).matches("nobody", lambda key: ("bob",))
+
+
+def test_variable_names_are_asked_for_in_lower_case() -> None:
+    asked: list[str] = []
+
+    def record(key: str) -> tuple[str, ...]:
+        asked.append(key)
+        return ("x",)
+
+    Pattern("${AWS:PrincipalTag/Team}").matches("x", record)
+    assert asked == ["aws:principaltag/Team"]
+
+
+@pytest.mark.parametrize(("text", "plain"), [("a${*}b", "a*b"), ("a${?}b", "a?b"), ("a${$}{b}", "a${b}")])
+def test_escaped_wildcards_are_plain_characters(text: str, plain: str) -> None:
+    assert Pattern(text).matches(plain, none)
+    assert not Pattern(text).matches("axb", none)
+    assert Pattern(text).is_fixed
+
+
+def test_older_version_has_no_variables() -> None:
+    pattern = Pattern("${aws:username}", variables=False)
+    assert pattern.matches("${aws:username}", lambda key: ("bob",))
+    assert not pattern.matches("bob", lambda key: ("bob",))
+
+
+@pytest.mark.parametrize("text", ["${", "${}", "${aws:username", "${username}", "${aws:a b}", "x${aws:a, b}"])
+def test_unreadable_variable_is_refused(text: str) -> None:
+    with pytest.raises(InvalidPolicy, match="variable"):
+        Pattern(text)
+
+
+def test_case_is_ignored_when_asked_for_in_text_value_and_variable() -> None:
+    pattern = Pattern("Straße-${aws:username}", wildcards=False, ignore_case=True)
+    assert pattern.matches("STRASSE-BOB", lambda key: ("Bob",))
+    assert not pattern.matches("STRASSE-EVE", lambda key: ("Bob",))
+
+
+def test_tag_names_keep_their_case() -> None:
+    assert fold_key("S3:ExistingObjectTag/Team") == "s3:existingobjecttag/Team"
