@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lakebed.objects.blobs.contents import OpenSlice
-from lakebed.select.engine import Execution, plan
+from lakebed.select.execution.engine import Execution, plan
+from lakebed.select.execution.plan_cache import PlanShelf
 from lakebed.select.model import (
     Compression,
     Counts,
@@ -26,9 +27,8 @@ from lakebed.select.model import (
     SelectLimits,
     SelectRequest,
 )
-from lakebed.select.object_bytes import LocalBytes
-from lakebed.select.prepared import PlanShelf
-from lakebed.select.streams import Meter
+from lakebed.select.sources.byte_streams import Meter
+from lakebed.select.sources.object_bytes import LocalBytes
 
 NOW = datetime(2026, 11, 15, 12, 30, 45, 123000, UTC)
 HEADED = CsvInput(header=HeaderUse.USE)

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import SelectFailure
-from lakebed.select.avro_input import MAX_BLOCK_BYTES
-from lakebed.select.avro_schema import MAX_DEPTH, MAX_SCHEMA_BYTES, MAX_TYPES
+from lakebed.select.formats.avro import MAX_BLOCK_BYTES
+from lakebed.select.formats.avro_schema import MAX_DEPTH, MAX_SCHEMA_BYTES, MAX_TYPES
 from lakebed.select.model import MAX_RECORD_BYTES, AvroInput
 
 from .running import rows, select

@@ -15,8 +15,8 @@ import pytest
 from pyarrow import parquet
 
 from lakebed.core.errors import SelectFailure
-from lakebed.select import parquet_input
-from lakebed.select.failures import SelectCode
+from lakebed.select.errors import SelectCode
+from lakebed.select.formats import parquet
 from lakebed.select.model import ArrowInput, AvroInput, Compression, CsvInput, Input, ParquetInput
 
 from .running import DOCUMENT, HEADED, LINES, select
@@ -170,7 +170,7 @@ def test_a_code(code: SelectCode) -> None:
 
 
 def test_a_row_group_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet_input, "MAX_ROW_GROUP_BYTES", 8)
+    monkeypatch.setattr(parquet, "MAX_ROW_GROUP_BYTES", 8)
     with pytest.raises(SelectFailure) as caught:
         select(ALL, table(a=[1, 2, 3]), ParquetInput())
     assert caught.value.code == SelectCode.OVER_MAX_PARQUET_BLOCK_SIZE

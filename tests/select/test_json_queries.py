@@ -8,9 +8,9 @@ import fastavro
 import pytest
 
 from lakebed.core.errors import SelectFailure
-from lakebed.select import json_input
-from lakebed.select.failures import SelectCode
-from lakebed.select.json_scanner import load_library
+from lakebed.select.errors import SelectCode
+from lakebed.select.formats import json_relation
+from lakebed.select.formats.json_scanner import load_library
 from lakebed.select.model import AvroInput, CsvOutput, JsonInput, JsonOutput, Output
 
 from .running import DOCUMENT, LINES, objects, rows, select
@@ -26,7 +26,7 @@ RECORDS = b"""{"name":"Ann","age":31,"tags":["x","y"],"home":{"city":"Oslo"}}
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """How lines are read: both ways there are, of which the first takes a C compiler."""
     if request.param == "value by value":
-        monkeypatch.setattr(json_input, "load_library", lambda: None)
+        monkeypatch.setattr(json_relation, "load_library", lambda: None)
     elif load_library() is None:
         pytest.skip("the package was built without a C compiler")
 

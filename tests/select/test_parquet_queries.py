@@ -9,8 +9,8 @@ import pytest
 from pyarrow import ipc, parquet
 
 from lakebed.core.errors import SelectFailure
+from lakebed.select.formats.parquet import batch_rows
 from lakebed.select.model import ArrowInput, ArrowOutput, Compression, ParquetInput, ParquetOutput
-from lakebed.select.parquet_input import batch_rows
 
 from .running import LIMITS, answer, objects, request, rows, select
 

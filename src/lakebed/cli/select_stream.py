@@ -54,9 +54,9 @@ def records_of_stream(access: ServerAccess, settings: Settings, arguments: argpa
         require_extra(extra, "a select over a stream table")
     from lakebed.client.stream_tables import describe
     from lakebed.pipeline.union_read import UnionRead
-    from lakebed.select.local import select_batches
-    from lakebed.select.pruning import comparisons
-    from lakebed.select.statement import read_statement
+    from lakebed.select.dialect.pruning import comparisons
+    from lakebed.select.dialect.statement import read_statement
+    from lakebed.select.execution.local import select_batches
 
     stream = read_stream(arguments.source)
     streams = _streams(access, settings, arguments)

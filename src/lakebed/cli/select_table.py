@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
 
-    from lakebed.select.pruning import Comparison
+    from lakebed.select.dialect.pruning import Comparison
 
 
 class Moment(NamedTuple):
@@ -40,9 +40,9 @@ def records_of_table(
     Raises SelectFailure, NoSuchTable, NotFound for a state that the table does not have, AccessDenied.
     """
     require_extra("select", "a select over a table")
-    from lakebed.select.local import select_batches
-    from lakebed.select.pruning import comparisons
-    from lakebed.select.statement import read_statement
+    from lakebed.select.dialect.pruning import comparisons
+    from lakebed.select.dialect.statement import read_statement
+    from lakebed.select.execution.local import select_batches
 
     statement = read_statement(expression, (*table.namespace, table.table))
     with opened_table(access, table) as found:

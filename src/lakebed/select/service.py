@@ -16,15 +16,15 @@ from lakebed.objects.listing import Lister
 from lakebed.objects.model import Caller
 from lakebed.objects.reading import FoundObject, ObjectReader
 
-from .memory import LARGE_BYTES, share_allocator
+from .execution.memory import LARGE_BYTES, share_allocator
 from .model import Counts, SelectLimits, SelectRequest
 
 if TYPE_CHECKING:
-    from .engine import Execution
-    from .object_bytes import ObjectBytes
-    from .prepared import PlanShelf
-    from .streams import Meter
-    from .walking import ObjectWalk
+    from .execution.engine import Execution
+    from .execution.plan_cache import PlanShelf
+    from .sources.byte_streams import Meter
+    from .sources.object_bytes import ObjectBytes
+    from .sources.prefix_objects import ObjectWalk
 
 Source = TypeVar("Source", "ObjectBytes", "ObjectWalk")
 """What a query reads, and closes."""
@@ -256,11 +256,11 @@ class _Parts(NamedTuple):
 
 def _load() -> _Parts:
     require_extra("select", "select")
-    from .engine import plan, plan_many
-    from .object_bytes import open_bytes
-    from .prepared import PlanShelf
-    from .streams import Meter
-    from .walking import ObjectWalk
+    from .execution.engine import plan, plan_many
+    from .execution.plan_cache import PlanShelf
+    from .sources.byte_streams import Meter
+    from .sources.object_bytes import open_bytes
+    from .sources.prefix_objects import ObjectWalk
 
     share_allocator()
     return _Parts(plan, plan_many, open_bytes, ObjectWalk, Meter, PlanShelf())

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lakebed.core import errors as e
-from lakebed.select.failures import SelectCode
+from lakebed.select.errors import SelectCode
 from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Headers, Response
 

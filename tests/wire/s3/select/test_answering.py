@@ -15,7 +15,7 @@ from tests.wire.s3.select.scripted import ScriptedQuery, Step
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied, Corrupted, LakebedError, SelectFailure, Throttled, Unavailable
 from lakebed.objects.reading import FoundObject
-from lakebed.select.failures import SelectCode
+from lakebed.select.errors import SelectCode
 from lakebed.select.model import Counts
 from lakebed.wire.s3.select.answering import SelectAnswer, pause_seconds
 from lakebed.wire.s3.select.messages import MAX_RECORDS_BYTES

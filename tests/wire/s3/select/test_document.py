@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import SelectFailure
-from lakebed.select.failures import SelectCode
+from lakebed.select.errors import SelectCode
 from lakebed.select.model import (
     ArrowInput,
     ArrowOutput,

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from lakebed.core.settings import Settings, known_settings
-from lakebed.select.failures import SelectCode
+from lakebed.select.errors import SelectCode
 from lakebed.wire.s3.select.messages import MAX_MESSAGE_BYTES
 
 ROOT = Path(__file__).parents[4]

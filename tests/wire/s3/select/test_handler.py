@@ -17,7 +17,7 @@ from lakebed.core.access import canonical_id
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import NotSupported, SelectFailure, Throttled, Unavailable
 from lakebed.objects.config.versioning import Versioning
-from lakebed.select.failures import SelectCode
+from lakebed.select.errors import SelectCode
 from lakebed.select.model import CsvInput, JsonOutput, SelectRequest
 from lakebed.wire.s3.errors import SELECT_STATUSES, render_error
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from lakebed.core.errors import NotSupported, Unavailable
 from lakebed.objects.reading import FoundObject
-from lakebed.select.checks import check_request
-from lakebed.select.failures import SelectCode, failure
+from lakebed.select.errors import SelectCode, failure
 from lakebed.select.model import SelectRequest
+from lakebed.select.request_checks import check_request
 from lakebed.select.seam import Running, Selecting
 from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Headers, Response

@@ -14,7 +14,7 @@ from typing import Final
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError, Unavailable
-from lakebed.select.failures import SelectCode
+from lakebed.select.errors import SelectCode
 from lakebed.select.model import Counts
 from lakebed.select.seam import Running
 

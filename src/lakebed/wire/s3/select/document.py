@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from lakebed.select.failures import SelectCode, failure
+from lakebed.select.errors import SelectCode, failure
 from lakebed.select.model import (
     MAX_EXPRESSION_BYTES,
     ArrowInput,

@@ -1,0 +1,439 @@
+"""Turns an expression of S3 Select into one of DataFusion.
+
+Only what is known here passes: every node of the tree is written anew, from what was understood of it, so that no text
+of a client reaches DataFusion as anything but a literal or a quoted name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from itertools import groupby
+from typing import Final
+
+from sqlglot import exp
+
+from ..errors import SelectCode, failure
+from ..execution.relation import NUMBERS, Kind, Relation, View
+from . import functions, window_functions
+from .parser import MISSING_WORD
+from .paths import Name, Path
+from .sql_text import DECIMAL, NULL, Bound, Coercion, as_float, number_literal, of_field, quoted_text, text_literal
+from .syntax import chain, is_missing_word, path_of
+from .timestamps import parse_timestamp
+
+_MAX_GUARDED: Final = 16
+"""Conditions of one chain that can fail, each tried only where those before leave it open: each is a level deeper."""
+_FALLIBLE: Final = re.compile(r"(?<!TRY_)CAST\(|s3_|substr\(|[/%]")
+_KNOWN_ARGUMENTS: Final = frozenset(
+    [
+        "this",
+        "expression",
+        "expressions",
+        "negate",
+        "low",
+        "high",
+        "query",
+        "unnest",
+        "field",
+        "is_string",
+        "quoted",
+        "ifs",
+        "default",
+        "true",
+        "to",
+        "start",
+        "length",
+        "position",
+        "table",
+        "db",
+        "catalog",
+    ]
+)
+"""Of nodes, those that are read below. One that sqlglot adds and nobody reads would change the meaning in silence."""
+_NO_MATTER: Final[dict[type[exp.Expression], tuple[str, ...]]] = {
+    exp.Bracket: ("offset",),
+    exp.DPipe: ("safe",),
+    exp.Div: ("safe", "typed"),
+}
+"""Those that say how another dialect would mean it."""
+_COMPARISONS: Final[dict[type[exp.Expression], str]] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+}
+_ARITHMETIC: Final[dict[type[exp.Expression], str]] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+}
+_TYPES: Final = {
+    exp.DataType.Type.BOOLEAN: Kind.BOOL,
+    exp.DataType.Type.INT: Kind.INT,
+    exp.DataType.Type.BIGINT: Kind.INT,
+    exp.DataType.Type.SMALLINT: Kind.INT,
+    exp.DataType.Type.TINYINT: Kind.INT,
+    exp.DataType.Type.TEXT: Kind.TEXT,
+    exp.DataType.Type.VARCHAR: Kind.TEXT,
+    exp.DataType.Type.CHAR: Kind.TEXT,
+    exp.DataType.Type.FLOAT: Kind.FLOAT,
+    exp.DataType.Type.DOUBLE: Kind.FLOAT,
+    exp.DataType.Type.DECIMAL: Kind.DECIMAL,
+    exp.DataType.Type.TIMESTAMP: Kind.TIMESTAMP,
+}
+
+
+class Binder:
+    """Binds the expressions of one statement to the fields of one object."""
+
+    def __init__(
+        self,
+        relation: Relation,
+        now: datetime,
+        row: tuple[Name, ...] = (),
+        aliases: dict[str, exp.Expression] | None = None,
+    ) -> None:
+        self._relation = relation
+        self._row = row
+        self._aliases = aliases or {}
+        self._resolving: list[str] = []
+        self._distinct = ""
+        self._over = ""
+        self.coerce = Coercion(relation)
+        self.now = now
+
+    def bind(self, node: exp.Expression) -> Bound:
+        """An expression in SQL. Raises SelectFailure with the code of what is wrong with it."""
+        if isinstance(node, exp.Window):
+            return window_functions.window(self, node, self.ordered)
+        for name, value in node.args.items():
+            if value and name not in _KNOWN_ARGUMENTS and name not in _NO_MATTER.get(type(node), ()):
+                raise failure(SelectCode.PARSE_UNSUPPORTED_SYNTAX, f"not supported here. found={name.upper()}")
+        bound = self._bind(node)
+        return _negated(bound) if node.args.get("negate") else bound
+
+    def _bind(self, node: exp.Expression) -> Bound:
+        kind = type(node)
+        if kind in _COMPARISONS:
+            left, right = self.coerce.alike(self.bind_all([node.this, node.expression]))
+            return Bound(f"({left.sql} {_COMPARISONS[kind]} {right.sql})", Kind.BOOL)
+        if kind in _ARITHMETIC:
+            return self._arithmetic(_ARITHMETIC[kind], *self.bind_all([node.this, node.expression]))
+        match node:
+            case exp.Paren():
+                return self.bind(node.this)
+            case exp.And() | exp.Or():
+                return self._connected(node)
+            case exp.Not():
+                return Bound(f"(NOT {self.coerce.truth(self.bind(node.this)).sql})", Kind.BOOL)
+            case exp.Literal():
+                return text_literal(str(node.this)) if node.is_string else number_literal(str(node.this))
+            case exp.Boolean():
+                return Bound("TRUE" if node.this else "FALSE", Kind.BOOL, constant=bool(node.this))
+            case exp.Null():
+                return NULL
+            case exp.ByteString():
+                return Bound(quoted_text(str(_literal_timestamp(str(node.this)))), Kind.TIMESTAMP)
+            case exp.Neg():
+                return self._negative(node.this)
+            case exp.Is():
+                return self._is(node)
+            case exp.Between():
+                value, low, high = self.coerce.alike(self.bind_all([node.this, node.args["low"], node.args["high"]]))
+                return Bound(f"({value.sql} BETWEEN {low.sql} AND {high.sql})", Kind.BOOL)
+            case exp.In():
+                return self._in(node)
+            case exp.Like():
+                return self._like(node, None)
+            case exp.Escape() if isinstance(node.this, exp.Like):
+                bound = self._like(node.this, node.expression)
+                return _negated(bound) if node.this.args.get("negate") else bound
+            case exp.DPipe():
+                left, right = (self.coerce.text(bound) for bound in self.bind_all([node.this, node.expression]))
+                return Bound(f"({left.sql} || {right.sql})", Kind.TEXT)
+            case exp.Case():
+                return self._case(node)
+            case exp.Cast():
+                return self._cast(node)
+            case exp.Extract():
+                return functions.extract(self, node.this, node.expression)
+            case exp.Substring():
+                return functions.substring(self, node.this, node.args.get("start"), node.args.get("length"))
+            case exp.Trim():
+                return functions.trim(self, node.this, node.expression or None, str(node.args.get("position") or ""))
+            case exp.Anonymous():
+                return functions.call(self, str(node.this).upper(), list(node.expressions))
+            case exp.Column() | exp.Dot() | exp.Bracket():
+                return self._field(node)
+            case exp.Star():
+                raise failure(SelectCode.PARSE_UNSUPPORTED_CALL_WITH_STAR, "* is not expected here")
+            case _:
+                raise failure(SelectCode.PARSE_UNSUPPORTED_SYNTAX, f"not supported here. found={kind.__name__}")
+
+    def bind_all(self, nodes: list[exp.Expression]) -> list[Bound]:
+        """Several expressions."""
+        return [self.bind(node) for node in nodes]
+
+    def aggregate(self, name: str, argument: str) -> str:
+        """A call over many records: of those that differ, or over a window, where that is said around it."""
+        return f"{name}({self._distinct}{argument}){self._over}"
+
+    def with_distinct(self, render: Callable[[], Bound]) -> Bound:
+        """What is rendered, of values that differ."""
+        self._distinct = "DISTINCT "
+        try:
+            return render()
+        finally:
+            self._distinct = ""
+
+    def with_over(self, over: str, render: Callable[[], Bound]) -> Bound:
+        """What is rendered, over a window."""
+        self._over = over
+        try:
+            return render()
+        finally:
+            self._over = ""
+
+    def ordered(self, node: exp.Expression, *, natural: bool = True) -> str:
+        """A term of an ORDER BY."""
+        term = node if isinstance(node, exp.Ordered) else exp.Ordered(this=node.copy())
+        bound = self.bind(term.this)
+        if natural:
+            bound = self.coerce.natural(bound)
+        if bound.kind is Kind.TIMESTAMP:
+            bound = Bound(f"s3_instant({bound.sql})", Kind.INT)
+        return f"{bound.sql}{direction(bool(term.args.get('desc')), term.args.get('nulls_first'))}"
+
+    def _connected(self, node: exp.Expression) -> Bound:
+        """A chain of ANDs or ORs, decided from left to right: what can fail is not tried where it is decided already.
+
+        `x <> '' AND CAST(x AS INT) > 1` holds of records where the cast would fail; DataFusion would try it on all.
+        """
+        word, decided, number = ("AND", "FALSE", 0) if isinstance(node, exp.And) else ("OR", "TRUE", 1)
+        parts = [self.coerce.truth(self.bind(part)).sql for part in chain(node)]
+        # Those that cannot fail may be tried in any order.
+        runs: list[tuple[str, bool]] = []
+        for fails, group in groupby(parts, can_fail):
+            run = list(group)
+            runs += [(part, True) for part in run] if fails else [(_halved(run, word), False)]
+        if sum(fails for _, fails in runs) > _MAX_GUARDED:
+            return Bound(_halved(parts, word), Kind.BOOL)
+        made, later = runs[-1]
+        for part, fails in reversed(runs[:-1]):
+            both = f"({part} {word} {made})"
+            # By numbers: DataFusion makes ANDs and ORs of a CASE of truths again.
+            guarded = f"(CASE WHEN {part} IS {decided} THEN {number} ELSE CAST({both} AS INT) END = 1)"
+            made = guarded if later else both
+            later = later or fails
+        return Bound(made, Kind.BOOL)
+
+    def _arithmetic(self, operator: str, left: Bound, right: Bound) -> Bound:
+        left, right = (self.coerce.number(self.coerce.natural(side)) for side in (left, right))
+        kinds = {left.kind, right.kind}
+        if Kind.FLOAT in kinds:
+            return Bound(f"({as_float(left).sql} {operator} {as_float(right).sql})", Kind.FLOAT)
+        if kinds == {Kind.INT} and operator in "+-*":
+            # DataFusion lets whole numbers run over without a word; decimals of 38 digits have room for the result,
+            # and casting it back tells.
+            sides = f"CAST({left.sql} AS DECIMAL(19, 0)) {operator} CAST({right.sql} AS DECIMAL(19, 0))"
+            return Bound(f"CAST(({sides}) AS BIGINT)", Kind.INT)
+        kind = Kind.INT if kinds == {Kind.INT} else Kind.DECIMAL
+        return Bound(f"({left.sql} {operator} {right.sql})", kind)
+
+    def _negative(self, node: exp.Expression) -> Bound:
+        value = self.coerce.number(self.coerce.natural(self.bind(node)))
+        if isinstance(value.constant, int | float) and not isinstance(value.constant, bool):
+            return Bound(f"(-{value.sql})", value.kind, constant=-value.constant)
+        return Bound(f"(-{value.sql})", value.kind)
+
+    def _is(self, node: exp.Expression) -> Bound:
+        asked = node.expression
+        if isinstance(asked, exp.Var) and str(asked.this).upper() == MISSING_WORD:
+            return self._is_missing(node.this)
+        value = self.bind(node.this)
+        if isinstance(asked, exp.Null):
+            return Bound(f"({value.sql} IS NULL)", Kind.BOOL)
+        if isinstance(asked, exp.Boolean):
+            return Bound(f"({self.coerce.truth(value).sql} IS {'TRUE' if asked.this else 'FALSE'})", Kind.BOOL)
+        raise failure(SelectCode.PARSE_UNEXPECTED_TERM, "IS is followed by NULL, MISSING, TRUE or FALSE")
+
+    def _is_missing(self, node: exp.Expression) -> Bound:
+        if isinstance(node, exp.Column) and is_missing_word(node):
+            return Bound("TRUE", Kind.BOOL, constant=True)
+        field = self.bind(node).field
+        there = None if field is None else self._relation.presence(field)
+        return Bound("FALSE" if there is None else f'(NOT "{there}")', Kind.BOOL)
+
+    def _in(self, node: exp.In) -> Bound:
+        if not node.expressions or any(node.args.get(name) for name in ("query", "unnest", "field")):
+            raise failure(
+                SelectCode.PARSE_EXPECTED_LEFT_PAREN_VALUE_CONSTRUCTOR, "IN is followed by values in brackets"
+            )
+        value, *listed = self.coerce.alike(self.bind_all([node.this, *node.expressions]))
+        return Bound(f"({value.sql} IN ({', '.join(item.sql for item in listed)}))", Kind.BOOL)
+
+    def _like(self, node: exp.Expression, escape: exp.Expression | None) -> Bound:
+        value, pattern = self.bind_all([node.this, node.expression])
+        for side in (value, pattern):
+            if side.kind in NUMBERS | {Kind.BOOL}:
+                raise failure(SelectCode.LIKE_INVALID_INPUTS, f"LIKE is about text. found={side.kind.name.lower()}")
+        text, pattern = self.coerce.text(value), self.coerce.text(pattern)
+        character = ""
+        if escape is not None:
+            if not isinstance(escape, exp.Literal) or not escape.is_string or len(str(escape.this)) != 1:
+                raise failure(
+                    SelectCode.EVALUATOR_LIKE_PATTERN_INVALID_ESCAPE_SEQUENCE, "ESCAPE is followed by one character"
+                )
+            character = str(escape.this)
+        if isinstance(pattern.constant, str):
+            return Bound(f"({text.sql} LIKE {quoted_text(like_pattern(pattern.constant, character))})", Kind.BOOL)
+        if character:
+            raise failure(SelectCode.LIKE_INVALID_INPUTS, "a pattern with ESCAPE is a literal")
+        # A backslash escapes in DataFusion's patterns, and does not in ours.
+        return Bound(f"({text.sql} LIKE replace({pattern.sql}, '\\', '\\\\'))", Kind.BOOL)
+
+    def _case(self, node: exp.Case) -> Bound:
+        subject = None if node.this is None else node.this
+        branches = node.args.get("ifs") or []
+        if not branches:
+            raise failure(SelectCode.PARSE_EXPECTED_WHEN_CLAUSE, "WHEN is expected after CASE")
+        conditions = []
+        for branch in branches:
+            asked = branch.this if subject is None else exp.EQ(this=subject.copy(), expression=branch.this.copy())
+            conditions.append(self.coerce.truth(self.bind(asked)).sql)
+        default = node.args.get("default")
+        values = [branch.args["true"] for branch in branches] + ([default] if default is not None else [])
+        bound = self.coerce.same(self.bind_all(values))
+        arms = " ".join(
+            f"WHEN {condition} THEN {value.sql}" for condition, value in zip(conditions, bound, strict=False)
+        )
+        otherwise = f" ELSE {bound[-1].sql}" if default is not None else ""
+        return Bound(f"CASE {arms}{otherwise} END", bound[0].kind)
+
+    def _cast(self, node: exp.Expression) -> Bound:
+        wanted = node.args.get("to")
+        kind = _TYPES.get(wanted.this) if isinstance(wanted, exp.DataType) else None
+        if kind is None or not isinstance(wanted, exp.DataType):
+            raise failure(SelectCode.PARSE_EXPECTED_TYPE_NAME, f"no such type. found={wanted}")
+        value = self.bind(node.this)
+        if value.kind is Kind.JSON and value.field is not None and value.field.kind in NUMBERS and kind is Kind.FLOAT:
+            return of_field(self._relation, value.field, View.FLOAT)
+        value = self.coerce.natural(value)
+        if value.kind is Kind.JSON:
+            value = self.coerce.text(value)
+        match kind:
+            case Kind.TEXT:
+                return self.coerce.text(value)
+            case Kind.TIMESTAMP:
+                return self.coerce.timestamp(value)
+            case _ if value.kind is Kind.TIMESTAMP:
+                raise failure(SelectCode.INVALID_CAST, "a timestamp can be cast to text alone")
+            case Kind.DECIMAL:
+                return Bound(f"CAST({value.sql} AS {_decimal(wanted)})", kind)
+            case Kind.BOOL if value.kind is Kind.DECIMAL:
+                return Bound(f"CAST(CAST({value.sql} AS BIGINT) AS BOOLEAN)", kind)
+            case Kind.BOOL:
+                return Bound(f"CAST({value.sql} AS BOOLEAN)", kind)
+            case Kind.INT:
+                return Bound(f"CAST({value.sql} AS BIGINT)", kind)
+            case _:
+                return Bound(f"CAST({value.sql} AS DOUBLE)", kind)
+
+    def _field(self, node: exp.Expression) -> Bound:
+        if isinstance(node, exp.Column) and is_missing_word(node):
+            return NULL
+        path = path_of(node)
+        found = self._without_row(path)
+        if len(path) == 1 and isinstance(path[0], Name) and not self._relation.knows(found):
+            name = path[0].text.casefold()
+            if name in self._aliases:
+                return self._aliased(name)
+        return of_field(self._relation, self._relation.field(found), View.ANY)
+
+    def _aliased(self, name: str) -> Bound:
+        """What an alias of the list stands for: other servers let it be used wherever a column can."""
+        if name in self._resolving:
+            raise failure(SelectCode.PARSE_UNSUPPORTED_ALIAS, f"an alias stands for itself. alias={name}")
+        self._resolving.append(name)
+        try:
+            return self.bind(self._aliases[name])
+        finally:
+            self._resolving.pop()
+
+    def _without_row(self, path: Path) -> Path:
+        """The path within a record: the first name may be that of the record."""
+        first = path[0]
+        is_row = isinstance(first, Name) and any(
+            first.text == row.text if row.quoted else first.matches(row.text) for row in self._row
+        )
+        # A column may be called as the record is; then it is the column that is meant.
+        return path[1:] if is_row and (len(path) > 1 or not self._relation.knows(path)) else path
+
+
+def direction(descending: bool, nulls_first: bool | None) -> str:
+    """The end of a term of an ORDER BY."""
+    nulls = "" if nulls_first is None else " NULLS FIRST" if nulls_first else " NULLS LAST"
+    return f"{' DESC' if descending else ''}{nulls}"
+
+
+def _negated(bound: Bound) -> Bound:
+    return Bound(f"(NOT {bound.sql})", Kind.BOOL)
+
+
+def can_fail(sql: str) -> bool:
+    """Whether evaluating may end in an error. A literal that looks as if is taken for one that does."""
+    return _FALLIBLE.search(sql) is not None
+
+
+def _halved(parts: list[str], word: str) -> str:
+    """A chain, halved again and again: however long it is, it is not deep."""
+    while len(parts) > 1:
+        paired = [f"({left} {word} {right})" for left, right in zip(parts[::2], parts[1::2], strict=False)]
+        parts = paired + (parts[-1:] if len(parts) % 2 else [])
+    return parts[0]
+
+
+def _literal_timestamp(text: str) -> object:
+    try:
+        return parse_timestamp(text)
+    except Exception as error:
+        raise failure(SelectCode.LEXER_INVALID_ION_LITERAL, f"not a timestamp. found=`{text[:40]}`") from error
+
+
+def like_pattern(pattern: str, escape: str) -> str:
+    """A pattern as DataFusion has it, where a backslash escapes. Raises SelectFailure."""
+    made = []
+    position = 0
+    while position < len(pattern):
+        character = pattern[position]
+        if escape and character == escape:
+            position += 1
+            if position >= len(pattern) or pattern[position] not in ("%", "_", escape):
+                raise failure(
+                    SelectCode.EVALUATOR_LIKE_PATTERN_INVALID_ESCAPE_SEQUENCE,
+                    "the escape character is followed by %, _ or itself",
+                )
+            made.append("\\" + pattern[position])
+        else:
+            made.append("\\\\" if character == "\\" else character)
+        position += 1
+    return "".join(made)
+
+
+def _decimal(wanted: exp.DataType) -> str:
+    sizes = [str(size.this) for size in wanted.expressions]
+    if not sizes:
+        return DECIMAL
+    digits = [str(size) for size in sizes]
+    if len(digits) > 2 or not all(digit.isdigit() for digit in digits):
+        raise failure(SelectCode.PARSE_INVALID_TYPE_PARAM, f"DECIMAL takes a precision and a scale. found={wanted}")
+    precision, scale = int(digits[0]), int(digits[1]) if len(digits) > 1 else 0
+    if not (1 <= precision <= 38 and scale <= precision):
+        raise failure(SelectCode.PARSE_INVALID_TYPE_PARAM, f"DECIMAL has at most 38 digits. found={wanted}")
+    return f"DECIMAL({precision}, {scale})"

@@ -1,0 +1,91 @@
+"""What an expression says by its form alone, as the parser has it: chains, depth, paths. Pure.
+
+What its names stand for is the matter of `binding`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlglot import exp
+
+from ..errors import SelectCode, failure
+from .parser import MISSING_WORD
+from .paths import Index, Name, Path, Step
+
+_MAX_DEPTH: Final = 64
+
+
+def chain(node: exp.Expression) -> list[exp.Expression]:
+    """The operands of a chain of the same connector, in order; without descending once per operand."""
+    kind, waiting, found = type(node), [node], []
+    while waiting:
+        current = waiting.pop()
+        if type(current) is kind:
+            waiting += [current.expression, current.this]
+        else:
+            found.append(current)
+    return found
+
+
+def check_depth(node: exp.Expression) -> None:
+    """Raise SelectFailure (MaxOperatorsExceeded) for what is nested deeper than is safe to descend into."""
+    waiting = [(node, 0)]
+    while waiting:
+        current, depth = waiting.pop()
+        if depth > _MAX_DEPTH:
+            raise failure(SelectCode.MAX_OPERATORS_EXCEEDED, "the expression is nested too deeply")
+        if isinstance(current, exp.And | exp.Or):
+            parts = chain(current)
+            waiting += [(part, depth + len(parts).bit_length()) for part in parts]
+        else:
+            waiting += [(child, depth + 1) for child in current.iter_expressions()]
+
+
+def path_of(node: exp.Expression) -> Path:
+    """The steps of a path as sqlglot has them. Raises SelectFailure (ParseInvalidPathComponent)."""
+    steps: list[Step] = []
+    current: object = node
+    while True:
+        match current:
+            case exp.Dot():
+                steps.append(_named(current.expression))
+                current = current.this
+            case exp.Bracket():
+                steps.append(_indexed(current))
+                current = current.this
+            case exp.Column():
+                return (*(_named(part) for part in current.parts), *reversed(steps))
+            case exp.Identifier():
+                return (_named(current), *reversed(steps))
+            case _:
+                raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "a path begins with a name")
+
+
+def _named(node: object) -> Name:
+    if isinstance(node, exp.Identifier):
+        return Name(str(node.this), bool(node.args.get("quoted")))
+    if isinstance(node, exp.Column | exp.Var):
+        return Name(node.name)
+    raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "a name is expected in a path")
+
+
+def _indexed(node: exp.Bracket) -> Step:
+    inner = node.expressions[0] if len(node.expressions) == 1 else None
+    if isinstance(inner, exp.Literal):
+        if inner.is_string:
+            return Name(str(inner.this), quoted=True)
+        if str(inner.this).isdigit():
+            return Index(int(str(inner.this)))
+    raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "a number or a name in quotes is expected in brackets")
+
+
+def is_missing_word(node: exp.Column) -> bool:
+    """Whether it is the word MISSING, and no column of that name."""
+    identifier = node.this
+    return (
+        len(node.parts) == 1
+        and isinstance(identifier, exp.Identifier)
+        and not identifier.args.get("quoted")
+        and str(identifier.this).upper() == MISSING_WORD
+    )

@@ -1,0 +1,85 @@
+"""Selects without a server: over batches that somebody reads, such as those of a table."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+
+from lakebed.core.errors import Unavailable
+
+from ..dialect.statement import Statement
+from ..errors import SelectCode, failure
+from ..formats.arrow_relation import ArrowRelation
+from ..model import Output, SelectLimits
+from .engine import Execution, plan_over
+from .scanning import Batches
+
+__all__ = ["BatchReader", "select_batches"]
+
+BatchReader = Callable[[list[str]], Iterator[pa.RecordBatch]]
+"""Reads columns, by name, and gives what it reads piece by piece. Called once; what it raises is an error of ours."""
+
+
+def select_batches(
+    statement: Statement, schema: pa.Schema, read: BatchReader, output: Output, *, spill: Path
+) -> Iterator[bytes]:
+    """The records of a statement over batches of that schema, as bytes. Raises SelectFailure.
+
+    `spill` is where what does not fit into memory goes.
+    """
+    if statement.source:
+        raise failure(SelectCode.DATA_SOURCE_PATH_UNSUPPORTED, "a path after FROM is for JSON")
+    scan = _BatchScan(schema, read)
+    return _records(plan_over(statement, scan.relation, scan, output, SelectLimits(), _now(), spill))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _records(execution: Execution) -> Iterator[bytes]:
+    writer = execution.writer
+    with asyncio.Runner() as runner:
+        try:
+            while (batch := runner.run(execution.next_batch())) is not None:
+                if data := writer.write(batch):
+                    yield data
+            if data := writer.finish():
+                yield data
+        finally:
+            execution.stop()
+
+
+class _BatchScan:
+    """Batches, one after the other, from one reader."""
+
+    def __init__(self, schema: pa.Schema, read: BatchReader) -> None:
+        self._read = read
+        self._stopped = False
+        self.relation = ArrowRelation(schema)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that can be asked for."""
+        return self.relation.schema
+
+    def prune(self, condition: object) -> None:
+        """Nothing is known of a batch before it is read."""
+
+    def readers(self, count: int, *, in_order: bool) -> list[Batches]:
+        """One."""
+        return [self._columns]
+
+    def stop(self) -> None:
+        """End the reader."""
+        self._stopped = True
+
+    def _columns(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        for batch in self._read(self.relation.stored(columns)):
+            if self._stopped:
+                raise Unavailable("the select was stopped")
+            yield self.relation.build(batch, columns)

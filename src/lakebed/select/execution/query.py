@@ -1,0 +1,217 @@
+"""A statement over an object, as one query of DataFusion and what its columns mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from sqlglot import exp
+
+from ..dialect.binding import Binder, direction
+from ..dialect.paths import Every, Name
+from ..dialect.sql_text import Bound, of_field, quoted_name
+from ..dialect.statement import Ordering, Statement, is_aggregate
+from ..dialect.syntax import chain, check_depth
+from ..errors import SelectCode, failure
+from .relation import Field, Kind, Relation, View
+
+TABLE: Final = "s3object"
+_PRUNING: Final = (exp.EQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A column of the result."""
+
+    label: str
+    kind: Kind
+    column: str
+    present: str | None = None
+    """The column that says whether it is there at all, if that is not certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What DataFusion is asked."""
+
+    sql: str
+    outputs: tuple[Output, ...]
+    in_order: bool
+    """Whether records come out as they went in: they do, unless they are counted, grouped or sorted."""
+    holds_little: bool
+    """Whether no more is held of the records than a batch, and the sums of all of them."""
+
+
+def make_query(statement: Statement, relation: Relation, now: datetime, *, named: bool) -> Query:
+    """The query of a statement; `named` if records are written with names. Raises SelectFailure."""
+    try:
+        return _Maker(statement, relation, now, named=named).make()
+    except RecursionError as error:
+        raise failure(SelectCode.MAX_OPERATORS_EXCEEDED, "the expression is nested too deeply") from error
+
+
+class _Maker:
+    def __init__(self, statement: Statement, relation: Relation, now: datetime, *, named: bool) -> None:
+        self._statement = statement
+        self._relation = relation
+        self._named = named
+        self._selected: list[str] = []
+        aliases = {
+            projection.alias.casefold(): projection.node
+            for projection in statement.projections
+            if projection.alias is not None
+        }
+        self._binder = Binder(relation, now, names_of_the_row(statement), aliases)
+
+    def make(self) -> Query:
+        statement = self._statement
+        self._check()
+        if statement.projections:
+            outputs = tuple(
+                self._output(number, projection.alias, self._binder.bind(projection.node))
+                for number, projection in enumerate(statement.projections, 1)
+            )
+        else:
+            outputs = tuple(
+                self._output(number, None, of_field(self._relation, field))
+                for number, field in enumerate(self._relation.fields(), 1)
+            )
+        distinct = "DISTINCT " if statement.distinct else ""
+        clauses = [f"SELECT {distinct}{', '.join(self._selected)} FROM {TABLE}"]  # noqa: S608  # written by the binder alone
+        if statement.where is not None:
+            clauses.append("WHERE " + self._condition(statement.where))
+        if statement.group:
+            clauses.append("GROUP BY " + ", ".join(self._grouped(node) for node in statement.group))
+        if statement.having is not None:
+            clauses.append("HAVING " + self._binder.coerce.truth(self._binder.bind(statement.having)).sql)
+        if statement.order:
+            clauses.append("ORDER BY " + ", ".join(self._ordered(ordering, outputs) for ordering in statement.order))
+        if statement.limit is not None:
+            clauses.append(f"LIMIT {statement.limit}")
+        in_order = not (statement.aggregates or statement.order or statement.distinct)
+        return Query(" ".join(clauses), outputs, in_order, self._holds_little())
+
+    def _check(self) -> None:
+        statement = self._statement
+        nodes = [
+            *(projection.node for projection in statement.projections),
+            *([] if statement.where is None else [statement.where]),
+            *statement.group,
+            *([] if statement.having is None else [statement.having]),
+            *(ordering.node for ordering in statement.order),
+        ]
+        for node in nodes:
+            check_depth(node)
+        if statement.group or not statement.aggregates:
+            return
+        for projection in statement.projections:
+            if not is_aggregate(projection.node) and next(projection.node.find_all(exp.Column), None) is not None:
+                raise failure(
+                    SelectCode.UNSUPPORTED_SQL_STRUCTURE,
+                    "columns cannot be selected beside sums of them without GROUP BY",
+                )
+
+    def _holds_little(self) -> bool:
+        statement = self._statement
+        if statement.group or statement.order or statement.distinct:
+            return False
+        nodes = [projection.node for projection in statement.projections]
+        nodes += [] if statement.having is None else [statement.having]
+        return not any(node.find(exp.Window, exp.Distinct) for node in nodes)
+
+    def _output(self, number: int, alias: str | None, bound: Bound) -> Output:
+        column = f"c{number}"
+        if self._statement.distinct:
+            # 1 and 1.0 are one value, and what is sorted by is what is selected.
+            bound = self._binder.coerce.natural(bound)
+        if bound.kind is Kind.JSON and bound.field is not None and not self._named and not self._statement.aggregates:
+            # Without names there is nothing around the values either: what they are as text is what is written.
+            bound = of_field(self._relation, bound.field, View.TEXT)
+        self._selected.append(f"{bound.sql} AS {column}")
+        label = alias or (bound.field.label if bound.field is not None else "") or f"_{number}"
+        present = None
+        if self._named and bound.field is not None and not self._statement.aggregates:
+            present = self._present(number, bound.field)
+        # A null alone has no type, and needs none: nothing is written of it.
+        kind = Kind.TEXT if bound.kind is Kind.NULL else bound.kind
+        return Output(label, kind, column, present)
+
+    def _present(self, number: int, field: Field) -> str | None:
+        there = self._relation.presence(field)
+        if there is None:
+            return None
+        self._selected.append(f"{quoted_name(there)} AS p{number}")
+        return f"p{number}"
+
+    def _condition(self, where: exp.Expression) -> str:
+        """The condition, kept from being evaluated by anybody but DataFusion.
+
+        What is pushed down to a dataset is translated for Arrow on the way, which does not always mean the same to it:
+        a NOT IN is true of null. What may go down, to spare reading, is said besides.
+        """
+        condition = f"s3_holds({self._binder.coerce.truth(self._binder.bind(where)).sql})"
+        if self._relation.prunes:
+            parts = chain(where) if isinstance(where, exp.And) else [where]
+            condition = " AND ".join([condition, *(told for part in parts for told in self._told(part))])
+        return condition
+
+    def _told(self, node: exp.Expression) -> list[str]:
+        """A comparison of a field with a constant of its own kind."""
+        if not isinstance(node, _PRUNING):
+            return []
+        sides = self._binder.bind_all([node.this, node.expression])
+        kinds = {side.kind for side in sides}
+        fields = [side for side in sides if side.field is not None]
+        constants = [side for side in sides if side.constant is not None]
+        if len(fields) != 1 or len(constants) != 1 or kinds not in ({Kind.INT}, {Kind.TEXT}):
+            return []
+        return [self._binder.bind(node).sql]
+
+    def _grouped(self, node: exp.Expression) -> str:
+        if isinstance(node, exp.Literal):
+            number = int(str(node.this)) if str(node.this).isdigit() else 0
+            if not 1 <= number <= len(self._statement.projections):
+                raise failure(SelectCode.INVALID_COLUMN_INDEX, f"no such column in the list. found={node.this}")
+            node = self._statement.projections[number - 1].node
+        return self._binder.bind(node).sql
+
+    def _ordered(self, ordering: Ordering, outputs: tuple[Output, ...]) -> str:
+        node = ordering.node
+        if self._statement.distinct and (selected := self._selected_as(node, outputs)) is not None:
+            return selected + direction(ordering.descending, ordering.nulls_first)
+        if isinstance(node, exp.Literal) and str(node.this).isdigit():
+            number = int(str(node.this))
+            if not 1 <= number <= len(outputs):
+                raise failure(SelectCode.INVALID_COLUMN_INDEX, f"no such column in the list. found={number}")
+            return outputs[number - 1].column + direction(ordering.descending, ordering.nulls_first)
+        # A copy: what a node is put under becomes its parent, and the statement is others' too.
+        term = exp.Ordered(this=node.copy(), desc=ordering.descending, nulls_first=ordering.nulls_first)
+        return self._binder.ordered(term, natural=not self._statement.aggregates)
+
+    def _selected_as(self, node: exp.Expression, outputs: tuple[Output, ...]) -> str | None:
+        """The column of the result that an expression is: of records that differ, nothing else is left to sort by."""
+        if not self._statement.projections:
+            field = self._binder.bind(node).field
+            return next((each.column for each in outputs if field is not None and each.label == field.label), None)
+        for projection, output in zip(self._statement.projections, outputs, strict=True):
+            if projection.node == node or (isinstance(node, exp.Column) and node.name == projection.alias):
+                return output.column
+        return None
+
+
+def names_of_the_row(statement: Statement) -> tuple[Name, ...]:
+    """What a record is called: by its alias; else by the end of the path after FROM."""
+    if statement.alias is not None:
+        return (statement.alias,)
+    names = [Name("S3Object")]
+    if statement.source:
+        last = statement.source[-1]
+        if isinstance(last, Name):
+            names.append(last)
+        elif isinstance(last, Every):
+            names.append(Name("_1"))
+    return tuple(names)
+
+
+__all__ = ["TABLE", "Output", "Query", "View", "make_query", "names_of_the_row"]

@@ -1,0 +1,147 @@
+"""The fields of an object that has a schema of its own: columns by their names, and paths into nested ones."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from ..dialect.paths import Name, Path, follow
+from ..errors import SelectCode, failure, no_such_column
+from ..execution.relation import Column, Field, Kind, View
+from .arrow_values import brought, inner_type, kind_of, type_of
+from .value_columns import ValueColumns
+
+_NESTED: Final = "n:"
+"""Begins the names of columns that are taken out of nested ones."""
+
+
+class ArrowRelation:
+    """Columns of a schema."""
+
+    def __init__(self, schema: pa.Schema, *, prunes: bool = False) -> None:
+        self._schema = schema
+        self._nested = ValueColumns([])
+        self._last: tuple[list[str], pa.Schema] | None = None
+        self.prunes = prunes
+
+    def knows(self, path: Path) -> bool:
+        """Whether there is such a column."""
+        return bool(path) and isinstance(path[0], Name) and bool(self._matching(path[0]))
+
+    def field(self, path: Path) -> Field:
+        """The column that a path names, or what it names within one."""
+        name = path[0] if path else None
+        if not isinstance(name, Name):
+            raise failure(SelectCode.INVALID_KEY_PATH, "a column is expected")
+        matching = self._matching(name)
+        if not matching and name.text.startswith("_") and name.text[1:].isdigit():
+            number = int(name.text[1:])
+            if not 1 <= number <= len(self._schema):
+                raise no_such_column(SelectCode.INVALID_COLUMN_INDEX, name.text, self._schema.names)
+            matching = [self._schema.names[number - 1]]
+        if not matching:
+            raise no_such_column(SelectCode.EVALUATOR_BINDING_DOES_NOT_EXIST, name.text, self._schema.names)
+        if len(matching) > 1:
+            raise failure(SelectCode.AMBIGUOUS_FIELD_NAME, f"ambiguous column name. name={name.text}")
+        found = Name(matching[0], quoted=True)
+        type_ = self._schema.field(found.text).type
+        if len(path) == 1:
+            return Field(found.text, kind_of(type_), (found,))
+        inner = inner_type(type_, path[1:])
+        if inner is None:
+            raise failure(SelectCode.INVALID_KEY_PATH, f"no such field within the column. column={found.text}")
+        last = path[-1]
+        kind = kind_of(inner)
+        return Field(last.text if isinstance(last, Name) else "", kind, (found, *path[1:]))
+
+    def fields(self) -> tuple[Field, ...]:
+        """All columns."""
+        return tuple(Field(field.name, kind_of(field.type), (Name(field.name, quoted=True),)) for field in self._schema)
+
+    def column(self, field: Field, view: View) -> Column:
+        """A column as it is; what is within one, as the view has it."""
+        if len(field.path) == 1:
+            name = field.path[0]
+            assert isinstance(name, Name)  # noqa: S101  # as `field` made it
+            return Column(name.text, field.kind)
+        if view is View.ANY and field.kind in (Kind.INT, Kind.FLOAT):
+            view = View.NUMBER
+        elif view is View.ANY and field.kind is Kind.BOOL:
+            view = View.BOOL
+        elif view is View.ANY and field.kind in (Kind.TEXT, Kind.TIMESTAMP, Kind.DECIMAL):
+            view = View.TEXT
+        column = self._nested.column(field, view)
+        return Column(_NESTED + column.name, column.kind)
+
+    def presence(self, field: Field) -> str | None:
+        """Every record has every column."""
+        return None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, of the types that queries know."""
+        flat = [(field.name, type_of(field.type)) for field in self._schema]
+        return pa.schema(flat + [(_NESTED + name, type_) for name, type_ in self._nested.schema_fields])
+
+    def stored(self, wanted: list[str]) -> list[str]:
+        """The columns of the object that are needed for those wanted."""
+        needed = [name for name in wanted if not self._is_nested(name)]
+        for path in self._nested.paths([name[len(_NESTED) :] for name in wanted if self._is_nested(name)]):
+            name = path[0]
+            assert isinstance(name, Name)  # noqa: S101  # as `field` made it
+            if name.text not in needed:
+                needed.append(name.text)
+        return needed
+
+    def build(self, batch: pa.RecordBatch, wanted: list[str]) -> pa.RecordBatch:
+        """The columns wanted, out of those stored."""
+        if not wanted:
+            return batch.select([])
+        self.check(batch.schema, self.stored(wanted))
+        arrays = {name: self._brought(batch, name) for name in wanted if not self._is_nested(name)}
+        nested = [name[len(_NESTED) :] for name in wanted if self._is_nested(name)]
+        for path, names in self._nested.paths(nested).items():
+            name = path[0]
+            assert isinstance(name, Name)  # noqa: S101  # as `field` made it
+            values = [follow(value, path[1:]) for value in batch.column(name.text).to_pylist()]
+            arrays |= {_NESTED + inner: self._nested.array(inner, values) for inner in names}
+        return pa.RecordBatch.from_arrays([arrays[name] for name in wanted], schema=self._of(wanted))
+
+    def check(self, schema: pa.Schema, stored: list[str]) -> None:
+        """Raise SelectFailure if an object that follows ours lacks one of the columns."""
+        missing = [name for name in stored if name not in schema.names]
+        if missing:
+            raise failure(
+                SelectCode.EVALUATOR_BINDING_DOES_NOT_EXIST,
+                f"a column of the first object is not there. name={missing[0]}",
+            )
+
+    def _brought(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        given, ours = batch.column(name), self._schema.field(name).type
+        found = brought(given)
+        if given.type == ours or found.type == (wanted := type_of(ours)):
+            return found
+        try:
+            return found.cast(wanted)
+        except pa.ArrowException as error:
+            raise failure(
+                SelectCode.INVALID_DATA_TYPE,
+                f"a column has another type than in the first object. name={name} expected={wanted} found={found.type}",
+            ) from error
+
+    def _of(self, wanted: list[str]) -> pa.Schema:
+        # Asked for with every batch, of which there are many small ones.
+        last = self._last
+        if last is None or last[0] != wanted:
+            schema = self.schema
+            self._last = last = (list(wanted), pa.schema([schema.field(name) for name in wanted]))
+        return last[1]
+
+    def _is_nested(self, name: str) -> bool:
+        return name.startswith(_NESTED) and self._nested.has(name[len(_NESTED) :])
+
+    def _matching(self, name: Name) -> list[str]:
+        names = self._schema.names
+        # The exact name wins over others that differ in case, as AWS has it for quoted names alone.
+        return [name.text] if name.quoted and name.text in names else [found for found in names if name.matches(found)]

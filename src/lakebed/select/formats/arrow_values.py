@@ -1,0 +1,109 @@
+"""Columns of typed formats, brought to the few types that queries know: one for each kind."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+from pyarrow import compute as pc
+
+from ..dialect.paths import Index, Name, Path
+from ..errors import SelectCode, failure
+from ..execution.relation import Kind
+from .value_columns import to_json
+
+_TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%SZ"
+TYPES: Final = {Kind.BOOL: pa.bool_(), Kind.INT: pa.int64(), Kind.FLOAT: pa.float64()}
+"""Of the kinds that are not text. Decimals keep the type that they have."""
+
+
+def kind_of(type_: pa.DataType) -> Kind:
+    """What a type of Arrow is to a query. Raises SelectFailure (UnsupportedParquetType)."""
+    t = pa.types
+    if t.is_dictionary(type_):
+        return kind_of(type_.value_type)
+    if t.is_boolean(type_):
+        return Kind.BOOL
+    if t.is_integer(type_):
+        return Kind.DECIMAL if t.is_uint64(type_) else Kind.INT
+    if t.is_floating(type_):
+        return Kind.FLOAT
+    if t.is_decimal(type_) and type_.precision <= 38:
+        return Kind.DECIMAL
+    if t.is_timestamp(type_) or t.is_date(type_):
+        return Kind.TIMESTAMP
+    if t.is_nested(type_):
+        return Kind.JSON
+    if t.is_null(type_) or _is_text(type_) or t.is_time(type_) or _is_bytes(type_):
+        return Kind.TEXT
+    raise failure(SelectCode.UNSUPPORTED_PARQUET_TYPE, f"a column of such a type cannot be read. type={type_}")
+
+
+def type_of(type_: pa.DataType) -> pa.DataType:
+    """The type that a column of this type is brought to."""
+    kind = kind_of(type_)
+    if kind is Kind.DECIMAL:
+        plain = type_.value_type if pa.types.is_dictionary(type_) else type_
+        return pa.decimal128(20, 0) if pa.types.is_uint64(plain) else pa.decimal128(plain.precision, plain.scale)
+    return TYPES.get(kind, pa.string())
+
+
+def brought(column: pa.Array) -> pa.Array:
+    """A column of the type that queries know. Raises SelectFailure (InvalidTextEncoding)."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = kind_of(column.type)
+    match kind:
+        case Kind.TIMESTAMP:
+            return _written(column)
+        case Kind.JSON:
+            return pa.array([None if value is None else to_json(value) for value in column.to_pylist()], pa.string())
+        case Kind.DECIMAL:
+            return column.cast(type_of(column.type))
+        case Kind.TEXT:
+            return _text(column)
+        case _:
+            return column.cast(TYPES[kind])
+
+
+def _text(column: pa.Array) -> pa.Array:
+    """Text that is some: nobody has looked at it before, and DataFusion trusts that somebody has."""
+    try:
+        text = column.cast(pa.string())
+        text.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise failure(SelectCode.INVALID_TEXT_ENCODING, "a column is not text in UTF-8") from error
+    return text
+
+
+def _written(column: pa.Array) -> pa.Array:
+    """Timestamps as S3 Select writes them."""
+    if pa.types.is_date(column.type):
+        return pc.strftime(column.cast(pa.timestamp("s")), format="%Y-%m-%dT")
+    return pc.strftime(column.cast(pa.timestamp(column.type.unit)), format=_TIME_FORMAT)
+
+
+def inner_type(type_: pa.DataType, path: Path) -> pa.DataType | None:
+    """The type that a path finds within a nested one, or None if it finds nothing."""
+    for step in path:
+        if isinstance(step, Name) and pa.types.is_struct(type_):
+            found = [number for number in range(type_.num_fields) if step.matches(type_.field(number).name)]
+            if not found:
+                return None
+            type_ = type_.field(found[0]).type
+        elif isinstance(step, Index) and (pa.types.is_list(type_) or pa.types.is_large_list(type_)):
+            type_ = type_.value_type
+        else:
+            return None
+    return type_
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    t = pa.types
+    return bool(t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_))
+
+
+def _is_bytes(type_: pa.DataType) -> bool:
+    t = pa.types
+    kinds = (t.is_binary, t.is_large_binary, t.is_fixed_size_binary, t.is_binary_view)
+    return any(is_kind(type_) for is_kind in kinds)

@@ -1,0 +1,161 @@
+"""An Avro object as records: read as JSON is, by what is in them.
+
+Blocks are read, checked and unpacked here, within bounds; fastavro decodes single records of them, by a schema that
+was found safe. It is given no more than one record may have at a time, so a record that claims more ends there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from io import BufferedReader, BytesIO
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from lakebed.core.errors import InvalidInput, LakebedError, SelectFailure, TooLarge, Unavailable
+from lakebed.iceberg.avro.binary import read_long
+from lakebed.iceberg.avro.container import SYNC_SIZE, open_container, unpack_block
+
+from ..errors import SelectCode, failure
+from ..execution.scanning import BlockScan
+from ..model import MAX_RECORD_BYTES
+from ..sources.byte_streams import Meter
+from ..sources.object_file import ObjectFile
+from .avro_schema import MAX_SCHEMA_BYTES, parse_avro_schema
+from .json_relation import JsonRelation, build
+from .value_columns import ValueColumns
+
+if TYPE_CHECKING:
+    from ..sources.object_bytes import ObjectBytes
+
+MAX_BLOCK_BYTES: Final = 64 * 1024 * 1024
+"""Of a block, packed and unpacked."""
+
+_HEADER_BYTES: Final = 2 * MAX_SCHEMA_BYTES
+_BLOCK_RECORDS: Final = 4096
+_BUFFER_BYTES: Final = 256 * 1024
+_NUMBER_BYTES: Final = 10
+
+
+def open_avro(source: ObjectBytes, meter: Meter, like: JsonRelation | None = None) -> tuple[JsonRelation, BlockScan]:
+    """An Avro object, ready to be read. Blocks. Raises SelectFailure (UnrecognizedFormatException)."""
+    blocks = AvroBlocks(ObjectFile(source, meter))
+    relation = like or JsonRelation(ValueColumns(blocks.first()), "_1")
+
+    def read(block: list[Any], wanted: list[str]) -> pa.RecordBatch:
+        return build(relation.columns, block, wanted)
+
+    return relation, BlockScan(lambda: relation.schema, blocks, read, threaded=False)
+
+
+class AvroBlocks:
+    """Records of a file, some at a time."""
+
+    def __init__(self, file: ObjectFile) -> None:
+        self._file = file
+        self._turn = threading.Lock()
+        self._stopped = False
+        self._first: list[Any] | None = None
+        self._records = _records(file)
+
+    def first(self) -> list[Any]:
+        """The first block, which stays to be taken."""
+        with self._turn:
+            if self._first is None:
+                self._first = self._next()
+            return self._first
+
+    def take(self) -> list[Any] | None:
+        """The next block, or None after the last."""
+        with self._turn:
+            block, self._first = self._first, None
+            return block or self._next() or None
+
+    def stop(self) -> None:
+        """No more of them."""
+        self._stopped = True
+
+    def _next(self) -> list[Any]:
+        if self._stopped:
+            raise Unavailable("the select was stopped")
+        try:
+            return list(islice(self._records, _BLOCK_RECORDS))
+        except SelectFailure:
+            raise
+        except Exception as error:
+            # What a damaged file makes of the library is any error at all.
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> LakebedError:
+        reason = f": {error}" if isinstance(error, InvalidInput | TooLarge) else ""
+        return self._file.failed or failure(
+            SelectCode.UNRECOGNIZED_FORMAT_EXCEPTION, f"the object cannot be read as Avro{reason}"
+        )
+
+
+def _records(file: ObjectFile) -> Iterator[Any]:
+    """All records. Raises InvalidInput, TooLarge, SelectFailure, and any error of fastavro for damaged ones."""
+    from fastavro import schemaless_reader
+
+    stream = BufferedReader(file, _BUFFER_BYTES)
+    container = open_container(stream.read(_HEADER_BYTES))
+    schema = parse_avro_schema(container.schema)
+    stream.seek(container.body_at)
+
+    def decode(content: BytesIO) -> Any:
+        return schemaless_reader(content, schema)
+
+    while (count := _number(stream)) is not None:
+        size = _number(stream) or 0
+        if not 0 <= size <= MAX_BLOCK_BYTES:
+            raise TooLarge(f"a block is too large. size={size} maximum={MAX_BLOCK_BYTES}")
+        packed, sync = stream.read(size), stream.read(SYNC_SIZE)
+        if len(packed) != size or sync != container.sync:
+            raise InvalidInput("a block does not end with the file's sync marker")
+        content = unpack_block(container.codec, packed, MAX_BLOCK_BYTES)
+        if not 0 <= count <= len(content):
+            raise InvalidInput(f"a block has fewer bytes than records. records={count} bytes={len(content)}")
+        yield from _decoded(content, count, decode)
+
+
+def _number(stream: BufferedReader[ObjectFile]) -> int | None:
+    """The next number; None at the end of the object."""
+    read = bytearray()
+    while byte := stream.read(1):
+        read += byte
+        if byte[0] < 0x80 or len(read) == _NUMBER_BYTES:
+            return read_long(bytes(read), 0)[0]
+    if read:
+        raise InvalidInput("a block ends within its head")
+    return None
+
+
+def _decoded(content: bytes, count: int, decode: Callable[[BytesIO], Any]) -> Iterator[Any]:
+    """The records of a block, each decoded from no more than `MAX_RECORD_BYTES`."""
+    begins, window, at = 0, BytesIO(content[: 2 * MAX_RECORD_BYTES]), 0
+    is_last = len(content) <= 2 * MAX_RECORD_BYTES
+    while count:
+        if not is_last and at > MAX_RECORD_BYTES:
+            begins, at = begins + at, 0
+            window = BytesIO(content[begins : begins + 2 * MAX_RECORD_BYTES])
+            is_last = len(content) - begins <= 2 * MAX_RECORD_BYTES
+        try:
+            record = decode(window)
+        except EOFError:
+            if is_last:
+                raise
+            raise _too_long() from None
+        ends = window.tell()
+        if ends - at > MAX_RECORD_BYTES:
+            raise _too_long()
+        at = ends
+        count -= 1
+        yield record
+    if begins + at != len(content):
+        raise InvalidInput("a block has more bytes than its records")
+
+
+def _too_long() -> SelectFailure:
+    return failure(SelectCode.OVER_MAX_RECORD_SIZE, f"a record is too long. maximum={MAX_RECORD_BYTES}")

@@ -1,0 +1,195 @@
+"""Finds the values of a JSON object that goes over many lines, without holding more than one of them.
+
+A path down to the first wildcard is followed in the text itself, so that a list of any length is read element by
+element. What lies beside it is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from ..dialect.paths import Every, Index, Name, Step
+from ..errors import SelectCode, SelectFailure, failure
+from ..model import MAX_RECORD_BYTES
+from ..sources.byte_streams import ByteStream
+from ..sources.record_blocks import over_long
+
+_FETCH_BYTES: Final = 256 * 1024
+_SPACE: Final = b" \t\r\n"
+_STRUCTURE: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|["{}\[\]]', re.DOTALL)
+_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_SCALAR: Final = re.compile(rb'[^\s{}\[\],:"]+')
+
+
+class DocumentScanner:
+    """The values that a path finds in each value of a stream, as JSON; None for a value that it finds nothing in."""
+
+    def __init__(self, stream: ByteStream, path: Sequence[Step]) -> None:
+        self._stream = stream
+        self._path = tuple(path)
+        self._buffer = b""
+        self._at = 0
+        self._ended = False
+
+    def values(self) -> Iterator[bytes | None]:
+        """One after the other. Raises SelectFailure (JSONParsingError, OverMaxRecordSize)."""
+        if self._peek(3) == b"\xef\xbb\xbf":
+            self._at += 3
+        while self._next_character():
+            found = 0
+            for value in self._walk(self._path):
+                found += 1
+                yield value
+            if not found:
+                yield None
+
+    def _walk(self, path: tuple[Step, ...]) -> Iterator[bytes]:
+        if not path:
+            yield self._value(keep=True)
+            return
+        step, rest = path[0], path[1:]
+        opening = self._next_character()
+        if isinstance(step, Name) and opening == b"{":
+            yield from self._fields(step, rest)
+        elif isinstance(step, Index) and opening == b"[":
+            yield from self._elements(step.number, rest)
+        elif isinstance(step, Every) and opening == (b"{" if step.fields else b"["):
+            yield from self._fields(None, rest) if step.fields else self._elements(None, rest)
+        else:
+            self._value(keep=False)
+
+    def _fields(self, wanted: Name | None, rest: tuple[Step, ...]) -> Iterator[bytes]:
+        taken = False
+        self._at += 1
+        if self._next_character() == b"}":
+            self._at += 1
+            return
+        while True:
+            name = self._name()
+            self._expect(b":")
+            if wanted is None or (not taken and wanted.matches(name)):
+                taken = True
+                yield from self._walk(rest)
+            else:
+                self._value(keep=False)
+            if self._expect(b",", b"}") == b"}":
+                return
+
+    def _elements(self, wanted: int | None, rest: tuple[Step, ...]) -> Iterator[bytes]:
+        self._at += 1
+        if self._next_character() == b"]":
+            self._at += 1
+            return
+        number = 0
+        while True:
+            if wanted is None or number == wanted:
+                yield from self._walk(rest)
+            else:
+                self._value(keep=False)
+            number += 1
+            if self._expect(b",", b"]") == b"]":
+                return
+
+    def _name(self) -> str:
+        if self._next_character() != b'"':
+            raise _malformed("a name is expected")
+        try:
+            return msgspec.json.decode(self._value(keep=True), type=str)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise _malformed("a name cannot be read") from error
+
+    def _value(self, *, keep: bool) -> bytes:
+        """The next value, passed; its text if it is to be kept."""
+        opening = self._next_character()
+        if not opening:
+            raise _malformed("a value is expected")
+        if opening == b'"':
+            return self._matched(_STRING)
+        if opening not in (b"{", b"["):
+            return self._matched(_SCALAR)
+        kept: list[bytes] = []
+        size = depth = 0
+        start = self._at
+        while True:
+            match = _STRUCTURE.search(self._buffer, self._at)
+            token = match[0] if match is not None else b""
+            if match is None or token == b'"':
+                # Nothing more here, or a text that goes on beyond what was fetched.
+                stop = len(self._buffer) if match is None else match.start()
+                if keep:
+                    kept.append(self._buffer[start:stop])
+                    size += stop - start
+                    if size > MAX_RECORD_BYTES:
+                        raise over_long()
+                self._at = stop
+                self._fetch()
+                start = self._at
+                continue
+            self._at = match.end()
+            if token in (b"{", b"["):
+                depth += 1
+            elif token in (b"}", b"]"):
+                depth -= 1
+                if depth == 0:
+                    break
+        if not keep:
+            return b""
+        kept.append(self._buffer[start : self._at])
+        if size + self._at - start > MAX_RECORD_BYTES:
+            raise over_long()
+        return b"".join(kept)
+
+    def _matched(self, pattern: re.Pattern[bytes]) -> bytes:
+        """A text or a scalar; it may end where the buffer does, and then only with the stream."""
+        while True:
+            match = pattern.match(self._buffer, self._at)
+            if match is not None and (match.end() < len(self._buffer) or self._ended):
+                self._at = match.end()
+                return match[0]
+            if self._ended:
+                raise _malformed("a value is not closed")
+            if len(self._buffer) - self._at > MAX_RECORD_BYTES:
+                raise over_long()
+            self._fetch()
+
+    def _expect(self, *characters: bytes) -> bytes:
+        found = self._next_character()
+        if found not in characters:
+            raise _malformed(f"{' or '.join(character.decode() for character in characters)} is expected")
+        self._at += 1
+        return found
+
+    def _next_character(self) -> bytes:
+        """The next one that is no space, not yet passed; empty at the end."""
+        while True:
+            while self._at < len(self._buffer) and self._buffer[self._at] in _SPACE:
+                self._at += 1
+            if self._at < len(self._buffer) or self._ended:
+                return self._buffer[self._at : self._at + 1]
+            self._more()
+
+    def _peek(self, count: int) -> bytes:
+        while len(self._buffer) - self._at < count and not self._ended:
+            self._more()
+        return self._buffer[self._at : self._at + count]
+
+    def _fetch(self) -> None:
+        if self._ended:
+            raise _malformed("the object ends within a value")
+        if len(self._buffer) - self._at > MAX_RECORD_BYTES:
+            raise over_long()
+        self._more()
+
+    def _more(self) -> None:
+        data = self._stream.read(_FETCH_BYTES)
+        self._ended = len(data) < _FETCH_BYTES
+        self._buffer = self._buffer[self._at :] + data
+        self._at = 0
+
+
+def _malformed(what: str) -> SelectFailure:
+    return failure(SelectCode.JSON_PARSING_ERROR, f"the object is not JSON: {what}")

@@ -1,0 +1,113 @@
+"""Lines of JSON as columns of Arrow, where each field is there in all of a block and of one kind.
+
+A decoder that is told the kinds makes nothing of other fields, and columns of the ones wanted without a look at each
+value. A block where a field is missing, or of another kind than at first, is read by `json_input.py`, which knows all
+of it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from ..dialect.paths import Name
+from ..execution.relation import Kind, View
+from ..output.values import quoted_texts
+from .value_columns import ValueColumns
+
+_TYPES: Final = {Kind.INT: pa.int64(), Kind.FLOAT: pa.float64(), Kind.TEXT: pa.string(), Kind.BOOL: pa.bool_()}
+_VALUES: Final[dict[Kind, type]] = {Kind.INT: int, Kind.FLOAT: float, Kind.TEXT: str, Kind.BOOL: bool}
+_NUMBERS: Final = (Kind.INT, Kind.FLOAT)
+
+Make = Callable[[pa.Array], pa.Array]
+"""A column as it is wanted, of the field as it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypedLines:
+    """Reads some columns of blocks of lines."""
+
+    wanted: list[str]
+    _decoder: msgspec.json.Decoder[Any]
+    _fields: list[tuple[Callable[[object], object], pa.DataType]]
+    """Takes each field out of a record; and its type."""
+    _columns: list[tuple[int, Make]]
+    """Of each column, the number of the field that it is of."""
+
+    def read(self, block: bytes) -> pa.RecordBatch | None:
+        """The columns; None for a block that has to be read otherwise."""
+        try:
+            records = self._decoder.decode_lines(block)
+            fields = [_array(list(map(take, records)), type_) for take, type_ in self._fields]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, pa.ArrowException, OverflowError):
+            return None
+        return pa.RecordBatch.from_arrays([make(fields[number]) for number, make in self._columns], names=self.wanted)
+
+
+def typed_lines(columns: ValueColumns, wanted: list[str]) -> TypedLines | None:
+    """A reader of these columns, or None if one of them is not of a field of one kind."""
+    found: list[tuple[int, Make]] = []
+    kinds: dict[str, Kind] = {}
+    for name in wanted:
+        asked = columns.asked(name)
+        step = asked.path[0] if len(asked.path) == 1 else None
+        make = _make(asked.view, asked.kind, asked.type)
+        if make is None or not isinstance(step, Name) or not step.quoted:
+            return None
+        kinds[step.text] = asked.kind
+        found.append((list(kinds).index(step.text), make))
+    if not found:
+        return None
+    shape = msgspec.defstruct(
+        "Record",
+        [(f"f{number}", _VALUES[kind] | None) for number, kind in enumerate(kinds.values())],
+        rename={f"f{number}": name for number, name in enumerate(kinds)},
+        gc=False,
+    )
+    fields: list[tuple[Callable[[object], object], pa.DataType]] = [
+        (attrgetter(f"f{number}"), _TYPES[kind]) for number, kind in enumerate(kinds.values())
+    ]
+    return TypedLines(wanted, msgspec.json.Decoder(shape), fields, found)
+
+
+def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
+    if pa.types.is_int64(type_):
+        try:
+            return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(array("q", values))])
+        except TypeError:
+            pass  # there are nulls among them, for which it takes a bit longer
+    return pa.array(values, type_)
+
+
+def _make(view: View | None, kind: Kind, wanted: pa.DataType) -> Make | None:
+    match view:
+        case None if kind in _TYPES:
+            return _presence
+        case View.ANY if kind is Kind.TEXT:
+            return quoted_texts
+        case View.TEXT if kind is Kind.TEXT:
+            return _itself
+        case View.BOOL if kind is Kind.BOOL:
+            return _itself
+        # Fractions are written by others: a 1.0 is to stay one.
+        case View.ANY | View.TEXT if kind in (Kind.INT, Kind.BOOL):
+            return lambda field: field.cast(pa.string())
+        case View.NUMBER | View.FLOAT if kind in _NUMBERS:
+            # Not safe: the largest whole numbers are rounded, as they are everywhere.
+            return lambda field: field.cast(wanted, safe=False)
+        case _:
+            return None
+
+
+def _itself(field: pa.Array) -> pa.Array:
+    return field
+
+
+def _presence(field: pa.Array) -> pa.Array:
+    return pa.repeat(True, len(field))

@@ -1,0 +1,224 @@
+"""Lines of JSON as columns of Arrow, by `json_lines.c`, where the package was built with a C compiler.
+
+A block is gone over once, for the fields that are asked for, while other threads run. What is not plain is not read
+here, and so not decided here: records that are odd are named, to be read by `json_input.py`, and blocks that may be
+wrong are left to it whole. Without the library it reads everything (ADR 26).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import logging
+import re
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from ..dialect.paths import Name, Path
+from ..execution.relation import View
+from .value_columns import ValueColumns
+
+log = logging.getLogger("lakebed.select")
+
+LIBRARY: Final = File(__file__).with_name("_json_lines.so")
+"""What the build makes of `json_lines.c`, where it can."""
+
+RECORD_COLUMN: Final = "r"
+"""The column that has records as they are written."""
+
+_PRESENCE, _AS_JSON, _AS_TEXT, _AS_INT, _AS_FLOAT, _AS_BOOL = range(6)
+_CELL_BYTES: Final = 12
+_MOST_ODD: Final = 4
+"""Where more than one in so many is odd, all of a block may as well be read by who reads those."""
+
+
+class _Step(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("length", ctypes.c_uint32),
+        ("field", ctypes.c_int32),
+        ("first", ctypes.c_int32),
+        ("next", ctypes.c_int32),
+    )
+
+
+class JsonLibrary:
+    """The functions of `json_lines.c`, typed."""
+
+    def __init__(self, path: File) -> None:
+        """Raises OSError or AttributeError if this is not our library."""
+        library = ctypes.CDLL(str(path))
+        address, size = ctypes.c_void_p, ctypes.c_size_t
+        self.count = library.lakebed_json_count
+        self.count.argtypes = (ctypes.c_char_p, size)
+        self.count.restype = size
+        self.scan = library.lakebed_json_scan
+        self.scan.argtypes = (ctypes.c_char_p, size, address, size, address, size, address, address, address)
+        self.scan.restype = ctypes.c_int64
+        self.column = library.lakebed_json_column
+        self.column.argtypes = (ctypes.c_int32, ctypes.c_char_p, address, size, address, address, address, address)
+        self.column.restype = ctypes.c_int64
+
+
+@functools.cache
+def load_library(path: File = LIBRARY) -> JsonLibrary | None:
+    """The library, if the package was built with it."""
+    try:
+        return JsonLibrary(path)
+    except (OSError, AttributeError):
+        log.info("lines of JSON are read by one thread: the package was built without a C compiler")
+        return None
+
+
+class Scanned(NamedTuple):
+    """The records of a block, but for those that are odd."""
+
+    batch: pa.RecordBatch
+    """Has anything where the odd ones are."""
+    odd: Sequence[int]
+    """Their numbers."""
+    lines: bytes
+    """The odd ones as they are written."""
+
+    def with_odd(self, others: pa.RecordBatch) -> pa.RecordBatch:
+        """All records, with the odd ones as somebody else has read them."""
+        order = array("q", range(len(self.batch)))
+        for place, number in enumerate(self.odd, len(self.batch)):
+            order[number] = place
+        taken = pa.Array.from_buffers(pa.int64(), len(order), [None, pa.py_buffer(order)])
+        columns = zip(self.batch.columns, others.columns, strict=True)
+        return pa.RecordBatch.from_arrays(
+            [pa.concat_arrays(pair).take(taken) for pair in columns], names=self.batch.schema.names
+        )
+
+
+class _Column(NamedTuple):
+    name: str
+    field: int
+    view: int
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class LineScanner:
+    """Reads some columns of blocks of lines, each by any thread."""
+
+    _library: JsonLibrary
+    _steps: ctypes.Array[_Step]
+    _fields: int
+    _columns: list[_Column]
+
+    def read(self, block: bytes) -> Scanned | None:
+        """The columns; None for a block that has to be read otherwise."""
+        capacity = self._library.count(block, len(block))
+        cells = pa.allocate_buffer(self._fields * capacity * _CELL_BYTES)
+        totals = pa.allocate_buffer(self._fields * 8)
+        lines = pa.allocate_buffer(capacity * _CELL_BYTES)
+        odd = pa.allocate_buffer(capacity)
+        count = self._library.scan(
+            block,
+            len(block),
+            self._steps,
+            self._fields,
+            cells.address,
+            capacity,
+            totals.address,
+            lines.address,
+            odd.address,
+        )
+        if count < 0:
+            return None
+        sizes = memoryview(totals).cast("Q").tolist()
+        arrays = []
+        for column in self._columns:
+            place = cells.address + column.field * capacity * _CELL_BYTES
+            arrays.append(self._array(column, block, place, count, sizes[column.field], odd.address))
+        found = _marked(bytes(odd)[:count])
+        if len(found) * _MOST_ODD > count:
+            return None
+        table = memoryview(lines).cast("I")
+        texts = [block[(start := table[3 * number]) : start + table[3 * number + 1]] for number in found]
+        return Scanned(self._batch(arrays, count), found, b"\n".join(texts))
+
+    def _array(self, column: _Column, block: bytes, cells: int, count: int, total: int, odd: int) -> pa.Array:
+        bits = (count + 7) // 8
+        validity = pa.allocate_buffer(bits)
+        is_text = column.view in (_AS_JSON, _AS_TEXT)
+        is_number = column.view in (_AS_INT, _AS_FLOAT)
+        offsets = pa.allocate_buffer((count + 1) * 4) if is_text else None
+        values = pa.allocate_buffer(total if is_text else count * 8 if is_number else bits)
+        nulls = self._library.column(
+            column.view,
+            block,
+            cells,
+            count,
+            validity.address,
+            values.address,
+            None if offsets is None else offsets.address,
+            odd,
+        )
+        if nulls < 0:
+            raise MemoryError("no memory for numbers")
+        buffers = [validity if nulls else None, *([] if offsets is None else [offsets]), values]
+        return pa.Array.from_buffers(column.type, count, buffers, nulls)
+
+    def _batch(self, arrays: list[pa.Array], count: int) -> pa.RecordBatch:
+        if not arrays:
+            return pa.RecordBatch.from_arrays([pa.nulls(count)], names=["nothing"]).select([])
+        return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in self._columns])
+
+
+def line_scanner(library: JsonLibrary, columns: ValueColumns, wanted: list[str]) -> LineScanner | None:
+    """A reader of these columns, or None if one of them is of a path that is no row of exact names."""
+    fields: dict[Path, int] = {}
+    found: list[_Column] = []
+    for name in wanted:
+        path: Path = ()
+        view, type_ = _AS_TEXT, pa.string()
+        if name != RECORD_COLUMN:
+            asked = columns.asked(name)
+            path, type_ = asked.path, asked.type
+            view = _view(asked.view, type_)
+            if not path or not all(isinstance(step, Name) and step.quoted for step in path):
+                return None
+        found.append(_Column(name, fields.setdefault(path, len(fields)), view, type_))
+    return LineScanner(library, _steps(fields), len(fields), found)
+
+
+def _marked(odd: bytes) -> list[int]:
+    return [found.start() for found in re.finditer(b"\x01", odd)]
+
+
+def _view(view: View | None, type_: pa.DataType) -> int:
+    match view:
+        case None:
+            return _PRESENCE
+        case View.ANY:
+            return _AS_JSON
+        case View.TEXT:
+            return _AS_TEXT
+        case View.BOOL:
+            return _AS_BOOL
+        case View.NUMBER | View.FLOAT:
+            return _AS_INT if pa.types.is_integer(type_) else _AS_FLOAT
+
+
+def _steps(fields: dict[Path, int]) -> ctypes.Array[_Step]:
+    """The paths as a tree, each step but the first behind the one that it goes on from."""
+    numbers: dict[Path, int] = {(): 0}
+    for path in fields:
+        for length in range(1, len(path) + 1):
+            numbers.setdefault(path[:length], len(numbers))
+    steps = (_Step * len(numbers))(*(_Step(None, 0, fields.get(path, -1), -1, -1) for path in numbers))
+    for path, number in numbers.items():
+        if path:
+            last, from_ = path[-1], steps[numbers[path[:-1]]]
+            name = last.text.encode() if isinstance(last, Name) else b""
+            steps[number].name, steps[number].length = name, len(name)
+            steps[number].next, from_.first = from_.first, number
+    return steps

@@ -1,0 +1,173 @@
+"""A Parquet object as records: its footer says what there is, its row groups are read one by one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyarrow import dataset, parquet
+
+from lakebed.core.errors import LakebedError, Unavailable
+
+from ..errors import SelectCode, failure
+from ..execution.scanning import Batches
+from ..model import ScanRange
+from ..sources.byte_streams import Meter
+from ..sources.object_file import ObjectFile
+from ..sources.record_blocks import resolve_range
+from .arrow_relation import ArrowRelation
+
+if TYPE_CHECKING:
+    from ..sources.object_bytes import ObjectBytes
+
+MAX_ROW_GROUP_BYTES: Final = 512 * 1024 * 1024
+"""Uncompressed, of the columns of one row group that are read."""
+_MOST_ROWS: Final = 128 * 1024
+"""In a batch of numbers: there is much to do for each batch, whatever is in it."""
+_MOST_VALUES: Final = 512 * 1024
+"""In such a batch, of all columns."""
+_TEXT_ROWS: Final = 16 * 1024
+"""In a batch with text, or with lists: how large those are, the footer does not say."""
+
+
+def open_parquet(
+    source: ObjectBytes, asked: ScanRange | None, meter: Meter, like: ArrowRelation | None = None
+) -> tuple[ArrowRelation, ParquetScan]:
+    """A Parquet object, ready to be read. Blocks. Raises SelectFailure (ParquetParsingError, …)."""
+    file = ObjectFile(source, meter)
+    try:
+        footer = parquet.ParquetFile(file.native())
+        metadata, schema = footer.metadata, footer.schema_arrow
+    except (pa.ArrowException, OSError) as error:
+        if file.failed is not None:
+            raise file.failed from error
+        raise _unreadable(error) from error
+    if len(set(schema.names)) != len(schema.names):
+        raise failure(SelectCode.AMBIGUOUS_FIELD_NAME, "several columns have the same name")
+    groups = list(range(metadata.num_row_groups))
+    if asked is not None:
+        start, stop = resolve_range(asked, source.size)
+        groups = [group for group in groups if start <= first_byte(metadata, group) < stop]
+    relation = like or ArrowRelation(schema.remove_metadata(), prunes=True)
+    return relation, ParquetScan(source, metadata, groups, relation, meter)
+
+
+def first_byte(metadata: parquet.FileMetaData, group: int) -> int:
+    """Where a row group begins: with the first page of its first column."""
+    column = metadata.row_group(group).column(0)
+    offsets = [column.data_page_offset, column.dictionary_page_offset]
+    return int(min(offset for offset in offsets if offset))
+
+
+class ParquetScan:
+    """Row groups, shared out among readers."""
+
+    def __init__(
+        self,
+        source: ObjectBytes,
+        metadata: parquet.FileMetaData,
+        groups: list[int],
+        relation: ArrowRelation,
+        meter: Meter,
+    ) -> None:
+        self._source = source
+        self._metadata = metadata
+        self._groups = groups
+        self._relation = relation
+        self._meter = meter
+        self._turn = threading.Lock()
+        self._stopped = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that can be asked for."""
+        return self._relation.schema
+
+    def prune(self, condition: pa.compute.Expression | None) -> None:
+        """Leave out row groups whose statistics rule the condition out."""
+        if condition is None:
+            return
+        fragment = dataset.ParquetFileFormat().make_fragment(ObjectFile(self._source).native())
+        try:
+            kept = {group.id for group in fragment.subset(condition, schema=fragment.physical_schema).row_groups}
+        except pa.ArrowException:
+            # The condition is about types that queries know; the file may have others. Nothing is spared then.
+            return
+        with self._turn:
+            self._groups = [group for group in self._groups if group in kept]
+
+    def readers(self, count: int, *, in_order: bool) -> list[Batches]:
+        """Readers of the row groups; where there is one, it has columns decoded beside each other."""
+        alone = in_order or count == 1 or len(self._groups) <= 1
+        threaded = alone and count > 1
+        return [lambda columns: self._read(columns, threaded)] * (1 if alone else min(count, len(self._groups)))
+
+    def stop(self) -> None:
+        """End all readers."""
+        self._stopped = True
+
+    def _read(self, columns: list[str], threaded: bool) -> Iterator[pa.RecordBatch]:
+        stored = self._relation.stored(columns)
+        file = ObjectFile(self._source, self._meter)
+        try:
+            opened = parquet.ParquetFile(file.native(), metadata=self._metadata, pre_buffer=False)
+            self._relation.check(opened.schema_arrow, stored)
+            while (group := self._take()) is not None:
+                found = self._columns(group, stored)
+                batches = (
+                    opened.iter_batches(batch_rows(found), row_groups=[group], columns=stored, use_threads=threaded)
+                    if stored
+                    else _counted(self._metadata.row_group(group).num_rows)
+                )
+                for batch in batches:
+                    if self._stopped:
+                        raise Unavailable("the select was stopped")
+                    yield self._relation.build(batch, columns)
+        except (pa.ArrowException, OSError) as error:
+            if file.failed is not None:
+                raise file.failed from error
+            raise _unreadable(error) from error
+
+    def _take(self) -> int | None:
+        with self._turn:
+            return self._groups.pop(0) if self._groups else None
+
+    def _columns(self, group: int, stored: list[str]) -> list[parquet.ColumnChunkMetaData]:
+        """What there is to read of a row group. Raises SelectFailure (OverMaxParquetBlockSize)."""
+        row_group = self._metadata.row_group(group)
+        columns = [row_group.column(number) for number in range(row_group.num_columns)]
+        # A column of that name, or one within it: both may have dots.
+        columns = [
+            column
+            for column in columns
+            if column.path_in_schema in stored or column.path_in_schema.split(".")[0] in stored
+        ]
+        size = sum(column.total_uncompressed_size for column in columns)
+        if size > MAX_ROW_GROUP_BYTES:
+            raise failure(
+                SelectCode.OVER_MAX_PARQUET_BLOCK_SIZE,
+                f"a row group is too large. maximum={MAX_ROW_GROUP_BYTES} found={size}",
+            )
+        return columns
+
+
+def batch_rows(columns: list[parquet.ColumnChunkMetaData]) -> int:
+    """How many rows are read at a time: many, where it is certain that they are small."""
+    if any(column.physical_type.endswith("BYTE_ARRAY") or "." in column.path_in_schema for column in columns):
+        return _TEXT_ROWS
+    return max(_TEXT_ROWS, min(_MOST_ROWS, _MOST_VALUES // max(1, len(columns))))
+
+
+def _counted(rows: int) -> Iterator[pa.RecordBatch]:
+    """Rows of which nothing is asked but how many there are: the footer has told it."""
+    for start in range(0, rows, _MOST_ROWS):
+        yield pa.record_batch([pa.nulls(min(_MOST_ROWS, rows - start))], names=[""]).select([])
+
+
+def _unreadable(error: Exception) -> LakebedError:
+    said = str(error)
+    if "codec" in said.lower() or "compression is supported by the Parquet format" in said:
+        return failure(SelectCode.PARQUET_UNSUPPORTED_COMPRESSION_CODEC, "the codec of a column is not supported")
+    return failure(SelectCode.PARQUET_PARSING_ERROR, "the object cannot be read as Parquet")

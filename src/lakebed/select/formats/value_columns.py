@@ -1,0 +1,209 @@
+"""Columns out of values that have no schema: paths into them, seen as text, as numbers or as they are.
+
+What a field is, is found in a sample. It decides only how fields are compared with each other and what is made of them
+in arithmetic; a value that is of another kind further on is null where a number is wanted, and itself where it is
+written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from ..dialect.paths import MISSING, Name, Path, Step, follow
+from ..errors import SelectCode, failure, nested_too_deeply
+from ..execution.relation import Column, Field, Kind, View
+
+_PREFIX: Final = {View.ANY: "a", View.TEXT: "t", View.NUMBER: "n", View.FLOAT: "f", View.BOOL: "b"}
+_PRESENT: Final = "p"
+
+
+def _plain(value: object) -> object:
+    """Values that JSON has no form for."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode("utf-8", "replace")
+    raise TypeError(f"no form in JSON. type={type(value).__name__}")
+
+
+_encoder: Final = msgspec.json.Encoder(enc_hook=_plain, decimal_format="number")
+
+
+def to_json(value: object) -> str:
+    """A value as JSON. Raises SelectFailure for one that is nested too deeply."""
+    try:
+        return _encoder.encode(value).decode()
+    except RecursionError as error:
+        raise nested_too_deeply() from error
+
+
+def to_text(value: object) -> str:
+    """A value as text: JSON, without the quotes of text."""
+    if isinstance(value, str):
+        return value
+    text = to_json(value)
+    # Dates and such are text in JSON.
+    return str(msgspec.json.decode(text)) if text.startswith('"') else text
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A column that was asked for."""
+
+    path: Path
+    kind: Kind
+    """What the sample has of the field."""
+    view: View | None
+    """None if it is asked whether the field is there."""
+    type: pa.DataType
+
+
+class ValueColumns:
+    """The columns that a query asks of values; and each of them, made of a block of values."""
+
+    def __init__(self, sample: Sequence[object]) -> None:
+        self._sample = sample
+        self._paths: dict[Path, int] = {}
+        self._seen: dict[str, Asked] = {}
+
+    def field(self, path: Path, label: str = "") -> Field:
+        """The field that a path names, called as it is in the records. Raises SelectFailure (AmbiguousFieldName)."""
+        exact = self._resolve(path)
+        last = exact[-1] if exact else None
+        return Field(last.text if isinstance(last, Name) else label, self._kind(exact), exact)
+
+    def is_seen(self, path: Path) -> bool:
+        """Whether the sample has the field."""
+        return any(follow(value, path) is not MISSING for value in self._sample)
+
+    def column(self, field: Field, view: View) -> Column:
+        """The column of a view of a field."""
+        kind = {View.ANY: Kind.JSON, View.TEXT: Kind.TEXT, View.BOOL: Kind.BOOL}.get(view)
+        if kind is None:
+            kind = Kind.INT if view is View.NUMBER and field.kind is Kind.INT else Kind.FLOAT
+        name = f"{_PREFIX[view]}{self._number(field.path)}"
+        types = {Kind.BOOL: pa.bool_(), Kind.INT: pa.int64(), Kind.FLOAT: pa.float64()}
+        self._seen[name] = Asked(field.path, field.kind, view, types.get(kind, pa.string()))
+        return Column(name, kind)
+
+    def presence(self, field: Field) -> str:
+        """The column that says whether a field is there."""
+        name = f"{_PRESENT}{self._number(field.path)}"
+        self._seen[name] = Asked(field.path, field.kind, None, pa.bool_())
+        return name
+
+    @property
+    def schema_fields(self) -> list[tuple[str, pa.DataType]]:
+        """The columns asked for so far."""
+        return [(name, seen.type) for name, seen in self._seen.items()]
+
+    def has(self, name: str) -> bool:
+        """Whether it is one of these columns."""
+        return name in self._seen
+
+    def asked(self, name: str) -> Asked:
+        """What a column is of."""
+        return self._seen[name]
+
+    def paths(self, names: list[str]) -> dict[Path, list[str]]:
+        """The columns by the path that they are of: what is found once serves them all."""
+        found: dict[Path, list[str]] = {}
+        for name in names:
+            found.setdefault(self._seen[name].path, []).append(name)
+        return found
+
+    def array(self, name: str, values: Sequence[object]) -> pa.Array:
+        """A column of what its path found. Raises SelectFailure (InvalidDataType)."""
+        seen = self._seen[name]
+        make: Callable[[Any], object]
+        match seen.view:
+            case None:
+                return pa.array([value is not MISSING for value in values], seen.type)
+            case View.ANY:
+                make = to_json
+            case View.TEXT:
+                make = to_text
+            case View.BOOL:
+                make = _truth
+            case View.NUMBER | View.FLOAT:
+                make = _whole if pa.types.is_integer(seen.type) else _float
+        return pa.array([None if value is None or value is MISSING else make(value) for value in values], seen.type)
+
+    def _number(self, path: Path) -> int:
+        return self._paths.setdefault(path, len(self._paths))
+
+    def _resolve(self, path: Path) -> Path:
+        """The path with the names that fields have in the sample, where names are meant whatever their case."""
+        exact: list[Step] = []
+        values: list[object] = list(self._sample)
+        for step in path:
+            if isinstance(step, Name) and not step.quoted:
+                found = {name for value in values if isinstance(value, dict) for name in value if step.matches(name)}
+                if len(found) > 1 and step.text not in found:
+                    raise failure(SelectCode.AMBIGUOUS_FIELD_NAME, f"several fields are called so. name={step.text}")
+                if found:
+                    step = Name(step.text if step.text in found else found.pop(), quoted=True)
+            exact.append(step)
+            values = [inner for value in values if (inner := follow(value, (step,))) is not MISSING]
+        return tuple(exact)
+
+    def _kind(self, path: Path) -> Kind:
+        kinds = {_kind_of(follow(value, path)) for value in self._sample} - {Kind.NULL}
+        if kinds == {Kind.INT, Kind.FLOAT}:
+            return Kind.FLOAT
+        return kinds.pop() if len(kinds) == 1 else Kind.JSON
+
+
+def _kind_of(value: object) -> Kind:
+    match value:
+        case None:
+            return Kind.NULL
+        case bool():
+            return Kind.BOOL
+        case int():
+            return Kind.INT if -(2**63) <= value < 2**63 else Kind.FLOAT
+        case float():
+            return Kind.FLOAT
+        case str():
+            return Kind.TEXT
+        case _:
+            return Kind.NULL if value is MISSING else Kind.JSON
+
+
+def _truth(value: object) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    return {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else None
+
+
+def _float(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _whole(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = int(value)
+    except (ValueError, OverflowError):
+        return None
+    if (isinstance(value, float) and number != value) or not -(2**63) <= number < 2**63:
+        raise failure(
+            SelectCode.INVALID_DATA_TYPE,
+            f"a field has whole numbers at first, and this later: cast it to FLOAT. value={value}",
+        )
+    return number

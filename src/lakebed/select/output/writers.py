@@ -1,0 +1,224 @@
+"""Writes results: as CSV, as JSON, or in a format with columns."""
+
+from __future__ import annotations
+
+import io
+from typing import Protocol
+
+import msgspec
+import pyarrow as pa
+from pyarrow import compute as pc
+from pyarrow import ipc, parquet
+
+from ..errors import nested_too_deeply
+from ..execution.query import Output
+from ..execution.relation import Kind
+from ..formats.value_columns import to_text
+from ..model import ArrowOutput, CsvOutput, JsonOutput, ParquetOutput, QuoteFields
+from ..model import Output as Format
+from .values import has_any, joined, json_text, lines, plain_text, quoted_json
+
+
+class Writer(Protocol):
+    """Turns batches of a result into bytes."""
+
+    def write(self, batch: pa.RecordBatch) -> bytes:
+        """The bytes of a batch, or of what was held back before it. Raises SelectFailure (OverMaxRecordSize)."""
+        ...
+
+    def finish(self) -> bytes:
+        """What is left."""
+        ...
+
+
+def open_writer(wanted: Format, outputs: tuple[Output, ...]) -> Writer:
+    """A writer for one result."""
+    match wanted:
+        case CsvOutput():
+            return CsvWriter(wanted, outputs)
+        case JsonOutput():
+            return JsonWriter(wanted, outputs)
+        case ArrowOutput() | ParquetOutput():
+            return ColumnarWriter(outputs, as_parquet=isinstance(wanted, ParquetOutput))
+
+
+class CsvWriter:
+    """Records as lines of fields."""
+
+    def __init__(self, options: CsvOutput, outputs: tuple[Output, ...]) -> None:
+        self._options = options
+        self._outputs = outputs
+        self._special = [
+            text for text in {options.quote, options.field_delimiter, options.record_delimiter, "\n", "\r"} if text
+        ]
+
+    def write(self, batch: pa.RecordBatch) -> bytes:
+        """The lines of a batch."""
+        if self._outputs and self._outputs[0].kind is Kind.RECORD:
+            rows = pa.array(
+                [self._record(text) for text in batch.column(self._outputs[0].column).to_pylist()], pa.string()
+            )
+        else:
+            fields = [self._fields(plain_text(batch.column(output.column), output.kind)) for output in self._outputs]
+            if self._is_plain(fields):
+                return lines(fields, self._options.field_delimiter)
+            parts = [part for field in fields for part in (self._options.field_delimiter, field)][1:]
+            return joined(parts, self._options.record_delimiter)
+        return joined([rows], self._options.record_delimiter)
+
+    def finish(self) -> bytes:
+        """Nothing."""
+        return b""
+
+    def _is_plain(self, fields: list[pa.Array]) -> bool:
+        """Whether Arrow's own writer, which is much faster, writes what we would."""
+        end, between = self._options.record_delimiter, self._options.field_delimiter
+        if end != "\n" or len(between) != 1 or not between.isascii():
+            return False
+        return not any(has_any(field, f'"\r\n{between}'.encode()) for field in fields)
+
+    def _fields(self, column: pa.Array) -> pa.Array:
+        options = self._options
+        if not options.quote:
+            return column
+        if options.quote_fields is QuoteFields.ALWAYS:
+            return self._quote(column.fill_null(""))
+        if not has_any(column, "".join(self._special).encode()):
+            return column
+        needing = pc.match_substring(column, self._special[0])
+        for text in self._special[1:]:
+            needing = pc.or_(needing, pc.match_substring(column, text))
+        return pc.if_else(needing, self._quote(column), column) if pc.any(needing).as_py() else column
+
+    def _quote(self, column: pa.Array) -> pa.Array:
+        options = self._options
+        escape = options.escape or options.quote
+        if escape != options.quote:
+            column = pc.replace_substring(column, escape, escape * 2)
+        column = pc.replace_substring(column, options.quote, escape + options.quote)
+        mark = pa.scalar(options.quote)
+        return pc.binary_join_element_wise(mark, column, mark, pa.scalar(""))
+
+    def _record(self, text: str) -> str:
+        """A record of a format without columns: the values that it has."""
+        try:
+            record = msgspec.json.decode(text)
+        except RecursionError as error:
+            raise nested_too_deeply() from error
+        values = list(record.values()) if isinstance(record, dict) else [record]
+        column = pa.array([None if value is None else to_text(value) for value in values], pa.string())
+        return self._options.field_delimiter.join(value or "" for value in self._fields(column).to_pylist())
+
+
+class JsonWriter:
+    """Records as objects."""
+
+    def __init__(self, options: JsonOutput, outputs: tuple[Output, ...]) -> None:
+        self._options = options
+        self._outputs = outputs
+        self._keys = [f",{quoted_json(output.label)}:" for output in outputs]
+
+    def write(self, batch: pa.RecordBatch) -> bytes:
+        """The objects of a batch."""
+        nothing = pa.scalar("")
+        if self._outputs and self._outputs[0].kind is Kind.RECORD:
+            text = batch.column(self._outputs[0].column).cast(pa.string())
+            # A record that is no object gets to be one, with the name that a column without one has.
+            named = pc.binary_join_element_wise(pa.scalar('{"_1":'), text, pa.scalar("}"), nothing)
+            rows = pc.if_else(pc.starts_with(text, "{"), text, named)
+            return joined([rows], self._options.record_delimiter)
+        if all(
+            output.present is None or batch.column(output.present).true_count == len(batch) for output in self._outputs
+        ):
+            return joined(self._parts(batch), self._options.record_delimiter)
+        members = [self._member(batch, key, output) for key, output in zip(self._keys, self._outputs, strict=True)]
+        # Each member begins with a comma; the first of them, whichever it is, loses it.
+        inner = pc.utf8_slice_codeunits(pc.binary_join_element_wise(*members, nothing), 1)
+        return joined(["{", inner, "}"], self._options.record_delimiter)
+
+    def finish(self) -> bytes:
+        """Nothing."""
+        return b""
+
+    def _parts(self, batch: pa.RecordBatch) -> list[pa.Array | str]:
+        parts: list[pa.Array | str] = []
+        for key, output in zip(self._keys, self._outputs, strict=True):
+            value = json_text(batch.column(output.column), output.kind).fill_null("null")
+            parts += [key if parts else "{" + key[1:], value]
+        return [*parts, "}"]
+
+    def _member(self, batch: pa.RecordBatch, key: str, output: Output) -> pa.Array:
+        value = json_text(batch.column(output.column), output.kind).fill_null("null")
+        member = pc.binary_join_element_wise(pa.scalar(key), value, pa.scalar(""))
+        if output.present is None:
+            return member
+        return pc.if_else(batch.column(output.present), member, pa.scalar(""))
+
+
+class ColumnarWriter:
+    """Records as one Parquet file, or as a stream of Arrow's own format."""
+
+    def __init__(self, outputs: tuple[Output, ...], *, as_parquet: bool) -> None:
+        self._outputs = outputs
+        self._as_parquet = as_parquet
+        self._sink = io.BytesIO()
+        self._writer: ipc.RecordBatchStreamWriter | parquet.ParquetWriter | None = None
+
+    def write(self, batch: pa.RecordBatch) -> bytes:
+        """What of the file is done by now."""
+        labelled = pa.RecordBatch.from_arrays(
+            [batch.column(output.column) for output in self._outputs], names=[output.label for output in self._outputs]
+        )
+        self._open(labelled.schema).write_batch(labelled)
+        return self._taken()
+
+    def finish(self) -> bytes:
+        """The end of the file; all of it, if there was no record."""
+        if self._writer is None:
+            self._open(pa.schema([(output.label, pa.string()) for output in self._outputs]))
+        if self._writer is not None:
+            self._writer.close()
+        return self._taken()
+
+    def _open(self, schema: pa.Schema) -> ipc.RecordBatchStreamWriter | parquet.ParquetWriter:
+        if self._writer is None:
+            sink = _Forgetful(self._sink)
+            self._writer = (
+                parquet.ParquetWriter(pa.PythonFile(sink, mode="w"), schema)
+                if self._as_parquet
+                else ipc.new_stream(pa.PythonFile(sink, mode="w"), schema)
+            )
+        return self._writer
+
+    def _taken(self) -> bytes:
+        data = self._sink.getvalue()
+        self._sink.seek(0)
+        self._sink.truncate()
+        return data
+
+
+class _Forgetful:
+    """A sink that is emptied on the way, and still knows how much was written to it."""
+
+    closed = False
+
+    def __init__(self, sink: io.BytesIO) -> None:
+        self._sink = sink
+        self._written = 0
+
+    def write(self, data: bytes) -> int:
+        self._sink.write(data)
+        self._written += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._written
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def writable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """The bytes are taken by who owns the sink."""

@@ -1,0 +1,147 @@
+"""A stretch of an object read from front to back, decompressed on the way, and measured."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+import pyarrow as pa
+
+from lakebed.core.errors import LakebedError
+
+from ..errors import SelectCode, failure
+from ..model import Compression, Counts
+from .snappy_frames import SnappyStream
+
+if TYPE_CHECKING:
+    from .object_bytes import ObjectBytes
+
+_CODECS: Final = {
+    Compression.GZIP: "gzip",
+    Compression.BZIP2: "bz2",
+    Compression.ZSTD: "zstd",
+    Compression.LZ4: "lz4",
+}
+_MAGIC: Final = {
+    Compression.GZIP: b"\x1f\x8b",
+    Compression.BZIP2: b"BZh",
+    Compression.ZSTD: b"\x28\xb5\x2f\xfd",
+    Compression.LZ4: b"\x04\x22\x4d\x18",
+    Compression.SNAPPY: b"\xff\x06\x00\x00sNaPpY",
+}
+_FETCH_BYTES: Final = 1024 * 1024
+
+
+class Meter:
+    """Counts what a query has done. Safe to be asked from any thread."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+        self._counts = [0, 0, 0]
+
+    def add(self, *, scanned: int = 0, processed: int = 0, returned: int = 0) -> None:
+        """So much more."""
+        with self._turn:
+            for number, more in enumerate((scanned, processed, returned)):
+                self._counts[number] += more
+
+    @property
+    def counts(self) -> Counts:
+        """All of it."""
+        with self._turn:
+            return Counts(*self._counts)
+
+
+class ByteStream(Protocol):
+    """Bytes one after the other."""
+
+    def read(self, length: int) -> bytes:
+        """The next bytes: fewer than asked for only at the end, where there are none. Blocks."""
+        ...
+
+
+class Stretch:
+    """The bytes of an object from `start` to `stop`, as they are stored."""
+
+    closed = False
+
+    def __init__(self, source: ObjectBytes, start: int, stop: int, passed: Callable[[int], None]) -> None:
+        self._source = source
+        self._at = start
+        self._stop = stop
+        self._passed = passed
+        self.failed: LakebedError | None = None
+        """What went wrong, for a reader in between that tells it in words of its own."""
+
+    def read(self, length: int = -1) -> bytes:
+        """The next bytes."""
+        length = self._stop - self._at if length < 0 else min(length, self._stop - self._at)
+        if length <= 0:
+            return b""
+        try:
+            data = self._source.read_at(self._at, length)
+        except LakebedError as error:
+            self.failed = error
+            raise
+        self._at += len(data)
+        self._passed(len(data))
+        return data
+
+    def readable(self) -> bool:
+        """Always: asked by Arrow."""
+        return True
+
+    def close(self) -> None:
+        """Nothing: the object's bytes are closed by whoever opened them."""
+
+
+def open_stream(
+    source: ObjectBytes, compression: Compression, meter: Meter, start: int = 0, stop: int | None = None
+) -> ByteStream:
+    """A stretch of the object, decompressed. Raises SelectFailure (InvalidCompressionFormat)."""
+    stop = source.size if stop is None else stop
+    if compression is Compression.NONE:
+        return Stretch(source, start, stop, lambda count: meter.add(scanned=count, processed=count))
+    magic = _MAGIC[compression]
+    if stop and source.read_at(0, len(magic)) != magic:
+        raise failure(
+            SelectCode.INVALID_COMPRESSION_FORMAT, f"the object is not compressed like this. expected={compression}"
+        )
+    stored = Stretch(source, start, stop, lambda count: meter.add(scanned=count))
+    if compression is Compression.SNAPPY:
+        return _Decompressed(SnappyStream(stored), stored, meter)
+    return _Decompressed(pa.CompressedInputStream(pa.PythonFile(stored, mode="r"), _CODECS[compression]), stored, meter)
+
+
+class _Decompressed:
+    """What comes out of a decompressor, in S3's words where it does not."""
+
+    def __init__(self, inner: ByteStream, stored: Stretch, meter: Meter) -> None:
+        self._inner = inner
+        self._stored = stored
+        self._meter = meter
+
+    def read(self, length: int) -> bytes:
+        """The next bytes."""
+        gathered = bytearray()
+        while len(gathered) < length:
+            # In steps: a decompressor makes room for all that it is asked for before it has any of it.
+            part = self._step(min(length - len(gathered), _FETCH_BYTES))
+            if not part:
+                break
+            gathered += part
+        self._meter.add(processed=len(gathered))
+        return bytes(gathered)
+
+    def _step(self, length: int) -> bytes:
+        try:
+            return self._inner.read(length)
+        except LakebedError:
+            raise
+        except (OSError, pa.ArrowException, EOFError) as error:
+            if self._stored.failed is not None:
+                raise self._stored.failed from error
+            if isinstance(error, EOFError) or "runcated" in str(error) or "premature" in str(error).lower():
+                raise failure(SelectCode.TRUNCATED_INPUT, "the compressed object ends early") from error
+            raise failure(SelectCode.INVALID_COMPRESSION_FORMAT, "the object cannot be decompressed") from error

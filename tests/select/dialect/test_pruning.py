@@ -1,0 +1,55 @@
+"""What of a condition is said of single columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakebed.core.errors import SelectFailure
+from lakebed.select.dialect.paths import Name
+from lakebed.select.dialect.pruning import Comparison, comparisons
+from lakebed.select.dialect.statement import read_statement
+
+TABLE = ("lake", "Orders")
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("s.a = 1", [Comparison(Name("a"), "=", 1)]),
+        ("s.a >= -1 AND (b < 'x')", [Comparison(Name("a"), ">=", -1), Comparison(Name("b"), "<", "x")]),
+        ("5 > s.a", [Comparison(Name("a"), "<", 5)]),
+        ("s.a = 1 OR s.b = 2", []),
+        ("NOT s.a = 1", []),
+        ("s.a = 1.5 AND s.a = s.b AND s.a + 1 = 2 AND s.a.b = 1 AND s.a IS NULL", []),
+        ("s.a <> 1", []),
+    ],
+)
+def test_columns_compared_with_constants_are_found(condition: str, expected: list[Comparison]) -> None:
+    assert comparisons(read_statement(f"SELECT * FROM S3Object s WHERE {condition}")) == expected
+
+
+def test_no_condition_says_nothing() -> None:
+    assert comparisons(read_statement("SELECT * FROM S3Object s")) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "alias"),
+    [
+        ("Orders", "Orders"),
+        ("orders", "Orders"),
+        ("lake.orders", "Orders"),
+        ("lake.orders AS o", "o"),
+        ("table", "table"),
+        ("TABLE t", "t"),
+        ("S3Object", None),
+    ],
+)
+def test_a_table_is_called_by_its_name(source: str, alias: str | None) -> None:
+    found = read_statement(f"SELECT * FROM {source} WHERE 1 = 1", TABLE)
+    assert (found.alias.text if found.alias else None) == alias
+
+
+@pytest.mark.parametrize("source", ["other", "lake.other", "lake"])
+def test_other_tables_are_not_meant(source: str) -> None:
+    with pytest.raises(SelectFailure):
+        read_statement(f"SELECT * FROM {source}", TABLE)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+from sqlglot import exp
+
+from lakebed.core.errors import SelectFailure
+from lakebed.select.dialect.parser import parse
+from lakebed.select.dialect.paths import Index, Name, Path
+from lakebed.select.dialect.syntax import chain, check_depth, is_missing_word, path_of
+
+
+def value(text: str) -> exp.Expression:
+    first: exp.Expression = parse(f"SELECT {text} FROM S3Object s").select.expressions[0]
+    return first
+
+
+def condition(text: str) -> exp.Expression:
+    where: exp.Expression = parse(f"SELECT * FROM S3Object s WHERE {text}").select.args["where"].this
+    return where
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("a", (Name("a"),)),
+        ('s."A b".c', (Name("s"), Name("A b", quoted=True), Name("c"))),
+        ("s.a[2].b", (Name("s"), Name("a"), Index(2), Name("b"))),
+        ("s['x y']", (Name("s"), Name("x y", quoted=True))),
+    ],
+)
+def test_a_path_has_its_steps_in_order(text: str, path: Path) -> None:
+    assert path_of(value(text)) == path
+
+
+def test_what_begins_with_no_name_is_no_path() -> None:
+    with pytest.raises(SelectFailure):
+        path_of(value("1 + 1"))
+
+
+def test_a_chain_has_its_operands_in_order_however_long_it_is() -> None:
+    parts = chain(condition(" AND ".join(f"a = {number}" for number in range(200))))
+    assert [part.expression.this for part in parts] == [str(number) for number in range(200)]
+
+
+def test_a_chain_ends_where_the_connector_is_another() -> None:
+    assert len(chain(condition("a = 1 AND (b = 2 OR c = 3) AND d = 4"))) == 3
+
+
+def test_what_is_long_is_not_deep_and_what_is_deep_is_refused() -> None:
+    check_depth(condition(" OR ".join("a = 1" for _ in range(500))))
+    with pytest.raises(SelectFailure):
+        check_depth(value("-(" * 40 + "1" + ")" * 40))
+
+
+def test_missing_is_a_word_unless_it_is_quoted_or_a_field() -> None:
+    words = [value(text) for text in ("missing", '"missing"', "s.missing")]
+    assert [isinstance(word, exp.Column) and is_missing_word(word) for word in words] == [True, False, False]

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.core.errors import SelectFailure
+from lakebed.select.model import Compression, CsvInput, CsvOutput, JsonInput, JsonKind, ParquetInput, SelectRequest
+from lakebed.select.request_checks import check_request
+
+from .running import request
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        (request("", CsvInput(field_delimiter="")), "InvalidRequestParameter"),
+        (request("", CsvInput(record_delimiter="")), "InvalidRequestParameter"),
+        (request("", CsvInput(record_delimiter="abc")), "InvalidRequestParameter"),
+        (request("", CsvInput(record_delimiter=",")), "InvalidRequestParameter"),
+        (request("", CsvInput(field_delimiter="\n")), "InvalidRequestParameter"),
+        (request("", CsvInput(quote="ab")), "InvalidRequestParameter"),
+        (request("", CsvInput(quote=",")), "InvalidRequestParameter"),
+        (request("", CsvInput(comments=",")), "InvalidRequestParameter"),
+        (request("", None, CsvOutput(escape="\n")), "InvalidRequestParameter"),
+        (request("", ParquetInput(), compression=Compression.BZIP2), "InvalidCompressionFormat"),
+        (request("", compression=Compression.GZIP, scan=(0, 1)), "UnsupportedScanRangeInput"),
+        (request("", JsonInput(JsonKind.DOCUMENT), scan=(0, 1)), "UnsupportedScanRangeInput"),
+        (request("", CsvInput(allow_quoted_record_delimiter=True), scan=(0, 1)), "UnsupportedScanRangeInput"),
+    ],
+)
+def test_options_that_cannot_be_are_told(asked: SelectRequest, code: str) -> None:
+    with pytest.raises(SelectFailure) as raised:
+        check_request(asked)
+    assert raised.value.code == code
+
+
+def test_defaults_can_be() -> None:
+    check_request(request("SELECT * FROM S3Object"))
+    check_request(
+        request("", CsvInput(quote="", escape="", comments="", field_delimiter="::", record_delimiter="\r\n"))
+    )
