@@ -22,7 +22,7 @@ from benchmarks.pipeline.scenarios import Compaction, Merge, Scenario
 from benchmarks.pipeline.site import DISK, DISK_DURABILITY, LAKEBED, recipe, running_server, sites
 from benchmarks.results import Circumstances
 from benchmarks.session import keep, run, tell, workplace
-from lakebed.pipeline.versions import ICEBERG_VERSION
+from lakebed.pipeline.spark.versions import ICEBERG_VERSION
 
 PLANNING: Final = "planning"
 WORKER: Final = "worker"

@@ -14,9 +14,9 @@ from benchmarks.pipeline.rows import Files
 from benchmarks.pipeline.site import Site
 from lakebed.core.jobs import JobKind, Option
 from lakebed.core.sizes import MIB
+from lakebed.pipeline.files.table_shape import current_snapshot
 from lakebed.pipeline.jobs import find_job
-from lakebed.pipeline.procedures import call
-from lakebed.pipeline.shape import current_snapshot
+from lakebed.pipeline.spark.procedures import call
 from lakebed.pipeline.table_ref import CatalogTable
 
 if TYPE_CHECKING:

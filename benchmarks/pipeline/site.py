@@ -14,8 +14,8 @@ from benchmarks.servers import Recipe, Server
 from lakebed.client import ServerAccess, TableRef
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import PipelineSettings
-from lakebed.pipeline.session import attach_catalog, start_spark
-from lakebed.pipeline.spark_config import CATALOG_CLASS
+from lakebed.pipeline.spark.config import CATALOG_CLASS
+from lakebed.pipeline.spark.session import attach_catalog, start_spark
 from lakebed.pipeline.table_ref import CatalogTable
 
 if TYPE_CHECKING:

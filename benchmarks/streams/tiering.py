@@ -35,10 +35,10 @@ from lakebed.client.streams import StreamClient
 from lakebed.core.jobs import JobKind
 from lakebed.core.settings import PipelineSettings
 from lakebed.pipeline.jobs import find_job
-from lakebed.pipeline.session import spark_session
-from lakebed.pipeline.stream_layout import create_statement
+from lakebed.pipeline.spark.session import spark_session
+from lakebed.pipeline.spark.versions import ICEBERG_VERSION
+from lakebed.pipeline.streams.table_layout import create_statement
 from lakebed.pipeline.table_ref import CatalogTable
-from lakebed.pipeline.versions import ICEBERG_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -54,7 +54,7 @@ WITHOUT_JAVA = """
 import sys
 from pathlib import Path
 from lakebed.cli.main import main
-from lakebed.pipeline.java import find_java
+from lakebed.pipeline.spark.java import find_java
 find_java.__kwdefaults__["installed"] = Path("/nowhere")  # where this machine may have one
 sys.exit(main(sys.argv[1:]))
 """

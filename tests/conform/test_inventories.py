@@ -11,7 +11,7 @@ from lakebed.conform.evidence import Evidence
 from lakebed.conform.inventories import PRINTS, Context
 from lakebed.conform.options import add_options, option_values
 from lakebed.core.errors import InvalidInput
-from lakebed.pipeline.versions import PACKAGES
+from lakebed.pipeline.spark.versions import PACKAGES
 from tests.fixtures.evidence import VERSIONS
 from tests.fixtures.recorded_evidence import selectors
 

@@ -15,7 +15,7 @@ from lakebed.core.secrets import Secret
 from lakebed.core.settings import Delegation, PipelineSettings
 from lakebed.pipeline.jobs import find_job
 from lakebed.pipeline.report import JobReport
-from lakebed.pipeline.session import attach_catalog
+from lakebed.pipeline.spark.session import attach_catalog
 from lakebed.pipeline.table_ref import CatalogTable
 from tests.clients.boto import Keys
 from tests.clients.iceberg.lake import Lake

@@ -70,7 +70,7 @@ def root_bench(spark: SparkSession, lake: Lake) -> Bench:
 def stream_bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamBench]:
     """Spark as root, with the streams and a table bucket of a server of their own."""
     # Not above: pyfluss and the data source are for few of the tests.
-    from lakebed.pipeline.stream_source import StreamSource
+    from lakebed.pipeline.streams.source import StreamSource
     from tests.clients.streams.serving import running_streams
     from tests.pipeline.stream_tables import StreamBench
 

@@ -23,7 +23,7 @@ from lakebed.client.policies import namespace_target
 from lakebed.core.jobs import JobKind, Option, TaskOrder
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import PipelineSettings
-from lakebed.pipeline.engine import SparkEngine
+from lakebed.pipeline.spark.engine import SparkEngine
 from lakebed.pipeline.worker import Ended, Worker
 from tests.clients.boto import Keys
 from tests.clients.iceberg.lake import Lake, new_lake

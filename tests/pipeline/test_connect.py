@@ -33,7 +33,7 @@ from lakebed.core.errors import LakebedError
 from lakebed.core.jobs import JobKind
 from lakebed.core.settings import PipelineSettings
 from lakebed.pipeline.jobs import find_job
-from lakebed.pipeline.session import spark_session
+from lakebed.pipeline.spark.session import spark_session
 from lakebed.pipeline.table_ref import CatalogTable
 
 master, warehouse, namespace = sys.argv[1:]
@@ -72,7 +72,7 @@ from lakebed.client.access import find_access
 from lakebed.core.errors import LakebedError
 from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.core.settings import PipelineSettings
-from lakebed.pipeline.engine import SparkEngine
+from lakebed.pipeline.spark.engine import SparkEngine
 from lakebed.pipeline.progress import Silent
 
 master, warehouse, namespace = sys.argv[1:]

@@ -108,7 +108,7 @@ def test_secrets_are_not_on_the_command_line_of_any_process(
         "import os, subprocess\n"
         "from lakebed.client.access import find_access\n"
         "from lakebed.core.settings import PipelineSettings\n"
-        "from lakebed.pipeline.session import spark_session\n"
+        "from lakebed.pipeline.spark.session import spark_session\n"
         f"spark = spark_session(find_access(), {bench.lake.warehouse!r}, PipelineSettings(master='local[1]'))\n"
         "spark.sql('SHOW NAMESPACES IN lakebed').collect()\n"
         "ids = [one for one in os.listdir('/proc') if one.isdigit()]\n"
@@ -127,7 +127,7 @@ def test_tasks_in_python_have_no_jar_among_their_modules(
     """PySpark puts those of packages there, and each task would read their lists of files (ADR 38)."""
     script = (
         "from lakebed.core.settings import PipelineSettings\n"
-        "from lakebed.pipeline.session import start_spark\n"
+        "from lakebed.pipeline.spark.session import start_spark\n"
         "spark = start_spark(PipelineSettings(master='local[1]'))\n"
         "print(len(spark.sparkContext._python_includes), spark.range(3).rdd.map(lambda row: row.id).sum())\n"
         "spark.stop()\n"

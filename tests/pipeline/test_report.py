@@ -6,8 +6,8 @@ from lakebed.client.access import ServerAccess
 from lakebed.client.names import TableRef
 from lakebed.core.jobs import JobKind
 from lakebed.core.secrets import Secret
+from lakebed.pipeline.files.table_shape import TableShape
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.shape import TableShape
 from lakebed.pipeline.table_ref import CatalogTable
 
 TABLE = CatalogTable(TableRef("wh", ("a", "b"), "t"), ServerAccess("http://h", "k", Secret("hush")))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from lakebed.client.stream_access import stream_access
 from lakebed.client.stream_tables import describe
-from lakebed.pipeline.stream_frame import frame_of
-from lakebed.pipeline.stream_offsets import ReadSpan
-from lakebed.pipeline.stream_records import RecordReader
+from lakebed.pipeline.streams.frame import frame_of
+from lakebed.pipeline.streams.offsets import ReadSpan
+from lakebed.pipeline.streams.records import RecordReader
 from tests.pipeline.bench import SPARK_MARKS
 from tests.pipeline.stream_tables import DATABASE, StreamBench, order
 

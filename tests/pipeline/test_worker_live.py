@@ -19,9 +19,9 @@ import pytest
 from lakebed.cli.main import FAILED
 from lakebed.client import TableRef, TaskState
 from lakebed.core.jobs import JobKind, TaskOrder
-from lakebed.pipeline.engine import SparkEngine
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import JobReport
+from lakebed.pipeline.spark.engine import SparkEngine
 from tests.clients.boto import all_keys, connected
 from tests.clients.iceberg.rows import ids_of, people
 from tests.clients.people import user_who_may
@@ -237,7 +237,7 @@ WITHOUT_JAVA = """
 import sys
 from pathlib import Path
 from lakebed.cli.main import main
-from lakebed.pipeline.java import find_java
+from lakebed.pipeline.spark.java import find_java
 find_java.__kwdefaults__["installed"] = Path("/nowhere")  # where this machine may have one
 sys.exit(main(sys.argv[1:]))
 """

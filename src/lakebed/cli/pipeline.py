@@ -17,7 +17,7 @@ from lakebed.pipeline.job import Job
 from lakebed.pipeline.jobs import find_job
 from lakebed.pipeline.progress import shown
 from lakebed.pipeline.report import Amount, JobReport
-from lakebed.pipeline.session import spark_session
+from lakebed.pipeline.spark.session import spark_session
 from lakebed.pipeline.submit import FOUND_PROBLEMS, parse_options
 from lakebed.pipeline.table_ref import CatalogTable
 

@@ -53,7 +53,7 @@ def records_of_stream(access: ServerAccess, settings: Settings, arguments: argpa
     for extra in ("select", "streams"):
         require_extra(extra, "a select over a stream table")
     from lakebed.client.stream_tables import describe
-    from lakebed.pipeline.union_read import UnionRead
+    from lakebed.pipeline.streams.union_read import UnionRead
     from lakebed.select.dialect.pruning import comparisons
     from lakebed.select.dialect.statement import read_statement
     from lakebed.select.execution.local import select_batches

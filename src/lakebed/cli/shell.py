@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from lakebed.core.errors import LakebedError
 from lakebed.core.extras import require_extra
-from lakebed.pipeline.failures import failure_of
-from lakebed.pipeline.session import spark_session
-from lakebed.pipeline.spark_config import CATALOG
-from lakebed.pipeline.versions import ICEBERG_VERSION
+from lakebed.pipeline.errors import failure_of
+from lakebed.pipeline.spark.config import CATALOG
+from lakebed.pipeline.spark.session import spark_session
+from lakebed.pipeline.spark.versions import ICEBERG_VERSION
 
 from .server_access import add_access_flags, read_access, read_warehouse
 from .settings_flags import read_settings

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from lakebed.core.errors import InvalidInput
-from lakebed.pipeline.spark_config import ConfigFormat, printed
+from lakebed.pipeline.spark.config import ConfigFormat, printed
 
 from .server_access import add_access_flags, read_access, read_warehouse
 from .settings_flags import read_settings

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lakebed.pipeline.versions import EXTENSIONS, ICEBERG_VERSION, SCALA_VERSION, SPARK_VERSION
+from lakebed.pipeline.spark.versions import EXTENSIONS, ICEBERG_VERSION, SCALA_VERSION, SPARK_VERSION
 
 from .claims import Claim, Standing, judge, judge_client
 from .evidence import ClientResults, Evidence

@@ -31,7 +31,7 @@ def client_with(endpoint: str, keys: Mapping[str, str]) -> LakebedClient:
 
 def missing_for_spark() -> str:
     """Why Spark cannot run on this machine, and what to do about it; empty if it can."""
-    from lakebed.pipeline.java import find_java
+    from lakebed.pipeline.spark.java import find_java
 
     try:
         find_java()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from lakebed.core.errors import LakebedError
 from lakebed.core.jobs import JobKind, Option
 
-from .failures import failure_of
+from .errors import failure_of
 from .options import Options, OptionSpec, read_options
 from .progress import Progress, Silent, counted
 from .report import JobReport

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
-from .session import has_java
+from .spark.session import has_java
 
 if TYPE_CHECKING:
     from pyspark import StatusTracker

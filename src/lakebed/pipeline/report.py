@@ -9,7 +9,7 @@ import msgspec
 
 from lakebed.core.jobs import JobKind, Option
 
-from .shape import TableShape
+from .files.table_shape import TableShape
 from .table_ref import CatalogTable
 
 

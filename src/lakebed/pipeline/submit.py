@@ -18,7 +18,7 @@ from lakebed.core.settings import Delegation, PipelineSettings
 
 from .job import Job
 from .progress import shown
-from .session import spark_session
+from .spark.session import spark_session
 from .table_ref import CatalogTable
 
 FAILED: Final = 2

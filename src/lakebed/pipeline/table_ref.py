@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lakebed.client.access import ServerAccess
 from lakebed.client.tables import TableRef
 
-from .spark_config import CATALOG
+from .spark.config import CATALOG
 
 
 @dataclass(frozen=True, slots=True)

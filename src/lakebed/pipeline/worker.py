@@ -29,9 +29,9 @@ from lakebed.core.errors import (
 )
 from lakebed.core.jobs import JobKind, TaskOrder
 
-from .engine import Engine
-from .holding import Heartbeats, Holding
+from .heartbeats import Heartbeats, Holding
 from .report import JobReport, Skipped
+from .spark.engine import Engine
 
 log = logging.getLogger("lakebed.pipeline")
 

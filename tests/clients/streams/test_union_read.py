@@ -12,7 +12,7 @@ from lakebed.client.stream_access import StreamAccess
 from lakebed.client.stream_tables import describe
 from lakebed.core.errors import InvalidInput, NotFound
 from lakebed.core.secrets import Secret
-from lakebed.pipeline.union_read import UnionRead
+from lakebed.pipeline.streams.union_read import UnionRead
 from tests.clients.boto import connected, root_keys
 from tests.clients.iceberg.lake import Lake, new_lake
 from tests.clients.streams.serving import ROWS, StreamServer, make_table
@@ -85,7 +85,7 @@ async def test_parts_of_a_bucket_of_keys_read_its_changes_once(
         there.append(old.slice(2))
         there.maintenance.expire_snapshots().by_ids([each.snapshot_id for each in there.snapshots()[:-1]]).commit()
     await upsert(table, {"id": 0, "name": "b", "score": 0.0}, {"id": 9, "name": "c", "score": 0.0}, delete=({"id": 3},))
-    monkeypatch.setattr("lakebed.pipeline.union_read.PART_BYTES", 1)
+    monkeypatch.setattr("lakebed.pipeline.streams.union_read.PART_BYTES", 1)
     read = union(streams, lake, table_path, "id", "name")
     assert [len(part.files) for part in read.plan()] == [1, 1]
     assert rows(read) == [(0, "b"), (1, "a"), (2, "a"), (9, "c")]

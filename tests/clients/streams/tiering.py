@@ -11,8 +11,8 @@ from lakebed.client.stream_logs import LATEST, StreamLog
 from lakebed.client.stream_ranges import read_range
 from lakebed.client.stream_tables import KnownTable, describe, list_offsets
 from lakebed.client.streams import StreamClient
-from lakebed.pipeline.stream_columns import ORIGIN, fitted, spark_schema, with_origin
-from lakebed.pipeline.stream_offsets import Offsets
+from lakebed.pipeline.streams.columns import ORIGIN, fitted, spark_schema, with_origin
+from lakebed.pipeline.streams.offsets import Offsets
 from tests.clients.iceberg.lake import Lake
 from tests.clients.streams.serving import StreamServer
 

@@ -20,8 +20,8 @@ from lakebed.core.jobs import JobKind
 from lakebed.core.settings import PipelineSettings
 from lakebed.pipeline.jobs import find_job, tier_stream
 from lakebed.pipeline.report import Draft, JobReport
-from lakebed.pipeline.session import attach_catalog, start_spark
-from lakebed.pipeline.spark_config import CATALOG
+from lakebed.pipeline.spark.config import CATALOG
+from lakebed.pipeline.spark.session import attach_catalog, start_spark
 from lakebed.pipeline.table_ref import CatalogTable
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import pytest
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind, Option
+from lakebed.pipeline.files.table_shape import TableShape
 from lakebed.pipeline.jobs.compaction import JOB, Arrangement, action_options, read_arrangement
-from lakebed.pipeline.jvm import load_table
-from lakebed.pipeline.shape import TableShape
+from lakebed.pipeline.spark.iceberg_jvm import load_table
 from lakebed.pipeline.table_ref import CatalogTable
 from tests.pipeline.bench import SPARK_MARKS, Bench, was_left
 

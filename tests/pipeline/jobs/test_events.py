@@ -9,8 +9,8 @@ import pytest
 from lakebed.client import LakebedClient
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
+from lakebed.pipeline.files.table_shape import properties_of
 from lakebed.pipeline.jobs.events import DEPLOYMENT, LAST_SEQ, last_exported
-from lakebed.pipeline.shape import properties_of
 from lakebed.pipeline.table_ref import CatalogTable
 from tests.clients.iceberg.lake import Lake
 from tests.pipeline.bench import SPARK_MARKS, Bench, was_left

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline import file_rewriting
-from lakebed.pipeline.staged_scans import read_staged
+from lakebed.pipeline.files import rewriting
+from lakebed.pipeline.files.staged_scans import read_staged
 from lakebed.pipeline.table_ref import CatalogTable
 from tests.pipeline.bench import SPARK_MARKS, Bench, was_left
 
@@ -98,7 +98,7 @@ def test_rewrite_that_loses_to_a_user_is_planned_anew(
         attempts.append(name)
         return found
 
-    monkeypatch.setattr(file_rewriting, "read_staged", read_late)
+    monkeypatch.setattr(rewriting, "read_staged", read_late)
     expected = [row for row in bench.rows(evolved) if row[0] >= 30]
     report = bench.do(JobKind.REWRITE_LAYOUT, evolved)
     assert len(attempts) == 2

@@ -8,8 +8,8 @@ import pytest
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind, Option
+from lakebed.pipeline.files.listing import directories_of
 from lakebed.pipeline.jobs.orphans import JOB, window
-from lakebed.pipeline.listing import directories_of
 from lakebed.pipeline.table_ref import CatalogTable
 from tests.clients.boto import all_keys
 from tests.pipeline.bench import SPARK_MARKS, Bench, was_left

@@ -13,8 +13,8 @@ from lakebed.client.streams import StreamClient
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
 from lakebed.pipeline.jobs import tier_stream
-from lakebed.pipeline.procedures import Moment, call
 from lakebed.pipeline.report import JobReport
+from lakebed.pipeline.spark.procedures import Moment, call
 from lakebed.pipeline.table_ref import CatalogTable
 from tests.pipeline.bench import SPARK_MARKS, was_left
 from tests.pipeline.stream_tables import DATABASE, StreamBench, order

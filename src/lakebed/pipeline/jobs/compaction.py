@@ -17,17 +17,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.conflicts import giving_way
 from lakebed.pipeline.job import Job
-from lakebed.pipeline.jvm import closing_each, java_map, java_of, load_table
 from lakebed.pipeline.options import Names, Options, Ratio, Switch, Text, Unit, WholeNumber
-from lakebed.pipeline.procedures import Row, call, rows
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.session import has_java
-from lakebed.pipeline.shape import TableShape, measure, snapshot_ids
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
+
+from ..commit_conflicts import giving_way
+from ..files.table_shape import TableShape, measure, snapshot_ids
+from ..spark.iceberg_jvm import closing_each, java_map, java_of, load_table
+from ..spark.procedures import Row, call, rows
+from ..spark.session import has_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

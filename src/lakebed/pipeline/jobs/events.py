@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING, Final
 from lakebed.client import Event, LakebedClient
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.conflicts import giving_way
 from lakebed.pipeline.job import Job
-from lakebed.pipeline.listing import key_of
 from lakebed.pipeline.options import Options, WholeNumber
-from lakebed.pipeline.procedures import literal, rows
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.shape import current_snapshot, location_of, measure, properties_of
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
+
+from ..commit_conflicts import giving_way
+from ..files.listing import key_of
+from ..files.table_shape import current_snapshot, location_of, measure, properties_of
+from ..spark.procedures import literal, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -26,15 +26,16 @@ from lakebed.iceberg.snapshot_expiry import (
     is_gc_enabled,
     retention_limits,
 )
-from lakebed.pipeline.conflicts import giving_way
 from lakebed.pipeline.job import Job
 from lakebed.pipeline.options import Options, Unit, WholeNumber
-from lakebed.pipeline.procedures import Moment, Row, call, rows
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.shape import measure, properties_of
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
+
+from ..commit_conflicts import giving_way
+from ..files.table_shape import measure, properties_of
+from ..spark.procedures import Moment, Row, call, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,25 +13,19 @@ from typing import TYPE_CHECKING, Final
 
 from lakebed.core.errors import AlreadyExists, InvalidInput
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.adoption import Folder, adopt, look_through, readable
-from lakebed.pipeline.catalog_copies import (
-    Source,
-    attach_source,
-    create_alike,
-    load_source,
-    metadata_of,
-    register,
-)
-from lakebed.pipeline.folders import home_of, open_folder
 from lakebed.pipeline.job import Job
-from lakebed.pipeline.listing import inside
 from lakebed.pipeline.options import Names, Options, Text
-from lakebed.pipeline.procedures import literal, rows
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.shape import current_snapshot, measure, properties_of
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
+
+from ..files.adoption import Folder, adopt, look_through, readable
+from ..files.catalog_copies import Source, attach_source, create_alike, load_source, metadata_of, register
+from ..files.folder_reading import home_of, open_folder
+from ..files.listing import inside
+from ..files.table_shape import current_snapshot, measure, properties_of
+from ..spark.procedures import literal, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

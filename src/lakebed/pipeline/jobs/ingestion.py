@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 from lakebed.client import Arrival, LakebedClient
 from lakebed.core.errors import InvalidInput, NotFound, PreconditionFailed
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.arrived_files import Unreadable, arrow_schema_of, fitted, read_file
-from lakebed.pipeline.conflicts import giving_way
 from lakebed.pipeline.job import Job
 from lakebed.pipeline.options import Options, Unit, WholeNumber
-from lakebed.pipeline.procedures import rows
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.shape import current_snapshot, measure
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
+
+from ..commit_conflicts import giving_way
+from ..files.arrived_files import Unreadable, arrow_schema_of, fitted, read_file
+from ..files.table_shape import current_snapshot, measure
+from ..spark.procedures import rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

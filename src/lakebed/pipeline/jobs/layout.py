@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.core.jobs import JobKind
 from lakebed.core.sizes import GIB
-from lakebed.pipeline.conflicts import giving_way
-from lakebed.pipeline.file_rewriting import rewrite_files
 from lakebed.pipeline.job import Job
-from lakebed.pipeline.jvm import load_table
 from lakebed.pipeline.options import Options, Unit, WholeNumber
-from lakebed.pipeline.procedures import rows
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.shape import measure
-from lakebed.pipeline.staged_scans import file_tasks
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
+
+from ..commit_conflicts import giving_way
+from ..files.rewriting import rewrite_files
+from ..files.staged_scans import file_tasks
+from ..files.table_shape import measure
+from ..spark.iceberg_jvm import load_table
+from ..spark.procedures import rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

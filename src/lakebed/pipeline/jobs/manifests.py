@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Final
 
 from lakebed.core.jobs import JobKind
 from lakebed.core.sizes import MIB, format_bytes
-from lakebed.pipeline.conflicts import giving_way
 from lakebed.pipeline.job import Job
 from lakebed.pipeline.options import Options, Unit, WholeNumber
-from lakebed.pipeline.procedures import Row, call, rows
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.shape import measure, properties_of, snapshot_ids
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
-from lakebed.pipeline.versions import ICEBERG_VERSION
+
+from ..commit_conflicts import giving_way
+from ..files.table_shape import measure, properties_of, snapshot_ids
+from ..spark.procedures import Row, call, rows
+from ..spark.versions import ICEBERG_VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

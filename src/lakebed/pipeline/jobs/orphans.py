@@ -15,16 +15,17 @@ from lakebed.core.jobs import JobKind
 from lakebed.core.sizes import format_seconds
 from lakebed.iceberg.snapshot_expiry import GC_ENABLED, is_gc_enabled
 from lakebed.pipeline.job import Job
-from lakebed.pipeline.jvm import consumer_of, each, java_of, load_table
-from lakebed.pipeline.listing import directories_of, inside, list_files
 from lakebed.pipeline.options import Names, Options, Switch, Text, Unit, WholeNumber
-from lakebed.pipeline.procedures import Moment, call
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.session import has_java
-from lakebed.pipeline.shape import measure, properties_of
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
+
+from ..files.listing import directories_of, inside, list_files
+from ..files.table_shape import measure, properties_of
+from ..spark.iceberg_jvm import consumer_of, each, java_of, load_table
+from ..spark.procedures import Moment, call
+from ..spark.session import has_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,9 +15,10 @@ from lakebed.pipeline.job import Job
 from lakebed.pipeline.options import Options
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.shape import current_snapshot, measure, properties_of
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
+
+from ..files.table_shape import current_snapshot, measure, properties_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.conflicts import giving_way
 from lakebed.pipeline.job import Job
-from lakebed.pipeline.jvm import each, load_table
 from lakebed.pipeline.options import Names, Options, Switch
-from lakebed.pipeline.procedures import call
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.session import has_java
-from lakebed.pipeline.shape import measure
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
+
+from ..commit_conflicts import giving_way
+from ..files.table_shape import measure
+from ..spark.iceberg_jvm import each, load_table
+from ..spark.procedures import call
+from ..spark.session import has_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,22 +23,23 @@ from lakebed.client.stream_tables import KnownTable, describe, list_offsets
 from lakebed.client.streams import StreamClient
 from lakebed.core.errors import CommitConflict, InvalidInput
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.conflicts import giving_way
-from lakebed.pipeline.failures import is_of_spark
 from lakebed.pipeline.job import Job
 from lakebed.pipeline.options import Options, Text
-from lakebed.pipeline.procedures import call, rows
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.shape import current_snapshot
-from lakebed.pipeline.stream_columns import BUCKET, OFFSET, ORIGIN
-from lakebed.pipeline.stream_frame import frame_of
-from lakebed.pipeline.stream_layout import create_statement, merge_statement, missing_columns
-from lakebed.pipeline.stream_offsets import Offsets, ReadSpan, TableOffsets, missing_spans, plan_spans
-from lakebed.pipeline.stream_records import RecordReader, check_format
-from lakebed.pipeline.stream_told import OFFSETS, PREPARED, Told, last_told
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
+
+from ..commit_conflicts import giving_way
+from ..errors import is_of_spark
+from ..files.table_shape import current_snapshot
+from ..spark.procedures import call, rows
+from ..streams.columns import BUCKET, OFFSET, ORIGIN
+from ..streams.frame import frame_of
+from ..streams.offsets import Offsets, ReadSpan, TableOffsets, missing_spans, plan_spans
+from ..streams.records import RecordReader, check_format
+from ..streams.table_layout import create_statement, merge_statement, missing_columns
+from ..streams.tiering_offsets import OFFSETS, PREPARED, Told, last_told
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

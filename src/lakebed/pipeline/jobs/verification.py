@@ -12,19 +12,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.failures import explanation, is_of_spark
 from lakebed.pipeline.job import Job
-from lakebed.pipeline.jvm import each, load_table
-from lakebed.pipeline.listing import directories_of, key_of, list_files
 from lakebed.pipeline.options import Options, Switch
-from lakebed.pipeline.procedures import rows
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
-from lakebed.pipeline.row_sums import row_hash
-from lakebed.pipeline.shape import measure
-from lakebed.pipeline.staged_scans import file_tasks, unreadable
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
+
+from ..errors import explanation, is_of_spark
+from ..files.listing import directories_of, key_of, list_files
+from ..files.row_sums import row_hash
+from ..files.staged_scans import file_tasks, unreadable
+from ..files.table_shape import measure
+from ..spark.iceberg_jvm import each, load_table
+from ..spark.procedures import rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,0 +1,100 @@
+"""Reading a folder of the object store that is no table's yet: with temporary keys to this folder and nothing else."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
+
+from lakebed.client.connection import Connection
+from lakebed.client.tables import Tables
+from lakebed.core.errors import InvalidInput, Unavailable
+
+from ..spark.iceberg_jvm import catalog_of, identifier_of, java_map, java_of
+from ..table_ref import CatalogTable
+from .listing import inside, key_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PURPOSE: Final = "importing a folder"
+_STS: Final = "{https://sts.amazonaws.com/doc/2011-06-15/}"
+
+
+def home_of(table: CatalogTable) -> str:
+    """Where the files of the table's warehouse are."""
+    with closing(Connection(table.access)) as connection:
+        return Tables(connection).location(table.ref.warehouse)
+
+
+def open_folder(spark: SparkSession, table: CatalogTable, folder: str) -> Any:  # Any: a FileIO of Iceberg's
+    """Access to the files of a folder: in the table's own warehouse by the catalog's leave, elsewhere by that of S3."""
+    if urlsplit(folder).scheme != "s3":
+        raise InvalidInput(f"a folder is named s3://BUCKET/FOLDER. found={folder!r}", argument="source")
+    bucket, _, key = key_of(folder).partition("/")
+    if not bucket or not key.strip("/"):
+        raise InvalidInput(f"a folder is named s3://BUCKET/FOLDER. found={folder!r}", argument="source")
+    if inside(folder, home_of(table)):
+        return _of_staged_table(spark, table, folder)
+    return _of_session(spark, table, bucket, key.strip("/"))
+
+
+def _of_staged_table(spark: SparkSession, table: CatalogTable, folder: str) -> Any:
+    """What the catalog gives to who is about to make a table there. Nothing is made yet.
+
+    Whoever may create the table may have it, if the folder is no other table's.
+    """
+    java = java_of(spark, PURPOSE)
+    empty = java.org.apache.iceberg.Schema(java.java.util.ArrayList())
+    builder = catalog_of(spark, table, PURPOSE).buildTable(identifier_of(spark, *table.parts), empty)
+    return builder.withLocation(folder.rstrip("/")).createTransaction().table().io()
+
+
+def _of_session(spark: SparkSession, table: CatalogTable, bucket: str, folder: str) -> Any:
+    """What STS gives to who may read the folder: keys for some hours that open it alone, to read."""
+    java = java_of(spark, PURPOSE)
+    properties = {
+        **_session_keys(table, bucket, folder),
+        "s3.endpoint": table.access.s3.endpoint,
+        "s3.path-style-access": "true",
+        "client.region": table.access.region,
+    }
+    return java.org.apache.iceberg.CatalogUtil.loadFileIO(
+        "org.apache.iceberg.aws.s3.S3FileIO", java_map(spark, properties), None
+    )
+
+
+def _session_keys(table: CatalogTable, bucket: str, folder: str) -> dict[str, str]:
+    policy = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{bucket}/{folder}/*"},
+            {
+                "Effect": "Allow",
+                "Action": "s3:ListBucket",
+                "Resource": f"arn:aws:s3:::{bucket}",
+                "Condition": {"StringLike": {"s3:prefix": f"{folder}/*"}},
+            },
+        ],
+    }
+    form = {
+        "Action": "AssumeRole",
+        "Version": "2011-06-15",
+        "RoleSessionName": "lakebed-import",
+        "Policy": json.dumps(policy, separators=(",", ":")),
+    }
+    with closing(Connection(table.access.s3)) as connection:
+        answer = connection.call("POST", "/", query=form).body
+    try:
+        found = ElementTree.fromstring(answer).find(f".//{_STS}Credentials")  # noqa: S314  # our own server's
+    except ElementTree.ParseError:
+        found = None
+    if found is None:
+        raise Unavailable(f"the answer is not what an STS gives. endpoint={table.access.s3.endpoint}")
+    return {
+        "s3.access-key-id": found.findtext(f"{_STS}AccessKeyId", ""),
+        "s3.secret-access-key": found.findtext(f"{_STS}SecretAccessKey", ""),
+        "s3.session-token": found.findtext(f"{_STS}SessionToken", ""),
+    }

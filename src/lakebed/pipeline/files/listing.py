@@ -1,0 +1,70 @@
+"""The files that lie in a table's directories, listed with the keys that the table's catalog gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ..spark.iceberg_jvm import each, load_table
+from ..table_ref import CatalogTable
+from .table_shape import location_of, properties_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PATH_PROPERTIES: Final = (
+    "write.data.path",
+    "write.metadata.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+)
+"""Table properties that send writers elsewhere than to the table's location."""
+
+_SCHEMES: Final = ("s3://", "s3a://", "s3n://")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file that is there."""
+
+    path: str
+    bytes: int
+    modified_ms: int
+
+
+def directories_of(spark: SparkSession, table: CatalogTable) -> list[str]:
+    """Where a table's files are: its location, and where its properties send writers; none lies inside another."""
+    properties = properties_of(spark, table)
+    places = [location_of(spark, table), *(properties[name] for name in PATH_PROPERTIES if properties.get(name))]
+    own: list[str] = []
+    for place in places:
+        if not any(inside(place, other) for other in own):
+            own = [other for other in own if not inside(other, place)]
+            own.append(place.rstrip("/"))
+    return own
+
+
+def list_files(spark: SparkSession, table: CatalogTable, location: str) -> Iterator[StoredFile]:
+    """Every file in a directory of the table and below. One LIST a thousand files. Raises NotSupported."""
+    files = load_table(spark, table, "listing files").io()
+    return listed(files, location)
+
+
+def listed(files: Any, location: str) -> Iterator[StoredFile]:  # Any: a FileIO of Iceberg's
+    """Every file in a directory and below, as a FileIO sees it."""
+    for found in each(files.listPrefix(location.rstrip("/") + "/")):
+        yield StoredFile(str(found.location()), int(found.size()), int(found.createdAtMillis()))
+
+
+def inside(place: str, directory: str) -> bool:
+    """Whether a place is a directory or lies in it, however the scheme is spelled."""
+    return (key_of(place).rstrip("/") + "/").startswith(key_of(directory).rstrip("/") + "/")
+
+
+def key_of(path: str) -> str:
+    """A file's bucket and key: two spellings of the same file are one."""
+    for scheme in _SCHEMES:
+        if path.startswith(scheme):
+            return path[len(scheme) :]
+    return path

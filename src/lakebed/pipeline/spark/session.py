@@ -1,0 +1,208 @@
+"""A Spark session for a Lakebed catalog: started on this machine, on a cluster, or joined on a Spark Connect server."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lakebed.client.access import ServerAccess
+from lakebed.core.errors import MissingExtra, PipelineUnavailable
+from lakebed.core.extras import require_extra
+from lakebed.core.settings import PipelineSettings
+
+from .config import (
+    CATALOG,
+    CATALOG_CLASS,
+    catalog_properties,
+    connect_address,
+    is_connect,
+    is_local,
+    running_properties,
+    session_properties,
+    signing_properties,
+    under_catalog,
+)
+from .java import find_java
+from .packages import fetching_alone
+from .versions import EXTENSIONS, PACKAGES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_TELLING: Final = re.compile(r"unresolved dependency|not found|Exception|Error|refused|Cannot|Could not|Unable", re.I)
+_MAX_QUOTED: Final = 600
+_CONNECT_SECONDS: Final = 10.0
+
+
+def spark_session(
+    access: ServerAccess, warehouse: str, settings: PipelineSettings | None = None, *, catalog: str = CATALOG
+) -> SparkSession:
+    """The session of this process, with the warehouse as a catalog; started if there is none yet.
+
+    Raises PipelineUnavailable, with what to do about it, when Spark cannot be had.
+    """
+    settings = settings or PipelineSettings()
+    spark = start_spark(settings)
+    attach_catalog(spark, access, warehouse, settings, catalog=catalog)
+    return spark
+
+
+def start_spark(settings: PipelineSettings) -> SparkSession:
+    """The session of this process, without any catalog; started if there is none yet. Raises PipelineUnavailable."""
+    _require_pyspark()
+    if is_connect(settings.master):
+        spark = _join(settings)
+    elif "PYSPARK_GATEWAY_PORT" in os.environ:
+        spark = _take_over()
+    else:
+        spark = _start(settings)
+    for name, value in running_properties(settings).items():
+        spark.conf.set(name, value)
+    return spark
+
+
+def attach_catalog(
+    spark: SparkSession,
+    access: ServerAccess,
+    warehouse: str,
+    settings: PipelineSettings | None = None,
+    *,
+    catalog: str = CATALOG,
+) -> None:
+    """Make a warehouse a catalog of a session that runs. A name is bound once: Spark keeps a catalog that was used."""
+    properties = {
+        # Nothing that an option says is to be filled in from the driver's environment, where its secrets are.
+        "spark.sql.variable.substitute": "false",
+        f"spark.sql.catalog.{catalog}": CATALOG_CLASS,
+        **under_catalog(catalog, catalog_properties(access, warehouse, settings or PipelineSettings())),
+        **under_catalog(catalog, signing_properties(access)),
+    }
+    for name, value in properties.items():
+        spark.conf.set(name, value)
+
+
+def has_java(spark: SparkSession) -> bool:
+    """Whether Spark's driver is in reach of this process; Spark Connect has it elsewhere."""
+    return not type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _require_pyspark() -> None:
+    try:
+        require_extra("pipeline", "Spark")
+    except MissingExtra as error:
+        raise PipelineUnavailable(str(error)) from error
+
+
+def _join(settings: PipelineSettings) -> SparkSession:
+    """The session of a Spark Connect server."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    try:
+        # PySpark itself goes on for ten minutes where nothing listens.
+        socket.create_connection(connect_address(settings.master), _CONNECT_SECONDS).close()
+        spark = SparkSession.builder.remote(settings.master).getOrCreate()
+        _require_extensions(spark, f"the Spark Connect server {settings.master}")
+    except ImportError as error:
+        raise PipelineUnavailable(
+            "Spark Connect needs more of PySpark than is installed here; install it: pip install 'pyspark[connect]'."
+            f" missing={error.name or error}"
+        ) from error
+    except (PySparkException, OSError) as error:
+        raise PipelineUnavailable(
+            "the Spark Connect server does not answer: see that it runs, and that pipeline.master names it."
+            f" master={settings.master} reason={_first_line(error)}"
+        ) from error
+    return spark
+
+
+def _take_over() -> SparkSession:
+    """The session of the Spark that this process was submitted to, as it was told to be."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.getOrCreate()
+    _require_extensions(spark, "this Spark")
+    return spark
+
+
+def _require_extensions(spark: SparkSession, which: str) -> None:
+    if EXTENSIONS not in (spark.conf.get("spark.sql.extensions", "") or ""):
+        raise PipelineUnavailable(
+            f"{which} was started without Iceberg's extensions, which cannot be added later: start it with what"
+            " `lakebed spark-config --print --format submit` prints"
+        )
+
+
+def _start(settings: PipelineSettings) -> SparkSession:
+    """A session of our own."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    if SparkContext._active_spark_context is not None:
+        return SparkSession.builder.getOrCreate()
+    conf = SparkConf(loadDefaults=False).setMaster(settings.master).setAll(list(session_properties(settings).items()))
+    environment = _environment(settings.master)
+    # Java's words go to a file: they are many, and only those of a start that fails are of interest.
+    log = Path(tempfile.mkdtemp(prefix="lakebed-spark-")) / "spark.log"
+    with _surroundings(environment):
+        try:
+            if SparkContext._gateway is None:
+                with log.open("wb") as words, fetching_alone():
+                    gateway = launch_gateway(conf, {"stdout": words, "stderr": words})  # type: ignore[no-untyped-call]
+                SparkContext._ensure_initialized(gateway=gateway)
+            spark = SparkSession.builder.config(conf=conf).getOrCreate()
+        except Exception as error:
+            raise _not_started(settings, error, log) from error
+    atexit.register(shutil.rmtree, log.parent, ignore_errors=True)
+    return spark
+
+
+def _environment(master: str) -> dict[str, str]:
+    """What Spark's Java is to find around it."""
+    environment = {"JAVA_HOME": str(find_java())}
+    if is_local(master):
+        environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    return environment
+
+
+@contextmanager
+def _surroundings(environment: Mapping[str, str]) -> Iterator[None]:
+    """These variables, for the time of a block: Java inherits them when it is started."""
+    before = {name: os.environ.get(name) for name in environment}
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _not_started(settings: PipelineSettings, error: Exception, log: Path) -> PipelineUnavailable:
+    said = log.read_text(errors="replace") if log.exists() else ""
+    telling = " | ".join(line.strip() for line in said.splitlines() if _TELLING.search(line))[:_MAX_QUOTED]
+    if "unresolved dependency" in said:
+        advice = (
+            "Spark's packages could not be downloaded: see that this machine reaches a Maven repository, or set"
+            f" spark.jars.ivySettings in pipeline.spark. packages={','.join(PACKAGES)}"
+        )
+    else:
+        advice = "Spark did not start: see that pipeline.master can be reached and that its memory is there"
+    reason = telling or _first_line(error)
+    return PipelineUnavailable(f"{advice}. master={settings.master} reason={reason} log={log}")
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)[:_MAX_QUOTED]

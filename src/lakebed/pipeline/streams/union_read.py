@@ -1,0 +1,267 @@
+"""Union reads of stream tables: planned once, with everything pinned, and read part by part, wherever that is.
+
+What was published of the lake is one answer: a snapshot, and the offsets up to which it holds the stream. The lake is
+read at that snapshot, and logs from those offsets to where they ended when the read was planned (ADR 34).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from lakebed.client.access import ServerAccess
+from lakebed.client.iceberg_tables import opened_table
+from lakebed.client.names import TableRef
+from lakebed.client.stream_access import StreamAccess
+from lakebed.client.stream_lake import LakeState, StreamLake
+from lakebed.client.stream_logs import EARLIEST, LATEST, LogRecords, StreamLog
+from lakebed.client.stream_ranges import RANGE_BYTES, read_range
+from lakebed.client.stream_scans import KvBatchScanner
+from lakebed.client.stream_tables import Bucket, KnownTable, describe, list_offsets
+from lakebed.client.streams import StreamClient
+from lakebed.core.errors import InvalidInput, NotFound
+
+from .columns import BUCKET, ORIGIN, fitted, spark_schema
+from .offsets import ReadSpan
+from .records import RecordReader
+from .tiering_offsets import state_to_read
+from .union_plan import UnionPlan, chunks, plan_union
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.table import FileScanTask, Table
+
+__all__ = ["UnionPart", "UnionRead"]
+
+PART_BYTES: Final = 128 * 1024 * 1024
+"""How much of the lake's files a part has."""
+_HELD_BYTES: Final = 32 * 1024 * 1024
+"""How much of the lake's files is read at a time: small ones together, as each takes requests."""
+
+LakeFilter = Callable[["pa.Schema"], "BooleanExpression"]
+"""Which rows of the lake are wanted at all; of the columns that it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnionPart:
+    """What is read in one place. Can be sent to other processes."""
+
+    files: tuple[FileScanTask, ...] = ()
+    kept: BooleanExpression | None = None
+    """Of their rows."""
+    snapshot_id: int | None = None
+    spans: tuple[ReadSpan, ...] = ()
+    """What came after; of keys, all changes of whatever may be in the files."""
+    has_changes: bool = True
+    """Whether what the changes of keys made is read, too, and not only what they left."""
+    scanned: Bucket | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UnionRead:
+    """A stream table, and where it is in the lake. Can be sent to other processes."""
+
+    table: KnownTable
+    streams: StreamAccess
+    access: ServerAccess
+    lake: TableRef | None
+    """The table that it is tiered into; None if that is not known, and may not be needed."""
+    columns: tuple[str, ...]
+    has_origin: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that are read, in the types that the lake has for them."""
+        import pyarrow as pa
+
+        rows = self._typed(self.columns)
+        return pa.schema([*rows, *ORIGIN]) if self.has_origin else rows
+
+    def plan(self, kept: LakeFilter | None = None) -> list[UnionPart]:
+        """Pin what is read. Raises FlussError, and what opening a table raises; InvalidInput for a wrong one."""
+        with self.streams.connect() as client:
+            published = StreamLake(client).latest(self.table.database, self.table.name, readable=True)
+            if published is None:
+                return list(self._of_stream(self._planned(client, None)))
+            if self.lake is None:
+                raise InvalidInput(
+                    f"the stream is in the lake, too: say in which warehouse. stream={self.table.path}",
+                    argument="warehouse",
+                )
+            with opened_table(self.access, self.lake) as table:
+                plan = self._planned(client, self._state(published, table))
+                return [*self._of_tables(plan, table, self._kept(table, kept)), *self._of_stream(plan)]
+
+    def read(self, *parts: UnionPart) -> Iterator[pa.RecordBatch]:
+        """The rows of parts. A generator: connections are open while it is read.
+
+        Raises NotFound if the snapshot is expired meanwhile, and its files are gone: a new plan has another.
+        """
+        with ExitStack() as stack:
+            client = stack.enter_context(self.streams.connect())
+            table = None
+            if self.lake is not None and any(part.files for part in parts):
+                table = stack.enter_context(opened_table(self.access, self.lake))
+            for part in parts:
+                if part.scanned is not None:
+                    yield from self._scanned(client, part.scanned)
+                elif self.table.schema.is_keyed:
+                    yield from self._rows(client, table, part)
+                else:
+                    yield from self._of_lake(table, part, self.schema)
+                    yield from self._records(client, part.spans)
+
+    # -- what is read ------------------------------------------------------------------------------------------------
+
+    def _planned(self, client: StreamClient, lake: LakeState | None) -> UnionPlan:
+        """After it is known what the lake has: what is in it was in a log before."""
+        found = describe(client, self.table.database, self.table.name)
+        if found.id != self.table.id or (lake is not None and lake.table_id != found.id):
+            raise InvalidInput(
+                f"the table was dropped and made anew: read again. table={self.table.path} id={self.table.id}"
+                f" found={found.id}"
+            )
+        begin, end = (list_offsets(client, found, which) for which in (EARLIEST, LATEST))
+        return plan_union(lake, begin, end, is_keyed=self.table.schema.is_keyed)
+
+    def _state(self, published: LakeState, table: Table) -> LakeState | None:
+        names = table.schema().column_names
+        if missing := [name for name in ORIGIN.names if name not in names]:
+            raise InvalidInput(
+                f"the table is none that a stream is tiered into. table={self.lake} missing={', '.join(missing)}"
+            )
+        current = table.current_snapshot()
+        rows = [
+            {
+                "snapshot_id": each.snapshot_id,
+                "parent_id": each.parent_snapshot_id,
+                "summary": {} if each.summary is None else each.summary.additional_properties,
+            }
+            for each in table.snapshots()
+        ]
+        return state_to_read(published, rows, None if current is None else current.snapshot_id)
+
+    def _kept(self, table: Table, kept: LakeFilter | None) -> BooleanExpression:
+        from pyiceberg.expressions import AlwaysTrue
+
+        if kept is None:
+            return AlwaysTrue()
+        there = set(table.schema().column_names)
+        return kept(self._typed([name for name in self.table.schema.names if name in there]))
+
+    def _of_tables(self, plan: UnionPlan, table: Table, kept: BooleanExpression) -> Iterator[UnionPart]:
+        """The lake's files; those of buckets of keys that have changes, with these."""
+        from pyiceberg.expressions import And, In, SetPredicate
+
+        if plan.lake is None:
+            return
+        at = plan.lake.snapshot_id
+        changed = plan.tails_by_bucket() if self.table.schema.is_keyed else {}
+        if not changed:
+            yield from _file_parts(table, at, kept)
+            return
+        # Its parent's type says how it is made; its own, what Pydantic makes of its fields.
+        is_in: type[SetPredicate] = In
+        for bucket, spans in changed.items():
+            found = [*_file_parts(table, at, And(kept, is_in(BUCKET, {bucket})))] or [UnionPart()]
+            for number, part in enumerate(found):
+                yield replace(part, spans=tuple(spans), has_changes=not number)
+        # Not by what they are not in: bounds of files say nothing of that.
+        if others := set(range(self.table.bucket_count)) - changed.keys():
+            yield from _file_parts(table, at, And(kept, is_in(BUCKET, others)))
+
+    def _of_stream(self, plan: UnionPlan) -> Iterator[UnionPart]:
+        """What is read without the lake."""
+        if not self.table.schema.is_keyed:
+            yield from (UnionPart(spans=(span,)) for span in plan.tails)
+        yield from (UnionPart(scanned=bucket) for bucket in plan.scanned)
+
+    # -- rows --------------------------------------------------------------------------------------------------------
+
+    def _rows(self, client: StreamClient, table: Table | None, part: UnionPart) -> Iterator[pa.RecordBatch]:
+        """Rows of keys."""
+        from .union_overlay import Overlay
+
+        keys = self.table.schema.primary_key
+        schema = self._typed(tuple(dict.fromkeys((*keys, *self.columns))))
+        changes = (
+            (_batch(fitted(found.rows, schema), schema), found.changes)
+            for span in part.spans
+            for found in self._tail(client, span, schema.names)
+        )
+        overlay = Overlay(schema, keys, changes)
+        for batch in overlay.over(self._of_lake(table, part, schema)):
+            yield batch.select(list(self.columns))
+        if part.has_changes:
+            yield from overlay.rows.select(list(self.columns)).to_batches()
+
+    def _records(self, client: StreamClient, spans: Sequence[ReadSpan]) -> Iterator[pa.RecordBatch]:
+        """Records of a log."""
+        reader = RecordReader(self.table, self.columns, has_origin=self.has_origin)
+        for span in spans:
+            yield from reader.read(client, span)
+
+    def _tail(self, client: StreamClient, span: ReadSpan, columns: Sequence[str]) -> Iterator[LogRecords]:
+        partition_id, bucket = span.bucket
+        log = StreamLog(client, self.table.scanned(partition_id), columns=columns, bucket_bytes=RANGE_BYTES)
+        return read_range(client, log, bucket, span.start, span.end)
+
+    def _scanned(self, client: StreamClient, which: Bucket) -> Iterator[pa.RecordBatch]:
+        partition_id, bucket = which
+        of_table, schema = self.table.scanned(partition_id), self.schema
+        with KvBatchScanner(client, of_table, buckets=[bucket], columns=self.columns) as scan:
+            for batch in scan:
+                yield _batch(fitted(batch, schema), schema)
+
+    def _of_lake(self, table: Table | None, part: UnionPart, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows of files; of columns that the lake has not got yet, nulls."""
+        if table is None or not part.files:
+            return
+        from pyiceberg.expressions import AlwaysTrue
+        from pyiceberg.io.pyarrow import ArrowScan
+
+        there = [name for name in schema.names if name in table.schema().column_names]
+        projected = table.schema().select(*there)
+        scan = ArrowScan(table.metadata, table.io, projected, part.kept or AlwaysTrue())
+        for files in chunks(((file, file.file.file_size_in_bytes) for file in part.files), _HELD_BYTES):
+            try:
+                for batch in scan.to_record_batches(files):
+                    yield _fitted_by_name(batch, schema)
+            except FileNotFoundError as error:
+                raise NotFound(
+                    "the snapshot was expired while it was read, and its files are gone: read again."
+                    f" table={self.lake} snapshot={part.snapshot_id}"
+                ) from error
+
+    def _typed(self, columns: Sequence[str]) -> pa.Schema:
+        import pyarrow as pa
+
+        whole = self.table.arrow
+        return spark_schema(pa.schema([whole.field(name) for name in columns]))
+
+
+def _file_parts(table: Table, snapshot_id: int, kept: BooleanExpression) -> Iterator[UnionPart]:
+    """Files that may have such rows. The server plans them: it knows what is in which."""
+    files = table.scan(row_filter=kept, snapshot_id=snapshot_id).plan_files()
+    for chunk in chunks(((file, file.file.file_size_in_bytes) for file in files), PART_BYTES):
+        yield UnionPart(tuple(chunk), kept, snapshot_id)
+
+
+def _fitted_by_name(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    there = set(rows.schema.names)
+    columns = [
+        rows.column(field.name).cast(field.type, safe=False) if field.name in there else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return _batch(columns, schema)
+
+
+def _batch(columns: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays(list(columns), schema=schema)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from lakebed.pipeline.files.arrived_files import Unreadable, fitted, read_file
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.float64())])
+
+
+def a_parquet(table: pa.Table) -> bytes:
+    buffer = io.BytesIO()
+    parquet.write_table(table, buffer)
+    return buffer.getvalue()
+
+
+ROWS = [{"id": 1, "name": "a", "price": 1.5}, {"id": 2, "name": "b", "price": 2.0}]
+
+
+@pytest.mark.parametrize(
+    ("body", "format"),
+    [
+        (a_parquet(pa.Table.from_pylist(ROWS, SCHEMA)), "parquet"),
+        (b"id,name,price\n1,a,1.5\n2,b,2\n", "csv"),
+        (b'{"id": 1, "name": "a", "price": 1.5}\n{"price": 2, "name": "b", "id": 2}\n', "json"),
+    ],
+)
+def test_rows_are_read_as_the_table_has_them(body: bytes, format: str) -> None:
+    assert fitted(read_file(body, format, None), SCHEMA).to_pylist() == ROWS
+    assert fitted(read_file(body, format, SCHEMA), SCHEMA).to_pylist() == ROWS
+
+
+def test_a_column_that_a_file_lacks_has_no_values() -> None:
+    assert fitted(read_file(b"id\n7\n", "csv", SCHEMA), SCHEMA).to_pylist() == [{"id": 7, "name": None, "price": None}]
+
+
+@pytest.mark.parametrize(
+    ("body", "format", "why"),
+    [
+        (b"noise", "parquet", "cannot be read as parquet"),
+        (b"", "csv", "cannot be read as csv"),
+        (b"{", "json", "cannot be read as json"),
+        (b"id,name,price\nx,a,1\n", "csv", "cannot be read as csv"),
+        (b"id,colour\n1,red\n", "csv", "no column colour"),
+        (a_parquet(pa.table({"id": ["x"]})), "parquet", "column id is not int64"),
+        (b"", "xml", "no such format"),
+    ],
+)
+def test_what_does_not_fit_is_told(body: bytes, format: str, why: str) -> None:
+    with pytest.raises(Unreadable, match=why):
+        fitted(read_file(body, format, SCHEMA), SCHEMA)

@@ -1,0 +1,152 @@
+"""The Spark of a worker, with sessions that end when they are told to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakebed.client.access import ServerAccess
+from lakebed.core.errors import InvalidInput, Unavailable
+from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.secrets import Secret
+from lakebed.core.settings import PipelineSettings
+from lakebed.pipeline.job import Job
+from lakebed.pipeline.options import Options
+from lakebed.pipeline.progress import Progress, Silent
+from lakebed.pipeline.report import Draft, JobReport
+from lakebed.pipeline.spark import engine as module
+from lakebed.pipeline.spark.engine import SparkEngine
+from lakebed.pipeline.table_ref import CatalogTable
+
+ACCESS = ServerAccess("http://127.0.0.1:9000", "AKEXAMPLE", Secret("hush"))
+ORDER = TaskOrder(job=JobKind.VERIFY, warehouse="lake", namespace=("sales",), table="orders")
+
+
+class Session:
+    """As much of a session as an engine and a silent job touch. Each part of it is the session itself."""
+
+    def __init__(self) -> None:
+        self.has_ended = False
+        self.properties: dict[str, str] = {}
+
+    def __getattr__(self, name: str) -> Session:
+        return self
+
+    def sc(self) -> Session:
+        return self
+
+    def isStopped(self) -> bool:
+        if self.has_ended:
+            raise ConnectionRefusedError("nobody is there")
+        return False
+
+    def set(self, name: str, value: str) -> None:
+        self.isStopped()
+        self.properties[name] = value
+
+    def statusTracker(self) -> Session:
+        return self
+
+    def getActiveJobsIds(self) -> list[int]:
+        return []
+
+
+@pytest.fixture
+def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
+    """The sessions that were started, the newest last."""
+    started: list[Session] = []
+
+    def start(settings: PipelineSettings) -> Session:
+        started.append(Session())
+        return started[-1]
+
+    monkeypatch.setattr(module, "start_spark", start)
+    monkeypatch.setattr(module, "_stop", lambda spark: None)
+    return started
+
+
+@pytest.fixture
+def engine(sessions: list[Session]) -> SparkEngine:
+    return SparkEngine(ACCESS, PipelineSettings())
+
+
+def has_job(monkeypatch: pytest.MonkeyPatch, happens: Any = lambda spark: None) -> list[CatalogTable]:
+    """All orders are for a job in which something happens; the tables that it was run on. Any: a function."""
+    seen: list[CatalogTable] = []
+
+    def run(spark: Any, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
+        happens(spark)
+        seen.append(table)
+        return Draft(JobKind.VERIFY, table, dry_run=dry_run).end()
+
+    monkeypatch.setattr(module, "find_job", lambda kind: Job(kind, "a job", (), run))
+    return seen
+
+
+def test_orders_share_a_session_and_each_warehouse_is_a_catalog_of_it(
+    engine: SparkEngine, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = has_job(monkeypatch)
+    for order in (ORDER, ORDER, TaskOrder(job=JobKind.VERIFY, warehouse="pond", namespace=("a",), table="b")):
+        engine.run(order, Silent())
+    first, second, third = (table.catalog for table in seen)
+    assert (len(sessions), first == second, first == third) == (1, True, False)
+    assert sessions[0].properties[f"spark.sql.catalog.{third}.warehouse"] == "pond"
+    # Another server's warehouse of that name is another catalog, also of a session that both share.
+    other = SparkEngine(ServerAccess("http://127.0.0.1:9001", "AKEXAMPLE", Secret("hush")), PipelineSettings())
+    other.run(ORDER, Silent())
+    assert seen[-1].catalog != first
+
+
+def test_spark_that_ends_while_a_job_runs_is_told_of_and_started_anew(
+    engine: SparkEngine, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(spark: Session) -> None:
+        spark.has_ended = len(sessions) == 1
+        spark.isStopped()
+
+    seen = has_job(monkeypatch, end)
+    with pytest.raises(Unavailable, match=r"Spark ended while the job ran.*table=lake\.sales\.orders"):
+        engine.run(ORDER, Silent())
+    engine.run(ORDER, Silent())
+    assert (len(sessions), len(seen)) == (2, 1)
+
+
+def test_spark_that_ends_before_a_job_begins_is_told_of_and_started_anew(
+    engine: SparkEngine, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = has_job(monkeypatch)
+
+    class Ending(Silent):
+        def stage(self, text: str) -> None:
+            sessions[0].has_ended = len(sessions) == 1 and text == "beginning"
+
+    engine.start(Silent())
+    with pytest.raises(Unavailable, match="Spark ended while the job ran"):
+        engine.run(ORDER, Ending())
+    engine.run(ORDER, Silent())
+    assert (len(sessions), len(seen)) == (2, 1)
+
+
+def test_spark_that_ended_between_two_orders_costs_none_of_them(
+    engine: SparkEngine, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = has_job(monkeypatch)
+    engine.run(ORDER, Silent())
+    sessions[0].has_ended = True
+    engine.run(ORDER, Silent())
+    assert (len(sessions), len(seen)) == (2, 2)
+
+
+def test_failure_of_a_job_is_its_own_while_spark_lives(
+    engine: SparkEngine, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(spark: Session) -> None:
+        raise InvalidInput("not so")
+
+    has_job(monkeypatch, refuse)
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match="not so"):
+            engine.run(ORDER, Silent())
+    assert len(sessions) == 1

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+from tests.pipeline.bench import SPARK_MARKS, Bench
+
+from lakebed.pipeline.files.row_sums import row_hash
+from lakebed.pipeline.spark.procedures import Argument, Moment, literal
+from lakebed.pipeline.table_ref import quoted_name
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (True, "true"),
+        (7, "7"),
+        (2**40, f"{2**40}L"),
+        ("it's", "'it\\'s'"),
+        ({"a": "b"}, "map('a', 'b')"),
+        (["a", "b"], "array('a', 'b')"),
+        (Moment(1_700_000_000_123), "TIMESTAMP '2023-11-14 22:13:20.123 UTC'"),
+    ],
+)
+def test_values_are_written_as_sql_has_them(value: Argument, written: str) -> None:
+    assert literal(value) == written
+
+
+def test_names_are_quoted_whatever_is_in_them() -> None:
+    assert quoted_name("a", "b`; DROP TABLE x", "c.d") == "`a`.`b``; DROP TABLE x`.`c.d`"
+
+
+def test_row_hash_takes_what_spark_has_no_hash_for_as_text() -> None:
+    from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType
+
+    schema = StructType([StructField("id", LongType()), StructField("m", MapType(StringType(), StringType()))])
+    assert row_hash(schema) == "xxhash64(`id`, to_json(struct(`m`)))"
+
+
+class TestWithSpark:
+    pytestmark: ClassVar = [*SPARK_MARKS, pytest.mark.heavy]
+
+    @pytest.mark.parametrize(
+        "text", ["it's", 'a "b"', "back\\slash\\", "\\'", "line\nbreak", "${env:HOME}", "ü€\U0001f600"]
+    )
+    def test_texts_are_read_back_by_spark(self, bench: Bench, text: str) -> None:
+        assert bench.value(f"SELECT {literal(text)}") == text
+
+    def test_moment_is_read_back_by_spark(self, bench: Bench) -> None:
+        assert bench.value(f"SELECT unix_millis({literal(Moment(1_700_000_000_123))})") == 1_700_000_000_123

@@ -1,0 +1,106 @@
+"""Sessions: started, joined, and what is said when that fails."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakebed.client.access import ServerAccess
+from lakebed.core.errors import PipelineUnavailable
+from lakebed.core.secrets import Secret
+from lakebed.core.settings import PipelineSettings
+from lakebed.pipeline.spark import session
+from lakebed.pipeline.spark.session import attach_catalog, has_java, start_spark
+
+ACCESS = ServerAccess("http://127.0.0.1:9000", "AKEXAMPLE", Secret("hush"))
+
+
+class Settable:
+    """As much of a session as a catalog is attached to."""
+
+    def __init__(self) -> None:
+        self.properties: dict[str, str] = {}
+
+    @property
+    def conf(self) -> Settable:
+        return self
+
+    def set(self, name: str, value: str) -> None:
+        self.properties[name] = value
+
+
+def test_catalogs_are_attached_to_a_session_that_runs() -> None:
+    spark: Any = Settable()  # Any: a session, as far as this goes
+    attach_catalog(spark, ACCESS, "one", catalog="a")
+    attach_catalog(spark, ACCESS, "other", catalog="b")
+    assert spark.properties["spark.sql.catalog.a.warehouse"] == "one"
+    assert spark.properties["spark.sql.catalog.b.warehouse"] == "other"
+    assert spark.properties["spark.sql.catalog.b.rest.secret-access-key"] == "hush"
+    assert not any(".s3." in name for name in spark.properties)
+    assert has_java(spark)
+
+
+def test_spark_that_is_not_installed_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(PipelineUnavailable, match=r"pip install 'lakebed\[pipeline\]'"):
+        start_spark(PipelineSettings())
+
+
+def test_spark_without_java_says_which_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from pyspark import SparkContext
+
+    def none() -> Path:
+        raise PipelineUnavailable("Spark needs Java 17 or 21")
+
+    monkeypatch.setattr(session, "find_java", none)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    with pytest.raises(PipelineUnavailable, match="Java 17 or 21"):
+        start_spark(PipelineSettings())
+
+
+def broken(tmp_path: Path, words: str) -> Path:
+    """A Java that ends at once, with these words."""
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho '{words}' >&2\nexit 1\n")
+    program.chmod(0o755)
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # PySpark's pipe to a Java that has ended
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (":: UNRESOLVED DEPENDENCIES :: unresolved dependency: org.apache.iceberg#x;1: not found", "reaches a Maven"),
+        ("Error: Could not reserve enough space for object heap", "Could not reserve enough space"),
+    ],
+)
+def test_java_that_ends_at_once_is_quoted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: str, said: str
+) -> None:
+    from pyspark import SparkContext
+
+    monkeypatch.setattr(session, "find_java", lambda: broken(tmp_path, words))
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    before = dict(os.environ)
+    with pytest.raises(PipelineUnavailable, match=said) as caught:
+        start_spark(PipelineSettings())
+    message = str(caught.value)
+    del caught
+    gc.collect()
+    assert "master=local[*]" in message
+    assert dict(os.environ) == before
+
+
+def test_connect_server_that_does_not_answer_is_named() -> None:
+    with pytest.raises(PipelineUnavailable) as caught:
+        start_spark(PipelineSettings(master="sc://127.0.0.1:1"))
+    # Whether it is the server or the packages for it that are missing, the fix is named.
+    assert "pip install 'pyspark[connect]'" in str(caught.value) or "see that it runs" in str(caught.value)
