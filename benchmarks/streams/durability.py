@@ -25,8 +25,8 @@ from benchmarks.streams import peers
 from benchmarks.streams.peers import SECRET, USER, StreamSite
 from benchmarks.streams.python_load import config
 from benchmarks.table import Table
-from lakebed.client.stream_connection import StreamConnection
-from lakebed.client.stream_messages import Fields, messages, number, write_fields
+from lakebed.client.streams.connection import StreamConnection
+from lakebed.client.streams.messages import Fields, messages, number, write_fields
 from lakebed.core.secrets import Secret
 from lakebed.fluss.log_batches import write_batch
 

@@ -29,9 +29,9 @@ from benchmarks.servers import Recipe, free_port
 from benchmarks.session import keep, run, tell, workplace
 from benchmarks.table import Table
 from lakebed.client import TableRef
-from lakebed.client.stream_logs import StreamLogWriter
-from lakebed.client.stream_tables import describe
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.logs import StreamLogWriter
+from lakebed.client.streams.tables import describe
 from lakebed.core.jobs import JobKind
 from lakebed.core.settings import PipelineSettings
 from lakebed.pipeline.jobs import find_job

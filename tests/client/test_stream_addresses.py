@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.client import StreamClient
 from lakebed.core.errors import InvalidInput
 from lakebed.fluss.errors import FlussError
 from tests.fixtures.server import RunningServer

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.client.stream_access import STREAMS_VARIABLE
+from lakebed.client.streams.access import STREAMS_VARIABLE
 from lakebed.conform.options import OPTIONS, SECRET_FLAGS, Target, add_options, option_values, read_target, redacted
 from lakebed.core.errors import InvalidInput
 from lakebed.core.settings import CLIENT_VARIABLES, load_settings

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lakebed.client.stream_access import stream_access
-from lakebed.client.stream_tables import describe
+from lakebed.client.streams.access import stream_access
+from lakebed.client.streams.tables import describe
 from lakebed.pipeline.streams.frame import frame_of
 from lakebed.pipeline.streams.offsets import ReadSpan
 from lakebed.pipeline.streams.records import RecordReader

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 import fluss
 from lakebed.cli.select_stream import records_of_stream
-from lakebed.client.stream_logs import StreamLogWriter
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.logs import StreamLogWriter
 from lakebed.core.jobs import JobKind
 from lakebed.core.settings import Settings
 from tests.clients.streams.serving import connected

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.expressions import BooleanExpression
 
-    from lakebed.client.stream_access import StreamAccess
+    from lakebed.client.streams.access import StreamAccess
 
 SCHEME: Final = "stream://"
 STREAM_FLAGS: Final = ("streams", "lake_table")
@@ -52,7 +52,7 @@ def records_of_stream(access: ServerAccess, settings: Settings, arguments: argpa
     """The records of a statement over a stream table, as bytes. Raises SelectFailure, FlussError, AccessDenied."""
     for extra in ("select", "streams"):
         require_extra(extra, "a select over a stream table")
-    from lakebed.client.stream_tables import describe
+    from lakebed.client.streams.tables import describe
     from lakebed.pipeline.streams.union_read import UnionRead
     from lakebed.select.dialect.pruning import comparisons
     from lakebed.select.dialect.statement import read_statement
@@ -81,7 +81,7 @@ def records_of_stream(access: ServerAccess, settings: Settings, arguments: argpa
 
 
 def _streams(access: ServerAccess, settings: Settings, arguments: argparse.Namespace) -> StreamAccess:
-    from lakebed.client.stream_access import STREAMS_VARIABLE, stream_access
+    from lakebed.client.streams.access import STREAMS_VARIABLE, stream_access
 
     address: str | None = arguments.streams or os.environ.get(STREAMS_VARIABLE)
     listening = settings.streams.advertise or settings.streams.listen

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from lakebed.client import LakebedClient
-from lakebed.client.stream_servers import StrandedBucket, StreamServer, StreamStatus
+from lakebed.client.streams.servers import StrandedBucket, StreamServer, StreamStatus
 from lakebed.core.errors import InvalidInput, NotFound
 
 from .administration import moment

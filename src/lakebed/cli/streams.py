@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from lakebed.client.stream_logs import CHANGES, EARLIEST, LATEST, StreamLog
-from lakebed.client.stream_scans import ScannedTable
-from lakebed.client.stream_tables import describe
-from lakebed.client.stream_writing import StreamWriter
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.kv_scans import ScannedTable
+from lakebed.client.streams.logs import CHANGES, EARLIEST, LATEST, StreamLog
+from lakebed.client.streams.tables import describe
+from lakebed.client.streams.writer import StreamWriter
 from lakebed.core.errors import InvalidInput, InvalidSetting
 from lakebed.core.settings import environment_name
 from lakebed.fluss.errors import ErrorCode, FlussError

@@ -21,7 +21,7 @@ from .labels import LabelStore
 from .objects import Objects
 from .policies import Policies
 from .selects import ListedObject, SelectCounts, Selection, Selects
-from .stream_servers import StreamServers
+from .streams.servers import StreamServers
 from .tables import TableHealth, TableRef, Tables
 from .targets import Target, Targets
 from .tasks import ClaimedTask, Task, Tasks, TaskState

@@ -19,7 +19,7 @@ from lakebed.net.sync_client import SyncHttpClient
 from lakebed.net.tls import TlsFiles
 
 from .access import ServerAccess
-from .failures import connection_failure, failure_of, s3_failure_of
+from .errors import connection_failure, failure_of, s3_failure_of
 
 T = TypeVar("T")
 

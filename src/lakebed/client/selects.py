@@ -17,7 +17,7 @@ from lakebed.core.event_stream import Message, MessageDecoder
 from lakebed.core.sigv4 import encode_segment
 
 from .connection import Connection
-from .failures import s3_document, s3_failure_of, s3_words
+from .errors import s3_document, s3_failure_of, s3_words
 
 __all__ = ["ListedObject", "SelectCounts", "Selection", "Selects", "Words"]
 

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from lakebed.client import Task, TaskState
-from lakebed.client.stream_logs import EARLIEST, LATEST, StreamLog, StreamLogWriter
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.logs import EARLIEST, LATEST, StreamLog, StreamLogWriter
 from lakebed.core.errors import Unavailable
 from lakebed.core.jobs import JobKind
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import fluss
-from lakebed.client.stream_connection import StreamConnection
-from lakebed.client.stream_messages import messages, number, text, write_fields
+from lakebed.client.streams.connection import StreamConnection
+from lakebed.client.streams.messages import messages, number, text, write_fields
 from lakebed.core.secrets import Secret
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.kv_batches import write_kv_batch

@@ -17,8 +17,8 @@ import pytest
 import pytest_asyncio
 
 import fluss
-from lakebed.client.stream_connection import StreamConnection
-from lakebed.client.stream_messages import Fields, messages, number, text, write_fields
+from lakebed.client.streams.connection import StreamConnection
+from lakebed.client.streams.messages import Fields, messages, number, text, write_fields
 from lakebed.core.secrets import Secret
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.kv_batches import write_kv_batch

@@ -15,8 +15,8 @@ import pytest
 import pytest_asyncio
 
 import fluss
-from lakebed.client.stream_connection import StreamConnection
-from lakebed.client.stream_messages import write_fields
+from lakebed.client.streams.connection import StreamConnection
+from lakebed.client.streams.messages import write_fields
 from lakebed.core.secrets import Secret
 from tests.clients.streams.dropping import Client, Refused, pyfluss_client, rust_client
 from tests.clients.streams.serving import StreamServer, make_table

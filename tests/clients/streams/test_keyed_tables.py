@@ -11,8 +11,8 @@ import pytest
 from pyroaring import BitMap
 
 import fluss
-from lakebed.client.stream_connection import StreamConnection
-from lakebed.client.stream_messages import messages, number, text, write_fields
+from lakebed.client.streams.connection import StreamConnection
+from lakebed.client.streams.messages import messages, number, text, write_fields
 from lakebed.core.secrets import Secret
 from tests.clients.streams.serving import StreamServer, error_code, make_table, read_records
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY

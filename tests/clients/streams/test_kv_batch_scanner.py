@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import fluss
-from lakebed.client.stream_connection import StreamConnection
-from lakebed.client.stream_messages import number, text, write_fields
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.connection import StreamConnection
+from lakebed.client.streams.messages import number, text, write_fields
 from lakebed.core.secrets import Secret
 from lakebed.fluss.errors import ErrorCode, FlussError
 from tests.clients.streams.serving import ROWS, StreamServer, make_table

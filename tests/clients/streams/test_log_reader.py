@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakebed.client.stream_lake import StreamLake
-from lakebed.client.stream_logs import CHANGES, EARLIEST, LATEST, LogRecords, StreamLog
-from lakebed.client.stream_ranges import read_range
-from lakebed.client.stream_tables import Bucket, KnownTable, describe, list_offsets
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.lake import StreamLake
+from lakebed.client.streams.log_ranges import read_range
+from lakebed.client.streams.logs import CHANGES, EARLIEST, LATEST, LogRecords, StreamLog
+from lakebed.client.streams.tables import Bucket, KnownTable, describe, list_offsets
 from lakebed.fluss.errors import ErrorCode, FlussError
 from tests.clients.streams.serving import ROWS, StreamServer, make_table
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY

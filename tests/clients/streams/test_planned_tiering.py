@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from lakebed.client import LakebedClient, Task, TaskState
-from lakebed.client.stream_lake import StreamLake
-from lakebed.client.stream_logs import LATEST, StreamLogWriter
-from lakebed.client.stream_tables import describe, list_offsets
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.lake import StreamLake
+from lakebed.client.streams.logs import LATEST, StreamLogWriter
+from lakebed.client.streams.tables import describe, list_offsets
 from lakebed.core.jobs import JobKind
 from lakebed.pipeline.report import JobReport
 from tests.clients.boto import connected

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import fluss
-from lakebed.client.stream_connection import StreamConnection
-from lakebed.client.stream_lake import StreamLake
-from lakebed.client.stream_messages import write_fields
-from lakebed.client.stream_tables import describe
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.connection import StreamConnection
+from lakebed.client.streams.lake import StreamLake
+from lakebed.client.streams.messages import write_fields
+from lakebed.client.streams.tables import describe
 from lakebed.core.secrets import Secret
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.wire.fluss.errors import error_code as number_of

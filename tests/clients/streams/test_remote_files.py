@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import fluss
-from lakebed.client.stream_connection import StreamConnection
-from lakebed.client.stream_messages import messages, number, text
+from lakebed.client.streams.connection import StreamConnection
+from lakebed.client.streams.messages import messages, number, text
 from lakebed.core.secrets import Secret
 from tests.clients.boto import Keys
 from tests.clients.boto import connected as s3_connected

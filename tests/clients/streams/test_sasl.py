@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import fluss
-from lakebed.client.stream_connection import AUTHENTICATE, StreamConnection
-from lakebed.client.stream_messages import write_fields
+from lakebed.client.streams.connection import AUTHENTICATE, StreamConnection
+from lakebed.client.streams.messages import write_fields
 from lakebed.fluss.errors import ErrorCode, FlussError
 from tests.clients.people import administer, make_user, user_who_may
 from tests.clients.streams.serving import StreamServer, config, connected, error_code, make_table, read_records

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 import fluss
-from lakebed.client.stream_lake import Assignment, StreamLake
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.lake import Assignment, StreamLake
 from lakebed.fluss.errors import ErrorCode, FlussError
 from tests.clients.streams.serving import StreamServer, connected, make_table, running_streams
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from lakebed.client.names import TableRef
-from lakebed.client.stream_access import StreamAccess
-from lakebed.client.stream_tables import describe
+from lakebed.client.streams.access import StreamAccess
+from lakebed.client.streams.tables import describe
 from lakebed.core.errors import InvalidInput, NotFound
 from lakebed.core.secrets import Secret
 from lakebed.pipeline.streams.union_read import UnionRead

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from lakebed.client.stream_lake import StreamLake
-from lakebed.client.stream_logs import LATEST, StreamLog
-from lakebed.client.stream_ranges import read_range
-from lakebed.client.stream_tables import KnownTable, describe, list_offsets
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.lake import StreamLake
+from lakebed.client.streams.log_ranges import read_range
+from lakebed.client.streams.logs import LATEST, StreamLog
+from lakebed.client.streams.tables import KnownTable, describe, list_offsets
 from lakebed.pipeline.streams.columns import ORIGIN, fitted, spark_schema, with_origin
 from lakebed.pipeline.streams.offsets import Offsets
 from tests.clients.iceberg.lake import Lake

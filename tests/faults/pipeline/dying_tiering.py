@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.client.access import ServerAccess, find_access
 from lakebed.client.names import TableRef
-from lakebed.client.stream_lake import StreamLake
+from lakebed.client.streams.lake import StreamLake
 from lakebed.core.jobs import JobKind
 from lakebed.core.settings import PipelineSettings
 from lakebed.pipeline.jobs import find_job, tier_stream

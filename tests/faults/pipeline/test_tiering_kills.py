@@ -20,8 +20,8 @@ from typing import IO, Final
 import pytest
 
 import fluss
-from lakebed.client.stream_lake import StreamLake
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.lake import StreamLake
 from tests.clients.iceberg.lake import Lake, new_lake
 from tests.clients.streams.serving import ROWS, StreamServer, connected, make_table, running_streams
 from tests.faults.pipeline.dying_tiering import DATABASE, NEVER, STEPS

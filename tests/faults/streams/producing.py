@@ -19,9 +19,9 @@ from typing import Any, Final
 import pyarrow as pa
 from benchmarks.streams.programs import client_jars
 
-from lakebed.client.stream_logs import CHANGES, EARLIEST, LATEST, StreamLog
-from lakebed.client.stream_tables import describe, list_offsets
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.logs import CHANGES, EARLIEST, LATEST, StreamLog
+from lakebed.client.streams.tables import describe, list_offsets
 from tests.clients.streams.serving import StreamServer
 from tests.fixtures.compatibility_kit import find_or_install_compiler
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY

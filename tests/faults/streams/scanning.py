@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.client import StreamClient
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
 
 

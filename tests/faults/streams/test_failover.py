@@ -22,9 +22,9 @@ import pytest
 
 import fluss
 from lakebed.client import LakebedClient
-from lakebed.client.stream_connection import StreamConnection
-from lakebed.client.stream_messages import messages, number, write_fields
-from lakebed.client.stream_servers import StreamStatus
+from lakebed.client.streams.connection import StreamConnection
+from lakebed.client.streams.messages import messages, number, write_fields
+from lakebed.client.streams.servers import StreamStatus
 from lakebed.core.errors import CommitConflict
 from lakebed.core.secrets import Secret
 from tests.clients.streams.serving import StreamServer, connected, drain, make_table, start_streams

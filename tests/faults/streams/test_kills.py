@@ -20,7 +20,7 @@ from typing import Any, Final
 import pytest
 
 import fluss
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.client import StreamClient
 from tests.clients.streams.serving import StreamServer, connected, make_table, start_streams
 from tests.faults.killing import SEED
 from tests.fixtures.ports import free_port

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import fluss
-from lakebed.client.stream_connection import StreamConnection
-from lakebed.client.stream_messages import messages, number, write_fields
+from lakebed.client.streams.connection import StreamConnection
+from lakebed.client.streams.messages import messages, number, write_fields
 from lakebed.core.secrets import Secret
 from lakebed.fluss.log_batches import write_batch
 from tests.clients.streams.serving import StreamServer, connected, make_table, read_records, start_streams

@@ -18,8 +18,8 @@ import asyncpg
 import pytest
 
 import fluss
-from lakebed.client.stream_connection import StreamConnection
-from lakebed.client.stream_messages import messages, number, write_fields
+from lakebed.client.streams.connection import StreamConnection
+from lakebed.client.streams.messages import messages, number, write_fields
 from lakebed.core.secrets import Secret
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.log_batches import write_batch

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakebed.client.stream_lake import StreamLake
-from lakebed.client.stream_tables import describe
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.lake import StreamLake
+from lakebed.client.streams.tables import describe
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
 from lakebed.pipeline.jobs import tier_stream

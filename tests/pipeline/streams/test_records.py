@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.client.stream_tables import KnownTable
+from lakebed.client.streams.tables import KnownTable
 from lakebed.core.errors import InvalidInput
 from lakebed.fluss.schema import Schema
 from lakebed.fluss.types import DataType, TypeRoot

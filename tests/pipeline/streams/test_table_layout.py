@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lakebed.client.stream_tables import KnownTable
+from lakebed.client.streams.tables import KnownTable
 from lakebed.fluss.schema import Schema
 from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.pipeline.streams.table_layout import create_statement, merge_statement, missing_columns

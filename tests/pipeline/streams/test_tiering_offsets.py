@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.client.stream_lake import LakeState
+from lakebed.client.streams.lake import LakeState
 from lakebed.core.errors import InvalidInput
 from lakebed.pipeline.streams.offsets import TableOffsets
 from lakebed.pipeline.streams.tiering_offsets import OFFSETS, PREPARED, last_told, state_to_read

@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.client.stream_lake import LakeState
-from lakebed.client.stream_tables import Bucket
+from lakebed.client.streams.lake import LakeState
+from lakebed.client.streams.tables import Bucket
 from lakebed.pipeline.streams.offsets import Offsets, ReadSpan
 from lakebed.pipeline.streams.union_overlay import Overlay
 from lakebed.pipeline.streams.union_plan import UnionPlan, chunks, plan_union

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from lakebed.client.stream_access import StreamAccess, stream_access
-from lakebed.client.stream_lake import StreamLake
-from lakebed.client.stream_logs import EARLIEST, LATEST
-from lakebed.client.stream_tables import KnownTable, describe, list_offsets
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.access import StreamAccess, stream_access
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.lake import StreamLake
+from lakebed.client.streams.logs import EARLIEST, LATEST
+from lakebed.client.streams.tables import KnownTable, describe, list_offsets
 from lakebed.core.errors import CommitConflict, InvalidInput
 from lakebed.core.jobs import JobKind
 from lakebed.pipeline.job import Job

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lakebed.client.stream_access import StreamAccess
+from lakebed.client.streams.access import StreamAccess
 
 from .offsets import ReadSpan
 from .records import RecordReader

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lakebed.client.stream_logs import CHANGES, StreamLog
-from lakebed.client.stream_ranges import RANGE_BYTES, read_range
-from lakebed.client.stream_tables import KnownTable
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.log_ranges import RANGE_BYTES, read_range
+from lakebed.client.streams.logs import CHANGES, StreamLog
+from lakebed.client.streams.tables import KnownTable
 from lakebed.core.errors import InvalidInput
 
 from .columns import CHANGE, ORIGIN, fitted, spark_schema, with_origin

@@ -26,11 +26,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 
 from lakebed.client.access import ServerAccess, find_access
 from lakebed.client.names import TableRef
-from lakebed.client.stream_access import StreamAccess, stream_access
-from lakebed.client.stream_logs import EARLIEST, LATEST
-from lakebed.client.stream_scans import KvBatchScanner
-from lakebed.client.stream_tables import KnownTable, describe, list_offsets
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.access import StreamAccess, stream_access
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.kv_scans import KvBatchScanner
+from lakebed.client.streams.logs import EARLIEST, LATEST
+from lakebed.client.streams.tables import KnownTable, describe, list_offsets
 from lakebed.core.errors import InvalidInput
 
 from .columns import fitted

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from lakebed.client.stream_tables import KnownTable
+from lakebed.client.streams.tables import KnownTable
 
 from ..table_ref import quoted_name
 from .columns import BUCKET, CHANGE, OFFSET, ORIGIN, spark_schema

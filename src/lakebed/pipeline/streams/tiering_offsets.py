@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lakebed.client.stream_lake import LakeState
+from lakebed.client.streams.lake import LakeState
 from lakebed.core.errors import InvalidInput
 
 from .offsets import TableOffsets

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lakebed.client.stream_lake import LakeState
-from lakebed.client.stream_tables import Bucket
+from lakebed.client.streams.lake import LakeState
+from lakebed.client.streams.tables import Bucket
 
 from .offsets import Offsets, ReadSpan, missing_spans, plan_spans
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 from lakebed.client.access import ServerAccess
 from lakebed.client.iceberg_tables import opened_table
 from lakebed.client.names import TableRef
-from lakebed.client.stream_access import StreamAccess
-from lakebed.client.stream_lake import LakeState, StreamLake
-from lakebed.client.stream_logs import EARLIEST, LATEST, LogRecords, StreamLog
-from lakebed.client.stream_ranges import RANGE_BYTES, read_range
-from lakebed.client.stream_scans import KvBatchScanner
-from lakebed.client.stream_tables import Bucket, KnownTable, describe, list_offsets
-from lakebed.client.streams import StreamClient
+from lakebed.client.streams.access import StreamAccess
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.kv_scans import KvBatchScanner
+from lakebed.client.streams.lake import LakeState, StreamLake
+from lakebed.client.streams.log_ranges import RANGE_BYTES, read_range
+from lakebed.client.streams.logs import EARLIEST, LATEST, LogRecords, StreamLog
+from lakebed.client.streams.tables import Bucket, KnownTable, describe, list_offsets
 from lakebed.core.errors import InvalidInput, NotFound
 
 from .columns import BUCKET, ORIGIN, fitted, spark_schema

@@ -23,10 +23,10 @@ from lakebed.fluss.rows.encoding import conform_rows, encode_rows
 from lakebed.fluss.rows.fields import RowFormat
 from lakebed.fluss.schema import Schema
 
-from .stream_connection import failure_of
-from .stream_messages import Fields, content, messages, number, text, write_fields
-from .stream_partitions import check_partition
-from .stream_scans import ScannedTable, StreamCalls
+from .connection import failure_of
+from .kv_scans import ScannedTable, StreamCalls
+from .messages import Fields, content, messages, number, text, write_fields
+from .partitions import check_partition
 
 __all__ = ["CHANGES", "LogRecords", "StreamLog", "StreamLogWriter"]
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from lakebed.client.stream_placing import KeyEncoder, Placing
-from lakebed.client.stream_tables import KnownTable
+from lakebed.client.streams.bucketing import KeyEncoder, Placing
+from lakebed.client.streams.tables import KnownTable
 from lakebed.fluss.arrow_types import arrow_schema
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.schema import Schema

@@ -17,7 +17,7 @@ from lakebed.fluss.key_encoding import KeyEncoding, check_key_types, choose_enco
 from lakebed.fluss.rows.encoding import column_values
 from lakebed.fluss.schema import Column
 
-from .stream_tables import KnownTable
+from .tables import KnownTable
 
 __all__ = ["KeyEncoder", "Placing"]
 

@@ -7,10 +7,10 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from lakebed.client.stream_logs import StreamLog, StreamLogWriter
-from lakebed.client.stream_messages import Fields, content, number, read_fields, text, write_fields
-from lakebed.client.stream_scans import ScannedTable
-from lakebed.client.stream_tables import KnownTable, Partition
+from lakebed.client.streams.kv_scans import ScannedTable
+from lakebed.client.streams.logs import StreamLog, StreamLogWriter
+from lakebed.client.streams.messages import Fields, content, number, read_fields, text, write_fields
+from lakebed.client.streams.tables import KnownTable, Partition
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.log_batches import APPEND_ONLY, iterate_batches, write_batch
 from lakebed.fluss.schema import Schema

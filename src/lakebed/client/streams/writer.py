@@ -15,12 +15,12 @@ import pyarrow as pa
 from lakebed.fluss.auto_partitioning import AutoPartitionStrategy
 from lakebed.fluss.errors import ErrorCode, FlussError
 
-from .stream_keys import StreamKeyWriter
-from .stream_logs import StreamLogWriter
-from .stream_partitions import create_partition, find_partition, partition_values
-from .stream_placing import Placing
-from .stream_scans import StreamCalls
-from .stream_tables import KnownTable, Partition
+from .bucketing import Placing
+from .kv_scans import StreamCalls
+from .kv_writer import StreamKeyWriter
+from .logs import StreamLogWriter
+from .partitions import create_partition, find_partition, partition_values
+from .tables import KnownTable, Partition
 
 __all__ = ["StreamWriter"]
 

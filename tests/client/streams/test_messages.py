@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.client.stream_messages import content, messages, number, read_fields, text, write_fields
+from lakebed.client.streams.messages import content, messages, number, read_fields, text, write_fields
 
 
 @pytest.mark.parametrize("noise", [b"\x80", b"\x0a\x05ab", b"\x0f\x01", b"\xff" * 12])

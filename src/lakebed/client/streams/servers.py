@@ -9,7 +9,7 @@ import msgspec
 
 from lakebed.core.sigv4 import encode_segment
 
-from .connection import Connection
+from ..connection import Connection
 
 __all__ = ["Forgotten", "StrandedBucket", "StreamLeader", "StreamServer", "StreamServers", "StreamStatus"]
 

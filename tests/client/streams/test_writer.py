@@ -9,9 +9,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from lakebed.client.stream_messages import Fields, messages, number, read_fields, text, write_fields
-from lakebed.client.stream_tables import KnownTable, Partition
-from lakebed.client.stream_writing import StreamWriter
+from lakebed.client.streams.messages import Fields, messages, number, read_fields, text, write_fields
+from lakebed.client.streams.tables import KnownTable, Partition
+from lakebed.client.streams.writer import StreamWriter
 from lakebed.fluss.arrow_types import arrow_schema
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.schema import Schema

@@ -8,8 +8,8 @@ from typing import Final
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 
-from .stream_logs import LogRecords, StreamLog
-from .stream_scans import StreamCalls
+from .kv_scans import StreamCalls
+from .logs import LogRecords, StreamLog
 
 __all__ = ["RANGE_BYTES", "read_range"]
 

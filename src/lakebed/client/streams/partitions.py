@@ -13,8 +13,8 @@ from lakebed.fluss.rows.encoding import column_values
 from lakebed.fluss.schema import Schema
 from lakebed.fluss.types import DataType, TypeRoot
 
-from .stream_messages import messages, number, text, write_fields
-from .stream_scans import ScannedTable, StreamCalls
+from .kv_scans import ScannedTable, StreamCalls
+from .messages import messages, number, text, write_fields
 
 __all__ = ["check_partition", "create_partition", "find_partition", "partition_values"]
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from lakebed.client.stream_connection import failure_of
-from lakebed.client.stream_messages import Fields, number, read_fields, text, write_fields
-from lakebed.client.stream_scans import KvBatchScanner, ScannedTable, ScanState
+from lakebed.client.streams.connection import failure_of
+from lakebed.client.streams.kv_scans import KvBatchScanner, ScannedTable, ScanState
+from lakebed.client.streams.messages import Fields, number, read_fields, text, write_fields
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.kv_batches import ValueRecordBatch
 from lakebed.fluss.rows.fields import RowFormat

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 import pytest
 
-from lakebed.client.stream_logs import LogRecords
-from lakebed.client.stream_ranges import GIVE_UP_SECONDS, read_range
+from lakebed.client.streams.log_ranges import GIVE_UP_SECONDS, read_range
+from lakebed.client.streams.logs import LogRecords
 from lakebed.fluss.errors import ErrorCode, FlussError
 
 BATCHES = [(0, 4), (4, 4), (8, 0), (9, 3)]

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakebed.client.stream_partitions import check_partition, partition_values
-from lakebed.client.stream_scans import ScannedTable
+from lakebed.client.streams.kv_scans import ScannedTable
+from lakebed.client.streams.partitions import check_partition, partition_values
 from lakebed.fluss.arrow_types import arrow_schema
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.rows.fields import RowFormat

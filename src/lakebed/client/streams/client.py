@@ -20,12 +20,12 @@ from lakebed.core.errors import InvalidInput
 from lakebed.core.secrets import Secret
 from lakebed.fluss.errors import ErrorCode, FlussError
 
-from .stream_connection import StreamConnection
-from .stream_lake import StreamLake
-from .stream_messages import Fields, messages, number, read_fields, text, write_fields
-from .stream_partitions import find_partition
-from .stream_scans import SCANNER_KV_FETCH_MAX_BYTES, KvBatchScanner, ScannedTable
-from .stream_tables import Partition, read_table
+from .connection import StreamConnection
+from .kv_scans import SCANNER_KV_FETCH_MAX_BYTES, KvBatchScanner, ScannedTable
+from .lake import StreamLake
+from .messages import Fields, messages, number, read_fields, text, write_fields
+from .partitions import find_partition
+from .tables import Partition, read_table
 
 __all__ = ["KvBatchScanner", "StreamClient"]
 

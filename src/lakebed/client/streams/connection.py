@@ -10,7 +10,7 @@ from lakebed import __version__
 from lakebed.core.secrets import Secret
 from lakebed.fluss.errors import ErrorCode, FlussError
 
-from .stream_messages import Fields, messages, number, read_fields, text, write_fields
+from .messages import Fields, messages, number, read_fields, text, write_fields
 
 __all__ = ["StreamConnection", "failure_of"]
 

@@ -12,9 +12,9 @@ from typing import Final
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 
-from .stream_connection import failure_of
-from .stream_messages import Fields, messages, number, text, write_fields
-from .stream_scans import StreamCalls
+from .connection import failure_of
+from .kv_scans import StreamCalls
+from .messages import Fields, messages, number, text, write_fields
 
 __all__ = ["Assignment", "LakeState", "StreamLake"]
 

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from lakebed.core.errors import InvalidSetting
 from lakebed.core.secrets import Secret
 
-from .access import ServerAccess
-from .streams import StreamClient
+from ..access import ServerAccess
+from .client import StreamClient
 
 __all__ = ["DEFAULT_PORT", "STREAMS_VARIABLE", "StreamAccess", "stream_access"]
 

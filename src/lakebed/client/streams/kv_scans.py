@@ -29,8 +29,8 @@ from lakebed.fluss.rows.decoding import PADDING, RowBuffer, decode_columns
 from lakebed.fluss.rows.fields import RowFormat
 from lakebed.fluss.schema import Schema
 
-from .stream_connection import failure_of
-from .stream_messages import Fields, number, text, write_fields
+from .connection import failure_of
+from .messages import Fields, number, text, write_fields
 
 __all__ = ["KvBatchScanner", "ScanState", "ScannedTable", "StreamCalls"]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.client.failures import failure_of
+from lakebed.client.errors import failure_of
 from lakebed.core import errors as e
 from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.json.errors import error_document, error_model

@@ -12,12 +12,12 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.kv_batches import write_kv_batch
 from lakebed.fluss.rows.encoding import conform_rows, encode_rows
 
-from .stream_connection import failure_of
-from .stream_messages import messages, number, text, write_fields
-from .stream_partitions import check_partition
-from .stream_placing import Placing
-from .stream_scans import StreamCalls
-from .stream_tables import KnownTable
+from .bucketing import Placing
+from .connection import failure_of
+from .kv_scans import StreamCalls
+from .messages import messages, number, text, write_fields
+from .partitions import check_partition
+from .tables import KnownTable
 
 __all__ = ["StreamKeyWriter"]
 

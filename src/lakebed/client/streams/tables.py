@@ -14,9 +14,9 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.rows.fields import RowFormat
 from lakebed.fluss.schema import Schema
 
-from .stream_logs import StreamLog
-from .stream_messages import Fields, messages, number, text, write_fields
-from .stream_scans import ScannedTable, StreamCalls
+from .kv_scans import ScannedTable, StreamCalls
+from .logs import StreamLog
+from .messages import Fields, messages, number, text, write_fields
 
 __all__ = ["Bucket", "KnownTable", "Partition", "describe", "list_offsets", "read_table"]
 
