@@ -16,7 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 import fluss
-from lakebed.cli.select_stream import records_of_stream
+from lakebed.cli.select.stream_query import records_of_stream
 from lakebed.client.streams.client import StreamClient
 from lakebed.client.streams.logs import StreamLogWriter
 from lakebed.core.jobs import JobKind

@@ -13,9 +13,9 @@ import msgspec
 from lakebed.client import LakebedClient
 from lakebed.client.events import Event, Events
 
-from .administration import moment
-from .asking import add_question, run_question
 from .events_target import configure_targets
+from .governance.administration import moment
+from .server_requests import add_question, run_question
 
 run = run_question
 

@@ -11,9 +11,9 @@ import msgspec
 from lakebed.client import LakebedClient, Target
 from lakebed.core.errors import InvalidInput, Unavailable
 
-from .administration import moment
-from .asking import Question, add_question
+from .governance.administration import moment
 from .output import print_facts, print_json, print_rows
+from .server_requests import Question, add_question
 
 _SHOWN = 100
 

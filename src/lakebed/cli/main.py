@@ -40,26 +40,35 @@ class Command:
 COMMANDS: Final = (
     Command("serve", "lakebed.cli.serve", "start the server"),
     Command("config", "lakebed.cli.config", "show the settings in force, and where each came from"),
-    Command("credentials", "lakebed.cli.credentials", "show where root's credentials are"),
-    Command("user", "lakebed.cli.user", "make, list, disable and remove users"),
-    Command("key", "lakebed.cli.key", "make, list, rotate, disable and remove access keys"),
-    Command("token-key", "lakebed.cli.token_key", "list, rotate and revoke the keys that tokens are signed with"),
-    Command("policy", "lakebed.cli.policy", "give policies to users and take them away"),
-    Command("table-policy", "lakebed.cli.table_policy", "ask what policies of tables hold for, said, or would do"),
-    Command("label", "lakebed.cli.label", "set tags and owners of things, and find things by them"),
+    Command("credentials", "lakebed.cli.governance.credentials", "show where root's credentials are"),
+    Command("user", "lakebed.cli.governance.user", "make, list, disable and remove users"),
+    Command("key", "lakebed.cli.governance.key", "make, list, rotate, disable and remove access keys"),
+    Command(
+        "token-key", "lakebed.cli.governance.token_key", "list, rotate and revoke the keys that tokens are signed with"
+    ),
+    Command("policy", "lakebed.cli.governance.policy", "give policies to users and take them away"),
+    Command(
+        "table-policy", "lakebed.cli.governance.table_policy", "ask what policies of tables hold for, said, or would do"
+    ),
+    Command("label", "lakebed.cli.governance.label", "set tags and owners of things, and find things by them"),
     Command("storage", "lakebed.cli.storage", "show and change which deployment the object store is of"),
     Command("table", "lakebed.cli.table", "enable table buckets, restore and protect tables"),
-    Command("pipeline", "lakebed.cli.pipeline", "have Spark look after tables: compact, expire, import, verify"),
     Command(
-        "streams", "lakebed.cli.streams", "make stream tables, write and follow them, see what lags", extra="streams"
+        "pipeline", "lakebed.cli.pipeline.command", "have Spark look after tables: compact, expire, import, verify"
     ),
-    Command("select", "lakebed.cli.select", "ask objects, tables and streams something in SQL"),
-    Command("spark-config", "lakebed.cli.spark_config", "write the configuration for a Spark of your own"),
-    Command("shell", "lakebed.cli.shell", "open a PySpark shell on the catalog"),
+    Command(
+        "streams",
+        "lakebed.cli.streams.command",
+        "make stream tables, write and follow them, see what lags",
+        extra="streams",
+    ),
+    Command("select", "lakebed.cli.select.command", "ask objects, tables and streams something in SQL"),
+    Command("spark-config", "lakebed.cli.pipeline.spark_config", "write the configuration for a Spark of your own"),
+    Command("shell", "lakebed.cli.pipeline.shell", "open a PySpark shell on the catalog"),
     Command("demo", "lakebed.cli.demo", "start a server of its own and show it working"),
     Command("check", "lakebed.cli.check", "try a store step by step, and say what is wrong with it"),
     Command("events", "lakebed.cli.events", "follow what happens, and say where events are sent"),
-    Command("trace", "lakebed.cli.trace", "trace what was done to files to who was handed the keys for it"),
+    Command("trace", "lakebed.cli.governance.trace", "trace what was done to files to who was handed the keys for it"),
     Command("conform", "lakebed.cli.conform", "try a catalog with a real client; print what is claimed"),
     Command("version", "lakebed.cli.version", "print the version"),
 )

@@ -17,7 +17,7 @@ from lakebed.tables.identifiers import Identifier, check_identifier
 from lakebed.tables.model import EntryKind, Warehouse
 from lakebed.tables.warehouses import UNDROP_WINDOW
 
-from .administration import moment
+from .governance.administration import moment
 from .output import print_facts, print_rows
 from .settings_flags import add_settings_flags, read_settings
 

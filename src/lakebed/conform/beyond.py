@@ -206,7 +206,7 @@ ITEMS: Final = (
                 (
                     "tests/clients/select/test_boto3.py",
                     "tests/clients/select/test_minio_py.py",
-                    "tests/cli/test_select.py",
+                    "tests/cli/select/test_command.py",
                 ),
                 "S3 Select: over objects, and with `lakebed select` over tables",
             ),

@@ -1,0 +1,30 @@
+"""`lakebed credentials`: who root is here. The secret itself only when asked for."""
+
+from __future__ import annotations
+
+import argparse
+
+from lakebed.server.stores.identity import require_identity
+
+from ..output import print_facts
+from ..settings_flags import add_settings_flags, read_settings
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Where to look, and whether to show."""
+    add_settings_flags(parser, serving=False)
+    parser.add_argument("--show", action="store_true", help="print the secret key, too")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print root's access key and where its secret is."""
+    loaded = read_settings(arguments)
+    identity = require_identity(loaded.settings)
+    shown = identity.root_secret_key.reveal() if arguments.show else "hidden; --show prints it"
+    place = str(identity.secrets_path) if identity.root_is_generated else loaded.origins["root.secret_key"]
+    facts = {"access_key": identity.root_access_key, "secret_key": shown, "stored_in": place}
+    if arguments.json and not arguments.show:
+        del facts["secret_key"]
+    print_facts(facts, as_json=arguments.json)
+    return 0

@@ -1,0 +1,219 @@
+"""`lakebed pipeline tasks`, `health`, `plan`, `policies`, `submit` and `redrive`: what is done to tables, and why.
+
+They speak to a running server, as any client does.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from enum import StrEnum
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from lakebed.client import LakebedClient, TableHealth, TableRef, Task, TaskState
+from lakebed.client.tables import EnactedPlan, Plan
+from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.pipeline.submit import parse_options
+
+from ..governance.administration import moment
+from ..output import print_facts, print_json, print_rows
+from ..server_access import read_warehouse
+from ..server_requests import add_question
+
+_SHOWN: Final = 100
+_UNKNOWN: Final = "-"
+
+
+def configure_tasks(words: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the words. Each sets `task`, a function of the arguments that returns the exit status."""
+    tasks = add_question(words, "tasks", "list tasks, or show one", _tasks)
+    tasks.add_argument("id", nargs="?", type=int, help="the task to show")
+    tasks.add_argument("--state", choices=_words(TaskState), metavar="STATE", help=_either(TaskState))
+    tasks.add_argument("--kind", choices=_words(JobKind), metavar="JOB", help=_either(JobKind))
+    tasks.add_argument("--limit", type=int, default=_SHOWN, help=f"how many are listed (default {_SHOWN})")
+
+    health = add_question(words, "health", "show how tables are", _health, warehouse=True)
+    health.add_argument("--table", metavar="NAMESPACE.TABLE", help="only this one, its files counted one by one")
+
+    plan = add_question(
+        words, "plan", "show what a table's policies would have done to it now, and why", _plan, warehouse=True
+    )
+    plan.add_argument("--table", metavar="NAMESPACE.TABLE", required=True)
+    plan.add_argument("--enqueue", action="store_true", help="have it done: put the tasks into the queue")
+
+    policies = add_question(
+        words, "policies", "show which policies hold for a table, and why", _policies, warehouse=True
+    )
+    policies.add_argument("--table", metavar="NAMESPACE.TABLE", required=True)
+
+    submit = add_question(words, "submit", "have a worker run a job on a table", _submit, warehouse=True)
+    submit.add_argument("job", choices=_words(JobKind), metavar="JOB", help=_either(JobKind))
+    submit.add_argument("--table", metavar="NAMESPACE.TABLE", help="the table; export-events has one of its own")
+    submit.add_argument("--option", metavar="NAME=VALUE", action="append", default=[], help="an option of the job")
+    submit.add_argument("--reason", default="", help="why, for those who look at the task")
+
+    redrive = add_question(words, "redrive", "give a task that was given up all its attempts again", _redrive)
+    redrive.add_argument("id", type=int, help="the task")
+
+
+def _tasks(client: LakebedClient, arguments: argparse.Namespace) -> None:
+    if arguments.id is not None:
+        _print_task(client.tasks.get(arguments.id), as_json=arguments.json)
+        return
+    state = None if arguments.state is None else TaskState(arguments.state)
+    kind = None if arguments.kind is None else JobKind(arguments.kind)
+    found = list(islice(client.tasks.list(state=state, kind=kind), max(0, arguments.limit)))
+    if arguments.json:
+        print_json([msgspec.to_builtins(task) for task in found])
+        return
+    rows = [
+        (str(task.id), task.kind, _table(task.order), task.state, f"{task.attempts}/{task.max_attempts}", _news(task))
+        for task in found
+    ]
+    print_rows(("id", "job", "table", "state", "attempts", "news"), rows, as_json=False)
+
+
+def _health(client: LakebedClient, arguments: argparse.Namespace) -> None:
+    warehouse = read_warehouse(arguments)
+    if arguments.table is None:
+        found = list(client.tables.healths(warehouse))
+    else:
+        found = [client.tables.health(TableRef.parse(warehouse, arguments.table))]
+    if arguments.json:
+        print_json([msgspec.to_builtins(health) for health in found])
+        return
+    columns = ("table", "files", "bytes", "small files", "delete files", "snapshots", "manifests", "measured by")
+    print_rows(columns, [_health_row(health) for health in found], as_json=False)
+
+
+def _plan(client: LakebedClient, arguments: argparse.Namespace) -> None:
+    table = _named_table(arguments)
+    plan: Plan = client.tables.enact_plan(table) if arguments.enqueue else client.tables.plan(table)
+    if arguments.json:
+        print_json(msgspec.to_builtins(plan))
+        return
+    for order in plan.planned:
+        print(f"{order.job}: {order.reason}{_cost(order)}")
+    for one in plan.revised:
+        print(f"{one.order.job}: task {one.id} is changed: {one.order.reason}")
+    for one in plan.withdrawn:
+        print(f"{one.order.job}: task {one.id} is taken back: no policy asks for it any more")
+    for quiet in plan.quiet:
+        print(f"nothing to do: {quiet.job or quiet.policy.type}: {quiet.reason}")
+    if isinstance(plan, EnactedPlan):
+        for one in plan.tasks:
+            print(f"task {one.id}: {one.order.job} {_table(one.order)}")
+    if not (plan.planned or plan.revised or plan.withdrawn or plan.quiet):
+        print("no policy holds for the table")
+
+
+def _policies(client: LakebedClient, arguments: argparse.Namespace) -> None:
+    found = client.policies.why(_named_table(arguments))
+    if arguments.json:
+        print_json([msgspec.to_builtins(policy) for policy in found])
+        return
+    rows = [
+        (
+            policy.policy_type,
+            ".".join((*policy.namespace, policy.name)),
+            str(policy.version),
+            policy.attached_to,
+            policy.reason,
+        )
+        for policy in found
+    ]
+    print_rows(("type", "policy", "version", "attached to", "why"), rows, as_json=False)
+
+
+def _submit(client: LakebedClient, arguments: argparse.Namespace) -> None:
+    named: dict[str, object] = {"warehouse": read_warehouse(arguments)}
+    if arguments.table is not None:
+        named = _named_table(arguments)._asdict()
+    order = TaskOrder(job=JobKind(arguments.job), options=parse_options(arguments.option), reason=arguments.reason)
+    submitted = client.tasks.submit(msgspec.structs.replace(order, **named))
+    if not submitted.is_new and not arguments.json:
+        print("the same job waits or runs already for the table")
+    _print_task(submitted.task, as_json=arguments.json)
+
+
+def _redrive(client: LakebedClient, arguments: argparse.Namespace) -> None:
+    _print_task(client.tasks.redrive(arguments.id), as_json=arguments.json)
+
+
+# -- what is printed ---------------------------------------------------------------------------------------------------
+
+
+def _print_task(task: Task, *, as_json: bool) -> None:
+    if as_json:
+        print_json(msgspec.to_builtins(task))
+        return
+    order = task.order
+    facts = {
+        "id": str(task.id),
+        "job": task.kind,
+        "table": _table(order),
+        "state": task.state,
+        "attempts": f"{task.attempts} of {task.max_attempts}",
+        "why": order.reason,
+        "asked for by": order.requested_by,
+        "created": moment(task.created_ms),
+        "changed": moment(task.changed_ms),
+        "worker": task.worker or "",
+        "options": _json(order.options) if order.options else "",
+        "expected": _cost(order).strip(" ()"),
+        "progress": _json(task.progress) if task.progress else "",
+        "failure": task.failure or "",
+        "report": _json(task.report) if task.report else "",
+    }
+    print_facts({name: value for name, value in facts.items() if value}, as_json=False)
+
+
+def _health_row(health: TableHealth) -> Sequence[str]:
+    counts = (
+        health.data_files,
+        health.data_bytes,
+        health.small_files,
+        health.delete_files,
+        health.snapshots,
+        health.manifests,
+    )
+    return (health.ref.name, *(_UNKNOWN if count is None else f"{count:,}" for count in counts), health.measured)
+
+
+def _news(task: Task) -> str:
+    if task.state is TaskState.CLAIMED:
+        return f"run by {task.worker}"
+    return task.failure or task.order.reason
+
+
+def _table(order: TaskOrder) -> str:
+    return ".".join(part for part in (order.warehouse, *order.namespace, order.table) if part) or _UNKNOWN
+
+
+def _cost(order: TaskOrder) -> str:
+    cost = order.cost
+    if cost is None:
+        return ""
+    return f" ({cost.input_files:,} files, {cost.input_bytes:,} bytes, about {cost.estimated_seconds:.0f} s)"
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+# -- the frame ---------------------------------------------------------------------------------------------------------
+
+
+def _named_table(arguments: argparse.Namespace) -> TableRef:
+    return TableRef.parse(read_warehouse(arguments), arguments.table)
+
+
+def _words(of: type[StrEnum]) -> list[str]:
+    return [word.value for word in of]
+
+
+def _either(of: type[StrEnum]) -> str:
+    return "one of " + ", ".join(of)

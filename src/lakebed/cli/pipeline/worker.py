@@ -1,0 +1,93 @@
+"""`lakebed pipeline worker`: takes the server's tasks and runs them with Spark, until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from typing import TYPE_CHECKING, Final
+
+from lakebed.client import LakebedClient
+from lakebed.core.errors import InvalidInput
+from lakebed.core.jobs import JobKind
+from lakebed.core.sizes import parse_seconds
+
+from ..server_access import add_access_flags, read_access
+from ..settings_flags import read_settings
+
+if TYPE_CHECKING:
+    from lakebed.pipeline.worker import Ended
+
+_LOOK_SECONDS: Final = 1.0
+
+
+def configure_worker(words: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the word. It sets `task`, a function of the arguments that returns the exit status."""
+    text = "take the server's tasks and run them with Spark, until told to stop"
+    parser = words.add_parser("worker", help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
+    parser.add_argument("--name", help="what the worker is called (default: its machine and process)")
+    parser.add_argument(
+        "--job", action="append", type=JobKind, choices=list(JobKind), metavar="JOB", help="only tasks of this job"
+    )
+    parser.add_argument("--idle", metavar="DURATION", help="end when there was nothing to do for so long")
+    parser.add_argument(
+        "--with-parent", type=int, metavar="PID", help="end when the process ends that started this one: PID"
+    )
+    add_access_flags(parser, warehouse=False)
+    parser.set_defaults(task=_work)
+
+
+def _work(arguments: argparse.Namespace) -> int:
+    """Work; 0 when it was stopped or had nothing more to do."""
+    from lakebed.pipeline.spark.engine import SparkEngine
+    from lakebed.pipeline.worker import Worker
+
+    idle_seconds = None if arguments.idle is None else parse_seconds(arguments.idle)
+    if idle_seconds == 0:
+        raise InvalidInput("--idle: expected more than nothing", argument="--idle")
+    settings = read_settings(arguments).settings
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(message)s")
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    if arguments.with_parent is not None:
+        threading.Thread(target=_watch_parent, args=(arguments.with_parent, stop), daemon=True).start()
+    with LakebedClient(access=read_access(arguments, settings)) as client:
+        engine = SparkEngine(client.access, settings.pipeline)
+        name = arguments.name or f"{socket.gethostname()}:{os.getpid()}"
+        print(f"worker {name} takes tasks of {client.access.endpoint}", flush=True)
+        try:
+            Worker(
+                client.tasks,
+                engine,
+                name=name,
+                kinds=arguments.job or list(JobKind),
+                lease_seconds=settings.pipeline.lease,
+                idle_seconds=idle_seconds,
+                tell=_tell,
+            ).run(stop)
+        finally:
+            engine.close()
+    return 0
+
+
+def _watch_parent(parent: int, stop: threading.Event) -> None:
+    # Told who it is, not asked for at the start: it may have ended by then.
+    while os.getppid() == parent and not stop.wait(_LOOK_SECONDS):
+        pass
+    stop.set()
+
+
+def _tell(ended: Ended) -> None:
+    order = ended.task.order
+    name = ".".join((order.warehouse, *order.namespace, order.table))
+    words = ended.words
+    if ended.report is not None:
+        saved = ended.report.saved
+        words = f"{words} in {ended.report.seconds:.1f} s, {saved.files} files and {saved.bytes} bytes less"
+        words += "".join(f"; {skipped.reason}" for skipped in ended.report.skipped[:1])
+    print(f"{ended.task.kind} {name}: {words}", flush=True)

@@ -1,0 +1,113 @@
+"""A question about an Iceberg table, as it is or as it was: PyIceberg reads it, the engine of selects answers."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from lakebed.client import ServerAccess, TableRef
+from lakebed.client.iceberg_tables import opened_table, telling
+from lakebed.core.errors import InvalidInput, NotFound
+from lakebed.core.extras import require_extra
+
+from .output import local_output
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.table import Table
+
+    from lakebed.select.dialect.pruning import Comparison
+
+
+class Moment(NamedTuple):
+    """Which state of a table; without any, the current one."""
+
+    snapshot: int | None = None
+    ref: str | None = None
+    as_of: str | None = None
+    """ISO 8601, as people write it; UTC unless it says otherwise."""
+
+
+def records_of_table(
+    access: ServerAccess, table: TableRef, moment: Moment, expression: str, output: str
+) -> Iterator[bytes]:
+    """The records of a statement over a table, as bytes.
+
+    Raises SelectFailure, NoSuchTable, NotFound for a state that the table does not have, AccessDenied.
+    """
+    require_extra("select", "a select over a table")
+    from lakebed.select.dialect.pruning import comparisons
+    from lakebed.select.dialect.statement import read_statement
+    from lakebed.select.execution.local import select_batches
+
+    statement = read_statement(expression, (*table.namespace, table.table))
+    with opened_table(access, table) as found:
+        snapshot = _snapshot(found, moment)
+        schema = found.scan(snapshot_id=snapshot).projection().as_arrow()
+
+        def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
+            with telling(table):
+                # Something has to be read of records that are only counted.
+                fields = tuple(columns or schema.names[:1])
+                # What is asked for is planned by the server, which leaves out files that have none of it.
+                kept = lake_filter(comparisons(statement), schema)
+                scan = found.scan(row_filter=kept, snapshot_id=snapshot, selected_fields=fields)
+                yield from scan.to_arrow_batch_reader()
+
+        with tempfile.TemporaryDirectory(prefix="lakebed-select-") as folder:
+            yield from select_batches(statement, schema, read, local_output(output), spill=Path(folder))
+
+
+def _snapshot(table: Table, moment: Moment) -> int | None:
+    """The snapshot that is meant; None for a table that has none yet. Raises NotFound, InvalidInput."""
+    if moment.snapshot is not None:
+        found = table.snapshot_by_id(moment.snapshot)
+    elif moment.ref is not None:
+        found = table.snapshot_by_name(moment.ref)
+    elif moment.as_of is not None:
+        found = table.snapshot_as_of_timestamp(_milliseconds(moment.as_of))
+    else:
+        current = table.current_snapshot()
+        return None if current is None else current.snapshot_id
+    if found is None:
+        wanted = next(f"{name}={value}" for name, value in moment._asdict().items() if value is not None)
+        raise NotFound(f"the table has no such state. {wanted}")
+    return found.snapshot_id
+
+
+def lake_filter(comparisons: list[Comparison], schema: pa.Schema) -> BooleanExpression:
+    """What of the condition PyIceberg can say, too: columns compared with constants of their own type."""
+    import pyarrow as pa
+    from pyiceberg import expressions as iceberg
+
+    made: iceberg.BooleanExpression = iceberg.AlwaysTrue()
+    operators = {
+        "=": iceberg.EqualTo,
+        ">": iceberg.GreaterThan,
+        ">=": iceberg.GreaterThanOrEqual,
+        "<": iceberg.LessThan,
+        "<=": iceberg.LessThanOrEqual,
+    }
+    for column, operator, constant in comparisons:
+        found = [field for field in schema if column.matches(field.name)]
+        if len(found) != 1 or "." in found[0].name:
+            continue
+        is_whole = pa.types.is_int64(found[0].type) and isinstance(constant, int) and abs(constant) < 2**63
+        is_text = pa.types.is_large_string(found[0].type) or pa.types.is_string(found[0].type)
+        if is_whole or (is_text and isinstance(constant, str)):
+            made = iceberg.And(made, operators[operator](found[0].name, constant))
+    return made
+
+
+def _milliseconds(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidInput(
+            f"a time is expected, such as 2026-01-02T03:04:05Z. found={text!r}", argument="--as-of"
+        ) from error
+    return round(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() * 1000)

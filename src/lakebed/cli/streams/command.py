@@ -1,0 +1,305 @@
+"""`lakebed streams`: make stream tables, look at them, follow what is written, write, and see how far the lake is."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from lakebed.client.streams.client import StreamClient
+from lakebed.client.streams.kv_scans import ScannedTable
+from lakebed.client.streams.logs import CHANGES, EARLIEST, LATEST, StreamLog
+from lakebed.client.streams.tables import describe
+from lakebed.client.streams.writer import StreamWriter
+from lakebed.core.errors import InvalidInput, InvalidSetting
+from lakebed.core.settings import environment_name
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.table_options import DEFAULT_FRESHNESS, milliseconds
+
+from ..governance.administration import moment
+from ..output import print_facts, print_json, print_rows
+from ..server_access import add_access_flags, read_access
+from ..server_requests import run_question
+from ..settings_flags import read_settings
+from .columns import parse_aggregation, parse_column, spell_aggregation, spell_type
+from .rows import read_rows, shown_rows
+from .servers import configure_servers
+
+_BATCH_ROWS: Final = 10_000
+
+Task = Callable[[StreamClient, argparse.Namespace], None]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """The things to do with streams."""
+    tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
+    create = _add(tasks, "create", "make a stream table", _create)
+    create.add_argument(
+        "--column",
+        metavar="NAME:TYPE",
+        action="append",
+        default=[],
+        required=True,
+        help="such as total:decimal(10,2), id:bigint! for one without null, tags:array<string>, marks:map<string,int>, "
+        "home:row<street string, number int>",
+    )
+    create.add_argument("--key", metavar="NAMES", default="", help="the columns of its primary key, with commas")
+    create.add_argument(
+        "--aggregate",
+        metavar="NAME=FUNCTION",
+        action="append",
+        default=[],
+        help="what becomes of the values of a key's rows, such as total=sum or names=listagg(;)",
+    )
+    create.add_argument("--auto-increment", metavar="NAME", help="the column that the server counts rows in")
+    create.add_argument(
+        "--partition-by", metavar="NAMES", default="", help="the columns of its partitions, with commas"
+    )
+    create.add_argument(
+        "--bucket-by", metavar="NAMES", default="", help="the columns that say which bucket a row is in, with commas"
+    )
+    create.add_argument("--buckets", metavar="COUNT", type=int, help="how many parts it has; as the server is set")
+    create.add_argument("--option", metavar="NAME=VALUE", action="append", default=[], help="such as table.log.ttl=1d")
+    create.add_argument("--if-not-exists", action="store_true", help="let one that is there be")
+    _add(tasks, "describe", "show what a table is, and how much it has", _describe)
+    tail = _add(tasks, "tail", "show records as they come", _tail, partition="of a partitioned table")
+    tail.add_argument("--from-start", action="store_true", help="from the first that there is on, not from now")
+    tail.add_argument("--limit", metavar="COUNT", type=int, help="stop after so many")
+    tail.add_argument("--no-follow", action="store_true", help="stop at the newest")
+    produce = _add(
+        tasks,
+        "produce",
+        "write rows: lines of JSON from stdin",
+        _produce,
+        partition="refuse rows of others; by default each row goes into the partition of its own columns",
+    )
+    produce.add_argument("--delete", action="store_true", help="of a primary-key table: delete the rows of these keys")
+    produce.add_argument(
+        "--no-create-partition", action="store_true", help="refuse rows of partitions that are not there"
+    )
+    _add(tasks, "lag", "show how far the lake is behind", _lag)
+    configure_servers(tasks)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what the word says; the exit status."""
+    if "address" not in arguments:
+        return run_question(arguments)  # of the server itself, not of its streams
+    settings = read_settings(arguments).settings
+    listening = settings.streams.advertise or settings.streams.listen
+    address = arguments.address or (str(listening) if listening else "")
+    if not address:
+        raise InvalidSetting(
+            f"where are streams served? give --address, or set {environment_name('streams.listen')}",
+            argument="--address",
+        )
+    access = read_access(arguments, settings)
+    with StreamClient(address, access.access_key_id, access.secret_access_key) as client:
+        arguments.task(client, arguments)
+    return 0
+
+
+def _add(tasks: Any, name: str, text: str, task: Task, *, partition: str = "") -> argparse.ArgumentParser:
+    # Any: argparse's own type of it is generic in a way that it does not say.
+    parser: argparse.ArgumentParser = tasks.add_parser(
+        name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False
+    )
+    parser.add_argument("table", metavar="DATABASE.TABLE", help="without a database: in fluss")
+    if partition:
+        parser.add_argument("--partition", metavar="NAME", help=partition)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--address", metavar="HOST:PORT", help="where streams are served; by default where the settings have it"
+    )
+    add_access_flags(parser, warehouse=False)
+    parser.set_defaults(task=task)
+    return parser
+
+
+def _path(arguments: argparse.Namespace) -> tuple[str, str]:
+    database, dot, table = arguments.table.partition(".")
+    return (database, table) if dot else ("fluss", database)
+
+
+def _create(client: StreamClient, arguments: argparse.Namespace) -> None:
+    key, partition_by = _names(arguments.key), _names(arguments.partition_by)
+    columns = [parse_column(said, number) for number, said in enumerate(arguments.column)]
+    options = dict(_option(said) for said in arguments.option)
+    if arguments.aggregate:
+        _aggregate(columns, arguments.aggregate)
+        options.setdefault("table.merge-engine", "aggregation")
+    schema: dict[str, Any] = {"version": 1, "columns": columns, "highest_field_id": len(columns) - 1}
+    if key:
+        schema["primary_key"] = key
+    if arguments.auto_increment:
+        schema["auto_increment_column"] = [arguments.auto_increment]
+    document: dict[str, Any] = {"version": 1, "schema": schema, "partition_key": partition_by}
+    if bucket_by := _names(arguments.bucket_by):
+        document["bucket_key"] = bucket_by
+    if arguments.buckets is not None:
+        document["bucket_count"] = arguments.buckets
+    document["properties"] = {name: value for name, value in options.items() if name.startswith("table.")}
+    document["custom_properties"] = {name: value for name, value in options.items() if not name.startswith("table.")}
+    client.create_table(*_path(arguments), json.dumps(document).encode(), ignore_if_exists=arguments.if_not_exists)
+    _describe(client, arguments)
+
+
+def _aggregate(columns: Iterable[dict[str, Any]], said: Iterable[str]) -> None:
+    """Write the functions into the documents of their columns."""
+    by_name = {column["name"]: column for column in columns}
+    for name, function in map(parse_aggregation, said):
+        if name not in by_name:
+            raise InvalidInput(f"no such column. column={name}", argument="--aggregate")
+        by_name[name]["agg_function"] = function
+
+
+def _describe(client: StreamClient, arguments: argparse.Namespace) -> None:
+    document = client.describe(*_path(arguments))
+    parts = [(part, _offsets(client, part)) for part in _parts(client, arguments)]
+    rows = [
+        {"partition": part.partition or "", "bucket": bucket, "start": start, "end": end}
+        for part, offsets in parts
+        for bucket, (start, end) in offsets.items()
+    ]
+    if arguments.json:
+        print_json(document | {"offsets": rows})
+        return
+    schema = document["schema"]
+    facts = {
+        "table": arguments.table,
+        "id": str(document["table_id"]),
+        "schema": str(document["schema_id"]),
+        "columns": ", ".join(f"{column['name']} {spell_type(column['data_type'])}" for column in schema["columns"]),
+        "primary_key": ", ".join(schema.get("primary_key") or ["-"]),
+        "partitions_by": ", ".join(document.get("partition_key") or ["-"]),
+        "buckets": str(document["bucket_count"]),
+        "buckets_by": ", ".join(document.get("bucket_key") or ["-"]),
+    }
+    if counted := schema.get("auto_increment_column"):
+        facts["auto_increment"] = ", ".join(counted)
+    functions = {column["name"]: column.get("agg_function") for column in schema["columns"]}
+    if aggregated := [f"{name}={spell_aggregation(said)}" for name, said in functions.items() if said]:
+        facts["aggregated"] = ", ".join(aggregated)
+    options = (document.get("properties") or {}) | (document.get("custom_properties") or {})
+    print_facts(facts | {name: str(value) for name, value in sorted(options.items())}, as_json=False)
+    print()
+    print_rows(("partition", "bucket", "start", "end"), [_words(row) for row in rows], as_json=False)
+
+
+def _tail(client: StreamClient, arguments: argparse.Namespace) -> None:
+    records = _followed(client, arguments)
+    for bucket, offset, timestamp_ms, change, row in itertools.islice(records, arguments.limit):
+        if arguments.json:
+            said = {"bucket": bucket, "offset": offset, "timestamp": timestamp_ms, "change": change, "row": row}
+            line = json.dumps(said, default=str, ensure_ascii=False)
+        else:
+            shown = json.dumps(row, default=str, ensure_ascii=False)
+            line = f"{bucket}:{offset}  {moment(timestamp_ms)}  {change}  {shown}"
+        # At once: somebody looks, or a program reads line by line.
+        print(line, flush=True)
+
+
+def _followed(
+    client: StreamClient, arguments: argparse.Namespace
+) -> Iterator[tuple[int, int, int, str, Mapping[str, Any]]]:
+    log = StreamLog(client, client.table(*_path(arguments), arguments.partition))
+    ends = dict(log.offsets(LATEST))
+    at = dict(log.offsets(EARLIEST)) if arguments.from_start else dict(ends)
+    while not arguments.no_follow or any(at[bucket] < end for bucket, end in ends.items()):
+        for found in log.read(at):
+            for index, row in enumerate(shown_rows(found.rows)):
+                offset = found.base_offset + index
+                if offset >= at[found.bucket]:
+                    yield found.bucket, offset, found.timestamp_ms, CHANGES[found.changes[index]], row
+            at[found.bucket] = max(at[found.bucket], found.next_offset)
+
+
+def _produce(client: StreamClient, arguments: argparse.Namespace) -> None:
+    table = describe(client, *_path(arguments))
+    is_keyed, is_deleting = table.schema.is_keyed, arguments.delete
+    if is_deleting and not is_keyed:
+        raise InvalidInput("rows of a log table are not deleted", argument="--delete")
+    writer = StreamWriter(
+        client, table, partition=arguments.partition, dynamic_create_partition=not arguments.no_create_partition
+    )
+    schema, write = (writer.key_schema, writer.delete) if is_deleting else (writer.schema, writer.write)
+    count = 0
+    while lines := list(itertools.islice(sys.stdin.buffer, _BATCH_ROWS)):
+        for rows in read_rows(b"".join(lines), schema, is_whole=not is_deleting):
+            write(rows)
+            count += rows.num_rows
+    word = "deleted" if is_deleting else "upserted" if is_keyed else "appended"
+    print_facts({word: str(count)}, as_json=arguments.json)
+
+
+def _lag(client: StreamClient, arguments: argparse.Namespace) -> None:
+    lake = client.lake_offsets(*_path(arguments))
+    rows = []
+    for part in _parts(client, arguments):
+        for bucket, (start, end) in _offsets(client, part).items():
+            tiered = lake.get((part.partition_id, bucket))
+            first = start if tiered is None else max(tiered, start)
+            said = {"partition": part.partition or "", "bucket": bucket, "end": end, "lake": tiered}
+            age = _age_seconds(client, part, bucket, first) if end > first else None
+            rows.append(said | {"lag": end - first, "age": age})
+    if arguments.json:
+        print_json(rows)
+        return
+    print_rows(("partition", "bucket", "end", "lake", "lag", "age"), [_words(row) for row in rows], as_json=False)
+    print(f"\n{_freshness(client.describe(*_path(arguments)), [row['age'] for row in rows])}")
+
+
+def _age_seconds(client: StreamClient, part: ScannedTable, bucket: int, offset: int) -> float:
+    """How long the record at an offset has been in the stream."""
+    log = StreamLog(client, part, columns=part.schema.names[:1])
+    written = next((found.timestamp_ms for found in log.read({bucket: offset}) if found.next_offset > offset), None)
+    return 0.0 if written is None else round(max(time.time() - written / 1000, 0.0), 1)
+
+
+def _freshness(document: Mapping[str, Any], ages: Iterable[object]) -> str:
+    """Whether the lake is as fresh as the table asks for, in a sentence."""
+    options = document.get("properties") or {}
+    if options.get("table.datalake.enabled", "false") != "true":
+        return "The table is not tiered: table.datalake.enabled is not true."
+    allowed = milliseconds(options.get("table.datalake.freshness", DEFAULT_FRESHNESS)) / 1000
+    oldest = max((age for age in ages if isinstance(age, float)), default=None)
+    if oldest is None:
+        return f"All is in the lake. Its freshness is {allowed:g} s."
+    state = "within" if oldest <= allowed else "beyond"
+    return f"The oldest record that is not in the lake is {oldest:g} s old: {state} its freshness of {allowed:g} s."
+
+
+def _parts(client: StreamClient, arguments: argparse.Namespace) -> list[ScannedTable]:
+    """The table, or each of its partitions."""
+    database, name = _path(arguments)
+    try:
+        return [client.table(database, name)]
+    except FlussError as failure:
+        if failure.code is not ErrorCode.PARTITION_NOT_EXISTS:
+            raise
+    return [client.table(database, name, partition) for partition in client.partitions(database, name)]
+
+
+def _offsets(client: StreamClient, part: ScannedTable) -> dict[int, tuple[int, int]]:
+    log = StreamLog(client, part)
+    starts, ends = log.offsets(EARLIEST), log.offsets(LATEST)
+    return {bucket: (starts[bucket], ends[bucket]) for bucket in sorted(ends)}
+
+
+def _words(row: Mapping[str, object]) -> list[str]:
+    return ["-" if value in (None, "") else str(value) for value in row.values()]
+
+
+def _names(said: str) -> list[str]:
+    return [name.strip() for name in said.split(",") if name.strip()]
+
+
+def _option(said: str) -> tuple[str, str]:
+    name, equals, value = said.partition("=")
+    if not equals:
+        raise InvalidInput(f"an option is NAME=VALUE. found={said!r}", argument="--option")
+    return name, value

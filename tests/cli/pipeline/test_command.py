@@ -1,0 +1,141 @@
+"""`lakebed pipeline run`: what it is told, and how it ends; the jobs themselves are tested with Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import Lakebed
+
+from lakebed.cli.main import FAILED
+from lakebed.cli.pipeline import command
+from lakebed.core.errors import PipelineUnavailable
+from lakebed.core.jobs import JobKind
+from lakebed.pipeline.job import Job
+from lakebed.pipeline.jobs import find_job
+from lakebed.pipeline.options import Options
+from lakebed.pipeline.progress import Progress
+from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.table_ref import CatalogTable
+
+KEYS = {"LAKEBED_ACCESS_KEY": "AKEXAMPLE", "LAKEBED_SECRET_KEY": "not-for-anybody"}
+RUN = ("pipeline", "run", "compact-table", "--warehouse", "wh", "--table", "a.b.t")
+
+
+@pytest.fixture
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def jobs_run(lakebed: Lakebed, keys: None, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What jobs are run with, Spark left out. Any: whatever it is."""
+    calls: list[dict[str, Any]] = []
+
+    def run(spark: object, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
+        calls.append({"table": table, "options": options, "dry_run": dry_run})
+        draft = Draft(JobKind.COMPACT, table, dry_run=dry_run)
+        draft.read, draft.changed = Amount(7, 3 * 2**20, 1000), True
+        draft.skip("2 files", "well sized")
+        if options.switch("rewrite-all"):
+            draft.find("s3://wh/lost", "missing", "data file is not there")
+        return draft.end()
+
+    real = find_job(JobKind.COMPACT)
+    monkeypatch.setattr(command, "find_job", lambda kind: Job(kind, real.text, real.options, run))
+    monkeypatch.setattr(command, "spark_session", lambda *_: None)
+    monkeypatch.setattr("lakebed.pipeline.job.counted", lambda *_: _Nothing())
+    return calls
+
+
+class _Nothing:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_job_is_run_on_the_table_with_its_options(lakebed: Lakebed, jobs_run: list[dict[str, Any]]) -> None:
+    outcome = lakebed(*RUN, "--option", "min-input-files=3", "--endpoint", "http://127.0.0.1:9999", "--dry-run")
+    assert outcome.status == 0
+    (call,) = jobs_run
+    table: CatalogTable = call["table"]
+    assert (str(table), table.access.endpoint, call["dry_run"]) == ("wh.a.b.t", "http://127.0.0.1:9999", True)
+    assert call["options"].number("min-input-files") == 3
+    assert outcome.out.startswith("compact-table wh.a.b.t: dry run in ")
+    assert "3.0 MiB" in outcome.out
+    assert "left alone: 2 files: well sized" in outcome.out
+
+
+def test_report_is_json_if_asked_for(lakebed: Lakebed, jobs_run: list[dict[str, Any]]) -> None:
+    document = json.loads(lakebed(*RUN, "--json").out)
+    assert (document["job"], document["changed"], document["read"]["files"]) == ("compact-table", True, 7)
+
+
+def test_problems_that_were_found_show_in_the_exit_status(lakebed: Lakebed, jobs_run: list[dict[str, Any]]) -> None:
+    outcome = lakebed(*RUN, "--option", "rewrite-all=true")
+    assert outcome.status == 1
+    assert "problem: missing: s3://wh/lost: data file is not there" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("compact",), "no such job. found='compact' jobs=compact-table, "),
+        (("compact-table", "--option", "nonsense=1"), "compact-table has no such option. option=nonsense"),
+        (("compact-table", "--option", "nonsense"), "expected an option as name=value. found='nonsense'"),
+        (("compact-table", "--option", "strategy=heap"), "strategy expects one of binpack, sort, zorder. found='heap'"),
+        (("compact-table",), "which table? give --table"),
+        (("compact-table", "--table", "a.t"), "which table bucket? give --warehouse"),
+        (("compact-table", "--table", "t", "--warehouse", "wh"), "a table is a warehouse and namespace.table"),
+    ],
+)
+def test_mistake_is_told_before_spark_is_started(
+    lakebed: Lakebed, keys: None, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], said: str
+) -> None:
+    def not_reached(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(command, "spark_session", not_reached)
+    outcome = lakebed("pipeline", "run", *words)
+    assert outcome.status == FAILED
+    assert said in outcome.err
+
+
+def test_keys_are_those_of_the_environment_or_of_the_data_folder(
+    lakebed: Lakebed, data: Path, jobs_run: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lakebed(*RUN)
+    for name in KEYS:
+        monkeypatch.delenv(name)
+    lakebed(*RUN, "--data", str(data))
+    assert jobs_run[0]["table"].access.access_key_id == "AKEXAMPLE"
+    root = lakebed("credentials", "--data", str(data), "--json").document["access_key"]
+    assert jobs_run[1]["table"].access.access_key_id == root
+    assert jobs_run[1]["table"].access.endpoint == "http://127.0.0.1:9000"
+    outcome = lakebed(*RUN, "--data", str(data / "none"))
+    assert outcome.status == FAILED
+    assert "no access key to sign requests with" in outcome.err
+
+
+def test_spark_that_cannot_be_started_is_one_line_with_the_fix(
+    lakebed: Lakebed, keys: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PipelineUnavailable("Spark needs Java 17 or 21: install one")
+
+    monkeypatch.setattr(command, "spark_session", refuse)
+    outcome = lakebed(*RUN)
+    assert (outcome.status, outcome.err) == (FAILED, "lakebed: Spark needs Java 17 or 21: install one\n")
+
+
+def test_help_names_every_job_and_option(lakebed: Lakebed) -> None:
+    said = lakebed("pipeline", "run", "--help").out
+    for kind in JobKind:
+        assert f"  {kind}: " in said
+        for spec in find_job(kind).options:
+            assert f"    {spec.name}: " in said

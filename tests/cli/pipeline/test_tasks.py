@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.client.conftest import Lake, access_to
+from tests.fixtures.ports import free_port
+from tests.fixtures.server import running_server
+
+from lakebed.cli.pipeline.tasks import configure_tasks
+from lakebed.client import LakebedClient
+from lakebed.client.policies import namespace_target
+from lakebed.core.errors import InvalidInput, InvalidName, NoSuchTable, NotFound, Unavailable
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+Say = Callable[..., str]
+
+UNHURRIED = ("--set", "pipeline.schedule_interval=1h", "--set", "pipeline.debounce=1h")
+"""The scheduler plans nothing while these tests run."""
+
+PACKING = {"enable": True, "config": {"min-input-files": 2}}
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """A server whose queue is this module's own."""
+    data = tmp_path_factory.mktemp("tasks") / "data"
+    with running_server(data, *UNHURRIED, workers=1) as server, LakebedClient(access=access_to(server)) as client:
+        yield Lake(server, client, client._connection)
+
+
+@pytest.fixture
+def say(lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Say:
+    """Run one of the words against the server; what it prints. Raises SystemExit for words that are none."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LAKEBED_ENDPOINT", lake.server.endpoint)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", lake.server.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", lake.server.secret_key)
+
+    def run(*words: str) -> str:
+        parser = argparse.ArgumentParser()
+        configure_tasks(parser.add_subparsers(required=True))
+        arguments = parser.parse_args(words)
+        assert arguments.task(arguments) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def printed(text: str) -> Any:  # Any: JSON
+    return json.loads(text)
+
+
+def test_a_job_is_submitted_listed_and_shown(lake: Lake, say: Say) -> None:
+    table = lake.table()
+    words = ("submit", "verify-table", "--warehouse", table.warehouse, "--table", "ns.t", "--option", "checksums=true")
+    made = printed(say(*words, "--reason", "a doubt", "--json"))
+    assert made["order"]["options"] == {"checksums": True}
+    assert made["order"]["reason"] == "a doubt"
+    assert "the same job waits or runs already" in say(*words)
+
+    listed = printed(say("tasks", "--state", "ready", "--kind", "verify-table", "--json"))
+    assert made["id"] in [task["id"] for task in listed]
+    lines = say("tasks").splitlines()
+    assert lines[0].split() == ["id", "job", "table", "state", "attempts", "news"]
+    assert any(f"{table.warehouse}.ns.t" in line and "a doubt" in line for line in lines)
+    assert len(say("tasks", "--limit", "0").splitlines()) == 1
+    shown = say("tasks", str(made["id"]))
+    assert "why           a doubt" in shown
+    assert "asked for by  root" in shown
+
+
+def test_events_are_exported_to_a_table_bucket_without_a_table_being_named(lake: Lake, say: Say) -> None:
+    warehouse = lake.table().warehouse
+    made = printed(say("submit", "export-events", "--warehouse", warehouse, "--json"))
+    assert (made["order"]["warehouse"], made["order"].get("table")) == (warehouse, None)
+
+
+def test_a_task_that_was_given_up_is_redriven(lake: Lake, say: Say) -> None:
+    table = lake.table()
+    submitted = say("submit", "rewrite-layout", "--warehouse", table.warehouse, "--table", "ns.t", "--json")
+    task_id = printed(submitted)["id"]
+    (claimed,) = lake.client.tasks.claim("w", [printed(submitted)["kind"]], lease_seconds=60)
+    assert f"run by {claimed.worker}" in say("tasks", "--state", "claimed")
+    lake.client.tasks.fail(claimed, "no java here", retry=False)
+    assert "no java here" in say("tasks", "--state", "dead")
+    assert printed(say("redrive", str(task_id), "--json"))["state"] == "ready"
+    with pytest.raises(NotFound):
+        say("redrive", str(task_id))
+
+
+def test_a_plan_is_shown_with_its_reasons_and_enqueued_when_told(lake: Lake, say: Say) -> None:
+    table, policies = lake.table(), lake.client.policies
+    where = ("--warehouse", table.warehouse, "--table", "ns.t")
+    assert say("plan", *where) == "no policy holds for the table\n"
+    lake.append(table, times=3)
+    policies.create(table.warehouse, ("ns",), "pack", "system.data-compaction", PACKING)
+    policies.create(table.warehouse, ("ns",), "off", "system.snapshot-expiry", {"enable": False})
+    for name in ("pack", "off"):
+        policies.attach(table.warehouse, ("ns",), name, namespace_target(("ns",)))
+    shown = say("plan", *where).splitlines()
+    assert shown[0].startswith("compact-table: policy ns.pack v0, inherited from namespace ns; ")
+    assert "(3 files, " in shown[0]
+    assert shown[1:] == [
+        "nothing to do: system.snapshot-expiry: policy ns.off v0, inherited from namespace ns; it is switched off"
+    ]
+    why = say("policies", *where)
+    assert "policy ns.pack v0, inherited from namespace ns" in why
+    assert [one["name"] for one in printed(say("policies", *where, "--json"))] == ["pack", "off"]
+
+    enacted = printed(say("plan", *where, "--enqueue", "--json"))
+    (placed,) = enacted["tasks"]
+    (task,) = [one for one in printed(say("tasks", "--json")) if one["id"] == placed["id"]]
+    assert (task["kind"], task["order"]["policy"]["name"]) == ("compact-table", "pack")
+    assert f"task {placed['id']}: compact-table {table}" in say("plan", *where, "--enqueue")
+
+
+def test_tables_tell_how_they_are(lake: Lake, say: Say) -> None:
+    table = lake.table()
+    assert [one["table"] for one in printed(say("health", "--warehouse", table.warehouse, "--json"))] == ["t"]
+    lines = say("health", "--warehouse", table.warehouse, "--table", "ns.t").splitlines()
+    assert lines[1].split()[:2] == ["ns.t", "0"]
+
+
+def test_what_is_wrong_is_told_by_name(
+    lake: Lake, say: Say, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warehouse = lake.warehouse()
+    with pytest.raises(NoSuchTable):
+        say("plan", "--warehouse", warehouse, "--table", "ns.none")
+    with pytest.raises(InvalidName):
+        say("plan", "--warehouse", warehouse, "--table", "t")
+    with pytest.raises(InvalidInput, match="--warehouse"):
+        say("plan", "--table", "ns.t")
+    with pytest.raises(InvalidInput, match="name=value"):
+        say("submit", "verify-table", "--warehouse", warehouse, "--table", "ns.t", "--option", "checksums")
+    with pytest.raises(SystemExit):
+        say("tasks", "--kind", "bake-bread")
+    assert "invalid choice: 'bake-bread' (choose from 'compact-table'" in capsys.readouterr().err
+    monkeypatch.setattr("lakebed.client.connection._FIRST_PAUSE_SECONDS", 0.001)
+    monkeypatch.setenv("LAKEBED_ENDPOINT", f"http://127.0.0.1:{free_port()}")
+    with pytest.raises(Unavailable, match="see that it runs"):
+        say("tasks")

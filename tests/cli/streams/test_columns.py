@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakebed.cli.streams.columns import parse_aggregation, parse_column, spell_aggregation, spell_type
+from lakebed.core.errors import InvalidInput
+from lakebed.fluss.schema import Aggregation, Schema
+
+
+@pytest.mark.parametrize(
+    ("said", "type_"),
+    [
+        ("id:bigint", {"type": "BIGINT"}),
+        ("id: INT", {"type": "INTEGER"}),
+        ("id:bigint!", {"type": "BIGINT", "nullable": False}),
+        ("id:decimal(10,2)", {"type": "DECIMAL", "precision": 10, "scale": 2}),
+        ("id:decimal( 10 )!", {"type": "DECIMAL", "precision": 10, "nullable": False}),
+        ("id:char(3)", {"type": "CHAR", "length": 3}),
+        ("id:timestamp_ltz(9)", {"type": "TIMESTAMP_WITH_LOCAL_TIME_ZONE", "precision": 9}),
+        ("id:array<string>", {"type": "ARRAY", "element_type": {"type": "STRING"}}),
+        (
+            "id:ARRAY< decimal(10, 2)! >!",
+            {
+                "type": "ARRAY",
+                "element_type": {"type": "DECIMAL", "precision": 10, "scale": 2, "nullable": False},
+                "nullable": False,
+            },
+        ),
+        ("id:map<string,int>", {"type": "MAP", "key_type": {"type": "STRING"}, "value_type": {"type": "INTEGER"}}),
+        (
+            "id:row<a int, b:array<row<c date>>>",
+            {
+                "type": "ROW",
+                "fields": [
+                    {"name": "a", "field_type": {"type": "INTEGER"}},
+                    {
+                        "name": "b",
+                        "field_type": {
+                            "type": "ARRAY",
+                            "element_type": {
+                                "type": "ROW",
+                                "fields": [{"name": "c", "field_type": {"type": "DATE"}}],
+                            },
+                        },
+                    },
+                ],
+            },
+        ),
+    ],
+)
+def test_columns(said: str, type_: dict[str, Any]) -> None:
+    column = parse_column(said, 4)
+    assert column == {"name": "id", "data_type": type_, "id": 4}
+    assert Schema.parse({"columns": [column]}).names == ("id",)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "id",
+        "id:",
+        ":int",
+        "id:what",
+        "id:int(3)",
+        "id:string(3)",
+        "id:char(3,1)",
+        "id:char(x)",
+        "id:char(3",
+        "id:int x",
+        "id:array",
+        "id:array<>",
+        "id:array<int",
+        "id:array<int,int>",
+        "id:array<int>>",
+        "id:map<int>",
+        "id:row<>",
+        "id:row<int>",
+        "id:row<a int,>",
+        "id:" + "array<" * 100 + "int" + ">" * 100,
+    ],
+)
+def test_what_is_no_column(said: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_column(said, 0)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "bigint!",
+        "decimal(10,2)",
+        "char(3)",
+        "timestamp_ltz(9)!",
+        "array<map<string,int!>>",
+        "row<a int, b row<c date>!>",
+    ],
+)
+def test_types_are_spelled_as_they_are_said(said: str) -> None:
+    assert spell_type(parse_column(f"id:{said}", 0)["data_type"]) == said
+
+
+@pytest.mark.parametrize(
+    ("said", "name", "type_", "parameters"),
+    [
+        ("total=sum", "total", "sum", {}),
+        (" total = SUM ", "total", "sum", {}),
+        ("names=listagg(;)", "names", "listagg", {"delimiter": ";"}),
+        ("names=string_agg( ) )", "names", "string_agg", {"delimiter": " ) "}),
+    ],
+)
+def test_aggregations(said: str, name: str, type_: str, parameters: dict[str, str]) -> None:
+    found, document = parse_aggregation(said)
+    assert (found, document) == (name, {"type": type_, "parameters": parameters})
+    assert Aggregation.parse(document).function.value == type_
+    assert parse_aggregation(f"{name}={spell_aggregation(document)}") == (name, document)
+
+
+@pytest.mark.parametrize("said", ["total", "total=", "=sum", "total=sum(", "names=listagg()"])
+def test_what_is_no_aggregation(said: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_aggregation(said)
