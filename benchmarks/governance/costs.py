@@ -18,6 +18,10 @@ from benchmarks.governance.site import Site, make_namespaces, opened
 from benchmarks.governance.timing import Timed, Work, timed
 from benchmarks.pipeline import planning
 from benchmarks.pipeline.planning import LAKE, ROOT
+from lakebed.catalog.access.authorization import Action, Gate
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.identifiers import Identifier
+from lakebed.catalog.policies.attachments import CATALOG, TargetName
 from lakebed.core.settings import DecisionMode, DecisionsSettings
 from lakebed.governance.policies.content import (
     DATA_COMPACTION,
@@ -32,10 +36,6 @@ from lakebed.iceberg.commits.creation import parse_create_table
 from lakebed.meta.seam import Transaction
 from lakebed.objects.model import Caller
 from lakebed.server.decisions import wire_decisions
-from lakebed.tables.gate import Action, Gate
-from lakebed.tables.idempotency import Mutation
-from lakebed.tables.identifiers import Identifier
-from lakebed.tables.policies.attachments import CATALOG, TargetName
 
 CACHED_GOAL_SECONDS: Final = 20e-6
 LEVELS: Final = tuple(f"level{number}" for number in range(1, 6))

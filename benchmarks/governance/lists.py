@@ -10,11 +10,11 @@ from benchmarks.governance.site import make_namespaces, opened
 from benchmarks.governance.timing import Timed, timed
 from benchmarks.pipeline import planning
 from benchmarks.pipeline.planning import LAKE, TABLES_A_NAMESPACE
+from lakebed.catalog.model import EntryKind
 from lakebed.governance.rbac.model import GrantTarget
 from lakebed.governance.rbac.privileges import GrantKind, Privilege
 from lakebed.objects.model import Caller
 from lakebed.server.processes.memory import settle_memory
-from lakebed.tables.model import EntryKind
 from lakebed.wire.json.responses import identifiers, ok
 
 GOAL_RATIO: Final = 1.5

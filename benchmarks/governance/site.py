@@ -10,6 +10,10 @@ from typing import Final
 
 from benchmarks.pipeline import planning
 from benchmarks.pipeline.planning import LAKE, ROOT
+from lakebed.catalog.access.authorization import Gate
+from lakebed.catalog.commits.metadata_cache import MetadataCache
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.tables.creation import Creation
 from lakebed.core.access import Credential, Securable
 from lakebed.core.clock import SystemClock
 from lakebed.core.settings import ServerSettings, Settings
@@ -40,10 +44,6 @@ from lakebed.server.composition import build_foundation
 from lakebed.server.stores.identity import establish_identity, root_credential
 from lakebed.server.stores.metadata import open_metadata
 from lakebed.server.stores.object_store import confirm_object_store, open_storage
-from lakebed.tables.cache import MetadataCache
-from lakebed.tables.creating import Creation
-from lakebed.tables.gate import Gate
-from lakebed.tables.idempotency import Mutation
 
 DURABILITY: Final = "what a grant or a policy is in: fdatasync of the metadata log, which holds it and its events"
 

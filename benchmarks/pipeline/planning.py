@@ -22,6 +22,23 @@ from uuid import UUID
 import msgspec
 
 from benchmarks.catalog import files as appends
+from lakebed.catalog.access.authorization import Gate
+from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.commits.metadata_cache import MetadataCache
+from lakebed.catalog.commits.publishing import CREATED, Pointer, Publisher
+from lakebed.catalog.entries import Entries
+from lakebed.catalog.idempotency import Answer, IdempotencyKeys, Mutation
+from lakebed.catalog.identifiers import Identifier
+from lakebed.catalog.locations.claims import Claims, Place
+from lakebed.catalog.maintenance.service import MaintenanceParts, build_maintenance
+from lakebed.catalog.maintenance.table_planner import PlanningTotals
+from lakebed.catalog.model import EntryKind
+from lakebed.catalog.namespaces import Namespaces
+from lakebed.catalog.policies.attachments import CATALOG, PolicyAttachments, TargetName
+from lakebed.catalog.policies.policies import NewPolicy, Policies
+from lakebed.catalog.policies.policy_types import PolicyTypes
+from lakebed.catalog.policies.targets import PolicyTargets
+from lakebed.catalog.tables.files import FileAddress, TableFiles
 from lakebed.core.access import DEFAULT_ACCOUNT, root_of
 from lakebed.core.clock import SystemClock
 from lakebed.core.settings import ServerSettings, Settings
@@ -43,23 +60,6 @@ from lakebed.server.composition import build_foundation
 from lakebed.server.stores.identity import establish_identity
 from lakebed.server.stores.metadata import open_metadata
 from lakebed.server.stores.object_store import confirm_object_store, open_storage
-from lakebed.tables.cache import MetadataCache
-from lakebed.tables.claims import Claims, Place
-from lakebed.tables.entries import Entries
-from lakebed.tables.files import FileAddress, TableFiles
-from lakebed.tables.gate import Gate
-from lakebed.tables.idempotency import Answer, IdempotencyKeys, Mutation
-from lakebed.tables.identifiers import Identifier
-from lakebed.tables.maintenance.service import MaintenanceParts, build_maintenance
-from lakebed.tables.maintenance.table_planner import PlanningTotals
-from lakebed.tables.model import EntryKind
-from lakebed.tables.namespaces import Namespaces
-from lakebed.tables.policies.attachments import CATALOG, PolicyAttachments, TargetName
-from lakebed.tables.policies.policies import NewPolicy, Policies
-from lakebed.tables.policies.policy_types import PolicyTypes
-from lakebed.tables.policies.targets import PolicyTargets
-from lakebed.tables.publishing import CREATED, Pointer, Publisher
-from lakebed.tables.warehouses import Warehouses
 
 LAKE: Final = "lake"
 TABLES_A_NAMESPACE: Final = 100

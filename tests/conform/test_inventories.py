@@ -168,7 +168,7 @@ def test_what_others_leave_unclaimed_is_there_by_its_name() -> None:
 
 def test_what_others_leave_unclaimed_is_claimed_where_tests_show_it() -> None:
     known = evidence(
-        record("tests/tables/test_idempotency.py::test_a"), record("tests/wire/iceberg/test_replays.py::test_b")
+        record("tests/catalog/test_idempotency.py::test_a"), record("tests/wire/iceberg/test_replays.py::test_b")
     )
     for entry in printed("beyond", known)["beyond"]:
         is_shown = entry["unclaimed_by_others"] == "Idempotency-Key header"

@@ -76,7 +76,7 @@ def became(recorder: Recorder, *tests: str) -> dict[str, str]:
         ("tests/clients/test_boto3.py", "boto3", "all"),
         ("tests/clients/sdk/test_versioning.py", "boto3", "versioning"),
         ("tests/clients/sdk/test_signatures.py", "lakebed", "clients/sdk/test_signatures"),
-        ("tests/tables/test_committing.py", "lakebed", "tables/test_committing"),
+        ("tests/catalog/commits/test_service.py", "lakebed", "tables/test_committing"),
         ("tests/conform/test_live_run.py", "pyiceberg", "conform"),
     ],
 )
@@ -102,7 +102,7 @@ def test_client_s_version_begins_with_a_number(client: str) -> None:
     [
         (PYICEBERG, True),
         ("tests/clients/test_boto3.py::TestBoto3::test_a", True),
-        ("tests/tables/test_committing.py::test_tables_change_all_or_none", True),
+        ("tests/catalog/commits/test_service.py::test_tables_change_all_or_none", True),
         ("tests/core/test_ids.py::test_a", False),
     ],
 )
@@ -157,7 +157,7 @@ def test_run_that_left_out_a_test_leaves_the_file_as_it_was_and_fails(recorder: 
 def test_run_without_a_test_of_some_claim_is_not_enough(recorder: Recorder) -> None:
     recorder.expect([PYICEBERG])
     run(recorder, PYICEBERG)
-    assert "no test is meant by tests/tables/test_idempotency.py" in recorder.lacks(pytest.ExitCode.OK)
+    assert "no test is meant by tests/catalog/test_idempotency.py" in recorder.lacks(pytest.ExitCode.OK)
 
 
 def test_run_of_some_paths_is_not_enough(path: Path) -> None:

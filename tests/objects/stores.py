@@ -9,6 +9,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from lakebed.catalog.access.authorization import Gate
+from lakebed.catalog.access.s3_requests import TableGuard
 from lakebed.core.access import DEFAULT_ACCOUNT, Principal, root_of
 from lakebed.core.checksums import ChecksumAlgorithm, ChecksumType
 from lakebed.core.clock import ManualClock
@@ -43,8 +45,6 @@ from lakebed.objects.writing import NewObject, ObjectWriter, WrittenObject
 from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ObjectStorage
-from lakebed.tables.gate import Gate
-from lakebed.tables.guard import TableGuard
 from tests.meta.stores import open_migrated
 from tests.storage.ownership import ClaimedAtFirstUse
 

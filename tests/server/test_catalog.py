@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from lakebed.catalog.validation import Level
 from lakebed.core.clock import ManualClock
 from lakebed.core.settings import CommitValidation, ServerSettings, Settings, TablesSettings
 from lakebed.server import composition
 from lakebed.server.catalog import Catalog, wire_catalog
 from lakebed.server.metrics import Metrics
 from lakebed.server.stores.identity import establish_identity
-from lakebed.tables.validation import Level
+from tests.catalog.appends import appended
+from tests.catalog.catalogs import name, open_catalog
 from tests.objects.stores import opened_store
-from tests.tables.appends import appended
-from tests.tables.catalogs import name, open_catalog
 from tests.wire.iceberg.lake import wire_lake
 
 

@@ -4,6 +4,12 @@ import asyncio
 
 import pytest
 
+from lakebed.catalog.idempotency import LIFETIME_MS, RequestKey
+from lakebed.catalog.maintenance.service import build_maintenance
+from lakebed.catalog.maintenance.table_planner import PlanningTotals
+from lakebed.catalog.scans.scan_plans import Scans
+from lakebed.catalog.tables import drops
+from lakebed.catalog.tables.metrics_reports import KEPT_MS
 from lakebed.governance.credentials.sessions import MAX_DELEGATION_SECONDS
 from lakebed.governance.delegation.delegated_accesses import AccessPlace, AccessTally, Holder
 from lakebed.governance.delegation.delegations import KEPT_SECONDS, Delegations
@@ -11,15 +17,9 @@ from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskLease
 from lakebed.server import catalog_jobs
 from lakebed.server.catalog_jobs import CatalogJobs
-from lakebed.tables import dropping
-from lakebed.tables.idempotency import LIFETIME_MS, RequestKey
-from lakebed.tables.maintenance.service import build_maintenance
-from lakebed.tables.maintenance.table_planner import PlanningTotals
-from lakebed.tables.reports import KEPT_MS
-from lakebed.tables.scanning import Scans
+from tests.catalog.maintenance.workshop import Workshop, open_workshop
 from tests.objects.conftest import clock, light_store
 from tests.objects.stores import ROOT, ObjectStore
-from tests.tables.maintenance.workshop import Workshop, open_workshop
 
 __all__ = ["clock", "light_store"]
 
@@ -64,7 +64,7 @@ def jobs(workshop: Workshop) -> CatalogJobs:
 async def test_dropped_tables_are_given_up_when_their_time_is_over(
     workshop: Workshop, jobs: CatalogJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dropping, "_EXPIRED_A_RUN", 1)
+    monkeypatch.setattr(drops, "_EXPIRED_A_RUN", 1)
     await workshop.catalog.keep_dropped(60)
     for one in ("a", "b"):
         await workshop.table(one)

@@ -9,13 +9,13 @@ import argparse
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from lakebed.catalog.catalogs.service import UNDROP_WINDOW
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.identifiers import Identifier, check_identifier
+from lakebed.catalog.model import EntryKind, Warehouse
 from lakebed.core.errors import InvalidInput
 from lakebed.core.sizes import parse_seconds
 from lakebed.server.table_administration import TableAdministration, opened_tables
-from lakebed.tables.idempotency import Mutation
-from lakebed.tables.identifiers import Identifier, check_identifier
-from lakebed.tables.model import EntryKind, Warehouse
-from lakebed.tables.warehouses import UNDROP_WINDOW
 
 from .governance.administration import moment
 from .output import print_facts, print_rows

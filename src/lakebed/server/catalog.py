@@ -9,6 +9,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from lakebed.catalog.access.authorization import Gate
+from lakebed.catalog.access.data_access import DataAccess
+from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.commits.metadata_cache import MetadataCache
+from lakebed.catalog.commits.publishing import Publisher
+from lakebed.catalog.commits.service import Commits
+from lakebed.catalog.entries import Entries
+from lakebed.catalog.external.bridges.polling import Polling
+from lakebed.catalog.external.federation.service import Federation, wire_federation
+from lakebed.catalog.external.notifications import Notifications
+from lakebed.catalog.idempotency import IdempotencyKeys
+from lakebed.catalog.labels.places import Places
+from lakebed.catalog.labels.service import Labelling
+from lakebed.catalog.locations.claims import Claims
+from lakebed.catalog.maintenance.jobs.service import build_maintenance_jobs
+from lakebed.catalog.maintenance.service import MaintenanceParts, build_maintenance
+from lakebed.catalog.namespaces import Namespaces
+from lakebed.catalog.policies.attachments import PolicyAttachments
+from lakebed.catalog.policies.coverage import PolicyCoverage
+from lakebed.catalog.policies.policies import Policies
+from lakebed.catalog.policies.policy_types import PolicyTypes
+from lakebed.catalog.policies.policy_versions import PolicyVersions
+from lakebed.catalog.policies.targets import PolicyTargets
+from lakebed.catalog.restrictions.copies import Copies
+from lakebed.catalog.scans.scan_plans import Scans
+from lakebed.catalog.tables.creation import Creation
+from lakebed.catalog.tables.drops import Dropping
+from lakebed.catalog.tables.files import TableFiles
+from lakebed.catalog.tables.generic_tables import GenericTables
+from lakebed.catalog.tables.metrics_reports import Reports
+from lakebed.catalog.tables.purging import PurgeWorker
+from lakebed.catalog.tables.registration import Registration
+from lakebed.catalog.tables.renaming import Renaming
+from lakebed.catalog.tables.views import Views
+from lakebed.catalog.validation.commit import CommitValidator
+from lakebed.catalog.validation.model import Level
 from lakebed.core.access import DEFAULT_ACCOUNT, CredentialSource
 from lakebed.core.delegation import AccessDelegation
 from lakebed.core.ids import DeploymentId
@@ -31,42 +67,6 @@ from lakebed.objects.writing import ObjectWriter
 from lakebed.streams.admin.failover import Failover
 from lakebed.streams.gate import Gate as StreamGate
 from lakebed.streams.server_registry import ServerRegistry
-from lakebed.tables.bridges.polling import Polling
-from lakebed.tables.cache import MetadataCache
-from lakebed.tables.claims import Claims
-from lakebed.tables.committing import Commits
-from lakebed.tables.creating import Creation
-from lakebed.tables.data_access import DataAccess
-from lakebed.tables.dropping import Dropping
-from lakebed.tables.entries import Entries
-from lakebed.tables.federation.service import Federation, wire_federation
-from lakebed.tables.files import TableFiles
-from lakebed.tables.gate import Gate
-from lakebed.tables.generic_tables import GenericTables
-from lakebed.tables.idempotency import IdempotencyKeys
-from lakebed.tables.labels.places import Places
-from lakebed.tables.labels.service import Labelling
-from lakebed.tables.maintenance.jobs.service import build_maintenance_jobs
-from lakebed.tables.maintenance.service import MaintenanceParts, build_maintenance
-from lakebed.tables.namespaces import Namespaces
-from lakebed.tables.notifications import Notifications
-from lakebed.tables.policies.attachments import PolicyAttachments
-from lakebed.tables.policies.coverage import PolicyCoverage
-from lakebed.tables.policies.policies import Policies
-from lakebed.tables.policies.policy_types import PolicyTypes
-from lakebed.tables.policies.policy_versions import PolicyVersions
-from lakebed.tables.policies.targets import PolicyTargets
-from lakebed.tables.publishing import Publisher
-from lakebed.tables.purging import PurgeWorker
-from lakebed.tables.registering import Registration
-from lakebed.tables.renaming import Renaming
-from lakebed.tables.reports import Reports
-from lakebed.tables.restrictions.copies import Copies
-from lakebed.tables.scanning import Scans
-from lakebed.tables.validation.commit import CommitValidator
-from lakebed.tables.validation.model import Level
-from lakebed.tables.views import Views
-from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.admin.operations import admin_mount
 from lakebed.wire.admin.services import AdminServices
 from lakebed.wire.aws.authentication import SignatureAuthenticator

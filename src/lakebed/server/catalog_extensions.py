@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakebed.catalog.access.authorization import Gate
+from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.commits.metadata_pointers import PointerMoves
+from lakebed.catalog.commits.refs import References
+from lakebed.catalog.commits.rollback import Rollback
+from lakebed.catalog.commits.service import Commits
+from lakebed.catalog.diagnostics.examination import Examination
+from lakebed.catalog.diagnostics.recovery import Recovery
+from lakebed.catalog.diagnostics.survey import Surveys
+from lakebed.catalog.entries import Entries
+from lakebed.catalog.external.bridges.following import Following
+from lakebed.catalog.external.bridges.outcomes import Outcomes
+from lakebed.catalog.external.bridges.polling import Polling
+from lakebed.catalog.external.bridges.service import PURPOSE, Bridges
+from lakebed.catalog.external.bridges.syncing import Syncing
+from lakebed.catalog.locations.claims import Claims
+from lakebed.catalog.tables.files import TableFiles
+from lakebed.catalog.tables.imports import Imports
+from lakebed.catalog.tables.registration import Registration
 from lakebed.governance.credentials.vault import MasterKeys, Vault
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import Http
 from lakebed.objects.context import Facilities
-from lakebed.tables.bridges.following import Following
-from lakebed.tables.bridges.outcomes import Outcomes
-from lakebed.tables.bridges.polling import Polling
-from lakebed.tables.bridges.service import PURPOSE, Bridges
-from lakebed.tables.bridges.syncing import Syncing
-from lakebed.tables.claims import Claims
-from lakebed.tables.committing import Commits
-from lakebed.tables.diagnostics.examination import Examination
-from lakebed.tables.diagnostics.recovery import Recovery
-from lakebed.tables.diagnostics.survey import Surveys
-from lakebed.tables.entries import Entries
-from lakebed.tables.files import TableFiles
-from lakebed.tables.gate import Gate
-from lakebed.tables.importing import Imports
-from lakebed.tables.pointers import PointerMoves
-from lakebed.tables.refs import References
-from lakebed.tables.registering import Registration
-from lakebed.tables.rollback import Rollback
-from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.iceberg.services import TableExtensions
 
 

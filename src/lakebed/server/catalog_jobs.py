@@ -9,19 +9,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from lakebed.catalog.idempotency import IdempotencyKeys
+from lakebed.catalog.locations.claims import Claims
+from lakebed.catalog.maintenance.jobs.background import BackgroundMaintenance, BackgroundReport
+from lakebed.catalog.maintenance.scheduler import Scheduler
+from lakebed.catalog.maintenance.table_planner import PlanningTotals
+from lakebed.catalog.restrictions.copies import Copies
+from lakebed.catalog.scans.scan_plans import Scans
+from lakebed.catalog.tables.drops import PURGE_KIND, Dropping
+from lakebed.catalog.tables.metrics_reports import Reports
+from lakebed.catalog.tables.purging import PurgeWorker
 from lakebed.core.clock import Clock
 from lakebed.governance.delegation.delegations import Delegations
 from lakebed.meta.tasks import TaskQueue
-from lakebed.tables.claims import Claims
-from lakebed.tables.dropping import PURGE_KIND, Dropping
-from lakebed.tables.idempotency import IdempotencyKeys
-from lakebed.tables.maintenance.jobs.background import BackgroundMaintenance, BackgroundReport
-from lakebed.tables.maintenance.scheduler import Scheduler
-from lakebed.tables.maintenance.table_planner import PlanningTotals
-from lakebed.tables.purging import PurgeWorker
-from lakebed.tables.reports import Reports
-from lakebed.tables.restrictions.copies import Copies
-from lakebed.tables.scanning import Scans
 
 TASKS_KEPT_MS: Final = 30 * 86_400_000
 """How long ended tasks are kept, with their reports."""

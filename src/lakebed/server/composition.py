@@ -9,6 +9,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
+from lakebed.catalog.access.authorization import Gate
+from lakebed.catalog.access.s3_requests import TableGuard
+from lakebed.catalog.external.bridges.polling import Polling
+from lakebed.catalog.external.remote.client import catalog_http
+from lakebed.catalog.validation import Level
 from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.ids import DeploymentId
 from lakebed.core.settings import Settings, StorageKind
@@ -37,11 +42,6 @@ from lakebed.objects.context import NO_RESERVATIONS, Facilities
 from lakebed.objects.lifecycle import LifecycleRunner
 from lakebed.storage.ownership import Ownership, StoreOwnership
 from lakebed.storage.seam import ObjectStorage
-from lakebed.tables.bridges.polling import Polling
-from lakebed.tables.gate import Gate
-from lakebed.tables.guard import TableGuard
-from lakebed.tables.remote.client import catalog_http
-from lakebed.tables.validation import Level
 from lakebed.wire.admin.app import AdminApplication, ReadinessCheck
 from lakebed.wire.aws.authentication import SignatureAuthenticator
 from lakebed.wire.aws.store_address import StoreAddress, StoreListener

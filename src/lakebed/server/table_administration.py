@@ -8,6 +8,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from lakebed.catalog.access.authorization import Gate
+from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.commits.metadata_cache import MetadataCache
+from lakebed.catalog.entries import Entries
+from lakebed.catalog.idempotency import IdempotencyKeys
+from lakebed.catalog.tables.drops import Dropping
+from lakebed.catalog.tables.files import TableFiles
 from lakebed.core.clock import SystemClock
 from lakebed.core.settings import Settings
 from lakebed.governance.credentials.vault import MasterKeys
@@ -15,13 +22,6 @@ from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.model import Caller
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import ObjectWriter
-from lakebed.tables.cache import MetadataCache
-from lakebed.tables.dropping import Dropping
-from lakebed.tables.entries import Entries
-from lakebed.tables.files import TableFiles
-from lakebed.tables.gate import Gate
-from lakebed.tables.idempotency import IdempotencyKeys
-from lakebed.tables.warehouses import Warehouses
 
 from .composition import build_foundation
 from .stores.identity import require_identity, root_credential

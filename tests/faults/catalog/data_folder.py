@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from lakebed.catalog.events import CatalogEvent, decode_event
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.events import decode_event as decode_object_event
-from lakebed.tables.events import CatalogEvent, decode_event
 
 _MOVES = ("TableCreated", "TableCommitted", "ViewCreated", "ViewCommitted")
 

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import pytest
 
+from tests.catalog.catalogs import VIEW_VERSION
 from tests.faults.data_folder import read_blobs, temporary_files
 from tests.objects.stores import ORPHAN_WINDOW_MS
-from tests.tables.catalogs import VIEW_VERSION
 from tests.wire.iceberg.lake import Lake
 
 from . import steps

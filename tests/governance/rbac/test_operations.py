@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from lakebed.catalog.access.authorization import Action
 from lakebed.governance.rbac.operations import (
     ACTION_PRIVILEGES,
     GENERIC_TABLE_OPERATIONS,
@@ -17,7 +18,6 @@ from lakebed.governance.rbac.operations import (
     commit_privileges,
 )
 from lakebed.governance.rbac.privileges import INCLUDES, TABLE_UPDATES, GrantKind, Privilege
-from lakebed.tables.gate import Action
 from lakebed.wire.iceberg.operations import catalog_routes
 from lakebed.wire.management.operations import management_mount
 from lakebed.wire.polaris.operations import polaris_routes

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from lakebed.catalog.access.authorization import Gate
+from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.maintenance.tasks.events import decode_event
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import NoSuchWarehouse
 from lakebed.core.jobs import JobKind, decode_order
@@ -14,9 +17,6 @@ from lakebed.meta.tasks import TaskQueue
 from lakebed.server.streams.table_tasks import QueuedTableTasks
 from lakebed.streams.admin.lake_planning import Outcome
 from lakebed.streams.admin.tiering_tasks import TieringTasks
-from lakebed.tables.gate import Gate
-from lakebed.tables.maintenance.tasks.events import decode_event
-from lakebed.tables.warehouses import Warehouses
 from tests.objects.stores import ROOT, ObjectStore, opened_store
 
 KINDS = [JobKind.TIER_STREAM.value]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from lakebed.catalog.validation import Level
 from lakebed.core.access import DEFAULT_ACCOUNT, Credential, root_of
 from lakebed.core.clock import ManualClock
 from lakebed.core.delegation import AccessDelegation
@@ -34,7 +35,6 @@ from lakebed.server.events.governance_events import INTENT_READERS, GovernanceEv
 from lakebed.server.http.api_paths import Api, server_api_paths
 from lakebed.server.http.dispatch import BucketLookup, Dispatcher, SharedListenerChoice
 from lakebed.server.metrics.instruments import access_trace
-from lakebed.tables.validation import Level
 from lakebed.wire.aws.authentication import SignatureAuthenticator
 from lakebed.wire.aws.store_address import StoreAddress
 from lakebed.wire.http.body import RequestBody
@@ -47,10 +47,10 @@ from lakebed.wire.management.services import ManagementServices
 from lakebed.wire.s3.app import S3Application
 from lakebed.wire.s3.services import S3Services
 from lakebed.wire.s3.sts import SecurityTokenService
+from tests.catalog.extended import no_network
 from tests.clients.boto import REGION, Keys
 from tests.clients.signing import Signer
 from tests.objects.stores import DAY_MS, ObjectStore, opened_store
-from tests.tables.extended import no_network
 
 HOST = "lake.example:9000"
 DOMAIN = "s3.lake.example"

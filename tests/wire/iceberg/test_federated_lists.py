@@ -12,8 +12,8 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.settings import DecisionMode
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.governance.decision_point import DecisionPoint, DelegatingAuthorizer
+from tests.catalog.test_decided_elsewhere import showing
 from tests.governance.decision_point.asking import Oracle
-from tests.tables.test_decided_elsewhere import showing
 
 from .test_federated_rights import on_table
 from .two_lakes import CATALOG, TwoLakes, two_lakes

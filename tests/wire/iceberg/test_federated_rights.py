@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.catalog.catalogs import VIEW_VERSION
 from tests.clients.boto import Keys
-from tests.tables.catalogs import VIEW_VERSION
 
 from .lake import SCHEMA, allow
 from .test_federated import SET, TABLE, renamed

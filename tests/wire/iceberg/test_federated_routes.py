@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.tables.federation import rows as connections
+from lakebed.catalog.external.federation import rows as connections
 from lakebed.wire.iceberg.federated import FORWARDS
 from lakebed.wire.json.routing import Route
 from lakebed.wire.polaris.operations import FORWARDS as EMPTY

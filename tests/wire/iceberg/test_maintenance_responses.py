@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from lakebed.catalog.identifiers import Identifier
+from lakebed.catalog.maintenance.rules.compaction import CompactionRequest
 from lakebed.core.jobs import JobKind
 from lakebed.meta.seam import Transaction
-from lakebed.tables.identifiers import Identifier
-from lakebed.tables.maintenance.rules.compaction import CompactionRequest
 from lakebed.wire.iceberg.maintenance_responses import report_document
+from tests.catalog.maintenance.workshop import Workshop, open_workshop
 from tests.objects.conftest import clock, light_store
 from tests.objects.stores import ROOT, ObjectStore
-from tests.tables.maintenance.workshop import Workshop, open_workshop
 
 __all__ = ["clock", "light_store"]
 

@@ -11,13 +11,13 @@ from urllib.parse import quote
 
 import pytest
 
+from lakebed.catalog.restrictions import COPIES_NAMESPACE
+from lakebed.catalog.restrictions.restricted_metadata import HIDDEN_LOCATION
 from lakebed.core.jobs import JobKind
 from lakebed.select.service import Selects
-from lakebed.tables.restrictions import COPIES_NAMESPACE
-from lakebed.tables.restrictions.shown import HIDDEN_LOCATION
+from tests.catalog.appends import appended
+from tests.catalog.catalogs import name, wire_catalog
 from tests.clients.boto import Keys
-from tests.tables.appends import appended
-from tests.tables.catalogs import name, wire_catalog
 from tests.wire.polaris.policy_lake import TABLE as TARGET
 from tests.wire.polaris.policy_lake import PolicyLake
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakebed.catalog.locations.service import PATH_PROPERTIES
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.locations import PATH_PROPERTIES
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
 from lakebed.wire.iceberg.unregistered_table_hint import UnregisteredTableHint, hint_of_request

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from lakebed.catalog.external.remote.client import MANNERS_MS
 from lakebed.core.access import Authorizer
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
 from lakebed.net.http import HttpRequest, HttpResponse
-from lakebed.tables.remote.client import MANNERS_MS
 from tests.clients.boto import Keys
 from tests.objects.stores import opened_store
 from tests.wire.management.office import Office

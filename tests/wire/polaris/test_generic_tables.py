@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tests.catalog.catalogs import VIEW_VERSION
 from tests.clients.boto import Keys
-from tests.tables.catalogs import VIEW_VERSION
 from tests.wire.iceberg.lake import ROOT_KEYS, SCHEMA, Answer, allow, keys_in
 
 from .policy_lake import BASES, PolicyLake

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.objects.stores import DAY_MS, ROOT, opened_store
 
+from lakebed.catalog.access.authorization import Gate
+from lakebed.catalog.catalogs.service import Warehouses
 from lakebed.core.access import ANONYMOUS, Credential, CredentialSource, Principal
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unauthenticated
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.objects.model import Caller
-from lakebed.tables.gate import Gate
-from lakebed.tables.warehouses import Warehouses
 from lakebed.wire.aws.authentication import Authenticated, SignatureAuthenticator
 from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.aws.request_target import S3Target

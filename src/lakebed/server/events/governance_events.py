@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
+from lakebed.catalog.tables.arrivals import Arrivals
 from lakebed.core.clock import Clock
 from lakebed.core.operations import parse_operations
 from lakebed.core.settings import ListenersSettings, TargetsSettings
@@ -18,7 +19,6 @@ from lakebed.governance.listeners import HookPolicy, HttpHook, Listener, Listene
 from lakebed.meta.tasks import TaskQueue
 from lakebed.net.sync_client import threaded_http
 from lakebed.objects.context import Facilities
-from lakebed.tables.arrivals import Arrivals
 from lakebed.wire.audit.refusals import OnRefusal, refusal_recorder
 from lakebed.wire.iceberg import intents as iceberg_intents
 from lakebed.wire.json.intents import IntentReaders

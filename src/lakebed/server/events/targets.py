@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
+from lakebed.catalog.tables.arrivals import Arrival, ArrivalRecorder, Destination
 from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidInput, InvalidSetting, MissingExtra
 from lakebed.core.ids import DeploymentId
@@ -34,7 +35,6 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.context import Facilities
-from lakebed.tables.arrivals import Arrival, ArrivalRecorder, Destination
 
 from .request_log import own_messages
 

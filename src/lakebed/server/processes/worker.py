@@ -10,12 +10,12 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from lakebed.catalog.maintenance.table_planner import PlanningTotals
 from lakebed.core.errors import LakebedError
 from lakebed.core.settings import Settings
 from lakebed.events.rules import trim_versions
 from lakebed.governance.policy_language.stored_policies import stored_policy_problems
 from lakebed.meta.periodic import RETRY_SECONDS, PeriodicJob
-from lakebed.tables.maintenance.table_planner import PlanningTotals
 
 from ..composition import WorkerParts, compose
 from ..http.connections import Connections

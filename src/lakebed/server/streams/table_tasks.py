@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from lakebed.catalog import rows
+from lakebed.catalog.external.backing import served_here
+from lakebed.catalog.maintenance.tasks.events import append_events
+from lakebed.catalog.maintenance.tasks.queue import TaskSubmissions
 from lakebed.core.clock import Clock
 from lakebed.core.errors import NoSuchWarehouse, NotFound
 from lakebed.core.jobs import TaskOrder, decode_order
 from lakebed.meta.outbox import Event, Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.tasks import TaskQueue
-from lakebed.tables import rows
-from lakebed.tables.backing import served_here
-from lakebed.tables.maintenance.tasks.events import append_events
-from lakebed.tables.maintenance.tasks.queue import TaskSubmissions
 
 
 class QueuedTableTasks:

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from lakebed.catalog.maintenance.tasks.service import TaskView
 from lakebed.meta.tasks import TaskState
-from lakebed.tables.maintenance.tasks.service import TaskView
 
 
 def task_document(seen: TaskView) -> dict[str, Any]:

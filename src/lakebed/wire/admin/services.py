@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakebed.catalog.external.federation.service import Federation
+from lakebed.catalog.idempotency import IdempotencyKeys
+from lakebed.catalog.labels.service import Labelling
+from lakebed.catalog.maintenance.service import TableMaintenance
+from lakebed.catalog.maintenance.tasks.service import TaskService
+from lakebed.catalog.policies.attachments import PolicyAttachments
+from lakebed.catalog.policies.coverage import PolicyCoverage
+from lakebed.catalog.tables.arrivals import Arrivals
 from lakebed.events.access_trail import AccessTrail
 from lakebed.events.delivery import Targets
 from lakebed.events.feed import Feed
@@ -11,14 +19,6 @@ from lakebed.events.ids import EventIds
 from lakebed.events.log import EventLog
 from lakebed.meta.tasks import TaskQueue
 from lakebed.streams.admin.failover import Failover
-from lakebed.tables.arrivals import Arrivals
-from lakebed.tables.federation.service import Federation
-from lakebed.tables.idempotency import IdempotencyKeys
-from lakebed.tables.labels.service import Labelling
-from lakebed.tables.maintenance.service import TableMaintenance
-from lakebed.tables.maintenance.tasks.service import TaskService
-from lakebed.tables.policies.attachments import PolicyAttachments
-from lakebed.tables.policies.coverage import PolicyCoverage
 
 
 @dataclass(frozen=True, slots=True)

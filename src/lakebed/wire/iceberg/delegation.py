@@ -11,12 +11,12 @@ from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import quote
 
+from lakebed.catalog.access.data_access import TableData
+from lakebed.catalog.identifiers import SEPARATOR, Identifier
+from lakebed.catalog.model import Entry, Warehouse
 from lakebed.core.delegation import AccessDelegation
 from lakebed.core.errors import AccessDenied
 from lakebed.governance.delegation.delegations import DelegationKind
-from lakebed.tables.data_access import TableData
-from lakebed.tables.identifiers import SEPARATOR, Identifier
-from lakebed.tables.model import Entry, Warehouse
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.table_access import access_purpose, allowed_delegation, credential_settings
 

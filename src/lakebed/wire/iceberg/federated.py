@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
+from lakebed.catalog.external.federation.connections import Backed
+from lakebed.catalog.external.federation.documents import Registration, Rename
+from lakebed.catalog.external.federation.entries import shown_again
+from lakebed.catalog.external.federation.namespaces import Paging
+from lakebed.catalog.external.federation.tables import ShownTable, Wanted
+from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.federation.connections import Backed
-from lakebed.tables.federation.documents import Registration, Rename
-from lakebed.tables.federation.entries import shown_again
-from lakebed.tables.federation.namespaces import Paging
-from lakebed.tables.federation.tables import ShownTable, Wanted
-from lakebed.tables.model import EntryKind
 from lakebed.wire.http.message import Headers, Response
 from lakebed.wire.json.errors import JSON
 from lakebed.wire.json.forwarding import Forward, forwarding_route

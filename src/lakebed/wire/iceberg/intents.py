@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
+from lakebed.catalog.identifiers import check_namespace, display
 from lakebed.core.operations import Operation
-from lakebed.tables.identifiers import check_namespace, display
 from lakebed.wire.json.documents import parse_strict_document
 from lakebed.wire.json.intents import IntentReader, IntentReaders, ReadFurther, new_entry
 from lakebed.wire.json.path_names import OperationSubject

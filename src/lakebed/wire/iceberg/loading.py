@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
+from lakebed.catalog.commits.metadata_cache import CachedMetadata
+from lakebed.catalog.identifiers import Identifier
+from lakebed.catalog.model import Entry, EntryKind, Warehouse
+from lakebed.catalog.restrictions.restricted_metadata import shown_metadata
 from lakebed.core.errors import InvalidInput
 from lakebed.governance.policies import Restriction
 from lakebed.iceberg.metadata import serialize_table
-from lakebed.tables.cache import CachedMetadata
-from lakebed.tables.identifiers import Identifier
-from lakebed.tables.model import Entry, EntryKind, Warehouse
-from lakebed.tables.restrictions.shown import shown_metadata
 from lakebed.wire.http.message import Headers, Response
 from lakebed.wire.json.errors import JSON
 from lakebed.wire.json.request import JsonRequest

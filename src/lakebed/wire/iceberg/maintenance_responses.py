@@ -12,17 +12,17 @@ from typing import Any, Final
 
 import msgspec
 
+from lakebed.catalog.entries import Known
+from lakebed.catalog.identifiers import display
+from lakebed.catalog.maintenance.jobs.config import EffectiveConfig
+from lakebed.catalog.maintenance.jobs.model import AuditEvent, Findings, Job, JobRecord
+from lakebed.catalog.maintenance.jobs.quarantine import QuarantinedFile
+from lakebed.catalog.maintenance.jobs.scheduling import SchedulerView
+from lakebed.catalog.maintenance.jobs.service import JobView
+from lakebed.catalog.maintenance.reachability.files import GraphReport, ObjectReport, ObjectState
+from lakebed.catalog.maintenance.rules.compaction import CompactionReport, CompactionStatus, RowLevelReport
+from lakebed.catalog.maintenance.rules.expiration import ExpirationReport
 from lakebed.meta.tasks import Task, TaskState
-from lakebed.tables.entries import Known
-from lakebed.tables.identifiers import display
-from lakebed.tables.maintenance.jobs.config import EffectiveConfig
-from lakebed.tables.maintenance.jobs.model import AuditEvent, Findings, Job, JobRecord
-from lakebed.tables.maintenance.jobs.quarantine import QuarantinedFile
-from lakebed.tables.maintenance.jobs.scheduling import SchedulerView
-from lakebed.tables.maintenance.jobs.service import JobView
-from lakebed.tables.maintenance.reachability.files import GraphReport, ObjectReport, ObjectState
-from lakebed.tables.maintenance.rules.compaction import CompactionReport, CompactionStatus, RowLevelReport
-from lakebed.tables.maintenance.rules.expiration import ExpirationReport
 
 Document = dict[str, Any]
 """JSON. Any: fields are of many types."""

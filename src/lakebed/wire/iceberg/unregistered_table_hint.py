@@ -18,8 +18,8 @@ from typing import Final
 
 import msgspec
 
+from lakebed.catalog.locations.service import PATH_PROPERTIES
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.locations import PATH_PROPERTIES
 from lakebed.wire.http.message import Request
 
 PARAMETER: Final = "whereabouts"

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.idempotency import IdempotencyKeys
 from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidInput, LakebedError, Unauthenticated
 from lakebed.objects.model import Caller
-from lakebed.tables.gate import Action
-from lakebed.tables.idempotency import IdempotencyKeys
 from lakebed.wire.audit.refusals import OnRefusal
 from lakebed.wire.aws.authentication import Authenticated
 from lakebed.wire.http.message import HeadFault, Request, Response

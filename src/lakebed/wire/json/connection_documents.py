@@ -10,10 +10,10 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from lakebed.catalog.external.federation.model import KEYS_FOR, Connection, ConnectionConfig, KeysFor
+from lakebed.catalog.external.remote.model import NO_SECRETS, AuthKind, RemoteAuth, RemoteSecrets
 from lakebed.core.errors import InvalidInput, NotSupported
 from lakebed.core.secrets import Secret
-from lakebed.tables.federation.model import KEYS_FOR, Connection, ConnectionConfig, KeysFor
-from lakebed.tables.remote.model import NO_SECRETS, AuthKind, RemoteAuth, RemoteSecrets
 
 SERVED_TYPE: Final = "ICEBERG_REST"
 DEFAULT_SIGNING_NAME: Final = "execute-api"

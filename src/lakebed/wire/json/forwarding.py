@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeAlias, TypeVar
 
+from lakebed.catalog.external.federation.connections import Backed
+from lakebed.catalog.external.federation.service import Federation
+from lakebed.catalog.idempotency import Answer, IdempotencyKeys
 from lakebed.core.errors import InvalidInput, NotSupported, Unavailable
-from lakebed.tables.federation.connections import Backed
-from lakebed.tables.federation.service import Federation
-from lakebed.tables.idempotency import Answer, IdempotencyKeys
 from lakebed.wire.http.message import Response
 
 from .errors import error_document, error_model

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 from uuid import UUID
 
+from lakebed.catalog.idempotency import Answer, IdempotencyKeys, RequestKey
 from lakebed.core.errors import AlreadyAnswered, InvalidInput, LakebedError
-from lakebed.tables.idempotency import Answer, IdempotencyKeys, RequestKey
 from lakebed.wire.http.message import RAW_ERRORS, Request, Response
 
 from .errors import JSON, client_message, error_document, error_model

@@ -12,9 +12,9 @@ from uuid import uuid4
 
 import msgspec
 
+from lakebed.catalog.identifiers import check_identifier, check_namespace
 from lakebed.core.operations import Family, Operation
 from lakebed.governance.listeners import Intent
-from lakebed.tables.identifiers import check_identifier, check_namespace
 
 from .path_names import OperationSubject, subject_of_path
 from .request import JsonRequest, parse_document

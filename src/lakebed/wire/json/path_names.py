@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from lakebed.tables.identifiers import display
+from lakebed.catalog.identifiers import display
 
 from .request import split_namespace
 

@@ -13,12 +13,12 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.identifiers import SEPARATOR, Identifier, Levels, check_identifier
 from lakebed.core.errors import IntegrityMismatch, InvalidInput, TooLarge
 from lakebed.core.json.bounds import MAX_VALUES, check_json_bounds
 from lakebed.core.json.parsing import parse_body
 from lakebed.objects.model import Caller
-from lakebed.tables.idempotency import Mutation
-from lakebed.tables.identifiers import SEPARATOR, Identifier, Levels, check_identifier
 from lakebed.wire.aws.authentication import Authenticated
 from lakebed.wire.http.message import RAW_ERRORS, Request
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from lakebed.tables.entries import Entries
-from lakebed.tables.identifiers import Levels, path_of
-from lakebed.tables.model import EntryKind
+from lakebed.catalog.entries import Entries
+from lakebed.catalog.identifiers import Levels, path_of
+from lakebed.catalog.model import EntryKind
 from lakebed.wire.http.message import Headers, Response
 
 from .errors import JSON

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from lakebed.tables.gate import Action
+from lakebed.catalog.access.authorization import Action
 from lakebed.wire.http.message import Response
 
 from .errors import ApiFault

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from lakebed.catalog.catalogs.service import access_delegation
+from lakebed.catalog.identifiers import Identifier, path_of
+from lakebed.catalog.model import Warehouse
 from lakebed.core.delegation import AccessDelegation
 from lakebed.governance.credentials.sessions import TemporaryKey
 from lakebed.governance.delegation.delegations import DelegationKind, Purpose
-from lakebed.tables.identifiers import Identifier, path_of
-from lakebed.tables.model import Warehouse
-from lakebed.tables.warehouses import access_delegation
 from lakebed.wire.aws.store_address import StoreAddress
 from lakebed.wire.http.message import Request
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from lakebed.catalog.model import WarehouseKind
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.model import WarehouseKind
 from lakebed.wire.json.connection_documents import ConnectionDocument
 
 from .unsupported import STORAGE_FIELDS, STORES

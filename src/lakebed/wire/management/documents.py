@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
+from lakebed.catalog.catalogs.base_locations import BASE_LOCATION
+from lakebed.catalog.external.federation.model import Connection
 from lakebed.core.errors import InvalidInput
 from lakebed.governance.rbac.model import (
     Catalog,
@@ -17,8 +19,6 @@ from lakebed.governance.rbac.model import (
     PrincipalRole,
 )
 from lakebed.governance.rbac.privileges import GrantKind, Privilege, privilege_named
-from lakebed.tables.base_locations import BASE_LOCATION
-from lakebed.tables.federation.model import Connection
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.connection_documents import connection_document
 from lakebed.wire.json.errors import JSON

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakebed.catalog.access.authorization import Gate
+from lakebed.catalog.catalogs.management import CatalogManagement, Leave
+from lakebed.catalog.external.federation.connections import Connections
+from lakebed.catalog.external.federation.service import Federation
 from lakebed.core.access import Credential, ResourceRules, Securable
 from lakebed.governance.rbac.administering import Administrator
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
@@ -13,10 +17,6 @@ from lakebed.governance.rbac.identities import Issuer, ManagedPrincipals
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
-from lakebed.tables.catalogs import CatalogManagement, Leave
-from lakebed.tables.federation.connections import Connections
-from lakebed.tables.federation.service import Federation
-from lakebed.tables.gate import Gate
 
 
 @dataclass(frozen=True, slots=True)

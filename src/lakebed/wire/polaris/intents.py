@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakebed.tables.identifiers import display
+from lakebed.catalog.identifiers import display
 from lakebed.wire.json.intents import IntentReader, IntentReaders, new_entity, new_entry
 from lakebed.wire.json.path_names import OperationSubject
 from lakebed.wire.json.request import JsonRequest, parse_document, split_namespace

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakebed.catalog.access.data_access import DataAccess
+from lakebed.catalog.entries import Entries
+from lakebed.catalog.external.federation.service import Federation
+from lakebed.catalog.idempotency import IdempotencyKeys
+from lakebed.catalog.policies.attachments import PolicyAttachments
+from lakebed.catalog.policies.policies import Policies
+from lakebed.catalog.policies.policy_types import PolicyTypes
+from lakebed.catalog.policies.policy_versions import PolicyVersions
+from lakebed.catalog.tables.drops import Dropping
+from lakebed.catalog.tables.generic_tables import GenericTables
 from lakebed.core.clock import Clock
 from lakebed.core.delegation import AccessDelegation
 from lakebed.governance.delegation.vending import Vending
 from lakebed.meta.seam import MetaStore
-from lakebed.tables.data_access import DataAccess
-from lakebed.tables.dropping import Dropping
-from lakebed.tables.entries import Entries
-from lakebed.tables.federation.service import Federation
-from lakebed.tables.generic_tables import GenericTables
-from lakebed.tables.idempotency import IdempotencyKeys
-from lakebed.tables.policies.attachments import PolicyAttachments
-from lakebed.tables.policies.policies import Policies
-from lakebed.tables.policies.policy_types import PolicyTypes
-from lakebed.tables.policies.policy_versions import PolicyVersions
 from lakebed.wire.aws.store_address import StoreAddress
 
 

@@ -44,7 +44,7 @@ FILES_NOBODY_WROTE: Final = (
 )
 """Tests that append files which are not there, at paths that are of no table.
 
-No such commit is taken: a table's files are in its own directories (`tables/validation/scope.py`), and they are there
+No such commit is taken: a table's files are in its own directories (`catalog/validation/scope.py`), and they are there
 when they become visible. With the files in place the tests are to pass, each of them.
 """
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.tables.appends import appended
-from tests.tables.catalogs import name, wire_catalog
+from tests.catalog.appends import appended
+from tests.catalog.catalogs import name, wire_catalog
 from tests.wire.iceberg.lake import Answer, Lake
 
 TABLE = "/lake/namespaces/ns/tables/t"

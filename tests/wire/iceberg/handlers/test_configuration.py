@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lakebed.tables.idempotency import LIFETIME_MS
+from lakebed.catalog.idempotency import LIFETIME_MS
 from lakebed.wire.iceberg.operations import catalog_routes
 from tests.wire.iceberg.lake import Lake
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.tables.maintenance.jobs.model import JobStatus
+from lakebed.catalog.maintenance.jobs.model import JobStatus
 from tests.wire.iceberg.lake import Answer, Lake, allow, opened_lake
 
 TABLE = "/lake/namespaces/ns/tables/t"

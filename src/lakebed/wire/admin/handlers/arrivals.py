@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lakebed.tables.arrivals import MAX_PAGE, Destination
+from lakebed.catalog.tables.arrivals import MAX_PAGE, Destination
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok

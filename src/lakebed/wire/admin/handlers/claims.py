@@ -8,10 +8,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from lakebed.catalog.maintenance.tasks.queue import KINDS
+from lakebed.catalog.maintenance.tasks.service import TaskView
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
-from lakebed.tables.maintenance.tasks.queue import KINDS
-from lakebed.tables.maintenance.tasks.service import TaskView
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakebed.tables.federation.model import Connection
+from lakebed.catalog.external.federation.model import Connection
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.connection_documents import ConnectionDocument, connection_document
 from lakebed.wire.json.documents import EmptyDocument, read_strict_document

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from lakebed.catalog.identifiers import check_namespace, levels_of, path_of
 from lakebed.core.errors import InvalidInput
 from lakebed.events.access_trail import TracedAccess
 from lakebed.governance.delegation.delegated_accesses import AccessPlace
 from lakebed.governance.delegation.delegations import Delegation, DelegationFilter
-from lakebed.tables.identifiers import check_namespace, levels_of, path_of
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.json.request import JsonRequest, split_namespace
 from lakebed.wire.json.responses import ok

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from lakebed.catalog.identifiers import Levels, check_namespace
+from lakebed.catalog.policies.attachments import TargetName
+from lakebed.catalog.policies.coverage import AffectedEntry, AttachmentChange
 from lakebed.core.errors import InvalidInput
 from lakebed.governance.policies import Effect
-from lakebed.tables.identifiers import Levels, check_namespace
-from lakebed.tables.policies.attachments import TargetName
-from lakebed.tables.policies.coverage import AffectedEntry, AttachmentChange
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.json.policy_documents import applicable_document, mapping_document, target_document
 from lakebed.wire.json.request import JsonRequest, split_namespace

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.identifiers import check_namespace
+from lakebed.catalog.maintenance.table_planner import TablePlan
+from lakebed.catalog.policies.attachments import TargetName
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.gate import Action
-from lakebed.tables.identifiers import check_namespace
-from lakebed.tables.maintenance.table_planner import TablePlan
-from lakebed.tables.policies.attachments import TargetName
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import EmptyDocument, read_strict_document
 from lakebed.wire.json.policy_documents import applicable_document

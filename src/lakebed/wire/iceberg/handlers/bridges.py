@@ -7,14 +7,22 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from lakebed.catalog.commits.metadata_cache import CachedMetadata
+from lakebed.catalog.external.bridges.model import (
+    POLL_SECONDS,
+    Bridge,
+    BridgeConfig,
+    Bridged,
+    CatalogKind,
+    SyncMode,
+    SyncStatus,
+)
+from lakebed.catalog.external.bridges.syncing import SyncRequest
+from lakebed.catalog.external.remote.model import AuthKind, RemoteAuth, RemoteSecrets
+from lakebed.catalog.identifiers import Levels, display
+from lakebed.catalog.model import Entry
 from lakebed.core.errors import InvalidInput
 from lakebed.core.secrets import Secret
-from lakebed.tables.bridges.model import POLL_SECONDS, Bridge, BridgeConfig, Bridged, CatalogKind, SyncMode, SyncStatus
-from lakebed.tables.bridges.syncing import SyncRequest
-from lakebed.tables.cache import CachedMetadata
-from lakebed.tables.identifiers import Levels, display
-from lakebed.tables.model import Entry
-from lakebed.tables.remote.model import AuthKind, RemoteAuth, RemoteSecrets
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import EmptyDocument, Location, StrictDocument, Word, read_strict_document
 from lakebed.wire.json.request import JsonRequest

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import quote
 
+from lakebed.catalog.catalogs.base_locations import BASE_LOCATION
 from lakebed.core.errors import InvalidInput
-from lakebed.tables.base_locations import BASE_LOCATION
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok

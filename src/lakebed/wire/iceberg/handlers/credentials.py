@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakebed.tables.gate import Action
-from lakebed.tables.model import EntryKind
-from lakebed.tables.namespaces import no_such_namespace
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.model import EntryKind
+from lakebed.catalog.namespaces import no_such_namespace
 from lakebed.wire.http.message import Headers, Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from lakebed.tables.diagnostics.chain import RecoveryState
-from lakebed.tables.diagnostics.examination import Diagnosis, Recorded
-from lakebed.tables.diagnostics.judgement import log_blockers, log_status
-from lakebed.tables.diagnostics.survey import Survey
-from lakebed.tables.identifiers import display
+from lakebed.catalog.diagnostics.chain import RecoveryState
+from lakebed.catalog.diagnostics.examination import Diagnosis, Recorded
+from lakebed.catalog.diagnostics.judgement import log_blockers, log_status
+from lakebed.catalog.diagnostics.survey import Survey
+from lakebed.catalog.identifiers import display
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import EmptyDocument, read_strict_document
 from lakebed.wire.json.request import JsonRequest

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakebed.tables.dropping import DroppedEntry
-from lakebed.tables.gate import Action
-from lakebed.tables.identifiers import Identifier, check_identifier
-from lakebed.tables.model import Entry, EntryKind
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.identifiers import Identifier, check_identifier
+from lakebed.catalog.model import Entry, EntryKind
+from lakebed.catalog.tables.drops import DroppedEntry
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import StrictDocument, read_strict_document
 from lakebed.wire.json.paging import read_page

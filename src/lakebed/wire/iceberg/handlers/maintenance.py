@@ -7,10 +7,10 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from lakebed.tables.maintenance.jobs.config import ConfigSource, MaintenanceConfig
-from lakebed.tables.maintenance.jobs.quarantine_review import QuarantineAction
-from lakebed.tables.maintenance.jobs.requests import RunRequest
-from lakebed.tables.maintenance.jobs.scheduling import DEFAULT_SCHEDULER, DEFAULT_WORKER
+from lakebed.catalog.maintenance.jobs.config import ConfigSource, MaintenanceConfig
+from lakebed.catalog.maintenance.jobs.quarantine_review import QuarantineAction
+from lakebed.catalog.maintenance.jobs.requests import RunRequest
+from lakebed.catalog.maintenance.jobs.scheduling import DEFAULT_SCHEDULER, DEFAULT_WORKER
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import EmptyDocument, read_strict_document
 from lakebed.wire.json.request import JsonRequest

@@ -6,11 +6,11 @@ from urllib.parse import unquote_plus
 
 import msgspec
 
+from lakebed.catalog.identifiers import Levels
+from lakebed.catalog.locations.service import namespace_location
+from lakebed.catalog.namespaces import NamespacePage
 from lakebed.core.errors import NoSuchNamespace
 from lakebed.governance.rbac import OPERATIONS
-from lakebed.tables.identifiers import Levels
-from lakebed.tables.locations import namespace_location
-from lakebed.tables.namespaces import NamespacePage
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.paging import read_page
 from lakebed.wire.json.request import JsonRequest, split_namespace

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from lakebed.tables.notifications import Notification, NotificationKind
+from lakebed.catalog.external.notifications import Notification, NotificationKind
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content

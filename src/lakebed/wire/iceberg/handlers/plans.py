@@ -6,10 +6,10 @@ from functools import partial
 
 import msgspec
 
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.scans.scan_plans import Planned
+from lakebed.catalog.scans.stored_plans import PlanStatus
 from lakebed.core.json.parsing import parse_body
-from lakebed.tables.gate import Action
-from lakebed.tables.planning.plans import PlanStatus
-from lakebed.tables.scanning import Planned
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.errors import error_model
 from lakebed.wire.json.request import JsonRequest, parse_document

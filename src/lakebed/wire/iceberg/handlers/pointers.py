@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakebed.tables.gate import Action
-from lakebed.tables.model import Entry, EntryKind
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.model import Entry, EntryKind
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import Location, StrictDocument, Word, read_strict_document
 from lakebed.wire.json.request import JsonRequest

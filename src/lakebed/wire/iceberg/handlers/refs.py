@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from lakebed.tables.committing import CommitOptions
-from lakebed.tables.identifiers import display
+from lakebed.catalog.commits.service import CommitOptions
+from lakebed.catalog.identifiers import display
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import StrictDocument, Word, read_strict_document
 from lakebed.wire.json.request import JsonRequest

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.tables.metrics_reports import COMMIT_REPORT, SCAN_REPORT
 from lakebed.core.errors import InvalidInput
 from lakebed.core.json.parsing import parse_body
-from lakebed.tables.gate import Action
-from lakebed.tables.reports import COMMIT_REPORT, SCAN_REPORT
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest, parse_document
 from lakebed.wire.json.responses import no_content, ok

@@ -10,6 +10,12 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.access.data_access import TableData
+from lakebed.catalog.identifiers import Identifier
+from lakebed.catalog.locations.service import placed_at
+from lakebed.catalog.model import EntryKind, Warehouse
+from lakebed.catalog.namespaces import no_such_namespace
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchTable, NotSupported
 from lakebed.core.json.parsing import parse_body
 from lakebed.core.secrets import Secret
@@ -24,12 +30,6 @@ from lakebed.governance.delegation.remote_signing import (
 )
 from lakebed.objects.buckets.bucket import bucket_from
 from lakebed.objects.rows import BUCKET_BY_NAME
-from lakebed.tables.data_access import TableData
-from lakebed.tables.gate import Action
-from lakebed.tables.identifiers import Identifier
-from lakebed.tables.locations import placed_at
-from lakebed.tables.model import EntryKind, Warehouse
-from lakebed.tables.namespaces import no_such_namespace
 from lakebed.wire.aws import sigv4
 from lakebed.wire.aws.store_address import StoreRequest
 from lakebed.wire.http.message import Response

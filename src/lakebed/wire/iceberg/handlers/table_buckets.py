@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from lakebed.tables.model import Warehouse
+from lakebed.catalog.model import Warehouse
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import EmptyDocument, read_strict_document
 from lakebed.wire.json.paging import read_page

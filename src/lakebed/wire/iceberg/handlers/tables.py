@@ -7,14 +7,14 @@ from typing import Final
 
 import msgspec
 
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.commits.service import CommitOptions, TableChange, read_change
+from lakebed.catalog.identifiers import Identifier, check_identifier
+from lakebed.catalog.model import Entry, EntryKind
 from lakebed.core.errors import InvalidInput
 from lakebed.core.json.parsing import parse_body
 from lakebed.governance.rbac import OPERATIONS
 from lakebed.iceberg.commits import parse_create_table
-from lakebed.tables.committing import CommitOptions, TableChange, read_change
-from lakebed.tables.gate import Action
-from lakebed.tables.identifiers import Identifier, check_identifier
-from lakebed.tables.model import Entry, EntryKind
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import Location, Word
 from lakebed.wire.json.errors import JSON

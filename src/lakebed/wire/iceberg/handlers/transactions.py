@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from lakebed.catalog.commits.service import TableChange, read_change
 from lakebed.core.errors import InvalidInput
 from lakebed.core.json.parsing import parse_body
-from lakebed.tables.committing import TableChange, read_change
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest, parse_document
 from lakebed.wire.json.responses import no_content

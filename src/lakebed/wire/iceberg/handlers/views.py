@@ -6,13 +6,13 @@ from functools import partial
 
 import msgspec
 
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.identifiers import Identifier, check_identifier
+from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import InvalidInput
 from lakebed.core.json.parsing import parse_body
 from lakebed.governance.rbac import OPERATIONS
 from lakebed.iceberg.commits import Requirement, Update, parse_create_view, parse_view_requirements, parse_view_updates
-from lakebed.tables.gate import Action
-from lakebed.tables.identifiers import Identifier, check_identifier
-from lakebed.tables.model import EntryKind
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest, parse_document
 from lakebed.wire.json.responses import list_entries, no_content

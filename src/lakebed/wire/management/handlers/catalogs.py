@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from lakebed.catalog.external.federation.model import Connection
 from lakebed.core.errors import NotSupported
 from lakebed.meta.seam import Transaction
-from lakebed.tables.federation.model import Connection
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
+from lakebed.catalog.entries import Found
+from lakebed.catalog.identifiers import Identifier, check_identifier
+from lakebed.catalog.model import EntryKind
+from lakebed.catalog.tables.generic_tables import GenericTable, NewGenericTable, check_has_files
 from lakebed.core.errors import InvalidInput
 from lakebed.governance.delegation.delegations import DelegationKind
-from lakebed.tables.entries import Found
-from lakebed.tables.generic_tables import GenericTable, NewGenericTable, check_has_files
-from lakebed.tables.identifiers import Identifier, check_identifier
-from lakebed.tables.model import EntryKind
 from lakebed.wire.http.message import Headers, Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import list_entries, no_content, ok

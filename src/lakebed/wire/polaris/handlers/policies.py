@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from lakebed.catalog.policies.policies import NewPolicy
 from lakebed.core.unset import KEEP
 from lakebed.governance.policies import Policy
-from lakebed.tables.policies.policies import NewPolicy
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.paging import read_page
 from lakebed.wire.json.policy_documents import policy_document

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from lakebed.catalog.policies.policy_versions import LATEST
 from lakebed.core.errors import NoSuchPolicy
 from lakebed.governance.policies import PolicyVersion
-from lakebed.tables.policies.policy_versions import LATEST
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.paging import read_page
 from lakebed.wire.json.policy_documents import policy_document

@@ -1,0 +1,261 @@
+"""Warehouses: found, listed, described; and table buckets, which are warehouses of a whole bucket under its name.
+
+Those of other names and in other places are made by `catalogs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from lakebed.core.access import Principal, ResourceRules
+from lakebed.core.delegation import AccessDelegation
+from lakebed.core.errors import AccessDenied, AlreadyExists, Corrupted, InvalidInput, NoSuchWarehouse
+from lakebed.governance.rbac import SERVICE, Privilege, catalog_securable
+from lakebed.governance.rbac.bootstrap import establish_catalog
+from lakebed.meta.seam import Reader, Transaction
+from lakebed.objects.buckets.bucket import Bucket, encode_settings
+from lakebed.objects.context import Facilities
+from lakebed.objects.model import Caller
+from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
+
+from .. import rows
+from ..access.authorization import Action, Gate
+from ..events import tell
+from ..external.backing import served_here
+from ..model import Properties, Warehouse, WarehouseKind, pack_directories, pack_properties
+from ..rows import warehouse_from
+from .base_locations import Places, claim_places
+from .properties import changed_properties, check_properties
+
+UNDROP_WINDOW: Final = "undrop-window-seconds"
+"""The property that says how long dropped tables can be restored; 0 or none: not at all."""
+
+ACCESS_DELEGATION: Final = "access-delegation"
+"""The property that narrows how far clients are given access to the files of tables."""
+
+CLIENT_LOCATIONS: Final = "client-locations"
+"""The property that says whether clients choose locations of tables."""
+
+ALLOWED: Final = "allowed"
+REFUSED: Final = "refused"
+
+MAX_UNDROP_SECONDS: Final = 365 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class WarehousePage:
+    """One page of warehouses."""
+
+    warehouses: list[Warehouse]
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewWarehouse:
+    """A warehouse to be made."""
+
+    name: str
+    places: Places
+    kind: WarehouseKind = WarehouseKind.INTERNAL
+    properties: Properties = field(default_factory=dict)
+
+
+class Warehouses:
+    """The use cases of warehouses, and of table buckets."""
+
+    def __init__(self, facilities: Facilities, gate: Gate) -> None:
+        self._f = facilities
+        self._gate = gate
+
+    async def find(self, reader: Reader, name: str) -> Warehouse:
+        """The warehouse of that name, whoever asks. Raises NoSuchWarehouse; NotSupported if another is behind it."""
+        return served_here(await self.find_any(reader, name))
+
+    async def find_any(self, reader: Reader, name: str) -> Warehouse:
+        """The same for what is done to a warehouse itself, whatever is behind it. Raises NoSuchWarehouse."""
+        row = await reader.row(rows.WAREHOUSE, name)
+        if row is None:
+            raise NoSuchWarehouse(f"no table bucket of that name; create the bucket and enable it. warehouse={name}")
+        return warehouse_from(row)
+
+    async def precheck(self, caller: Caller, name: str, actions: Sequence[Action]) -> None:
+        """Refuse, before a request is read whole, a caller that may do none of the actions to anything in a warehouse.
+
+        Reads nothing if the caller's own policies or roles could allow one. Raises NoSuchWarehouse, AccessDenied.
+        """
+        own = ResourceRules(owner=caller.principal.account)
+        if self._gate.could_allow(caller, own, 0, actions):
+            return
+        found = await self.find_any(self._f.meta, name)
+        if not self._gate.could_allow(caller, found.bucket.access_rules, found.id, actions):
+            raise AccessDenied(
+                f"no policy and no grant allows it. principal={caller.principal.caller_arn}"
+                f" action={' or '.join(actions)} table-bucket={name}"
+            )
+
+    async def enable(self, caller: Caller, name: str) -> Warehouse:
+        """Make a bucket a table bucket. Idempotent.
+
+        Raises NoSuchBucket; InvalidInput if its objects are to expire; LocationTaken if catalogs have directories in
+        it; AlreadyExists if a catalog of another place has its name.
+        """
+        f = self._f
+        now_ms = f.clock.now_ms()
+        bucket = await f.bucket(f.meta, name)
+        there = await f.meta.row(rows.WAREHOUSE, name)
+        await self._gate.check(
+            caller,
+            unmade(bucket, name),
+            Action.CREATE_TABLE_BUCKET,
+            securable=SERVICE if there is None else catalog_securable(warehouse_from(there).id),
+        )
+
+        async def work(tx: Transaction) -> Warehouse:
+            bucket = await f.bucket(tx, name)
+            row = await tx.row(rows.WAREHOUSE, name)
+            if row is None:
+                new = NewWarehouse(name, Places(name, ""))
+                made = await make_warehouse(tx, f, bucket, new, caller.principal, now_ms)
+                await tell(f.outbox, tx, "TableBucketEnabled", caller, now_ms, name)
+                return made
+            found = warehouse_from(row)
+            if found.bucket.id != bucket.id or not found.is_table_bucket:
+                raise AlreadyExists(
+                    f"a catalog has the name of the bucket, and is elsewhere. catalog={name} at={found.base_location}"
+                )
+            return found
+
+        return await f.meta.transact(work)
+
+    async def get(self, caller: Caller, name: str) -> Warehouse:
+        """The warehouse, if the caller may see it."""
+        warehouse = await self.find_any(self._f.meta, name)
+        await self._gate.check(caller, warehouse, Action.GET_TABLE_BUCKET)
+        return warehouse
+
+    async def enter(self, caller: Caller, name: str) -> Warehouse:
+        """The same for clients that ask where it is before all else: who has any role of the catalog may know that."""
+        warehouse = await self.find_any(self._f.meta, name)
+        await self._gate.check(caller, warehouse, Action.GET_TABLE_BUCKET, privileges=(Privilege.CATALOG_ROLE_USAGE,))
+        return warehouse
+
+    async def list(self, caller: Caller, *, after: str, limit: int) -> WarehousePage:
+        """The table buckets of the caller's account, by name."""
+        account = caller.principal.account
+        await self._f.ask(
+            caller,
+            ResourceRules(owner=account),
+            Action.LIST_TABLE_BUCKETS,
+            f"arn:aws:s3tables:{self._f.region}:{account}:bucket/*",
+            securable=SERVICE,
+            privileges=(Privilege.CATALOG_LIST,),
+        )
+        found = await self._f.meta.rows(rows.WAREHOUSES_AFTER, account, after, limit + 1)
+        return WarehousePage([warehouse_from(row) for row in found[:limit]], len(found) > limit)
+
+    async def set_properties(
+        self, caller: Caller, name: str, *, updates: Mapping[str, str], removals: Sequence[str]
+    ) -> Warehouse:
+        """Change what is set on it. Raises InvalidInput."""
+        f = self._f
+        now_ms = f.clock.now_ms()
+        await self._gate.check(caller, await self.find_any(f.meta, name), Action.CREATE_TABLE_BUCKET)
+
+        async def work(tx: Transaction) -> Warehouse:
+            warehouse = await self.find_any(tx, name)
+            properties, _ = changed_properties(warehouse.properties, updates, removals)
+            check_warehouse_properties(properties)
+            packed = pack_properties(properties)
+            await tx.run(rows.CONFIGURE_WAREHOUSE, warehouse.packed_allowed, packed, now_ms, warehouse.id)
+            await tell(f.outbox, tx, "TableBucketConfigured", caller, now_ms, name)
+            return warehouse._replace(packed_properties=packed)
+
+        return await f.meta.transact(work)
+
+
+def unmade(bucket: Bucket, name: str) -> Warehouse:
+    """A warehouse that is not there yet, for the gate to be asked about: its number is nobody's."""
+    return Warehouse(
+        bucket,
+        0,
+        name,
+        "",
+        WarehouseKind.INTERNAL,
+        None,
+        pack_properties({}),
+        0,
+        restricts=False,
+        is_backed=False,
+    )
+
+
+async def make_warehouse(
+    tx: Transaction, f: Facilities, bucket: Bucket, new: NewWarehouse, by: Principal, now_ms: int
+) -> Warehouse:
+    """The step of a transaction that makes a warehouse with its administrators, and its bucket one that holds tables.
+
+    Append no event before. Raises AlreadyExists, LocationTaken; InvalidInput if the bucket's objects are to expire.
+    """
+    if not bucket.holds_tables:
+        lifecycle = bucket.settings.lifecycle
+        if lifecycle is not None and lifecycle.expires_objects:
+            # They would be kept and never run: what a file's age says of its use only its table knows.
+            raise InvalidInput(
+                f"the bucket has lifecycle rules that expire objects, and tables need theirs: remove the rules"
+                f" first. bucket={bucket.name}",
+                argument="lifecycle",
+            )
+        settings = encode_settings(msgspec.structs.replace(bucket.settings, tables=True))
+        await tx.run(UPDATE_BUCKET_SETTINGS, settings, bucket.id)
+    made = await tx.row(
+        rows.INSERT_WAREHOUSE,
+        new.name,
+        bucket.id,
+        new.places.base_prefix,
+        new.kind,
+        pack_directories(new.places.allowed),
+        pack_properties(dict(new.properties)),
+        now_ms,
+        now_ms,
+    )
+    if made is None:
+        raise AlreadyExists(f"a catalog of that name is there. catalog={new.name}")
+    await claim_places(tx, bucket, new.places, int(made[0]))
+    await establish_catalog(tx, f.outbox, int(made[0]), new.name, by, now_ms)
+    found = await tx.row(rows.WAREHOUSE, new.name)
+    if found is None:
+        raise Corrupted(f"a catalog that was made just now is not there. catalog={new.name}")
+    return warehouse_from(found)
+
+
+def undrop_window_ms(warehouse: Warehouse) -> int:
+    """How long dropped tables of this warehouse can be restored."""
+    return int(warehouse.properties.get(UNDROP_WINDOW, "0")) * 1000
+
+
+def access_delegation(warehouse: Warehouse) -> AccessDelegation:
+    """How far clients are given access to the files of tables in this warehouse, if the server goes as far."""
+    return AccessDelegation(warehouse.properties.get(ACCESS_DELEGATION, AccessDelegation.VENDED))
+
+
+def takes_client_locations(warehouse: Warehouse) -> bool:
+    """Whether clients choose locations of tables in this warehouse."""
+    return warehouse.properties.get(CLIENT_LOCATIONS, ALLOWED) == ALLOWED
+
+
+def check_warehouse_properties(properties: Properties) -> None:
+    """Return if a warehouse may have these. Raises InvalidInput."""
+    check_properties(properties)
+    window = properties.get(UNDROP_WINDOW, "0")
+    if not (window.isascii() and window.isdigit() and int(window) <= MAX_UNDROP_SECONDS):
+        raise InvalidInput(
+            f"{UNDROP_WINDOW} is a whole number of seconds up to {MAX_UNDROP_SECONDS}", argument=UNDROP_WINDOW
+        )
+    if properties.get(ACCESS_DELEGATION, AccessDelegation.VENDED) not in tuple(AccessDelegation):
+        raise InvalidInput(f"{ACCESS_DELEGATION} is one of {', '.join(AccessDelegation)}", argument=ACCESS_DELEGATION)
+    if properties.get(CLIENT_LOCATIONS, ALLOWED) not in (ALLOWED, REFUSED):
+        raise InvalidInput(f"{CLIENT_LOCATIONS} is {ALLOWED} or {REFUSED}", argument=CLIENT_LOCATIONS)

@@ -1,0 +1,107 @@
+"""Pointers that clients move themselves: to a metadata file that is there already, from a version that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from lakebed.core.errors import CommitConflict
+from lakebed.meta.seam import MetaStore
+
+from .. import rows
+from ..access.authorization import Action
+from ..entries import Entries, Found
+from ..idempotency import Mutation
+from ..identifiers import Identifier
+from ..model import Entry, EntryKind
+from ..tables.files import SCHEMES
+from ..tables.registration import Registration
+from .commit_log import CommitRecord
+from .service import Committed
+
+
+class Repeated(NamedTuple):
+    """A move that was made before, and the table as it is now."""
+
+    record: CommitRecord
+    committed: Committed
+
+
+class PointerMoves:
+    """Moves the pointers of tables."""
+
+    def __init__(self, meta: MetaStore, entries: Entries, registration: Registration) -> None:
+        self._meta = meta
+        self._entries = entries
+        self._registration = registration
+
+    async def move(
+        self,
+        mutation: Mutation,
+        warehouse_name: str,
+        identifier: Identifier,
+        metadata_at: str,
+        *,
+        expected_token: str,
+        expected_at: str | None = None,
+        operation: str = "commit",
+        commit_id: str = "",
+    ) -> Committed:
+        """Make another metadata file of a table the current one.
+
+        Raises NoSuchTable; CommitConflict, before it looks at the file, when the table is not at the version, or does
+        not have the metadata file, that the change expects; InvalidInput when the file cannot follow the present one.
+        """
+        found, entry = await self.found(mutation, warehouse_name, identifier)
+
+        def is_this(record: CommitRecord) -> bool:
+            return (record.metadata_at, record.expected_token) == (metadata_at, expected_token)
+
+        repeated = await self.repeated(found, entry, commit_id, is_this)
+        if repeated is not None:
+            return repeated.committed
+        if expected_at is not None and not same_file(expected_at, entry.metadata_at):
+            raise CommitConflict(f"the table does not have the metadata file that the change expects: {identifier}")
+        return await self._registration.register_table(
+            mutation,
+            warehouse_name,
+            identifier,
+            metadata_at,
+            overwrite=True,
+            expected_token=expected_token,
+            operation=operation,
+            commit_id=commit_id,
+        )
+
+    async def found(self, mutation: Mutation, warehouse_name: str, identifier: Identifier) -> tuple[Found, Entry]:
+        """The table whose pointer is to move. Raises NoSuchTable, AccessDenied."""
+        found = await self._entries.get(
+            mutation.caller, warehouse_name, identifier, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION
+        )
+        entry = found.live
+        assert entry is not None  # noqa: S101  # `get` has raised otherwise
+        return found, entry
+
+    async def repeated(
+        self, found: Found, entry: Entry, commit_id: str, is_this: Callable[[CommitRecord], bool]
+    ) -> Repeated | None:
+        """The answer to a move that was made before, by its id: the table as it is now. CommitConflict for another."""
+        row = await self._meta.row(rows.COMMIT_BY_ID, entry.id, commit_id) if commit_id else None
+        if row is None:
+            return None
+        record = CommitRecord(*row)
+        if not is_this(record):
+            raise CommitConflict(f"the commit id was used for another commit. commit-id={commit_id}")
+        return Repeated(record, Committed(found, entry, await self._entries.metadata(entry)))
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether two locations name the same file: how they begin differs between clients."""
+    return _unschemed(one) == _unschemed(other)
+
+
+def _unschemed(location: str) -> str:
+    for scheme in SCHEMES:
+        if location.startswith(scheme):
+            return location[len(scheme) :]
+    return location

@@ -1,0 +1,414 @@
+"""Commits: requirements are checked, updates applied, the new snapshots validated, then pointers move together.
+
+A pointer that moved meanwhile is no conflict by itself: the commit is tried again on the new state, and fails only when
+what it requires does not hold there. What is told as a conflict has certainly not been committed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+import msgspec
+
+from lakebed.core.access import root_of
+from lakebed.core.errors import CommitConflict, InvalidInput, LakebedError, PointerMoved
+from lakebed.governance.rbac import OPERATIONS, commit_privileges
+from lakebed.iceberg.commits.builder import build_table
+from lakebed.iceberg.commits.requirements import Requirement, check_table, is_create, parse_table_requirements
+from lakebed.iceberg.commits.updates import Update, kind_of, parse_table_updates
+from lakebed.iceberg.metadata.serialization import TableText, write_table
+from lakebed.iceberg.metadata.table import TableMetadata
+from lakebed.objects.blobs.composition import Composed
+from lakebed.objects.context import Facilities
+from lakebed.objects.deleting import Doomed, ObjectDeleter
+from lakebed.objects.model import Caller
+
+from .. import rows
+from ..access.authorization import Action, Gate, Privileges
+from ..entries import Entries, Found, created_meanwhile, no_such_entry
+from ..external.external_catalogs import check_own
+from ..idempotency import Answer, Mutation
+from ..identifiers import Identifier
+from ..locations.claims import Claim, Claims, Place, changed_file, check_places
+from ..locations.service import stated_paths, table_directories
+from ..model import Entry, EntryKind
+from ..tables.files import FileAddress, FileFacts, PreparedFile, TableFiles, parse_location
+from ..validation.commit import CommitValidator
+from .conflict_backoff import Losers
+from .metadata_cache import CachedMetadata, MetadataCache
+from .metadata_naming import metadata_address
+from .publishing import COMMITTED, CREATED, Pointer, Publisher, check_unused
+from .shared_history import anchor_of
+from .table_locks import Turns
+
+MAX_CHANGES: Final = 1024
+"""Most requirements, and most updates, of one change."""
+
+_ATTEMPTS: Final = 5
+_DELETE_OLD_METADATA: Final = "write.metadata.delete-after-commit.enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """What a commit asks of one table."""
+
+    identifier: Identifier
+    requirements: tuple[Requirement, ...]
+    updates: tuple[Update, ...]
+    written: bytes
+    """As it was sent, for telling repeated commits."""
+
+
+class CommitOptions(NamedTuple):
+    """What a client may say of a commit besides the contract."""
+
+    commit_id: str = ""
+    """Names the commit: the same one again gets the same answer."""
+    operation: str = ""
+    writer: str = ""
+    expected_token: str = ""
+    """The version that the table must be at; any, unless given."""
+
+
+NO_OPTIONS: Final = CommitOptions()
+
+
+class Committed(NamedTuple):
+    """A table after a commit."""
+
+    found: Found
+    entry: Entry
+    metadata: CachedMetadata
+
+
+class _Prepared(NamedTuple):
+    change: TableChange
+    found: Found
+    kept: CachedMetadata | None
+    """The metadata before."""
+    base: TableMetadata | None
+    new: TableMetadata
+    text: TableText | None
+    """What is to be written; None if nothing is."""
+    entry_id: str
+    observed: Mapping[str, FileFacts]
+    claim: Claim | None = None
+    """The directories that it takes, where they change."""
+
+
+Needs = Callable[[TableChange], Privileges]
+"""What a change takes of who holds grants, in place of what its actions take."""
+
+
+def _change_needs(change: TableChange) -> Privileges:
+    """What the kinds of its updates take; of a table that is to be made, the right to make one."""
+    if is_create(change.requirements):
+        return OPERATIONS["updateTable create"].target
+    return commit_privileges(map(kind_of, change.updates))
+
+
+def _transaction_needs(change: TableChange) -> Privileges:
+    return OPERATIONS["commitTransaction"].target
+
+
+def read_change(identifier: Identifier, requirements: bytes, updates: bytes) -> TableChange:
+    """Read what a commit asks of one table; both are JSON lists. Raises InvalidInput."""
+    change = TableChange(
+        identifier,
+        parse_table_requirements(requirements),
+        parse_table_updates(updates),
+        requirements + b"\n" + updates,
+    )
+    if max(len(change.requirements), len(change.updates)) > MAX_CHANGES:
+        raise InvalidInput(f"a commit has at most {MAX_CHANGES} requirements and as many updates")
+    return change
+
+
+class Commits:
+    """Commits changes to tables."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        gate: Gate,
+        entries: Entries,
+        files: TableFiles,
+        publisher: Publisher,
+        validator: CommitValidator,
+        cache: MetadataCache,
+        deleter: ObjectDeleter,
+        claims: Claims,
+    ) -> None:
+        self._f = facilities
+        self._claims = claims
+        self._gate = gate
+        self._entries = entries
+        self._files = files
+        self._publisher = publisher
+        self._validator = validator
+        self._cache = cache
+        self._deleter = deleter
+        self._turns = Turns()
+        self._losers = Losers()
+
+    async def commit(
+        self, mutation: Mutation, warehouse_name: str, change: TableChange, options: CommitOptions = NO_OPTIONS
+    ) -> Committed:
+        """Commit to one table, or create one that was staged. Raises CommitConflict, InvalidInput, NoSuchTable."""
+        try:
+            (committed,) = await self._commit(mutation, warehouse_name, [change], options, status=200)
+        except CommitConflict:
+            await self._losers.wait(warehouse_name, change.identifier)
+            raise
+        return committed
+
+    async def commit_all(self, mutation: Mutation, warehouse_name: str, changes: Sequence[TableChange]) -> None:
+        """Commit to many tables, wholly or not at all. Several changes of one table are one."""
+        await self._commit(mutation, warehouse_name, _folded(changes), NO_OPTIONS, status=204, needs=_transaction_needs)
+
+    async def parsed(self, entry: Entry) -> TableMetadata:
+        """A table's current metadata."""
+        return (await self._entries.metadata(entry)).table
+
+    # -- the commit -----------------------------------------------------------------------------------------------
+
+    async def _commit(
+        self,
+        mutation: Mutation,
+        warehouse_name: str,
+        changes: Sequence[TableChange],
+        options: CommitOptions,
+        *,
+        status: int,
+        needs: Needs = _change_needs,
+    ) -> list[Committed]:
+        async with self._turns.taken(warehouse_name, (change.identifier for change in changes)):
+            for attempt in range(1, _ATTEMPTS + 1):
+                # Each time: what moved the pointer may have been this very commit, sent to another worker.
+                repeated = await self._repeated(mutation.caller, warehouse_name, changes, options)
+                if repeated is not None:
+                    return [repeated]
+                prepared = [
+                    await self._prepare(mutation.caller, warehouse_name, change, needs, options.expected_token)
+                    for change in changes
+                ]
+                try:
+                    committed = await self._publish(mutation, prepared, options, status=status)
+                except PointerMoved:
+                    if attempt == _ATTEMPTS:
+                        raise
+                    for one in prepared:
+                        if one.kept is not None:
+                            # It may be what the new file was to borrow from that is gone: then it is written whole.
+                            one.kept.anchor = None
+                else:
+                    for change in changes:
+                        self._losers.committed(warehouse_name, change.identifier)
+                    return committed
+        raise AssertionError("unreachable")
+
+    async def _prepare(
+        self, caller: Caller, warehouse_name: str, change: TableChange, needs: Needs, expected_token: str = ""
+    ) -> _Prepared:
+        """The table as it would be. Raises CommitConflict, InvalidInput."""
+        identifier = change.identifier
+        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
+        creates = is_create(change.requirements)
+        entry = sought.live
+        privileges = None if caller.principal.grants is None else needs(change)
+        for action in (Action.CREATE_TABLE,) if creates else (Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA):
+            await self._gate.check(
+                caller,
+                sought.warehouse,
+                action,
+                namespace=identifier.namespace,
+                name=identifier.name,
+                entry=entry,
+                kind=EntryKind.TABLE,
+                privileges=privileges,
+            )
+        check_own(sought.warehouse, "commit to a table")
+        found = sought.found
+        if entry is not None and not creates:
+            await self._entries.restrictions.refuse(
+                caller.principal,
+                sought.warehouse,
+                identifier.namespace,
+                entry,
+                "who does not see all of it does not commit to it",
+            )
+        if creates and found.entry is not None:
+            raise created_meanwhile(found.entry, identifier)
+        if not creates and (entry is None or entry.kind is not EntryKind.TABLE):
+            raise no_such_entry(identifier, EntryKind.TABLE)
+        if expected_token and (entry is None or entry.version_token != expected_token):
+            raise PointerMoved(f"the table is not at the version that the change expects: {identifier}")
+        kept = None if entry is None else await self._entries.metadata(entry)
+        base = None if kept is None else kept.table
+        if entry is not None and base is not None:
+            await self._check_trusted(found, entry, base)
+        check_table(change.requirements, base)
+        new_id = str(uuid4())
+        new = build_table(
+            base,
+            change.updates,
+            now_ms=self._f.clock.now_ms(),
+            new_uuid=new_id,
+            previous_location=None if entry is None else entry.metadata_at,
+        )
+        entry_id = entry.id if entry is not None else (new.uuid or new_id).replace("-", "")
+        if new is base:
+            return _Prepared(change, found, kept, base, new, None, entry_id, {})
+        if entry is None:
+            await check_unused(self._f.meta, entry_id)
+        place = Place(found.warehouse, found.namespace, EntryKind.TABLE, entry_id, new.location, new.properties)
+        # Whether or not they change: the catalog's allowed locations may have.
+        check_places(place)
+        moves = base is None or stated_paths(base) != stated_paths(new)
+        # Before the check of the commit, which says of files in the directories whether they are there.
+        claim = await self._claims.prepare(caller, place) if moves else None
+        checked = await self._validator.check(base, new)
+        if kept is not None:
+            kept.recall()
+        text = write_table(new, base=base, before=None if kept is None else kept.text)
+        return _Prepared(change, found, kept, base, new, text, entry_id, checked.observed, claim)
+
+    async def _check_trusted(self, found: Found, entry: Entry, base: TableMetadata) -> None:
+        """Return if files may be read, written and deleted where the metadata says. Raises AccessDenied."""
+        place = Place(found.warehouse, found.namespace, EntryKind.TABLE, entry.id, base.location, base.properties)
+        if not await self._claims.trusts(place, entry.metadata_at):
+            raise changed_file(entry.metadata_at)
+
+    async def _publish(
+        self, mutation: Mutation, prepared: Sequence[_Prepared], options: CommitOptions, *, status: int
+    ) -> list[Committed]:
+        moving = [one for one in prepared if one.new is not one.base]
+        # What is required of a table must still hold when the others move, even if this one stays as it is.
+        staying = [one.found.live for one in prepared if one.new is one.base and one.found.live is not None]
+        pointers = [await self._pointer(one, options) for one in moving]
+        # A transaction of several tables has no body to give again.
+        answer = Answer(status, prepared[0].entry_id if status == 200 else "")
+        entries = await self._publisher.publish(mutation, pointers, answer, staying)
+        moved = dict(zip((one.entry_id for one in moving), zip(entries, pointers, strict=True), strict=True))
+        committed = []
+        for one in prepared:
+            if one.entry_id in moved:
+                entry, pointer = moved[one.entry_id]
+                metadata = self._keep(one, entry, pointer.file)
+                await self._remove_old(one)
+            else:
+                assert one.found.live is not None  # noqa: S101  # what does not move is there
+                entry = one.found.live
+                metadata = await self._entries.metadata(entry)
+            committed.append(Committed(one.found, entry, metadata))
+        return committed
+
+    def _keep(self, one: _Prepared, entry: Entry, file: PreparedFile | None) -> CachedMetadata:
+        """Remember what was committed, and what the next metadata file may borrow from."""
+        assert one.text is not None and file is not None  # noqa: S101,PT018  # what moves was written
+        text, loan, anchor = one.text, file.loan, None
+        if loan is not None:
+            text = text.whole()
+            anchor = anchor_of(text, loan)
+        elif isinstance(file.taken, Composed) and one.kept is not None:
+            anchor = one.kept.anchor
+        if one.found.live is not None:
+            self._cache.forget(one.found.live.version_token)
+        return self._cache.keep(entry.version_token, text, one.new, anchor, of=entry.id)
+
+    async def _pointer(self, one: _Prepared, options: CommitOptions) -> Pointer:
+        new, base, entry = one.new, one.base, one.found.live
+        address = metadata_address(new, None if entry is None else entry.metadata_at)
+        added = new.snapshots_since(base)
+        operation = options.operation or (added[-1].operation if added else "") or "commit"
+        return Pointer(
+            found=one.found,
+            identifier=one.change.identifier,
+            kind=EntryKind.TABLE,
+            entry_id=one.entry_id,
+            uuid=new.uuid or "",
+            format_version=new.format_version,
+            location=new.location,
+            properties=new.properties,
+            metadata_at=str(address),
+            file=await self._prepare_file(address, one),
+            claim=one.claim,
+            event=CREATED if base is None else COMMITTED,
+            operation=operation,
+            commit_id=options.commit_id,
+            writer=options.writer,
+            digest=_digest(one.change),
+            requirements=msgspec.json.encode([requirement.written for requirement in one.change.requirements]),
+            snapshot=new.current_snapshot_id or 0,
+            observed=one.observed,
+        )
+
+    async def _prepare_file(self, address: FileAddress, one: _Prepared) -> PreparedFile:
+        assert one.text is not None  # noqa: S101  # what moves is written
+        return await self._files.prepare_table(address, one.text, None if one.kept is None else one.kept.anchor)
+
+    # -- repeated commits, and what is left behind ----------------------------------------------------------------
+
+    async def _repeated(
+        self, caller: Caller, warehouse_name: str, changes: Sequence[TableChange], options: CommitOptions
+    ) -> Committed | None:
+        """The answer to a commit that was made before, by its id. Raises CommitConflict if that was another one."""
+        if not options.commit_id:
+            return None
+        (change,) = changes
+        sought = await self._entries.seek(self._f.meta, warehouse_name, change.identifier)
+        entry = sought.live
+        if entry is None:
+            return None
+        row = await self._f.meta.row(rows.COMMIT_BY_ID, entry.id, options.commit_id)
+        if row is None:
+            return None
+        await self._entries.admit(
+            caller, sought, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION, privileges=_change_needs(change)
+        )
+        if row[9] != _digest(change):
+            raise CommitConflict(f"the commit id was used for another commit. commit-id={options.commit_id}")
+        return Committed(sought.found, entry, await self._entries.metadata(entry))
+
+    async def _remove_old(self, one: _Prepared) -> None:
+        """Delete metadata files that left the log, where the table asks for it.
+
+        The commit stands whatever becomes of them: a file that stays is one that nobody refers to.
+        """
+        if one.base is None or one.new.properties.get(_DELETE_OLD_METADATA, "false").lower() != "true":
+            return
+        kept = {entry.metadata_file for entry in one.new.metadata_log}
+        gone = [entry.metadata_file for entry in one.base.metadata_log if entry.metadata_file not in kept]
+        warehouse = one.found.warehouse
+        own = table_directories(warehouse, one.new.location, one.new.properties)
+        prefixes = tuple(f"s3://{address.bucket}/{address.directory}" for address in own)
+        with suppress(LakebedError):
+            # As we write them. Others are of another store, or of whoever wrote the table before it was registered.
+            doomed = [Doomed(parse_location(location).key) for location in gone if location.startswith(prefixes)]
+            if doomed:
+                system = Caller(root_of(warehouse.bucket.owner))
+                await self._deleter.delete_many(system, warehouse.bucket.name, doomed)
+
+
+def _folded(changes: Sequence[TableChange]) -> list[TableChange]:
+    folded: dict[Identifier, TableChange] = {}
+    for change in changes:
+        before = folded.get(change.identifier)
+        if before is not None:
+            change = TableChange(
+                change.identifier,
+                before.requirements + change.requirements,
+                before.updates + change.updates,
+                before.written + change.written,
+            )
+        folded[change.identifier] = change
+    return list(folded.values())
+
+
+def _digest(change: TableChange) -> str:
+    return hashlib.sha256(change.written).hexdigest()

@@ -1,0 +1,237 @@
+"""The line of a table's commits, walked back from its pointer: what it proves, and what is missing in it. Pure.
+
+Each record says from which state to which a pointer moved, and carries the number of the move. So the records of a
+healthy table make one line without gaps, from the pointer back to the first commit, or to where the log was cut.
+A single record that is missing follows from its neighbours; more than one in a row do not, because nobody else knows
+the version tokens in between. Records above the pointer are of commits that the table does not have (any more), and
+stand in the way of the next one, which will have their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from ..commits.commit_log import CommitRecord
+
+
+class RecordStatus(StrEnum):
+    """What a record is to the pointer."""
+
+    COMMITTED = "COMMITTED"
+    """At or below it."""
+    STAGED = "STAGED"
+    """Above it: the log tells of a move that the pointer has not made."""
+    MISSING = "MISSING"
+    """The pointer made the move, and the log does not tell of it."""
+
+
+class RecoveryState(StrEnum):
+    """What is to be done about a record."""
+
+    COMMITTED = "COMMITTED"
+    """Nothing: it is on the line."""
+    FINALIZATION_REQUIRED = "FINALIZATION_REQUIRED"
+    """It is missing and can be written, because its neighbours say what it was."""
+    STAGED_BEFORE_TABLE_UPDATE = "STAGED_BEFORE_TABLE_UPDATE"
+    """It can be taken out: it goes on from the pointer's state, and the pointer did not."""
+    MANUAL_REVIEW = "MANUAL_REVIEW"
+    """Nothing here proves what it is."""
+
+
+class IndexStatus(StrEnum):
+    """Whether a commit that was given an id is found by it."""
+
+    NOT_REQUIRED = "NOT_REQUIRED"
+    MATCHES = "MATCHES"
+    CONFLICTING = "CONFLICTING"
+
+
+class LineStatus(StrEnum):
+    """How far the line goes."""
+
+    COMPLETE = "COMPLETE"
+    """Back to the first commit."""
+    CUT = "CUT"
+    """Back to where the log, or what was read of it, begins."""
+    BROKEN = "BROKEN"
+    """It ends before records that are there."""
+
+
+class State(NamedTuple):
+    """A version of a table."""
+
+    metadata_at: str
+    version_token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One move of the pointer, and what was found of it. The names are those of the report."""
+
+    generation: int
+    commit_id: str | None
+    idempotency_key: str | None
+    operation: str
+    writer: str
+    status: RecordStatus
+    recovery_state: RecoveryState
+    previous_metadata_location: str | None
+    new_metadata_location: str
+    expected_version_token: str | None
+    new_version_token: str
+    idempotency_index_present: bool
+    idempotency_index_status: IndexStatus
+    committed_at_ms: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What the walk has shown; findings from the newest to the oldest."""
+
+    status: LineStatus
+    findings: tuple[Finding, ...]
+
+    def count(self, state: RecoveryState) -> int:
+        """How many moves are in a state."""
+        return sum(finding.recovery_state is state for finding in self.findings)
+
+    @property
+    def conflicting_ids(self) -> int:
+        """How many commits are not found by the id that they were given."""
+        return sum(finding.idempotency_index_status is IndexStatus.CONFLICTING for finding in self.findings)
+
+
+def walk(current: State, generation: int, records: Sequence[CommitRecord]) -> Line:
+    """Judge the records of a table whose pointer is at `current`, which is the move number `generation`.
+
+    The records may be the newest part of the log only.
+    """
+    return _Walk(current, generation, records).run()
+
+
+class _Walk:
+    def __init__(self, current: State, generation: int, records: Sequence[CommitRecord]) -> None:
+        self._current = current
+        self._generation = generation
+        self._records: Mapping[int, CommitRecord] = {record.generation: record for record in records}
+        self._ids: dict[str, int] = {}
+        for record in records:
+            self._ids[record.commit_id] = self._ids.get(record.commit_id, 0) + 1
+        self._findings: dict[int, Finding] = {}
+
+    def run(self) -> Line:
+        status = self._descend()
+        self._ascend()
+        ordered = sorted(self._findings.values(), key=lambda finding: -finding.generation)
+        return Line(status, tuple(ordered))
+
+    # -- below the pointer ----------------------------------------------------------------------------------------
+
+    def _descend(self) -> LineStatus:
+        numbers = sorted(number for number in self._records if number <= self._generation)
+        oldest = numbers[0] if numbers else self._generation + 1
+        state: State | None = self._current
+        status = LineStatus.COMPLETE
+        for number in range(self._generation, 0, -1):
+            if number < oldest and number != self._generation:
+                return LineStatus.CUT if status is LineStatus.COMPLETE else status
+            record = self._records.get(number)
+            if status is LineStatus.BROKEN:
+                if record is not None:
+                    self._add(record, RecoveryState.MANUAL_REVIEW, "the line of commits does not reach this record")
+                continue
+            if state is None:
+                # The record above says that the table began with it.
+                status = LineStatus.BROKEN
+                if record is not None:
+                    self._add(record, RecoveryState.MANUAL_REVIEW, "a later record says that the table began with it")
+            elif record is None:
+                below = self._records.get(number - 1)
+                if below is None and number > 1:
+                    status = LineStatus.BROKEN
+                    self._miss(number, state, None, RecoveryState.MANUAL_REVIEW)
+                else:
+                    before = None if below is None else State(below.metadata_at, below.version_token)
+                    self._miss(number, state, before, RecoveryState.FINALIZATION_REQUIRED)
+                    state = before
+            elif State(record.metadata_at, record.version_token) != state:
+                status = LineStatus.BROKEN
+                self._add(record, RecoveryState.MANUAL_REVIEW, "the record leads to another state than the table had")
+            else:
+                self._add(record, RecoveryState.COMMITTED, "")
+                state = _before(record)
+        return status
+
+    # -- above it -------------------------------------------------------------------------------------------------
+
+    def _ascend(self) -> None:
+        state: State | None = self._current
+        for number in sorted(number for number in self._records if number > self._generation):
+            record = self._records[number]
+            if state is not None and _before(record) == state:
+                self._add(
+                    record,
+                    RecoveryState.STAGED_BEFORE_TABLE_UPDATE,
+                    "the table does not have this commit, and its record is in the way of the next",
+                )
+                state = State(record.metadata_at, record.version_token)
+            else:
+                state = None
+                self._add(record, RecoveryState.MANUAL_REVIEW, "the record does not go on from the table's state")
+
+    def _add(self, record: CommitRecord, state: RecoveryState, reason: str) -> None:
+        key = record.client_id
+        index = IndexStatus.NOT_REQUIRED
+        if key is not None:
+            index = IndexStatus.MATCHES if self._ids[key] == 1 else IndexStatus.CONFLICTING
+        if index is IndexStatus.CONFLICTING:
+            state, reason = RecoveryState.MANUAL_REVIEW, "another record has the same commit id"
+        self._findings[record.generation] = Finding(
+            generation=record.generation,
+            commit_id=record.commit_id,
+            idempotency_key=key,
+            operation=record.operation,
+            writer=record.writer,
+            status=RecordStatus.STAGED if record.generation > self._generation else RecordStatus.COMMITTED,
+            recovery_state=state,
+            previous_metadata_location=record.previous_at,
+            new_metadata_location=record.metadata_at,
+            expected_version_token=record.expected_token,
+            new_version_token=record.version_token,
+            idempotency_index_present=index is IndexStatus.MATCHES,
+            idempotency_index_status=index,
+            committed_at_ms=record.committed_ms,
+            reason=reason,
+        )
+
+    def _miss(self, number: int, state: State, before: State | None, recovery: RecoveryState) -> None:
+        can_write = recovery is RecoveryState.FINALIZATION_REQUIRED
+        self._findings[number] = Finding(
+            generation=number,
+            commit_id=None,
+            idempotency_key=None,
+            operation="",
+            writer="",
+            status=RecordStatus.MISSING,
+            recovery_state=recovery,
+            previous_metadata_location=None if before is None else before.metadata_at,
+            new_metadata_location=state.metadata_at,
+            expected_version_token=None if before is None else before.version_token,
+            new_version_token=state.version_token,
+            idempotency_index_present=False,
+            idempotency_index_status=IndexStatus.NOT_REQUIRED,
+            committed_at_ms=None,
+            reason="the record is missing; its neighbours say what it was"
+            if can_write
+            else "the record is missing, and so is what came before it",
+        )
+
+
+def _before(record: CommitRecord) -> State | None:
+    if record.previous_at is None or record.expected_token is None:
+        return None
+    return State(record.previous_at, record.expected_token)

@@ -1,0 +1,288 @@
+"""Looks at a table: its row, its log of commits, its metadata file and what lies beside it. Nothing is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.core.errors import Corrupted, InvalidInput, NoSuchBucket, NotFound, WriteConflict
+from lakebed.iceberg.metadata.parsing import parse_table
+from lakebed.iceberg.metadata.table import TableMetadata
+from lakebed.meta.seam import Reader, Transaction
+from lakebed.objects.context import Facilities
+from lakebed.objects.listing import successor
+from lakebed.objects.model import Caller
+from lakebed.objects.rows import LIST_PAGE_FROM_WITHIN, LIST_PAGE_WITHIN
+
+from .. import rows as table_rows
+from ..access.authorization import Action
+from ..commits.commit_log import CommitRecord
+from ..entries import Entries, Sought, no_such_entry
+from ..identifiers import Identifier
+from ..locations.service import table_directories
+from ..model import Entry, EntryKind, Namespace, Warehouse
+from ..tables.files import FileAddress, TableFiles, parse_location, unpack_metadata
+from ..tables.imports import Origin, origin_of
+from . import rows
+from .chain import Line, State, walk
+from .judgement import MetadataStatus, RecoveryAction, RecoveryStatus, recommended_actions, recovery_status
+
+MAX_RECORDS: Final = 1000
+"""How much of a log is walked: its newest records."""
+
+MAX_LISTED: Final = 1000
+"""How many files a report lists."""
+
+_MAX_SCANNED_KEYS: Final = 200_000
+_PAGE_KEYS: Final = 1000
+_METADATA_ENDINGS: Final = (".metadata.json", ".metadata.json.gz")
+_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCounts:
+    """The log of a table in numbers."""
+
+    records: int
+    writers: int
+    """How many names of writers it has."""
+    first_ms: int | None
+    last_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the metadata store has of a table, as it was at one moment."""
+
+    warehouse: Warehouse
+    namespace: Namespace
+    namespace_created_ms: int
+    identifier: Identifier
+    entry: Entry
+    line: Line
+    commits: CommitCounts
+    directories: tuple[str, ...]
+    origin: Origin | None
+    lease_holders: tuple[str, ...]
+    """Processes that do chores for the catalog right now."""
+    store: str
+    """Which kind of metadata store it is in."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataFacts:
+    """What is to be said of the metadata file that the pointer names."""
+
+    status: MetadataStatus
+    reason: str = ""
+    size_bytes: int = 0
+    snapshots: int = 0
+    log_entries: int = 0
+    missing_log_files: tuple[str, ...] = ()
+    """Files that its log names and that are not there."""
+    disagreements: tuple[str, ...] = ()
+    """What the row of the table says otherwise."""
+    missing_directories: tuple[str, ...] = ()
+    """Directories of the table that are not on record as its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """All of it, and what follows."""
+
+    recorded: Recorded
+    metadata: MetadataFacts
+    orphans: tuple[str, ...]
+    """Metadata files in the table's folder that neither the pointer, nor its file's log, nor the commits name."""
+    orphans_complete: bool
+    """Whether the whole folder was looked through, and all that was found is listed."""
+
+    @property
+    def status(self) -> RecoveryStatus:
+        """How the table is."""
+        return recovery_status(self.recorded.line, self.metadata.status, self.metadata.missing_directories)
+
+    @property
+    def actions(self) -> list[RecoveryAction]:
+        """What to do."""
+        return recommended_actions(self.recorded.line, self.metadata.status, self.metadata.missing_directories)
+
+
+class Examination:
+    """Examines tables."""
+
+    def __init__(self, facilities: Facilities, entries: Entries, files: TableFiles) -> None:
+        self._f = facilities
+        self._entries = entries
+        self._files = files
+
+    async def recorded(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> Recorded:
+        """What the metadata store has of a table. Raises NoSuchTable."""
+        asked = await self.admit(caller, warehouse_name, identifier, Action.GET_METADATA_LOCATION)
+
+        async def work(tx: Transaction) -> Recorded:
+            # One transaction: between two looks the pointer could pass a record by.
+            return await self.read(tx, warehouse_name, asked)
+
+        return await self._f.meta.transact(work)
+
+    async def admit(self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action) -> Sought:
+        """What has the name, if the caller may do `action` to it. Raises NoSuchWarehouse, AccessDenied.
+
+        Before the transaction, because the answer may come from elsewhere (ADR 23).
+        """
+        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
+        await self._entries.pass_gate(caller, sought, action)
+        return sought
+
+    async def read(self, reader: Reader, warehouse_name: str, asked: Sought) -> Recorded:
+        """What the metadata store has of a table that the caller was asked about, as a step of a transaction.
+
+        Raises NoSuchTable; WriteConflict if something else has the name by now.
+        """
+        identifier = asked.identifier
+        sought = await self._entries.seek(reader, warehouse_name, identifier)
+        if sought.live is not None and (asked.live is None or asked.live.id != sought.live.id):
+            raise WriteConflict(f"the name was given to something else meanwhile: {identifier}")
+        found = sought.found
+        entry = found.live
+        if entry is None or entry.kind is not EntryKind.TABLE:
+            raise no_such_entry(identifier, EntryKind.TABLE)
+        log = await reader.rows(table_rows.COMMITS_OF, entry.id, MAX_RECORDS)
+        counts = await reader.row(rows.COMMIT_COUNTS, entry.id)
+        created = await reader.row(rows.NAMESPACE_CREATED, found.namespace.id)
+        if counts is None or created is None:
+            raise RuntimeError("a count returned no row")
+        current = State(entry.metadata_at, entry.version_token)
+        holders = await reader.rows(rows.LEASE_HOLDERS, self._f.clock.now_ms())
+        return Recorded(
+            warehouse=found.warehouse,
+            namespace=found.namespace,
+            namespace_created_ms=int(created[0]),
+            identifier=identifier,
+            entry=entry,
+            line=walk(current, entry.generation, [CommitRecord(*row) for row in log]),
+            commits=CommitCounts(*counts),
+            directories=tuple(str(row[0]) for row in await reader.rows(table_rows.LOCATIONS_OF, entry.id)),
+            origin=await origin_of(reader, entry.id),
+            lease_holders=tuple(str(row[0]) for row in holders),
+            store=self._f.meta.dialect,
+        )
+
+    async def diagnose(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> Diagnosis:
+        """Everything that can be told of a table. Raises NoSuchTable. Reads its metadata file and lists its folder."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            recorded = await self.recorded(caller, warehouse_name, identifier)
+            metadata, parsed = await self.metadata(recorded)
+            if metadata.status is MetadataStatus.VALID or attempt == _ATTEMPTS:
+                break
+            again = await self.recorded(caller, warehouse_name, identifier)
+            if again.entry.version_token == recorded.entry.version_token:
+                # Not a file that was removed because the table moved on: it is as bad as it looks.
+                break
+        orphans, complete = await self._orphans(recorded, parsed)
+        return Diagnosis(recorded, metadata, tuple(orphans[:MAX_LISTED]), complete and len(orphans) <= MAX_LISTED)
+
+    async def metadata(self, recorded: Recorded) -> tuple[MetadataFacts, TableMetadata | None]:
+        """What is to be said of the file that the pointer names; read from the store, never from a cache."""
+        entry = recorded.entry
+        try:
+            parse_location(entry.metadata_at)
+        except InvalidInput as error:
+            return MetadataFacts(MetadataStatus.INVALID_LOCATION, str(error)), None
+        try:
+            data = await self._files.read(entry.metadata_at)
+        except InvalidInput as error:
+            return MetadataFacts(MetadataStatus.INVALID_JSON, str(error)), None
+        except (NotFound, Corrupted) as error:
+            return MetadataFacts(MetadataStatus.MISSING_OBJECT, str(error)), None
+        try:
+            parsed = parse_table(unpack_metadata(data))
+        except InvalidInput as error:
+            return MetadataFacts(MetadataStatus.INVALID_JSON, str(error), size_bytes=len(data)), None
+        facts = MetadataFacts(
+            MetadataStatus.VALID,
+            size_bytes=len(data),
+            snapshots=len(parsed.snapshots),
+            log_entries=len(parsed.metadata_log),
+            missing_log_files=await self._missing(recorded, [one.metadata_file for one in parsed.metadata_log]),
+            disagreements=tuple(_disagreements(entry, parsed)),
+            missing_directories=tuple(_missing_directories(recorded, parsed)),
+        )
+        return facts, parsed
+
+    async def _missing(self, recorded: Recorded, locations: Sequence[str]) -> tuple[str, ...]:
+        # Whoever wrote a file that was registered chose what it names: which files of others exist is not reported.
+        here = [location for location in locations if _is_own(recorded, location)]
+        found = await self._files.stat(here)
+        return tuple(location for location in here if found.get(location) is None)[:MAX_LISTED]
+
+    # -- files that nothing names ---------------------------------------------------------------------------------
+
+    async def _orphans(self, recorded: Recorded, metadata: TableMetadata | None) -> tuple[list[str], bool]:
+        folder = _metadata_folder(recorded.entry, metadata)
+        if not _is_own(recorded, folder):
+            return [], False
+        address = parse_location(folder)
+        try:
+            bucket = await self._f.bucket(self._f.meta, address.bucket)
+        except NoSuchBucket:
+            return [], False
+        known = {_key(recorded.entry.metadata_at)}
+        for pair in await self._f.meta.rows(rows.COMMITTED_FILES, recorded.entry.id):
+            known.update(_key(location) for location in pair if location is not None)
+        if metadata is not None:
+            known.update(_key(one.metadata_file) for one in metadata.metadata_log)
+        orphans: list[str] = []
+        position, end = address.directory, successor(address.directory)
+        statement = LIST_PAGE_FROM_WITHIN
+        scanned = 0
+        while scanned < _MAX_SCANNED_KEYS:
+            page = await self._f.meta.rows(statement, bucket.id, position, end, _PAGE_KEYS)
+            for row in page:
+                location = str(FileAddress(bucket.name, row[0]))
+                if location.endswith(_METADATA_ENDINGS) and _key(location) not in known:
+                    orphans.append(location)
+            if len(page) < _PAGE_KEYS:
+                return orphans, True
+            scanned += len(page)
+            statement, position = LIST_PAGE_WITHIN, page[-1][0]
+        return orphans, False
+
+
+def _metadata_folder(entry: Entry, metadata: TableMetadata | None) -> str:
+    stated = None if metadata is None else metadata.properties.get("write.metadata.path")
+    return stated or f"{entry.location.rstrip('/')}/metadata"
+
+
+def _is_own(recorded: Recorded, location: str) -> bool:
+    """Whether a file or folder is in the table's recorded directories."""
+    try:
+        address = parse_location(location)
+    except InvalidInput:
+        return False
+    return address.bucket == recorded.warehouse.bucket.name and address.directory.startswith(recorded.directories)
+
+
+def _key(location: str) -> str:
+    """A file whichever way its location begins."""
+    return location.partition("://")[2]
+
+
+def _disagreements(entry: Entry, metadata: TableMetadata) -> list[str]:
+    compared = (
+        ("table-uuid", entry.uuid, metadata.uuid or ""),
+        ("format-version", str(entry.format_version), str(metadata.format_version)),
+        ("location", entry.location, metadata.location),
+    )
+    return [f"{name}: recorded={here} metadata={there}" for name, here, there in compared if here != there]
+
+
+def _missing_directories(recorded: Recorded, metadata: TableMetadata) -> list[str]:
+    try:
+        wanted = table_directories(recorded.warehouse, metadata.location, metadata.properties)
+    except InvalidInput:
+        # It could not be made like this today, and there is nothing to put on record.
+        return []
+    return [address.directory for address in wanted if address.directory not in recorded.directories]

@@ -1,0 +1,118 @@
+"""Puts right what can be: records of commits that follow from others, and directories that are not on record.
+
+The pointer never moves here: it is what everything else is measured against.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from lakebed.meta.seam import Transaction
+from lakebed.objects.context import Facilities
+from lakebed.objects.model import Caller
+
+from .. import rows as table_rows
+from ..access.authorization import Action
+from ..commits.commit_log import CommitRecord
+from ..events import tell
+from ..identifiers import Identifier
+from ..locations.claims import ChosenBy, Claim, Claims, Place
+from . import rows
+from .chain import Finding, RecoveryState
+from .examination import Examination, Recorded
+
+OPERATION = "recovered"
+"""What a record says that was written afterwards: which operation it was is not known."""
+
+
+class Recovered(NamedTuple):
+    """A table after a recovery."""
+
+    recorded: Recorded
+    finalized: int
+    """Records that were missing and were written."""
+    discarded: int
+    """Records of commits that the table does not have, taken out."""
+    reclaimed: tuple[str, ...]
+    """Directories that are on record again."""
+
+
+class Recovery:
+    """Recovers tables."""
+
+    def __init__(self, facilities: Facilities, examination: Examination, claims: Claims) -> None:
+        self._f = facilities
+        self._claims = claims
+        self._examination = examination
+
+    async def recover(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> Recovered:
+        """Put right what can be; in a healthy table nothing changes. Raises NoSuchTable, LocationTaken."""
+        f = self._f
+        now_ms = f.clock.now_ms()
+        action = Action.UPDATE_METADATA_LOCATION
+        asked = await self._examination.admit(caller, warehouse_name, identifier, action)
+        before = await self._examination.read(f.meta, warehouse_name, asked)
+        metadata, parsed = await self._examination.metadata(before)
+        claim: Claim | None = None
+        if metadata.missing_directories and parsed is not None:
+            place = Place(
+                before.warehouse, None, before.entry.kind, before.entry.id, parsed.location, parsed.properties
+            )
+            # The commit that wrote the current metadata file passed the check. Where clients can change that file, it
+            # is what they say.
+            is_trusted = await self._claims.trusts(place, before.entry.metadata_at)
+            claim = await self._claims.prepare(caller, place, ChosenBy.CATALOG if is_trusted else ChosenBy.CLIENT)
+
+        async def work(tx: Transaction) -> Recovered:
+            found = await self._examination.read(tx, warehouse_name, asked)
+            finalized = discarded = 0
+            for finding in found.line.findings:
+                if finding.recovery_state is RecoveryState.FINALIZATION_REQUIRED:
+                    await tx.run(table_rows.INSERT_COMMIT, *_record(found.entry.id, finding, now_ms))
+                    finalized += 1
+                elif finding.recovery_state is RecoveryState.STAGED_BEFORE_TABLE_UPDATE:
+                    discarded += await tx.run(rows.DELETE_COMMIT, found.entry.id, finding.generation)
+            reclaimed: tuple[str, ...] = ()
+            # What the file says holds only for the version that it was read at.
+            if claim is not None and found.entry.version_token == before.entry.version_token:
+                await self._claims.take(tx, claim)
+                reclaimed = metadata.missing_directories
+            if not (finalized or discarded or reclaimed):
+                return Recovered(found, 0, 0, ())
+            await tell(
+                f.outbox,
+                tx,
+                "TableRecovered",
+                caller,
+                now_ms,
+                warehouse_name,
+                identifier.namespace,
+                found.entry,
+                operation=OPERATION,
+                facts={
+                    "finalized": str(finalized),
+                    "discarded": str(discarded),
+                    "reclaimed": ", ".join(reclaimed),
+                },
+            )
+            after = await self._examination.read(tx, warehouse_name, asked)
+            return Recovered(after, finalized, discarded, reclaimed)
+
+        return await f.meta.transact(work)
+
+
+def _record(entry_id: str, finding: Finding, now_ms: int) -> CommitRecord:
+    return CommitRecord(
+        entry=entry_id,
+        generation=finding.generation,
+        commit_id=finding.new_version_token,
+        operation=OPERATION,
+        writer="",
+        previous_at=finding.previous_metadata_location,
+        metadata_at=finding.new_metadata_location,
+        expected_token=finding.expected_version_token,
+        version_token=finding.new_version_token,
+        request_digest="",
+        requirements=b"[]",
+        committed_ms=now_ms,
+    )

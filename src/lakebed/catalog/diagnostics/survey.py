@@ -1,0 +1,163 @@
+"""A warehouse in numbers, counted when asked: for those who want to move a catalog, or to know that they need not."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.meta.seam import Transaction, Value
+from lakebed.objects.context import Facilities
+from lakebed.objects.model import Caller
+
+from ..access.authorization import Action, Gate
+from ..catalogs.service import Warehouses
+from ..locations.service import outermost
+from ..model import EntryKind, Warehouse
+from . import rows
+from .judgement import Blocker, RecoveryAction
+
+_PAGE_ROWS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a warehouse holds, at one moment."""
+
+    warehouse: Warehouse
+    store: str
+    """Which kind of metadata store it is in."""
+    namespaces: int
+    tables: int
+    views: int
+    generic_tables: int
+    """Tables of other formats: they have no commits, and need no directory."""
+    dropped: int
+    """Tables and views that can be restored."""
+    commits: int
+    client_ids: int
+    """Commits that were given an id by their client."""
+    directories: int
+    unplaced: int
+    """Tables and views without a directory on record."""
+    overlapping: int
+    """Directories that lie inside others."""
+    shared_uuids: int
+    """Identities that more than one table or view has."""
+    unlogged: int
+    """Tables and views whose pointer is at a state that the log of commits does not have under its number."""
+    ahead: int
+    """Records of commits that their table does not have."""
+
+    @property
+    def blockers(self) -> list[Blocker]:
+        """What would have to be put right before the catalog could be moved."""
+        found = (
+            (self.unlogged or self.ahead, Blocker.COMMIT_RECOVERY_REQUIRED),
+            (self.unplaced, Blocker.WAREHOUSE_INDEX_BACKFILL_REQUIRED),
+            (self.overlapping, Blocker.DUPLICATE_WAREHOUSE_PREFIX),
+            (self.shared_uuids, Blocker.DUPLICATE_TABLE_IDENTITY),
+        )
+        return [blocker for count, blocker in found if count]
+
+    @property
+    def actions(self) -> list[RecoveryAction]:
+        """What somebody should do about it."""
+        repairable = self.unlogged or self.ahead or self.unplaced
+        return [RecoveryAction.RUN_COMMIT_RECOVERY] if repairable else []
+
+
+class Surveys:
+    """Counts warehouses."""
+
+    def __init__(self, facilities: Facilities, gate: Gate, warehouses: Warehouses) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._warehouses = warehouses
+
+    async def survey(self, caller: Caller, warehouse_name: str) -> Survey:
+        """Count what a warehouse holds. Raises NoSuchWarehouse. The cost grows with what there is to count."""
+        warehouse = await self._admitted(caller, warehouse_name, Action.GET_TABLE_BUCKET)
+        number = warehouse.id
+
+        async def work(tx: Transaction) -> Survey:
+            tables = views = generic = dropped = 0
+            for kind, is_live, count in await tx.rows(rows.ENTRY_COUNTS, number):
+                if not is_live:
+                    dropped += count
+                elif kind == EntryKind.TABLE:
+                    tables += count
+                elif kind == EntryKind.VIEW:
+                    views += count
+                else:
+                    generic += count
+            directories, overlapping = await _directories(tx, warehouse)
+            return Survey(
+                warehouse=warehouse,
+                store=self._f.meta.dialect,
+                namespaces=await _count(tx, rows.NAMESPACE_COUNT, number),
+                tables=tables,
+                views=views,
+                generic_tables=generic,
+                dropped=dropped,
+                commits=await _count(tx, rows.COMMIT_COUNT, number),
+                client_ids=await _count(tx, rows.CLIENT_ID_COUNT, number),
+                directories=directories,
+                unplaced=await _count(tx, rows.UNPLACED_COUNT, number),
+                overlapping=overlapping,
+                shared_uuids=await _count(tx, rows.SHARED_UUIDS, number),
+                unlogged=await _count(tx, rows.UNLOGGED_COUNT, number),
+                ahead=await _count(tx, rows.AHEAD_COUNT, number),
+            )
+
+        return await self._f.meta.transact(work)
+
+    async def fingerprint(self, caller: Caller, warehouse_name: str) -> str:
+        """A digest of all pointers of a warehouse: the same as long as nothing was committed."""
+        warehouse = await self._admitted(caller, warehouse_name, Action.CREATE_TABLE_BUCKET)
+
+        async def work(tx: Transaction) -> str:
+            digest = hashlib.sha256()
+            after = ""
+            while page := await tx.rows(rows.POINTERS_AFTER, warehouse.id, after, _PAGE_ROWS):
+                for row in page:
+                    digest.update("\0".join(map(str, row)).encode() + b"\n")
+                after = page[-1][0]
+            return digest.hexdigest()
+
+        return await self._f.meta.transact(work)
+
+    async def admit_change(self, caller: Caller, warehouse_name: str) -> Warehouse:
+        """The warehouse, if the caller may change what it is. Raises NoSuchWarehouse, AccessDenied."""
+        return await self._admitted(caller, warehouse_name, Action.CREATE_TABLE_BUCKET)
+
+    async def _admitted(self, caller: Caller, warehouse_name: str, action: Action) -> Warehouse:
+        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
+        await self._gate.check(caller, warehouse, action)
+        return warehouse
+
+
+async def _count(tx: Transaction, statement: str, *args: Value) -> int:
+    row = await tx.row(statement, *args)
+    if row is None:
+        raise RuntimeError("a count returned no row")
+    return int(row[0])
+
+
+async def _directories(tx: Transaction, warehouse: Warehouse) -> tuple[int, int]:
+    """How many directories are on record, and how many of them lie inside the one before or around it."""
+    count = overlapping = 0
+    for home in outermost(warehouse.directories):
+        around, after, is_within = "", "", True
+        while is_within and (page := await tx.rows(rows.LOCATIONS, warehouse.bucket.id, home, after, _PAGE_ROWS)):
+            for prefix, _ in page:
+                is_within = prefix.startswith(home)
+                if not is_within:
+                    break
+                count += 1
+                if around and prefix.startswith(around):
+                    overlapping += 1
+                else:
+                    around = prefix
+            after = page[-1][0]
+    return count, overlapping

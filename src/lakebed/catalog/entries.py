@@ -1,0 +1,326 @@
+"""Finding tables and views by name: one statement, and the right word for whichever part of the name is missing.
+
+Who may not ask for a name is refused before any of those words: a refusal tells nothing of what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from lakebed.core.errors import (
+    AccessDenied,
+    AlreadyExists,
+    Corrupted,
+    NoSuchTable,
+    NoSuchView,
+    NoSuchWarehouse,
+    NotFound,
+)
+from lakebed.meta.seam import MetaStore, Reader, Row
+from lakebed.objects.model import Caller
+
+from . import rows
+from .access.authorization import Action, Gate, Privileges
+from .access.granted_listing import HeldEntries
+from .commits.metadata_cache import CachedMetadata, MetadataCache
+from .commits.shared_history import Origin
+from .external.backing import served_here
+from .identifiers import Identifier, Levels, check_namespace, path_of
+from .model import Entry, EntryKind, Namespace, Warehouse
+from .namespaces import no_such_namespace
+from .restrictions import Restrictions
+from .rows import NAMESPACE_COLUMNS, WAREHOUSE_COLUMNS, entry_from, namespace_from, warehouse_from
+from .tables.files import TableFiles
+
+_ENTRY_AT = WAREHOUSE_COLUMNS + NAMESPACE_COLUMNS
+
+
+class Found(NamedTuple):
+    """A name that was resolved, as far as it is there."""
+
+    warehouse: Warehouse
+    namespace: Namespace
+    entry: Entry | None
+    """None if the name is free."""
+
+    @property
+    def live(self) -> Entry | None:
+        """The table or view, unless it was dropped."""
+        return None if self.entry is None or self.entry.dropped_ms is not None else self.entry
+
+
+class Sought(NamedTuple):
+    """A name as it was looked up, for the gate to be asked: only behind it may be told what of the name is missing."""
+
+    identifier: Identifier
+    warehouse: Warehouse
+    namespace: Namespace | None
+    entry: Entry | None
+
+    @property
+    def live(self) -> Entry | None:
+        """The table or view, unless it was dropped."""
+        return None if self.entry is None or self.entry.dropped_ms is not None else self.entry
+
+    @property
+    def found(self) -> Found:
+        """The same, where the namespace is there. Raises NoSuchNamespace."""
+        if self.namespace is None:
+            raise no_such_namespace(self.identifier.namespace)
+        return Found(self.warehouse, self.namespace, self.entry)
+
+
+class Known(NamedTuple):
+    """A live table or view, found by its id."""
+
+    warehouse: Warehouse
+    namespace: Namespace
+    entry: Entry
+
+    @property
+    def identifier(self) -> Identifier:
+        """Its name."""
+        return Identifier(self.namespace.levels, self.entry.name)
+
+
+class Loaded(NamedTuple):
+    """A table or view with its current metadata."""
+
+    warehouse: Warehouse
+    namespace: Namespace
+    entry: Entry
+    metadata: CachedMetadata
+
+    @property
+    def identifier(self) -> Identifier:
+        """Its name."""
+        return Identifier(self.namespace.levels, self.entry.name)
+
+
+@dataclass(frozen=True, slots=True)
+class NamePage:
+    """One page of names."""
+
+    namespace: Levels
+    names: list[str]
+    truncated: bool
+
+
+class Entries:
+    """Looks names up."""
+
+    def __init__(self, meta: MetaStore, files: TableFiles, gate: Gate, cache: MetadataCache) -> None:
+        self._meta = meta
+        self._files = files
+        self._gate = gate
+        self._cache = cache
+        self.restrictions = Restrictions(meta)
+        """Who sees what of the tables: asked by what hands out or changes more than a restricted caller may see."""
+
+    async def seek(self, reader: Reader, warehouse_name: str, identifier: Identifier) -> Sought:
+        """What is there under a name, for a caller whom the gate has yet to pass.
+
+        Raises NoSuchWarehouse; NotSupported if another catalog is behind that one.
+        """
+        row = await reader.row(rows.FIND_ENTRY, path_of(identifier.namespace), identifier.name, warehouse_name)
+        if row is None:
+            raise NoSuchWarehouse(f"no table bucket of that name. warehouse={warehouse_name}")
+        return Sought(
+            identifier,
+            served_here(warehouse_from(row)),
+            None if row[WAREHOUSE_COLUMNS] is None else namespace_from(row, WAREHOUSE_COLUMNS),
+            None if row[_ENTRY_AT] is None else entry_from(row, _ENTRY_AT),
+        )
+
+    async def find(self, reader: Reader, warehouse_name: str, identifier: Identifier) -> Found:
+        """What is there under a name, for whoever has passed the gate. Raises NoSuchWarehouse, NoSuchNamespace."""
+        return (await self.seek(reader, warehouse_name, identifier)).found
+
+    async def get(
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        identifier: Identifier,
+        kind: EntryKind,
+        action: Action,
+        *,
+        privileges: Privileges | None = None,
+    ) -> Found:
+        """The table or view of that name, if the caller may do `action`. Raises NoSuchTable, NoSuchView.
+
+        `privileges` are what it takes of who holds grants, where that is not what the action takes.
+        """
+        sought = await self.seek(self._meta, warehouse_name, identifier)
+        await self.admit(caller, sought, kind, action, privileges=privileges)
+        return sought.found
+
+    async def load(
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        identifier: Identifier,
+        kind: EntryKind,
+        action: Action,
+        *,
+        privileges: Privileges | None = None,
+    ) -> Loaded:
+        """The same with its metadata."""
+        sought = await self.seek(self._meta, warehouse_name, identifier)
+        entry = await self.admit(caller, sought, kind, action, privileges=privileges)
+        found = sought.found
+        return Loaded(found.warehouse, found.namespace, entry, await self.metadata(entry))
+
+    async def by_id(self, entry_id: str) -> Known:
+        """The live table or view with an id, whatever its name is now, whoever asks. Raises NotFound."""
+        row = await self._meta.row(rows.ENTRY_BY_ID, entry_id)
+        if row is None:
+            raise NotFound(f"the table or view is not there any more. id={entry_id}")
+        return known_from(row)
+
+    async def metadata(self, entry: Entry) -> CachedMetadata:
+        """The current metadata of an entry at hand. Raises Corrupted when its file is gone."""
+        kept = self._cache.get(entry.version_token)
+        if kept is not None:
+            return kept
+        document, origin = await self._document(entry)
+        return self._cache.keep(entry.version_token, document, origin=origin, of=entry.id)
+
+    async def glance(self, entry: Entry) -> CachedMetadata:
+        """The same for one who passes over many tables: what was not here already is not kept, others need the room."""
+        kept = self._cache.get(entry.version_token)
+        return CachedMetadata((await self._document(entry))[0]) if kept is None else kept
+
+    async def _document(self, entry: Entry) -> tuple[bytes, Origin | None]:
+        try:
+            return await self._files.load(entry.metadata_at)
+        except NotFound as error:
+            raise Corrupted(
+                f"the metadata file is missing; see the table's diagnostics. location={entry.metadata_at}"
+            ) from error
+
+    async def admit(
+        self,
+        caller: Caller,
+        sought: Sought,
+        kind: EntryKind,
+        action: Action,
+        *,
+        privileges: Privileges | None = None,
+    ) -> Entry:
+        """The live entry of that kind, if the caller may do `action`. Raises AccessDenied, NoSuchTable, NoSuchView.
+
+        Where the namespace is missing, it is the table or view that is not there. Engines write `ns.t.snapshots` and
+        `ns.t.branch_b` for what is in table `ns.t`: they ask for a table in the namespace `ns.t`, and go on to the
+        table `ns.t` only when told that there is no such table.
+        """
+        await self.pass_gate(caller, sought, action, kind, privileges=privileges)
+        entry = sought.live
+        if entry is None or entry.kind is not kind:
+            raise no_such_entry(sought.identifier, kind)
+        return entry
+
+    async def pass_gate(
+        self,
+        caller: Caller,
+        sought: Sought,
+        action: Action,
+        kind: EntryKind = EntryKind.TABLE,
+        *,
+        privileges: Privileges | None = None,
+    ) -> None:
+        """Return if the caller may do `action` to what has the name, or with the name if nothing has it.
+
+        Who holds grants is asked about the kind that is wanted, whatever has the name: a refusal does not tell that.
+        Raises AccessDenied.
+        """
+        namespace, name = sought.identifier
+        await self._gate.check(
+            caller,
+            sought.warehouse,
+            action,
+            namespace=namespace,
+            name=name,
+            entry=sought.live,
+            kind=kind,
+            privileges=privileges,
+        )
+
+    async def list(
+        self, caller: Caller, warehouse_name: str, levels: Sequence[str], kind: EntryKind, *, after: str, limit: int
+    ) -> NamePage:
+        """The tables or views of a namespace, by name; only those that are held of who holds some and not all.
+
+        Raises NoSuchNamespace.
+        """
+        name = check_namespace(levels)
+        sought = await self.seek(self._meta, warehouse_name, Identifier(name, ""))
+        names_after: Callable[[str, int], Awaitable[Sequence[str]]]
+        try:
+            await self._gate.check(caller, sought.warehouse, Action.LIST_TABLES, namespace=name, kind=kind)
+        except AccessDenied:
+            held = await self._held(caller, sought, kind)
+            if held is None:
+                raise
+            names_after = held.names
+        else:
+            names_after = partial(self._names, sought.found.namespace, kind)
+        shown: list[str] = []
+        while True:
+            names = await names_after(after, limit + 1)
+            shown += await self._gate.visible_names(caller, sought.warehouse, name, names)
+            # Only where some of them are not for the caller does it take a further look for a whole page.
+            if len(shown) > limit or len(names) <= limit:
+                return NamePage(name, shown[:limit], len(shown) > limit)
+            after = names[-1]
+
+    async def _names(self, namespace: Namespace, kind: EntryKind, after: str, size: int) -> Sequence[str]:
+        return [str(row[0]) for row in await self._meta.rows(rows.ENTRY_NAMES_AFTER, namespace.id, kind, after, size)]
+
+    async def _held(self, caller: Caller, sought: Sought, kind: EntryKind) -> HeldEntries | None:
+        """What the caller may list of a namespace that it may not list; None for nothing. Raises AccessDenied."""
+        if caller.principal.grants is None or sought.namespace is None:
+            return None
+        held = HeldEntries(self._meta, caller, sought.warehouse, sought.namespace, kind)
+        one = await held.one()
+        if one is None:
+            return None
+        await self._gate.check(
+            caller,
+            sought.warehouse,
+            Action.LIST_TABLES,
+            namespace=sought.identifier.namespace,
+            kind=kind,
+            securable=one,
+        )
+        return held
+
+
+def known_from(row: Row) -> Known:
+    """A live table or view, from a row that has its warehouse, its namespace and itself."""
+    return Known(warehouse_from(row), namespace_from(row, WAREHOUSE_COLUMNS), entry_from(row, _ENTRY_AT))
+
+
+def no_such_entry(identifier: Identifier, kind: EntryKind) -> NotFound:
+    """The error for a table or view that is not there."""
+    if kind is EntryKind.VIEW:
+        return NoSuchView(f"View does not exist: {identifier}")
+    return NoSuchTable(f"Table does not exist: {identifier}")
+
+
+def name_taken(entry: Entry, identifier: Identifier, wanted: EntryKind) -> AlreadyExists:
+    """The error for a name that is not free for what is wanted."""
+    if entry.dropped_ms is not None:
+        return AlreadyExists(f"a dropped {entry.kind} holds this name until it is restored or purged: {identifier}")
+    # In the words of the reference implementation, as the errors above are: engines print them, and look for them.
+    other = "" if entry.kind is wanted else "with same name "
+    return AlreadyExists(f"{entry.kind.words} {other}already exists: {identifier}")
+
+
+def created_meanwhile(entry: Entry, identifier: Identifier) -> AlreadyExists:
+    """The error for a commit that creates a table whose name is not free any more."""
+    if entry.dropped_ms is None and entry.kind is EntryKind.TABLE:
+        return AlreadyExists(f"Requirement failed: table already exists: {identifier}")
+    return name_taken(entry, identifier, EntryKind.TABLE)

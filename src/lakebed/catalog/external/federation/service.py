@@ -1,0 +1,63 @@
+"""All use cases of catalogs that are backed by another, wired together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakebed.catalog.access.authorization import Gate
+from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.idempotency import IdempotencyKeys
+from lakebed.governance.credentials.vault import MasterKeys, Vault
+from lakebed.net.hosts import AllowedHosts
+from lakebed.net.http import Http
+from lakebed.objects.context import Facilities
+
+from ..remote.client import TIMEOUT_SECONDS
+from .asking import Asking
+from .connections import PURPOSE, Connections
+from .entries import RemoteEntries
+from .namespaces import RemoteNamespaces
+from .passing import Passing
+from .recording import Recording
+from .remotes import Remotes
+from .tables import RemoteTables
+from .views import RemoteViews
+
+
+@dataclass(frozen=True, slots=True)
+class Federation:
+    """Catalogs behind this one, and what is in them."""
+
+    connections: Connections
+    namespaces: RemoteNamespaces
+    entries: RemoteEntries
+    tables: RemoteTables
+    views: RemoteViews
+    recording: Recording
+
+
+def wire_federation(
+    facilities: Facilities,
+    gate: Gate,
+    warehouses: Warehouses,
+    keys: IdempotencyKeys,
+    master: MasterKeys,
+    http: Http,
+    hosts: AllowedHosts,
+    *,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> Federation:
+    """The use cases on the services of the catalog. `http` is how other catalogs are spoken to."""
+    remotes = Remotes(http, facilities.clock, hosts, timeout_seconds=timeout_seconds)
+    connections = Connections(facilities, gate, warehouses, Vault(master, PURPOSE), remotes)
+    asking = Asking(facilities.meta, gate)
+    passing = Passing(facilities, keys)
+    entries = RemoteEntries(facilities.meta, gate, asking, passing)
+    return Federation(
+        connections,
+        RemoteNamespaces(facilities.meta, gate, passing),
+        entries,
+        RemoteTables(entries, asking, passing),
+        RemoteViews(entries, asking, passing),
+        Recording(facilities, connections, passing),
+    )

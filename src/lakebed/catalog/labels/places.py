@@ -1,0 +1,178 @@
+"""What has labels, found by name, and the question whether a caller may see or change them.
+
+Labels go with properties: who may read those of a thing may read its labels, and who may write them may write these. Of
+catalogs and what is in them the gate is asked, with their bucket's policy; users and roles are the server's own.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from lakebed.core.access import ResourceRules, Securable
+from lakebed.core.errors import InvalidInput, NoSuchPolicy, NoSuchPrincipal, NotFound
+from lakebed.governance.labels import LabelKind, Subject
+from lakebed.governance.policies import check_policy_name
+from lakebed.governance.principals import find_user
+from lakebed.governance.rbac import (
+    OPERATIONS,
+    SERVICE,
+    GrantKind,
+    catalog_securable,
+    entry_securable,
+    namespace_securable,
+    policy_securable,
+)
+from lakebed.governance.rbac import rows as role_rows
+from lakebed.governance.rbac.model import ROOT
+from lakebed.governance.rbac.principal_roles import find_principal_role
+from lakebed.meta.seam import Reader
+from lakebed.objects.context import Facilities
+from lakebed.objects.model import Caller
+
+from ..access.authorization import Action, Gate
+from ..catalogs.service import Warehouses
+from ..entries import Entries, no_such_entry
+from ..identifiers import Identifier, check_identifier, check_namespace
+from ..model import EntryKind, Warehouse
+from ..namespaces import no_such_namespace
+from ..policies.policies import Policies
+
+ENTRY_KINDS: Final = {
+    LabelKind.TABLE: EntryKind.TABLE,
+    LabelKind.VIEW: EntryKind.VIEW,
+    LabelKind.GENERIC_TABLE: EntryKind.GENERIC_TABLE,
+}
+
+_GRANT_KINDS: Final = {
+    LabelKind.CATALOG: GrantKind.CATALOG,
+    LabelKind.NAMESPACE: GrantKind.NAMESPACE,
+    LabelKind.TABLE: GrantKind.TABLE,
+    LabelKind.VIEW: GrantKind.VIEW,
+    LabelKind.GENERIC_TABLE: GrantKind.TABLE,
+    LabelKind.POLICY: GrantKind.POLICY,
+}
+"""Kinds that grants are on. Whoever asks about others holds the privilege on the catalog, or on the service."""
+
+_OPERATIONS: Final = {Action.GET_LABELS: "getLabels", Action.SET_LABELS: "setLabels"}
+
+
+class Place(NamedTuple):
+    """Something as far as it is there."""
+
+    subject: Subject
+    warehouse: Warehouse | None = None
+    """Where it is, if in a catalog."""
+    securable: Securable = SERVICE
+    """The thing, or where it would be: nothing is held on one that is not there."""
+    row_id: int | str | None = None
+    entry: str = ""
+    """The id of a table or view."""
+    missing: NotFound | None = None
+    """Why it is not there. To be raised behind the question whether the caller may know."""
+
+
+class Places:
+    """Finds what has labels."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        gate: Gate,
+        warehouses: Warehouses,
+        entries: Entries,
+        policies: Policies,
+        account: str,
+    ) -> None:
+        """`account` is root's, which users and roles belong to."""
+        self._f = facilities
+        self._gate = gate
+        self._warehouses = warehouses
+        self._entries = entries
+        self._policies = policies
+        self._rules = ResourceRules(owner=account)
+
+    async def find(self, reader: Reader, subject: Subject) -> Place:
+        """What has a name. Raises InvalidName, InvalidInput, NoSuchWarehouse."""
+        if subject.kind is LabelKind.PRINCIPAL:
+            return await _principal(reader, subject)
+        if subject.kind is LabelKind.PRINCIPAL_ROLE:
+            return await _principal_role(reader, subject)
+        if subject.kind in ENTRY_KINDS:
+            return await self._entry(reader, subject)
+        if subject.kind is LabelKind.POLICY:
+            return await self._policy(reader, subject)
+        if subject.kind is LabelKind.NAMESPACE:
+            return await self._namespace(reader, subject)
+        warehouse = await self._warehouses.find(reader, subject.catalog)
+        place = Place(subject, warehouse, catalog_securable(warehouse.id), warehouse.id)
+        if subject.kind is LabelKind.CATALOG:
+            return place
+        row = await reader.row(role_rows.CATALOG_ROLE, warehouse.id, subject.name)
+        if row is None:
+            absent = NoSuchPrincipal(f"no such catalog role. catalog={subject.catalog} name={subject.name}")
+            return place._replace(row_id=None, missing=absent)
+        return place._replace(row_id=row[0])
+
+    async def check(self, caller: Caller, place: Place, action: Action) -> None:
+        """Return if the caller may see or change the labels of something. Raises AccessDenied."""
+        subject, kind = place.subject, place.subject.kind
+        if place.warehouse is None:
+            needs = OPERATIONS[f"{_OPERATIONS[action]} {kind}"].target
+            await self._f.ask(caller, self._rules, action, "*", securable=place.securable, privileges=needs)
+            return
+        await self._gate.check(
+            caller,
+            place.warehouse,
+            action,
+            namespace=subject.namespace,
+            name=subject.name if kind in ENTRY_KINDS else "",
+            entry_id=place.entry,
+            kind=_GRANT_KINDS.get(kind),
+            privileges=None if kind in _GRANT_KINDS else OPERATIONS[f"{_OPERATIONS[action]} {kind}"].target,
+            securable=place.securable,
+        )
+
+    async def _namespace(self, reader: Reader, subject: Subject) -> Place:
+        levels = check_namespace(subject.namespace)
+        sought = await self._entries.seek(reader, subject.catalog, Identifier(levels, ""))
+        place = Place(subject, sought.warehouse, namespace_securable(sought.warehouse.id, levels))
+        if sought.namespace is None:
+            return place._replace(missing=no_such_namespace(levels))
+        return place._replace(row_id=sought.namespace.id)
+
+    async def _entry(self, reader: Reader, subject: Subject) -> Place:
+        identifier = check_identifier(subject.namespace, subject.name)
+        sought = await self._entries.seek(reader, subject.catalog, identifier)
+        catalog, kind, entry = sought.warehouse.id, ENTRY_KINDS[subject.kind], sought.live
+        if entry is None or entry.kind is not kind:
+            around = namespace_securable(catalog, identifier.namespace)
+            return Place(subject, sought.warehouse, around, missing=no_such_entry(identifier, kind))
+        on = entry_securable(catalog, identifier.namespace, entry.id)
+        return Place(subject, sought.warehouse, on, entry.id, entry.id)
+
+    async def _policy(self, reader: Reader, subject: Subject) -> Place:
+        levels = check_namespace(subject.namespace)
+        check_policy_name(subject.name)
+        warehouse = await self._warehouses.find(reader, subject.catalog)
+        policy = await self._policies.seek(reader, warehouse, levels, subject.name)
+        catalog = warehouse.id
+        if policy is None:
+            absent = NoSuchPolicy(f"Policy does not exist: {'.'.join((*levels, subject.name))}")
+            return Place(subject, warehouse, namespace_securable(catalog, levels), missing=absent)
+        return Place(subject, warehouse, policy_securable(catalog, levels, policy.id), policy.id)
+
+
+async def _principal(reader: Reader, subject: Subject) -> Place:
+    if subject.name == ROOT:
+        raise InvalidInput("root is what the settings say it is, and has no labels", argument="name", value=ROOT)
+    try:
+        return Place(subject, row_id=(await find_user(reader, subject.name)).user_id)
+    except NoSuchPrincipal as error:
+        return Place(subject, missing=error)
+
+
+async def _principal_role(reader: Reader, subject: Subject) -> Place:
+    try:
+        return Place(subject, row_id=(await find_principal_role(reader, subject.name)).id)
+    except NoSuchPrincipal as error:
+        return Place(subject, missing=error)

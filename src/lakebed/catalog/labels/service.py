@@ -1,0 +1,228 @@
+"""Labels: shown, changed, and searched for. A change commits with its event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from lakebed.core.errors import AccessDenied, NoSuchWarehouse, NotFound
+from lakebed.governance.labels import (
+    LabelChange,
+    LabelQuery,
+    Labels,
+    Owner,
+    OwnerKind,
+    Subject,
+    apply_change,
+    rows,
+)
+from lakebed.governance.labels.events import tell_of_labels
+from lakebed.governance.labels.rows import FoundRow
+from lakebed.governance.principals import find_user
+from lakebed.governance.rbac import (
+    SERVICE,
+    catalog_securable,
+    entry_securable,
+    namespace_securable,
+    policy_securable,
+)
+from lakebed.governance.rbac.principal_roles import find_principal_role
+from lakebed.meta.seam import Reader, Transaction, Value
+from lakebed.objects.context import Facilities
+from lakebed.objects.model import Caller
+
+from ..access.authorization import Action
+from ..catalogs.service import Warehouses
+from ..model import Warehouse
+from .places import Place, Places
+
+__all__ = ["LabelPage", "Labelled", "Labelling"]
+
+_MAX_GONE_THROUGH: Final = 10_000
+"""How many things are gone through for one page of those that fit and may be seen."""
+
+
+class Labelled(NamedTuple):
+    """Something and its labels."""
+
+    subject: Subject
+    labels: Labels
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPage:
+    """Some of what was looked for."""
+
+    found: list[Labelled]
+    last_key: str
+    """Where the next page goes on."""
+    truncated: bool
+
+
+class Labelling:
+    """The use cases of labels."""
+
+    def __init__(self, facilities: Facilities, warehouses: Warehouses, places: Places) -> None:
+        self._f = facilities
+        self._warehouses = warehouses
+        self._places = places
+
+    async def get(self, caller: Caller, subject: Subject) -> Labels:
+        """The labels of something. Raises NotFound in the words of its kind."""
+        meta = self._f.meta
+        key = await self._admitted(meta, caller, subject, Action.GET_LABELS)
+        return await _labels(meta, key)
+
+    async def change(self, caller: Caller, subject: Subject, change: LabelChange) -> Labels:
+        """Set and remove tags, and say who owns something; the labels that it has then. What is the same is no change.
+
+        Raises NotFound in the words of its kind, NoSuchPrincipal for an owner that is not there, InvalidInput.
+        """
+        f = self._f
+        await self._admitted(f.meta, caller, subject, Action.SET_LABELS)
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> Labels:
+            place = await self._places.find(tx, subject)
+            row_id = _present(place)
+            key = rows.key_of(subject.kind, row_id)
+            before = await _labels(tx, key)
+            after = apply_change(before, change)
+            if after == before:
+                return after
+            await _store(tx, key, place, row_id, before, after)
+            await tell_of_labels(f.outbox, tx, subject, before, after, caller.principal, now_ms)
+            return after
+
+        return await f.meta.transact(work)
+
+    async def find(self, caller: Caller, query: LabelQuery, *, after: str = "", limit: int = 100) -> LabelPage:
+        """What has labels that fit, and that the caller may see the labels of."""
+        warehouses: dict[str, Warehouse | None] = {}
+        found: list[Labelled] = []
+        gone_through = 0
+        while page := await self._page(query, after):
+            tags = await self._tags([one.key for one in page])
+            for one in page:
+                if len(found) == limit or gone_through == _MAX_GONE_THROUGH:
+                    return LabelPage(found, after, truncated=True)
+                gone_through += 1
+                after = one.key
+                labels = Labels(tags.get(one.key, {}), one.owner)
+                if _fits(query, labels) and await self._may_see(caller, one, warehouses):
+                    found.append(Labelled(one.subject, labels))
+        return LabelPage(found, after, truncated=False)
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    async def _admitted(self, reader: Reader, caller: Caller, subject: Subject, action: Action) -> str:
+        """The key of something, if the caller may do `action` to its labels."""
+        place = await self._places.find(reader, subject)
+        await self._places.check(caller, place, action)
+        return rows.key_of(subject.kind, _present(place))
+
+    async def _page(self, query: LabelQuery, after: str) -> list[FoundRow]:
+        statement, sought = _statement(query)
+        kind = query.kind or ""
+        found = await self._f.meta.rows(
+            statement, *sought, kind, kind, query.catalog, query.catalog, after, rows.TAGS_AT_ONCE
+        )
+        return [rows.found_from(row) for row in found]
+
+    async def _tags(self, keys: Sequence[str]) -> dict[str, dict[str, str]]:
+        tags: dict[str, dict[str, str]] = {}
+        for batch in rows.batches(keys):
+            for key, name, value in await self._f.meta.rows(rows.TAGS_AMONG, *batch):
+                tags.setdefault(key, {})[name] = value
+        return tags
+
+    async def _may_see(self, caller: Caller, one: FoundRow, warehouses: dict[str, Warehouse | None]) -> bool:
+        place = await self._place(one, warehouses)
+        if place is None:
+            return False
+        try:
+            await self._places.check(caller, place, Action.GET_LABELS)
+        except AccessDenied:
+            return False
+        return True
+
+    async def _place(self, one: FoundRow, warehouses: dict[str, Warehouse | None]) -> Place | None:
+        """Where something is that was found; None if its catalog has gone meanwhile."""
+        subject, catalog = one.subject, one.catalog
+        if catalog is None:
+            return Place(subject, None, SERVICE)
+        if subject.catalog not in warehouses:
+            try:
+                warehouses[subject.catalog] = await self._warehouses.find_any(self._f.meta, subject.catalog)
+            except NoSuchWarehouse:
+                warehouses[subject.catalog] = None
+        warehouse = warehouses[subject.catalog]
+        if warehouse is None:
+            return None
+        if one.entry is not None:
+            return Place(subject, warehouse, entry_securable(catalog, subject.namespace, one.entry), entry=one.entry)
+        if one.policy is not None:
+            return Place(subject, warehouse, policy_securable(catalog, subject.namespace, one.policy))
+        if subject.namespace:
+            return Place(subject, warehouse, namespace_securable(catalog, subject.namespace))
+        return Place(subject, warehouse, catalog_securable(catalog))
+
+
+def _present(place: Place) -> int | str:
+    """The id of something that is there. Raises NotFound in the words of its kind."""
+    if place.missing is not None:
+        raise place.missing
+    if place.row_id is None:
+        raise NotFound(f"it is not there: {place.subject}")
+    return place.row_id
+
+
+def _fits(query: LabelQuery, labels: Labels) -> bool:
+    if query.owner is not None and labels.owner != query.owner:
+        return False
+    return all(one.takes(labels.tags) for one in query.tags)
+
+
+def _statement(query: LabelQuery) -> tuple[str, tuple[Value, ...]]:
+    """The search that finds the fewest, and what it looks for: the rest is looked at afterwards."""
+    exact = next((one for one in query.tags if one.value is not None), None)
+    if exact is not None:
+        return rows.WITH_TAG, (exact.key, exact.value)
+    if query.owner is not None:
+        if query.owner == Owner(OwnerKind.PRINCIPAL, rows.ROOT):
+            return rows.OWNED_BY_ROOT, ()
+        is_user = query.owner.kind is OwnerKind.PRINCIPAL
+        return rows.OWNED_BY_PRINCIPAL if is_user else rows.OWNED_BY_ROLE, (query.owner.name,)
+    if query.tags:
+        return rows.WITH_TAG_KEY, (query.tags[0].key,)
+    return rows.ALL_LABELLED, ()
+
+
+async def _labels(reader: Reader, key: str) -> Labels:
+    return rows.labels_from(await reader.row(rows.LABELLED, key), await reader.rows(rows.TAGS, key))
+
+
+async def _store(tx: Transaction, key: str, place: Place, row_id: int | str, before: Labels, after: Labels) -> None:
+    if not after.tags and after.owner is None:
+        await tx.run(rows.REMOVE_LABELLED, key)
+        return
+    kind = place.subject.kind
+    owner = await _owner_columns(tx, after.owner)
+    await tx.run(rows.SET_LABELLED, key, kind, *rows.reference(kind, row_id), *owner)
+    for name in before.tags.keys() - after.tags.keys():
+        await tx.run(rows.REMOVE_TAG, key, name)
+    for name, value in after.tags.items():
+        if before.tags.get(name) != value:
+            await tx.run(rows.SET_TAG, key, name, value)
+
+
+async def _owner_columns(reader: Reader, owner: Owner | None) -> tuple[Value, ...]:
+    """Who owns something, as its row has it: a user, a role, and whether it is root. Raises NoSuchPrincipal."""
+    if owner is None:
+        return None, None, 0
+    if owner.kind is OwnerKind.PRINCIPAL_ROLE:
+        return None, (await find_principal_role(reader, owner.name)).id, 0
+    if owner.name == rows.ROOT:
+        return None, None, 1
+    return (await find_user(reader, owner.name)).user_id, None, 0

@@ -1,0 +1,366 @@
+"""Claims of directories by tables, views and generic tables: the one rule that every claim passes.
+
+Invariant: a claim gives a principal, through the catalog, no right to an object that existed before the claim. Either
+the directory is empty (no object, no version, no unfinished upload), or the claimant holds in S3 every right that the
+catalog would vend for it. Directories that the entry has already are not checked again.
+
+A metadata file says which directories a table has only as long as no client can change it. The guard sees to that in
+buckets that hold tables. A table may be registered with a file in any other bucket: `trusts` decides about those.
+
+Besides the directories of tables and views, two kinds of directories are not free:
+
+- promised: a principal staged a table there. No other principal claims it, and the guard keeps other callers' objects
+  out. So if it was empty when promised, it holds at the commit what that principal wrote.
+- retained: a table was dropped there without a purge, and its files remain. It is free again when they are deleted, or
+  for a claimant with every right to them in S3. The principal that dropped the table may have credentials for a limited
+  time, to delete the files; for that time the guard keeps other callers' objects out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from lakebed.core.access import Principal, root_of
+from lakebed.core.errors import AccessDenied, InvalidInput
+from lakebed.governance.credentials.sessions import MAX_DELEGATION_SECONDS
+from lakebed.governance.delegation.vending import directory_actions
+from lakebed.meta.seam import Reader, Row, Transaction
+from lakebed.objects.buckets.bucket import Bucket
+from lakebed.objects.context import Facilities
+from lakebed.objects.listing import successor
+from lakebed.objects.model import Caller
+
+from .. import rows as catalog_rows
+from ..access.directory_permissions import check_directory_rights
+from ..catalogs.service import takes_client_locations
+from ..identifiers import Identifier, Levels, levels_of, path_of
+from ..model import EntryKind, Namespace, Warehouse
+from ..rows import warehouse_in
+from ..tables.files import FileAddress, parse_location
+from . import claim_rows
+from .service import check_unclaimed, default_location, location_taken, namespace_location, outermost, table_directories
+
+PROMISED_MS: Final = 24 * 3_600_000
+"""How long a staged table has its directory from when credentials for it were last issued."""
+
+
+RELEASED_MS: Final = MAX_DELEGATION_SECONDS * 1000
+"""How long after a drop credentials for the table's files are honoured: as long as any that was issued before."""
+
+
+class ChosenBy(Enum):
+    """The origin of the directories of a claim."""
+
+    CLIENT = "client"
+    OTHER_CATALOG = "other catalog"
+    """Followed by a bridge. The caller's rights count."""
+    CATALOG = "catalog"
+    """This catalog, or the administrator that configured its locations. The bucket owner's rights count."""
+
+
+class Place(NamedTuple):
+    """Directories that an entry is to have."""
+
+    warehouse: Warehouse
+    namespace: Namespace | None
+    kind: EntryKind
+    entry_id: str
+    location: str
+    properties: Mapping[str, str] = {}
+
+    @property
+    def addresses(self) -> list[FileAddress]:
+        """The directories; none lies inside another. Raises InvalidInput when one may not be there."""
+        return table_directories(self.warehouse, self.location, self.properties)
+
+
+def check_places(place: Place) -> None:
+    """Return if the directories are allowed in the catalog, whatever the claimant's rights. Raises InvalidInput."""
+    table_directories(place.warehouse, place.location, place.properties)
+
+
+class Claim(NamedTuple):
+    """A claim, with what was found out for it before its transaction."""
+
+    place: Place
+    claimant: str
+    permitted: frozenset[str]
+    """Directories to which the claimant holds every right in S3."""
+
+
+class Reservation(NamedTuple):
+    """A directory of no table for whose files a principal may hold credentials."""
+
+    warehouse: Warehouse
+    principal: str
+    """The principal that staged a table there, or dropped one."""
+    entry: str
+    """The id of the dropped table; empty for a staged one."""
+    namespace: Levels
+    name: str
+
+    @property
+    def holder(self) -> str:
+        """What a key in it belongs to."""
+        return f"{self.entry or 'staged'} {self.principal}"
+
+
+def claimant_of(principal: Principal) -> str:
+    """The identity that a promise is made to: the same in all of its sessions."""
+    return principal.user_id or principal.arn
+
+
+class Claims:
+    """Takes directories for tables, views and generic tables."""
+
+    def __init__(self, facilities: Facilities, *, client_locations: bool = True) -> None:
+        self._f = facilities
+        self._client_locations = client_locations
+
+    async def prepare(self, caller: Caller, place: Place, chosen_by: ChosenBy = ChosenBy.CLIENT) -> Claim:
+        """The claim, if the caller may make it. Call it before any answer that depends on files in the directories.
+
+        Raises InvalidInput, LocationTaken; AccessDenied for a directory that holds objects, to a caller who lacks a
+        right to them in S3.
+        """
+        meta, bucket = self._f.meta, place.warehouse.bucket
+        if chosen_by is ChosenBy.CLIENT:
+            self._check_chosen(place, await _held(meta, place))
+        elif chosen_by is ChosenBy.CATALOG:
+            caller = Caller(root_of(bucket.owner))
+        claimant = claimant_of(caller.principal)
+        contested = await _contested(meta, place, claimant, self._f.clock.now_ms())
+        actions = directory_actions(writes=not place.warehouse.is_external)
+        for directory in contested:
+            try:
+                await check_directory_rights(self._f, caller, bucket, directory, actions)
+            except AccessDenied as error:
+                raise AccessDenied(
+                    f"the location holds objects, and the caller lacks a right to them in S3: choose an empty location,"
+                    f" or have the right granted. location=s3://{bucket.name}/{directory} reason={error}"
+                ) from error
+        return Claim(place, claimant, frozenset(contested))
+
+    async def take(self, tx: Transaction, claim: Claim) -> None:
+        """Make the directories the entry's, besides those that it has. Raises LocationTaken, AccessDenied.
+
+        Directories that it had stay its own: a table that moves leaves its files behind, and goes on reading them.
+        """
+        await self._check_again(tx, claim)
+        place = claim.place
+        bucket_id = place.warehouse.bucket.id
+        held = await _held(tx, place)
+        for address in place.addresses:
+            held.add(address.directory)
+            await _take_overlapping(tx, claim_rows.RETAINED, bucket_id, address.directory)
+            await _take_overlapping(tx, claim_rows.PROMISED, bucket_id, address.directory)
+        await tx.run(catalog_rows.DELETE_LOCATIONS, place.entry_id)
+        for directory in outermost(held):
+            await tx.run(catalog_rows.INSERT_LOCATION, bucket_id, directory, place.entry_id)
+
+    async def trusts(self, place: Place, metadata_at: str) -> bool:
+        """Whether what a current metadata file says of the entry's directories is what was claimed for it.
+
+        `place` is what the file says now. In a bucket without tables clients may have written the file again since.
+        """
+        if parse_location(metadata_at).bucket == place.warehouse.bucket.name:
+            return True
+        held = tuple(await _held(self._f.meta, place))
+        return bool(held) and all(address.directory.startswith(held) for address in place.addresses)
+
+    async def promise(self, caller: Caller, identifier: Identifier, place: Place) -> None:
+        """Keep the directories of a staged table for the caller, until it is committed or the promise expires.
+
+        Raises what `prepare` and `take` raise.
+        """
+        now_ms = self._f.clock.now_ms()
+        if await self._is_promised(caller, place, now_ms + PROMISED_MS // 2):
+            return
+        claim = await self.prepare(caller, place)
+        bucket_id = place.warehouse.bucket.id
+
+        async def work(tx: Transaction) -> None:
+            await self._check_again(tx, claim)
+            promised: set[str] = set()
+            for address in place.addresses:
+                promised.add(address.directory)
+                for prefix, _, was_empty, expires_ms in await _take_overlapping(
+                    tx, claim_rows.PROMISED, bucket_id, address.directory
+                ):
+                    # A promise to the same principal: its files stay promised.
+                    if was_empty and expires_ms > now_ms:
+                        promised.add(prefix)
+            for directory in outermost(promised):
+                await tx.run(
+                    claim_rows.INSERT_PROMISE,
+                    bucket_id,
+                    directory,
+                    claim.claimant,
+                    place.warehouse.id,
+                    path_of(identifier.namespace),
+                    identifier.name,
+                    int(directory not in claim.permitted),
+                    now_ms + PROMISED_MS,
+                )
+
+        await self._f.meta.transact(work)
+
+    async def was_dropped_by(self, caller: Caller, identifier: Identifier, place: Place) -> bool:
+        """Whether the caller has just dropped this very table, by this name and with these directories.
+
+        Its files may be deleted then, by engines that purge tables themselves.
+        """
+        since_ms = self._f.clock.now_ms() - RELEASED_MS
+        found = await self._f.meta.rows(claim_rows.RETAINED_OF, place.entry_id)
+        dropped_as = (claimant_of(caller.principal), place.warehouse.id, path_of(identifier.namespace), identifier.name)
+        prefixes = [str(row[0]) for row in found if tuple(row[1:5]) == dropped_as and row[5] > since_ms]
+        return bool(prefixes) and all(address.directory.startswith(tuple(prefixes)) for address in place.addresses)
+
+    async def forget_expired(self) -> int:
+        """Remove promises that have expired; how many. For the server's clock to call."""
+        now_ms = self._f.clock.now_ms()
+
+        async def work(tx: Transaction) -> int:
+            return await tx.run(claim_rows.DELETE_EXPIRED, now_ms)
+
+        return await self._f.meta.transact(work)
+
+    async def _is_promised(self, caller: Caller, place: Place, until_ms: int) -> bool:
+        claimant, bucket_id = claimant_of(caller.principal), place.warehouse.bucket.id
+        for address in place.addresses:
+            row = await self._f.meta.row(claim_rows.PROMISED.at_or_before, bucket_id, address.directory)
+            if row is None or row[0] != address.directory or row[1] != claimant or not row[2] or row[3] < until_ms:
+                return False
+        return True
+
+    async def _check_again(self, tx: Transaction, claim: Claim) -> None:
+        for directory in await _contested(tx, claim.place, claim.claimant, self._f.clock.now_ms()):
+            if directory not in claim.permitted:
+                raise AccessDenied(
+                    f"objects were written to the location while it was claimed: choose an empty location, or try again"
+                    f" with rights to them in S3. location=s3://{claim.place.warehouse.bucket.name}/{directory}"
+                )
+
+    def _check_chosen(self, place: Place, held: Collection[str]) -> None:
+        """Return unless a client chose a location where the server alone chooses them. Raises InvalidInput."""
+        if self._client_locations and takes_client_locations(place.warehouse):
+            return
+        given = [default_location(place.warehouse, place.kind, place.entry_id)]
+        if place.namespace is not None:
+            # Assigned by the server as well: engines that name locations themselves take it from the namespace.
+            given.append(namespace_location(place.warehouse, place.namespace))
+        allowed = (*held, *(f"{location.partition('://')[2].partition('/')[2]}/" for location in given))
+        for address in place.addresses:
+            if not address.directory.startswith(allowed):
+                raise InvalidInput(
+                    f"locations of tables are not chosen by clients here: leave out location and write.*.path."
+                    f" location={address}",
+                    argument="location",
+                )
+
+
+def changed_file(metadata_at: str) -> AccessDenied:
+    """The error for a metadata file that is not trusted."""
+    return AccessDenied(
+        f"the metadata file names directories that the table does not have: it was changed after it was registered."
+        f" Restore it, or drop the table and register it again. metadata-location={metadata_at}"
+    )
+
+
+async def reservation_at(reader: Reader, bucket: Bucket, key: str, now_ms: int) -> Reservation | None:
+    """The reservation that covers a key of no table, if there is one. One statement."""
+    for row in await reader.rows(claim_rows.RESERVATIONS_OF_KEY, bucket.id, key, bucket.id, key):
+        prefix, principal, entry, at_ms, path, name = row[:6]
+        if key.startswith(prefix) and now_ms < (at_ms + RELEASED_MS if entry else at_ms):
+            return Reservation(warehouse_in(bucket, row, 6), principal, entry, levels_of(path), name)
+    return None
+
+
+async def retain(
+    tx: Transaction, principal: Principal, warehouse: Warehouse, identifier: Identifier, entry_id: str, now_ms: int
+) -> None:
+    """Turn the directories of an entry that is dropped without a purge into retained ones."""
+    for (prefix,) in await tx.rows(catalog_rows.LOCATIONS_OF, entry_id):
+        await tx.run(
+            claim_rows.INSERT_RETAINED,
+            warehouse.bucket.id,
+            prefix,
+            entry_id,
+            claimant_of(principal),
+            warehouse.id,
+            path_of(identifier.namespace),
+            identifier.name,
+            now_ms,
+        )
+    await tx.run(catalog_rows.DELETE_LOCATIONS, entry_id)
+
+
+async def _held(reader: Reader, place: Place) -> set[str]:
+    """The directories that the entry has."""
+    return {str(row[0]) for row in await reader.rows(catalog_rows.LOCATIONS_OF, place.entry_id)}
+
+
+async def _contested(reader: Reader, place: Place, claimant: str, now_ms: int) -> list[str]:
+    """The directories that take S3 rights to claim, because they hold files. Raises LocationTaken."""
+    warehouse = place.warehouse
+    bucket_id = warehouse.bucket.id
+    held = await _held(reader, place)
+    contested: dict[str, None] = {}
+    for address in place.addresses:
+        directory = address.directory
+        if directory.startswith(tuple(held)):
+            continue
+        await check_unclaimed(reader, warehouse, address, place.entry_id)
+        own = set(held)
+        for prefix, principal, was_empty, expires_ms in await _overlapping(
+            reader, claim_rows.PROMISED, bucket_id, directory
+        ):
+            if expires_ms > now_ms:
+                if principal != claimant:
+                    raise location_taken(address)
+                if was_empty:
+                    own.add(prefix)
+        for prefix, _ in await _overlapping(reader, claim_rows.RETAINED, bucket_id, directory):
+            if not await _is_empty(reader, bucket_id, prefix):
+                contested[prefix] = None
+        if not directory.startswith(tuple(own)) and not await _is_empty(reader, bucket_id, directory, but=own):
+            contested[directory] = None
+    return list(contested)
+
+
+async def _overlapping(reader: Reader, kept: claim_rows.Kept, bucket_id: int, directory: str) -> list[Row]:
+    """Rows whose directory lies around this one, is it, or lies inside it. They do not overlap among themselves."""
+    found = list(await reader.rows(kept.within, bucket_id, directory, successor(directory)))
+    around = await reader.row(kept.at_or_before, bucket_id, directory)
+    if around is not None and around[0] != directory and directory.startswith(around[0]):
+        found.append(around)
+    return found
+
+
+async def _take_overlapping(tx: Transaction, kept: claim_rows.Kept, bucket_id: int, directory: str) -> list[Row]:
+    """Remove the rows of directories that overlap with this one; they come back."""
+    found = await _overlapping(tx, kept, bucket_id, directory)
+    for row in found:
+        await tx.run(kept.delete, bucket_id, row[0])
+    return found
+
+
+async def _is_empty(reader: Reader, bucket_id: int, directory: str, *, but: Iterable[str] = ()) -> bool:
+    """Whether a directory holds no object, version or unfinished upload, apart from those under `but`."""
+    for start, end in _gaps(directory, sorted(one for one in but if one.startswith(directory))):
+        within = (bucket_id, start, end)
+        if await reader.row(claim_rows.OCCUPIED, *within, *within, *within) is not None:
+            return False
+    return True
+
+
+def _gaps(directory: str, inside: Sequence[str]) -> list[tuple[str, str | None]]:
+    """The ranges of keys of a directory that lie in none of those inside it, which are in order."""
+    gaps = []
+    start = directory
+    for one in inside:
+        gaps.append((start, one))
+        start = successor(one) or one
+    return [*gaps, (start, successor(directory))]

@@ -1,0 +1,123 @@
+"""Reads and sets maintenance configurations, of tables and of table buckets."""
+
+from __future__ import annotations
+
+import msgspec
+
+from lakebed.catalog.access.authorization import Action, Gate
+from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.entries import Entries, no_such_entry
+from lakebed.catalog.events import tell
+from lakebed.catalog.identifiers import Identifier
+from lakebed.catalog.model import EntryKind
+from lakebed.core.errors import NotFound
+from lakebed.meta.seam import Reader, Transaction
+from lakebed.objects.context import Facilities
+from lakebed.objects.model import Caller
+
+from . import rows
+from .config import DEFAULT_CONFIG, ConfigSource, EffectiveConfig, MaintenanceConfig, check_config
+
+__all__ = ["MaintenanceConfigs"]
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(MaintenanceConfig).decode
+
+
+class MaintenanceConfigs:
+    """Stored maintenance configurations."""
+
+    def __init__(self, facilities: Facilities, gate: Gate, warehouses: Warehouses, entries: Entries) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._warehouses = warehouses
+        self._entries = entries
+
+    async def effective(self, reader: Reader, entry_id: str) -> EffectiveConfig:
+        """The effective configuration of a table: its own, its table bucket's or the built-in one. Raises NotFound."""
+        row = await reader.row(rows.EFFECTIVE, entry_id)
+        if row is None:
+            raise NotFound(f"the table is not there any more. id={entry_id}")
+        own, default = row
+        if own is not None:
+            return EffectiveConfig(_decode(own), ConfigSource.TABLE_OVERRIDE)
+        if default is not None:
+            return EffectiveConfig(_decode(default), ConfigSource.TABLE_BUCKET_DEFAULT)
+        return EffectiveConfig(DEFAULT_CONFIG, ConfigSource.DEFAULT)
+
+    async def get(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> EffectiveConfig:
+        """The effective configuration of a table, for a caller."""
+        found = await self._entries.get(caller, warehouse_name, identifier, EntryKind.TABLE, Action.GET_MAINTENANCE)
+        if found.live is None:
+            raise no_such_entry(identifier, EntryKind.TABLE)
+        return await self.effective(self._f.meta, found.live.id)
+
+    async def put(
+        self, caller: Caller, warehouse_name: str, identifier: Identifier, config: MaintenanceConfig | None
+    ) -> EffectiveConfig:
+        """Set a table's own configuration, or with None remove it. Raises InvalidInput."""
+        f = self._f
+        if config is not None:
+            check_config(config)
+        await self._entries.get(caller, warehouse_name, identifier, EntryKind.TABLE, Action.PUT_MAINTENANCE)
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> EffectiveConfig:
+            entry = (await self._entries.find(tx, warehouse_name, identifier)).live
+            if entry is None or entry.kind is not EntryKind.TABLE:
+                raise no_such_entry(identifier, EntryKind.TABLE)
+            if config is None:
+                await tx.run(rows.REMOVE_CONFIG, entry.id)
+            else:
+                await tx.run(rows.SET_CONFIG, entry.id, _in_background(config), _encode(config))
+            effective = await self.effective(tx, entry.id)
+            await tell(
+                f.outbox,
+                tx,
+                "TableMaintenanceConfigured",
+                caller,
+                now_ms,
+                warehouse_name,
+                identifier.namespace,
+                entry,
+                facts={"source": effective.source},
+            )
+            return effective
+
+        return await f.meta.transact(work)
+
+    async def get_default(self, caller: Caller, warehouse_name: str) -> EffectiveConfig:
+        """The configuration of tables in a table bucket that have none of their own."""
+        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
+        await self._gate.check(caller, warehouse, Action.GET_MAINTENANCE)
+        row = await self._f.meta.row(rows.DEFAULT_OF, warehouse.id)
+        if row is None:
+            return EffectiveConfig(DEFAULT_CONFIG, ConfigSource.DEFAULT)
+        return EffectiveConfig(_decode(row[0]), ConfigSource.TABLE_BUCKET_DEFAULT)
+
+    async def put_default(
+        self, caller: Caller, warehouse_name: str, config: MaintenanceConfig | None
+    ) -> EffectiveConfig:
+        """Set the default of a table bucket, or with None remove it. Raises InvalidInput."""
+        f = self._f
+        if config is not None:
+            check_config(config)
+        await self._gate.check(caller, await self._warehouses.find(f.meta, warehouse_name), Action.PUT_MAINTENANCE)
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            warehouse = await self._warehouses.find(tx, warehouse_name)
+            if config is None:
+                await tx.run(rows.REMOVE_DEFAULT, warehouse.id)
+            else:
+                await tx.run(rows.SET_DEFAULT, warehouse.id, _in_background(config), _encode(config))
+            await tell(f.outbox, tx, "TableBucketMaintenanceConfigured", caller, now_ms, warehouse_name)
+
+        await f.meta.transact(work)
+        if config is None:
+            return EffectiveConfig(DEFAULT_CONFIG, ConfigSource.DEFAULT)
+        return EffectiveConfig(config, ConfigSource.TABLE_BUCKET_DEFAULT)
+
+
+def _in_background(config: MaintenanceConfig) -> int:
+    return int(config.background_enabled and not config.worker_paused)

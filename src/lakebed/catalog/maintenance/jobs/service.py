@@ -1,0 +1,171 @@
+"""Use cases of the S3-Tables-style maintenance routes: authorization, then the request; and their wiring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakebed.catalog.access.authorization import Action, Gate
+from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.commits.service import Commits
+from lakebed.catalog.entries import Entries, Known, no_such_entry
+from lakebed.catalog.external.external_catalogs import check_own
+from lakebed.catalog.identifiers import Identifier
+from lakebed.catalog.model import EntryKind
+from lakebed.catalog.tables.files import TableFiles
+from lakebed.core.errors import NotFound
+from lakebed.meta.tasks import Task, TaskQueue
+from lakebed.objects.context import Facilities
+from lakebed.objects.model import Caller
+
+from ..tasks.queue import TaskSubmissions
+from .background import BackgroundMaintenance
+from .configs import MaintenanceConfigs
+from .execution import JobExecutor
+from .job_store import JobStore, StoredJob
+from .quarantine import Quarantine
+from .quarantine_review import QuarantineAction, QuarantineReview, ReviewOutcome
+from .requests import OperatorRequests, RunRequest
+from .scheduling import JobScheduling, SchedulerView
+
+__all__ = ["JobView", "MaintenanceJobs", "build_maintenance_jobs"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job, its table, and the compaction task that it submitted, if that still exists."""
+
+    known: Known
+    stored: StoredJob
+    task: Task | None = None
+
+
+class MaintenanceJobs:
+    """Maintenance jobs of tables."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        entries: Entries,
+        configs: MaintenanceConfigs,
+        jobs: JobStore,
+        operating: OperatorRequests,
+        scheduling: JobScheduling,
+        review: QuarantineReview,
+        tasks: TaskQueue,
+    ) -> None:
+        self._f = facilities
+        self._entries = entries
+        self._jobs = jobs
+        self._operating = operating
+        self._scheduling = scheduling
+        self._review = review
+        self._tasks = tasks
+        self.configs = configs
+
+    async def run(self, caller: Caller, warehouse_name: str, identifier: Identifier, request: RunRequest) -> JobView:
+        """Run an operator's request."""
+        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
+        return await self._seen(known, await self._operating.run(caller, known, request))
+
+    async def job(self, caller: Caller, warehouse_name: str, identifier: Identifier, job_name: str) -> JobView:
+        """A job with its report. Raises NotFound."""
+        known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
+        return await self._seen(known, await self._jobs.find(self._f.meta, known.entry.id, job_name))
+
+    async def scheduler(
+        self, caller: Caller, warehouse_name: str, identifier: Identifier
+    ) -> tuple[Known, SchedulerView]:
+        """The state of a table's maintenance."""
+        known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
+        return known, await self._scheduling.view(known.entry.id)
+
+    async def schedule(
+        self, caller: Caller, warehouse_name: str, identifier: Identifier, scheduler_id: str
+    ) -> tuple[JobView, SchedulerView]:
+        """Queue a job."""
+        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
+        stored = await self._scheduling.schedule(known, scheduler_id)
+        return await self._seen(known, stored), await self._scheduling.view(known.entry.id)
+
+    async def work(self, caller: Caller, warehouse_name: str, identifier: Identifier, worker_id: str) -> JobView:
+        """Run a job."""
+        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
+        return await self._seen(known, await self._scheduling.work(caller, known, worker_id))
+
+    async def heartbeat(
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        identifier: Identifier,
+        job_name: str,
+        *,
+        worker_id: str,
+        lease_id: str,
+    ) -> JobView:
+        """Accept a worker's heartbeat."""
+        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
+        return await self._seen(known, await self._scheduling.heartbeat(known, job_name, worker_id, lease_id))
+
+    async def quarantine(
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        identifier: Identifier,
+        job_name: str,
+        action: QuarantineAction,
+        reason: str,
+    ) -> tuple[JobView, ReviewOutcome, SchedulerView]:
+        """Inspect the files of a job in quarantine, or decide on them."""
+        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
+        reviewed = await self._review.act(caller, known.entry.id, job_name, action, reason)
+        return (
+            await self._seen(known, reviewed.stored),
+            reviewed,
+            await self._scheduling.view(known.entry.id),
+        )
+
+    async def _admitted(self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action) -> Known:
+        found = await self._entries.get(caller, warehouse_name, identifier, EntryKind.TABLE, action)
+        if action is Action.RUN_MAINTENANCE:
+            check_own(found.warehouse, "maintain a table")
+        if found.live is None:
+            raise no_such_entry(identifier, EntryKind.TABLE)
+        return Known(found.warehouse, found.namespace, found.live)
+
+    async def _seen(self, known: Known, stored: StoredJob) -> JobView:
+        compaction = stored.findings.compaction
+        if compaction is None or compaction.task_id is None:
+            return JobView(known, stored)
+        try:
+            return JobView(known, stored, await self._tasks.find(self._f.meta, compaction.task_id))
+        except NotFound:
+            return JobView(known, stored)
+
+
+def build_maintenance_jobs(
+    facilities: Facilities,
+    gate: Gate,
+    warehouses: Warehouses,
+    entries: Entries,
+    files: TableFiles,
+    commits: Commits,
+    tasks: TaskQueue,
+    *,
+    safety_window_ms: int,
+    worker_id: str,
+) -> tuple[MaintenanceJobs, BackgroundMaintenance]:
+    """The use cases, and the background maintenance."""
+    configs = MaintenanceConfigs(facilities, gate, warehouses, entries)
+    jobs = JobStore(facilities.meta, tasks)
+    executor = JobExecutor(facilities, entries, files, jobs)
+    quarantine = Quarantine(facilities, jobs)
+    scheduling = JobScheduling(facilities, configs, jobs, executor, quarantine, safety_window_ms=safety_window_ms)
+    submissions = TaskSubmissions(facilities.outbox, facilities.clock, tasks)
+    operating = OperatorRequests(
+        facilities, configs, jobs, executor, commits, submissions, safety_window_ms=safety_window_ms
+    )
+    review = QuarantineReview(facilities, jobs, quarantine)
+    return (
+        MaintenanceJobs(facilities, entries, configs, jobs, operating, scheduling, review, tasks),
+        BackgroundMaintenance(facilities, entries, jobs, scheduling, quarantine, worker_id),
+    )

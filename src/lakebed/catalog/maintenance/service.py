@@ -1,0 +1,196 @@
+"""Use cases of table maintenance: table health, and the plan of a table's policies; and their wiring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lakebed.core.errors import NoSuchNamespace
+from lakebed.core.jobs import TaskOrder
+from lakebed.meta.leases import Leases
+from lakebed.meta.outbox import Event
+from lakebed.meta.seam import Transaction
+from lakebed.meta.tasks import TaskQueue
+from lakebed.objects.context import Facilities
+from lakebed.objects.model import Caller
+
+from .. import rows
+from ..access.authorization import Action, Gate, ServerAction
+from ..catalogs.service import Warehouses
+from ..entries import Entries, Known, known_from, no_such_entry
+from ..identifiers import Identifier, Levels, display, path_of
+from ..model import EntryKind
+from ..tables.files import TableFiles
+from .health import TableHealth, health_from_files, health_from_summary
+from .scheduler import Scheduler
+from .table_planner import TablePlan, TablePlanner
+from .tasks.authorization import TaskAuthorization
+from .tasks.events import append_events
+from .tasks.history import TaskHistory
+from .tasks.queue import TaskSubmissions
+from .tasks.service import TaskService
+
+__all__ = ["HealthPage", "MaintenanceParts", "SubmittedTask", "TableMaintenance", "build_maintenance"]
+
+
+@dataclass(frozen=True, slots=True)
+class HealthPage:
+    """A page of tables, ordered by id."""
+
+    tables: list[TableHealth]
+    last_id: str
+    """The next page begins after it."""
+    truncated: bool
+
+
+class SubmittedTask(NamedTuple):
+    """An open task of the table."""
+
+    task_id: int
+    order: TaskOrder
+
+
+class TableMaintenance:
+    """Reports table health, and plans tables on request."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        gate: Gate,
+        warehouses: Warehouses,
+        entries: Entries,
+        planner: TablePlanner,
+        submissions: TaskSubmissions,
+        history: TaskHistory,
+    ) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._warehouses = warehouses
+        self._entries = entries
+        self._planner = planner
+        self._submissions = submissions
+        self._history = history
+
+    async def health(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> TableHealth:
+        """The health of a table, by its files, or by its summary if it has too many. Reads every manifest."""
+        known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
+        table = (await self._entries.metadata(known.entry)).table
+        maintained = (await self._maintained([known])).get(known.entry.id, {})
+        snapshot = table.current_snapshot
+        if snapshot is None:
+            return health_from_summary(known, table, last_maintained=maintained)
+        live = await self._planner.live_files(known.entry.id, snapshot)
+        if live.problems and not live.data:
+            return health_from_summary(known, table, last_maintained=maintained, manifests=live.manifests)
+        return health_from_files(known, table, live, last_maintained=maintained)
+
+    async def list_health(
+        self, caller: Caller, warehouse_name: str, namespace: Levels = (), *, after: str = "", limit: int = 100
+    ) -> HealthPage:
+        """The health of the tables of a table bucket or namespace that the caller can read, by their summaries.
+
+        Raises NoSuchNamespace.
+        """
+        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
+        await self._gate.check(caller, warehouse, Action.LIST_TABLES, namespace=namespace)
+        if namespace:
+            path = path_of(namespace)
+            if await self._f.meta.row(rows.NAMESPACE, warehouse.id, path) is None:
+                raise NoSuchNamespace(f"Namespace does not exist: {display(namespace)}")
+            found = await self._f.meta.rows(rows.TABLES_OF_NAMESPACE_AFTER, warehouse_name, path, after, limit + 1)
+        else:
+            found = await self._f.meta.rows(rows.TABLES_OF_WAREHOUSE_AFTER, warehouse_name, after, limit + 1)
+        page = [known_from(row) for row in found[:limit]]
+        shown = [known for known in page if await self._may_look_at(caller, known)]
+        maintained = await self._maintained(shown)
+        tables = [
+            health_from_summary(
+                known,
+                (await self._entries.glance(known.entry)).table,
+                last_maintained=maintained.get(known.entry.id),
+            )
+            for known in shown
+        ]
+        return HealthPage(tables, page[-1].entry.id if page else after, len(found) > limit)
+
+    async def plan(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> TablePlan:
+        """The tasks that a table's policies require now, and the policies that are skipped. Changes nothing."""
+        known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
+        (plan,) = await self._planner.plan_tables([known], is_pressing=True)
+        return plan
+
+    async def plan_now(
+        self, caller: Caller, warehouse_name: str, identifier: Identifier
+    ) -> tuple[TablePlan, list[SubmittedTask]]:
+        """Plan a table without waiting for the scheduler; the plan and the open tasks of the table."""
+        await self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
+        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
+        (plan,) = await self._planner.plan_tables([known], is_pressing=True)
+
+        async def work(tx: Transaction) -> None:
+            told: list[Event] = []
+            await self._planner.apply(tx, [plan], told)
+            await append_events(self._f.outbox, tx, told)
+
+        await self._f.meta.transact(work)
+        opened = (await self._submissions.open_for(self._f.meta, [known.entry.id])).get(known.entry.id, ())
+        return plan, [SubmittedTask(one.task.id, one.order) for one in opened]
+
+    async def _admitted(self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action) -> Known:
+        found = await self._entries.get(caller, warehouse_name, identifier, EntryKind.TABLE, action)
+        if found.live is None:
+            raise no_such_entry(identifier, EntryKind.TABLE)
+        return Known(found.warehouse, found.namespace, found.live)
+
+    async def _may_look_at(self, caller: Caller, known: Known) -> bool:
+        return await self._gate.allows(
+            caller, known.warehouse, Action.GET_MAINTENANCE, namespace=known.namespace.levels, entry=known.entry
+        )
+
+    async def _maintained(self, tables: list[Known]) -> dict[str, dict[str, int]]:
+        """When each job last succeeded, by table and job."""
+        runs = await self._history.runs(self._f.meta, [known.entry.id for known in tables])
+        return {
+            entry: {job.value: run.succeeded_ms for job, run in by_job.items() if run.succeeded_ms is not None}
+            for entry, by_job in runs.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceParts:
+    """The use cases, and the scheduler that the server runs."""
+
+    maintenance: TableMaintenance
+    tasks: TaskService
+    scheduler: Scheduler
+
+
+def build_maintenance(
+    facilities: Facilities,
+    gate: Gate,
+    warehouses: Warehouses,
+    entries: Entries,
+    files: TableFiles,
+    queue: TaskQueue,
+    *,
+    holder: str,
+    interval_seconds: float,
+    debounce_seconds: float,
+) -> MaintenanceParts:
+    """Table maintenance on the services of the catalog."""
+    history, submissions = TaskHistory(), TaskSubmissions(facilities.outbox, facilities.clock, queue)
+    planner = TablePlanner(facilities, entries, files, submissions, history)
+    admission = TaskAuthorization(facilities, gate, warehouses, entries, history)
+    return MaintenanceParts(
+        maintenance=TableMaintenance(facilities, gate, warehouses, entries, planner, submissions, history),
+        tasks=TaskService(facilities, gate, entries, queue, admission, submissions, history),
+        scheduler=Scheduler(
+            facilities,
+            entries,
+            Leases(facilities.meta, facilities.clock),
+            planner,
+            holder,
+            interval_seconds=interval_seconds,
+            debounce_seconds=debounce_seconds,
+        ),
+    )

@@ -1,0 +1,284 @@
+"""Plans tables of the catalog: reads what the planner needs, in as much detail as it requires, and submits tasks.
+
+A table is skipped while it is at the version that was planned last, under the same policies, and no time that planning
+named has come. Otherwise its metadata is read, and its manifests only where that may lead to a task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from lakebed.core.errors import LakebedError
+from lakebed.core.jobs import JobKind, PolicyOrigin
+from lakebed.governance.policies import Applicable
+from lakebed.iceberg.metadata.snapshots import Snapshot
+from lakebed.meta.outbox import Event
+from lakebed.meta.seam import Reader, Transaction
+from lakebed.meta.tasks import TaskState
+from lakebed.objects.context import Facilities
+
+from ..entries import Entries, Known
+from ..policies.applicable import read_attached
+from ..restrictions import is_of_copies
+from ..rows import REPORTS_BEFORE
+from ..tables.files import TableFiles
+from .engine_reports import NO_SIGNALS, EngineSignals, read_signals
+from .planner import LastRun, PlannedTask, TaskPlan, plan_table, policy_fingerprint, policy_origin
+from .reachability.walking import LiveFiles, Walker, WalkLimits, walker_of
+from .rules.job_rules import DetailLevel, TableState
+from .rules.policy_rules import read_policy
+from .tasks.history import PlanningMark, TaskHistory
+from .tasks.queue import OpenTask, TaskSubmissions
+
+__all__ = ["PlanningTotals", "TablePlan", "TablePlanner"]
+
+log = logging.getLogger("lakebed.catalog")
+
+SURVEY_LIMITS: Final = WalkLimits(manifests=2_000, files=100_000)
+"""How much of a table is read for planning; beyond that the snapshot summary decides."""
+
+AT_THE_LATEST_MS: Final = 24 * 3_600_000
+"""When a table is planned again at the latest."""
+OPEN_REST_MS: Final = 300_000
+"""The same with open tasks. Their end leads to planning too, unless another task is running at that moment."""
+UNREADABLE_REST_MS: Final = 3_600_000
+"""The same for a table whose metadata cannot be read."""
+
+_REPORTS: Final = 20
+_NEWEST: Final = (1 << 63) - 1
+_SIGNALS_MS: Final = 86_400_000
+_NO_LONGER: Final = "no policy asks for it any more"
+
+
+class PlanningTotals(NamedTuple):
+    """Numbers of planned tables and of their tasks."""
+
+    tables: int = 0
+    """Tables that were examined."""
+    tasks: int = 0
+    revised: int = 0
+    withdrawn: int = 0
+
+    def plus(self, other: PlanningTotals) -> PlanningTotals:
+        """The sum of both."""
+        return PlanningTotals(*(mine + its for mine, its in zip(self, other, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """The plan of a table, beside the tasks that are open."""
+
+    known: Known
+    policies: Sequence[Applicable]
+    plan: TaskPlan
+    revisions: Sequence[tuple[OpenTask, PlannedTask]] = ()
+    """Waiting tasks, and what replaces their orders."""
+    withdrawals: Sequence[OpenTask] = ()
+    """Waiting tasks that no policy requires any more."""
+    looked: PlanningMark | None = None
+    """The planning mark to store; None if no policy applies."""
+
+
+class _State(NamedTuple):
+    """The history and open tasks of a table."""
+
+    runs: Mapping[JobKind, LastRun]
+    opened: Sequence[OpenTask]
+    speeds: Mapping[JobKind, int]
+    is_pressing: bool
+
+
+class TablePlanner:
+    """Plans tables."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        entries: Entries,
+        files: TableFiles,
+        submissions: TaskSubmissions,
+        history: TaskHistory,
+    ) -> None:
+        self._f = facilities
+        self._entries = entries
+        self._submissions = submissions
+        self._history = history
+        self._files = files
+
+    async def plan_tables(self, tables: Sequence[Known], *, is_pressing: bool = False) -> list[TablePlan]:
+        """Plan the tables that are due: all of them if `is_pressing`. Changes nothing."""
+        meta, now_ms = self._f.meta, self._f.clock.now_ms()
+        # Restricted copies of tables are written once and dropped soon.
+        tables = [known for known in tables if not is_of_copies(known.namespace.levels)]
+        ids = [known.entry.id for known in tables]
+        looks = await self._history.marks(meta, ids)
+        changed: list[tuple[Known, Sequence[Applicable], str]] = []
+        for known, policies in await self._with_policies(meta, tables):
+            before = looks.get(known.entry.id)
+            if not policies and before is None and not is_pressing:
+                continue
+            mark = policy_fingerprint(policies)
+            is_known = before is not None and before[:2] == (known.entry.version_token, mark)
+            if is_pressing or before is None or not is_known or before.due_ms <= now_ms:
+                changed.append((known, policies, mark))
+        if not changed:
+            return []
+        ids = [known.entry.id for known, _, _ in changed]
+        runs = await self._history.runs(meta, ids)
+        opened = await self._submissions.open_for(meta, ids)
+        speeds = await self._history.speeds(meta)
+        plans: list[TablePlan] = []
+        for known, policies, mark in changed:
+            entry_id = known.entry.id
+            of_table = _State(runs.get(entry_id, {}), opened.get(entry_id, ()), speeds, is_pressing)
+            plans.append(await self._examine(known, policies, mark, of_table))
+            # Statements do not suspend on every store: other coroutines run between tables.
+            await asyncio.sleep(0)
+        return plans
+
+    async def apply(self, tx: Transaction, plans: Sequence[TablePlan], told: list[Event]) -> PlanningTotals:
+        """Submit, revise and withdraw tasks as planned, as a step of a transaction. Idempotent.
+
+        Its events are added to `told`, for `append_events` at the end of the transaction's work.
+        """
+        total = PlanningTotals()
+        for one in plans:
+            revised = withdrawn = placed = 0
+            for opened, planned in one.revisions:
+                revised += await self._submissions.revise(
+                    tx, opened.task.id, planned.order, told, run_at_ms=planned.run_at_ms
+                )
+            for opened in one.withdrawals:
+                withdrawn += await self._submissions.withdraw(tx, opened.task.id, opened.order, _NO_LONGER, told)
+            for planned in one.plan.tasks:
+                placed += (await self._submissions.submit(tx, planned.order, told, run_at_ms=planned.run_at_ms)).is_new
+            if one.looked is None:
+                await self._history.clear_mark(tx, one.known.entry.id)
+            else:
+                await self._history.mark_planned(tx, one.known.entry.id, one.looked)
+            total = total.plus(PlanningTotals(1, placed, revised, withdrawn))
+        return total
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    async def _with_policies(self, reader: Reader, tables: Sequence[Known]) -> list[tuple[Known, Sequence[Applicable]]]:
+        """Tables with the policies that apply to them; a few statements for each table bucket.
+
+        No policy applies to tables of external catalogs: the catalog that commits to them maintains them.
+        """
+        found: list[tuple[Known, Sequence[Applicable]]] = []
+        in_order = sorted(tables, key=lambda known: (known.entry.warehouse, known.entry.id))
+        for warehouse, group in groupby(in_order, key=lambda known: known.entry.warehouse):
+            members = list(group)
+            if members[0].warehouse.is_external:
+                found += [(known, ()) for known in members]
+                continue
+            attached = await read_attached(reader, warehouse)
+            attached = await attached.with_entries(reader, members[0].entry.id, members[-1].entry.id)
+            found += [(known, attached.applicable_to(known.namespace.levels, known.entry)) for known in members]
+        return found
+
+    async def _examine(
+        self,
+        known: Known,
+        policies: Sequence[Applicable],
+        mark: str,
+        state: _State,
+    ) -> TablePlan:
+        now_ms = self._f.clock.now_ms()
+        origins = _asked_for(policies)
+        ours = {one.order.job: one for one in state.opened if _is_of_policy(one)}
+        withdrawals = [one for job, one in ours.items() if job not in origins]
+        if not policies:
+            return TablePlan(known, policies, TaskPlan(), withdrawals=withdrawals)
+        # Of another policy than the one that applies now, or of an older version of it: to be revised.
+        stale = {job: one for job, one in ours.items() if origins.get(job, one.order.policy) != one.order.policy}
+        is_open = {one.order.job for one in state.opened} - stale.keys()
+        if origins and origins.keys() <= is_open and not state.is_pressing:
+            # All required jobs have an open task: the table need not be read.
+            looked = PlanningMark(known.entry.version_token, mark, now_ms + OPEN_REST_MS)
+            return TablePlan(known, policies, TaskPlan(), withdrawals=withdrawals, looked=looked)
+        try:
+            plan = await self._plan(known, policies, state, is_open)
+        except LakebedError as error:
+            log.warning("table planning failed", extra={"table": known.entry.id, "reason": str(error)})
+            looked = PlanningMark(known.entry.version_token, mark, now_ms + UNREADABLE_REST_MS)
+            return TablePlan(known, policies, TaskPlan(), withdrawals=withdrawals, looked=looked)
+        latest_ms = now_ms + (OPEN_REST_MS if is_open else AT_THE_LATEST_MS)
+        due_ms = latest_ms if plan.again_ms is None else min(plan.again_ms, latest_ms)
+        revised = {one.order.job: one for one in plan.tasks if one.order.job in stale}
+        return TablePlan(
+            known,
+            policies,
+            replace(plan, tasks=tuple(one for one in plan.tasks if one.order.job not in stale)),
+            revisions=[(stale[job], one) for job, one in revised.items()],
+            withdrawals=[*withdrawals, *(one for job, one in stale.items() if job not in revised)],
+            looked=PlanningMark(known.entry.version_token, mark, due_ms),
+        )
+
+    async def _plan(
+        self,
+        known: Known,
+        policies: Sequence[Applicable],
+        state: _State,
+        is_open: Container[JobKind],
+    ) -> TaskPlan:
+        """Plan by the summary, and in more detail if that does not decide."""
+        now_ms = self._f.clock.now_ms()
+        subject = TableState(
+            known,
+            (await self._entries.glance(known.entry)).table,
+            now_ms,
+            signals=await self._signals(known.entry.id, now_ms),
+            last_runs={job: run.succeeded_ms for job, run in state.runs.items() if run.succeeded_ms is not None},
+        )
+        plan = plan_table(subject, policies, state.runs, state.speeds, is_open=is_open)
+        if plan.closer > subject.look:
+            subject = await self._look_closer(subject, plan.closer)
+            plan = plan_table(subject, policies, state.runs, state.speeds, is_open=is_open, before=plan)
+        return plan
+
+    async def live_files(self, entry_id: str, snapshot: Snapshot) -> LiveFiles:
+        """The live files of a snapshot of a table."""
+        return await self._walker(entry_id).live_files(snapshot)
+
+    def _walker(self, entry_id: str) -> Walker:
+        return walker_of(self._files, self._f.meta, entry_id, SURVEY_LIMITS)
+
+    async def _look_closer(self, subject: TableState, look: DetailLevel) -> TableState:
+        snapshot = subject.table.current_snapshot
+        if snapshot is None:
+            return subject
+        if look is DetailLevel.FILES:
+            return replace(subject, live=await self.live_files(subject.known.entry.id, snapshot))
+        manifests, problems = await self._walker(subject.known.entry.id).manifests(snapshot)
+        if problems:
+            return replace(subject, live=LiveFiles([], [], problems, manifests))
+        return replace(subject, manifests=manifests)
+
+    async def _signals(self, entry_id: str, now_ms: int) -> EngineSignals:
+        found = await self._f.meta.rows(REPORTS_BEFORE, entry_id, _NEWEST, _REPORTS)
+        if not found:
+            return NO_SIGNALS
+        oldest_ms = now_ms - _SIGNALS_MS
+        return read_signals((kind, document) for _, kind, document, _, received_ms in found if received_ms > oldest_ms)
+
+
+def _asked_for(policies: Sequence[Applicable]) -> dict[JobKind, PolicyOrigin]:
+    """The jobs that policies require, each with its policy."""
+    asked: dict[JobKind, PolicyOrigin] = {}
+    for applicable in policies:
+        reading = read_policy(applicable.policy.type, applicable.policy.content, applicable.parameters)
+        if reading is not None and reading.enabled:
+            asked.update((instruction.job, policy_origin(applicable)) for instruction in reading.instructions)
+    return asked
+
+
+def _is_of_policy(one: OpenTask) -> bool:
+    """Whether a waiting task is a policy's: requested tasks are not withdrawn."""
+    return one.task.state is TaskState.READY and one.order.policy is not None

@@ -1,0 +1,139 @@
+"""Authorization of task submissions: a task is checked, and completed with defaults, before it enters the queue.
+
+Workers run jobs with permissions of their own. The principal that submits a task therefore needs the permissions for
+what the job reads and writes; a worker never extends them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from lakebed.catalog.access.authorization import Action, Gate, ServerAction
+from lakebed.catalog.access.directory_permissions import check_directory_rights
+from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.entries import Entries, Known, Sought
+from lakebed.catalog.external.external_catalogs import check_own
+from lakebed.catalog.identifiers import Identifier, check_identifier
+from lakebed.catalog.model import EntryKind, Warehouse
+from lakebed.catalog.rows import LOCATIONS_WITHIN
+from lakebed.catalog.tables.files import SCHEMES, parse_location
+from lakebed.core.errors import InvalidInput
+from lakebed.core.jobs import JobKind, Option, TaskOrder
+from lakebed.governance.delegation.vending import DirectoryActions, directory_actions
+from lakebed.objects.buckets.bucket import Bucket
+from lakebed.objects.context import Facilities
+from lakebed.objects.listing import successor
+from lakebed.objects.model import Caller
+
+from ..health import health_from_summary
+from ..rules.costs import estimate_cost
+from ..rules.job_options import check_options
+from .history import TaskHistory
+
+__all__ = ["TaskAuthorization"]
+
+MAX_REASON_CHARS: Final = 1024
+
+_AFTER_ALL: Final = "\U0010ffff"
+"""Greater than any key."""
+
+_COPIES: Final = DirectoryActions(("s3:GetObject",), ("s3:ListBucket",), ())
+"""What copying the files of a folder takes in S3."""
+
+_MAKES_TABLE: Final = frozenset({JobKind.IMPORT, JobKind.EXPORT_EVENTS, JobKind.INGEST, JobKind.TIER_STREAM})
+"""Jobs that may create their table."""
+
+
+class TaskAuthorization:
+    """Authorizes submissions."""
+
+    def __init__(
+        self, facilities: Facilities, gate: Gate, warehouses: Warehouses, entries: Entries, history: TaskHistory
+    ) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._warehouses = warehouses
+        self._entries = entries
+        self._history = history
+
+    async def admit(self, caller: Caller, order: TaskOrder) -> TaskOrder:
+        """The order as it enters the queue. Raises AccessDenied, NoSuchWarehouse, NoSuchTable, InvalidInput.
+
+        Policies, cost and principal of an order are set here, whatever the request contains.
+        """
+        await self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
+        if order.job is JobKind.COPY_RESTRICTED:
+            raise InvalidInput("copies are asked for by planning a scan, and not as tasks", argument="job")
+        options = check_options(order.job, order.options)
+        plain = TaskOrder(
+            job=order.job,
+            warehouse=order.warehouse,
+            options=options,
+            reason=order.reason[:MAX_REASON_CHARS] or f"requested by {caller.principal.name}",
+            requested_by=caller.principal.name,
+        )
+        if order.job is JobKind.EXPORT_EVENTS:
+            # Readers of the table can read the events.
+            await self._gate.check_server(caller, ServerAction.READ_EVENTS)
+            if not order.namespace and not order.table:
+                warehouse = await self._warehouses.find(self._f.meta, order.warehouse)
+                await self._gate.check(caller, warehouse, Action.CREATE_TABLE)
+                check_own(warehouse, "run a job")
+                return plain
+        if order.job is JobKind.TIER_STREAM:
+            # It reads a stream with the rights of workers: only who may do what they do can have it done.
+            await self._gate.check_server(caller, ServerAction.RUN_TASKS)
+        identifier = check_identifier(order.namespace, order.table)
+        named = msgspec.structs.replace(plain, namespace=identifier.namespace, table=identifier.name)
+        sought = await self._entries.seek(self._f.meta, order.warehouse, identifier)
+        check_own(sought.warehouse, "run a job")
+        if order.job is JobKind.IMPORT:
+            await self._check_source(caller, sought.warehouse, identifier, options)
+        if order.job in _MAKES_TABLE and sought.live is None:
+            namespace, name = identifier
+            await self._gate.check(caller, sought.warehouse, Action.CREATE_TABLE, namespace=namespace, name=name)
+            return named
+        return await self._about(caller, sought, named)
+
+    async def _about(self, caller: Caller, sought: Sought, order: TaskOrder) -> TaskOrder:
+        """The order about a table that is there, with what it may cost."""
+        entry = await self._entries.admit(caller, sought, EntryKind.TABLE, Action.RUN_MAINTENANCE)
+        known = Known(sought.found.warehouse, sought.found.namespace, entry)
+        health = health_from_summary(known, (await self._entries.metadata(entry)).table)
+        speeds = await self._history.speeds(self._f.meta)
+        cost = estimate_cost(order.job, health.data_files or 0, health.data_bytes or 0, speeds)
+        return msgspec.structs.replace(order, entry=entry.id, cost=cost)
+
+    async def _check_tables(self, caller: Caller, bucket: Bucket, directory: str) -> None:
+        """Return if the caller may read the files of every table that is in a directory, or that it is in itself.
+
+        Raises AccessDenied: what a worker reads for somebody is no more than that one may read.
+        """
+        end = successor(directory) or _AFTER_ALL
+        inside = await self._f.meta.rows(LOCATIONS_WITHIN, bucket.id, directory, end)
+        for prefix in (directory, *(str(row[0]) for row in inside)):
+            await self._f.guard.admit(caller, bucket, "s3:GetObject", prefix)
+
+    async def _check_source(
+        self, caller: Caller, warehouse: Warehouse, identifier: Identifier, options: dict[str, Option]
+    ) -> None:
+        """Return if the caller may read what is to be imported. Raises AccessDenied, NoSuchBucket, InvalidInput."""
+        source = options.get("source")
+        if isinstance(source, str) and source.startswith(SCHEMES):
+            address = parse_location(source)
+            bucket = await self._f.bucket(self._f.meta, address.bucket)
+            directory = address.directory if address.key.strip("/") else ""
+            # In place, a worker claims the folder, and callers with rights to the table have its files from then on.
+            stays = options.get("mode") != "copy" and warehouse.holds(bucket.name, directory)
+            actions = directory_actions(writes=True) if stays else _COPIES
+            await check_directory_rights(self._f, caller, bucket, directory, actions)
+            if bucket.holds_tables:
+                await self._check_tables(caller, bucket, directory)
+            return
+        if source is None and "source-table" not in options:
+            raise InvalidInput("say what to import: source, or source-table", argument="source")
+        # Elsewhere: whether a worker may be sent there is the question that links to other catalogs are.
+        namespace, name = identifier
+        await self._gate.check(caller, warehouse, Action.CONFIGURE_BRIDGE, namespace=namespace, name=name)

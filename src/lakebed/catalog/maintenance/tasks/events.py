@@ -1,0 +1,98 @@
+"""Events of maintenance tasks, appended to the outbox in the transaction that changes the task.
+
+Kinds are `lakebed:Task` and Planned, Started, Succeeded, Failed (it is retried), Dead (it is not), Redriven or
+Withdrawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+from lakebed.catalog.identifiers import display
+from lakebed.core.jobs import Cost, PolicyOrigin, TaskOrder
+from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.seam import Transaction
+
+from .history import RunReport
+
+__all__ = ["TaskEvent", "TaskEventKind", "append_events", "decode_event", "task_event"]
+
+
+class TaskEventKind(StrEnum):
+    """The kinds of events."""
+
+    PLANNED = "lakebed:TaskPlanned"
+    STARTED = "lakebed:TaskStarted"
+    SUCCEEDED = "lakebed:TaskSucceeded"
+    FAILED = "lakebed:TaskFailed"
+    DEAD = "lakebed:TaskDead"
+    REDRIVEN = "lakebed:TaskRedriven"
+    WITHDRAWN = "lakebed:TaskWithdrawn"
+
+
+class TaskEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The payload of an event. `id` is the table's, as in the events of the catalog."""
+
+    task: int
+    job: str
+    warehouse: str = ""
+    namespace: tuple[str, ...] = ()
+    name: str = ""
+    id: str = ""
+    reason: str = ""
+    """Why the task was planned or requested."""
+    policy: PolicyOrigin | None = None
+    cost: Cost | None = None
+    attempts: int = 0
+    worker: str = ""
+    failure: str = ""
+    """The error, or why the task was withdrawn."""
+    report: RunReport | None = None
+    """The report of a job that succeeded."""
+    principal: str = ""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+decode_event = msgspec.msgpack.Decoder(TaskEvent).decode
+
+
+def task_event(
+    news: TaskEventKind,
+    task_id: int,
+    order: TaskOrder,
+    now_ms: int,
+    *,
+    attempts: int = 0,
+    worker: str = "",
+    failure: str = "",
+    report: RunReport | None = None,
+    principal: str = "",
+) -> Event:
+    """An event of a task, for the outbox."""
+    event = TaskEvent(
+        task=task_id,
+        job=order.job,
+        warehouse=order.warehouse,
+        namespace=order.namespace,
+        name=order.table,
+        id=order.entry,
+        reason=order.reason,
+        policy=order.policy,
+        cost=order.cost,
+        attempts=attempts,
+        worker=worker,
+        failure=failure,
+        report=report,
+        principal=principal or order.requested_by,
+    )
+    subject = "/".join(part for part in (order.warehouse, display(order.namespace), order.table) if part)
+    return Event(news, subject or order.job, _encode(event), now_ms)
+
+
+async def append_events(outbox: Outbox, tx: Transaction, told: Sequence[Event]) -> None:
+    """Append events to what `tx` commits. The last step of its work: on some stores appends wait for each other."""
+    for event in told:
+        await outbox.append(tx, event)

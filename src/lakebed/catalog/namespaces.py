@@ -1,0 +1,239 @@
+"""Namespaces: made, listed, described, removed.
+
+Parents come into being with their children: clients that know one level only never make them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from lakebed.core.errors import AccessDenied, AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
+from lakebed.governance.rbac.grant_cleanup import release_namespace
+from lakebed.meta.seam import Reader, Transaction
+from lakebed.objects.context import Facilities
+from lakebed.objects.model import Caller
+
+from . import rows
+from .access.authorization import Action, Gate, Privileges
+from .access.granted_listing import held_children
+from .catalogs.properties import PropertiesChange, changed_properties, check_properties
+from .catalogs.service import Warehouses
+from .events import tell
+from .idempotency import Answer, IdempotencyKeys, Mutation
+from .identifiers import Levels, check_namespace, display, path_of
+from .model import Namespace, Warehouse, pack_properties
+from .rows import namespace_from
+
+
+@dataclass(frozen=True, slots=True)
+class NamespacePage:
+    """One page of namespaces."""
+
+    namespaces: list[Namespace]
+    truncated: bool
+
+
+class Namespaces:
+    """The use cases of namespaces."""
+
+    def __init__(self, facilities: Facilities, gate: Gate, warehouses: Warehouses, keys: IdempotencyKeys) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._warehouses = warehouses
+        self._keys = keys
+
+    async def create(
+        self, mutation: Mutation, warehouse_name: str, levels: Sequence[str], properties: Mapping[str, str]
+    ) -> Namespace:
+        """Make a namespace, and its parents where they are missing. Raises AlreadyExists, InvalidName."""
+        f, caller = self._f, mutation.caller
+        name = check_namespace(levels)
+        check_properties(properties)
+        now_ms = f.clock.now_ms()
+        warehouse = await self._warehouses.find(f.meta, warehouse_name)
+        await self._gate.check(caller, warehouse, Action.CREATE_NAMESPACE, namespace=name)
+        answer = msgspec.json.encode({"namespace": name, "properties": dict(properties)})
+
+        async def work(tx: Transaction) -> Namespace:
+            await self._keys.keep(tx, mutation.key, Answer(200, body=answer))
+            warehouse = await self._warehouses.find(tx, warehouse_name)
+            for depth in range(1, len(name)):
+                await _insert(tx, warehouse, name[:depth], {}, now_ms)
+            if await _insert(tx, warehouse, name, properties, now_ms) is None:
+                raise AlreadyExists(f"Namespace already exists: {display(name)}")
+            made = await self.find(tx, warehouse, name)
+            await tell(f.outbox, tx, "NamespaceCreated", caller, now_ms, warehouse_name, name)
+            return made
+
+        return await f.meta.transact(work)
+
+    async def ensure(self, caller: Caller, warehouse_name: str, levels: Levels) -> None:
+        """Make a namespace and its parents where they are missing, for who was admitted to that. Each is told of."""
+        f, now_ms = self._f, self._f.clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            warehouse = await self._warehouses.find(tx, warehouse_name)
+            for depth in range(1, len(levels) + 1):
+                if await _insert(tx, warehouse, levels[:depth], {}, now_ms) is not None:
+                    await tell(f.outbox, tx, "NamespaceCreated", caller, now_ms, warehouse_name, levels[:depth])
+
+        await f.meta.transact(work)
+
+    async def find(self, reader: Reader, warehouse: Warehouse, levels: Levels) -> Namespace:
+        """The namespace of that name, whoever asks. Raises NoSuchNamespace."""
+        row = await reader.row(rows.NAMESPACE, warehouse.id, path_of(levels))
+        if row is None:
+            raise no_such_namespace(levels)
+        return namespace_from(row)
+
+    async def get(
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        levels: Sequence[str],
+        *,
+        privileges: Privileges | None = None,
+    ) -> Namespace:
+        """The namespace, if the caller may see it; `privileges` are what that takes of who holds grants."""
+        return (await self.load(caller, warehouse_name, levels, privileges=privileges))[1]
+
+    async def load(
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        levels: Sequence[str],
+        *,
+        privileges: Privileges | None = None,
+    ) -> tuple[Warehouse, Namespace]:
+        """The same with its warehouse."""
+        name = check_namespace(levels)
+        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
+        await self._gate.check(caller, warehouse, Action.GET_NAMESPACE, namespace=name, privileges=privileges)
+        return warehouse, await self.find(self._f.meta, warehouse, name)
+
+    async def list(
+        self, caller: Caller, warehouse_name: str, parent: Sequence[str], *, after: str, limit: int
+    ) -> NamespacePage:
+        """The direct children of `parent`, or of the warehouse itself, by name. Raises NoSuchNamespace.
+
+        Only those that are held of who holds some and not all.
+        """
+        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
+        parent_name = check_namespace(parent) if parent else ()
+        try:
+            await self._gate.check(caller, warehouse, Action.LIST_NAMESPACES, namespace=parent_name)
+        except AccessDenied:
+            held = await self._held(caller, warehouse, parent_name)
+            if held is None:
+                raise
+            some = await self._visible(caller, warehouse, parent_name, [one for one in held if one.path > after])
+            return NamespacePage([*some[:limit]], len(some) > limit)
+        if parent_name:
+            await self.find(self._f.meta, warehouse, parent_name)
+        shown: list[Namespace] = []
+        while True:
+            found = await self._f.meta.rows(rows.CHILD_NAMESPACES, warehouse.id, path_of(parent_name), after, limit + 1)
+            children = [namespace_from(row) for row in found]
+            shown += await self._visible(caller, warehouse, parent_name, children)
+            # As with the names of tables: a further look only where some are not for the caller.
+            if len(shown) > limit or len(children) <= limit:
+                return NamespacePage(shown[:limit], len(shown) > limit)
+            after = children[-1].path
+
+    async def _visible(
+        self, caller: Caller, warehouse: Warehouse, parent: Levels, children: Sequence[Namespace]
+    ) -> Sequence[Namespace]:
+        """The children that a list shows to a caller who may see the list."""
+        by_levels = {one.levels: one for one in children}
+        seen = await self._gate.visible_children(caller, warehouse, parent, list(by_levels))
+        return [by_levels[levels] for levels in seen]
+
+    async def _held(self, caller: Caller, warehouse: Warehouse, parent: Levels) -> Sequence[Namespace] | None:
+        """What the caller may list of a place that it may not list; None for nothing. Raises AccessDenied."""
+        if caller.principal.grants is None:
+            return None
+        found = await held_children(self._f.meta, caller, warehouse, parent)
+        if found is None:
+            return None
+        namespaces, one = found
+        await self._gate.check(caller, warehouse, Action.LIST_NAMESPACES, namespace=parent, securable=one)
+        return namespaces
+
+    async def set_properties(
+        self,
+        mutation: Mutation,
+        warehouse_name: str,
+        levels: Sequence[str],
+        *,
+        updates: Mapping[str, str],
+        removals: Sequence[str],
+    ) -> PropertiesChange:
+        """Set and remove properties. Raises NoSuchNamespace, ConflictingProperties."""
+        f, caller = self._f, mutation.caller
+        name = check_namespace(levels)
+        now_ms = f.clock.now_ms()
+        warehouse = await self._warehouses.find(f.meta, warehouse_name)
+        await self._gate.check(caller, warehouse, Action.UPDATE_NAMESPACE, namespace=name)
+
+        async def work(tx: Transaction) -> PropertiesChange:
+            warehouse = await self._warehouses.find(tx, warehouse_name)
+            namespace = await self.find(tx, warehouse, name)
+            properties, change = changed_properties(namespace.properties, updates, removals)
+            check_properties(properties)
+            await tx.run(rows.SET_NAMESPACE_PROPERTIES, pack_properties(properties), namespace.id)
+            await self._keys.keep(tx, mutation.key, Answer(200, body=msgspec.json.encode(change)))
+            await tell(f.outbox, tx, "NamespaceConfigured", caller, now_ms, warehouse_name, name)
+            return change
+
+        return await f.meta.transact(work)
+
+    async def drop(self, mutation: Mutation, warehouse_name: str, levels: Sequence[str]) -> None:
+        """Remove an empty namespace. Raises NoSuchNamespace, NamespaceNotEmpty."""
+        f, caller = self._f, mutation.caller
+        name = check_namespace(levels)
+        now_ms = f.clock.now_ms()
+        warehouse = await self._warehouses.find(f.meta, warehouse_name)
+        await self._gate.check(caller, warehouse, Action.DELETE_NAMESPACE, namespace=name)
+
+        async def work(tx: Transaction) -> None:
+            await self._keys.keep(tx, mutation.key, Answer(204))
+            warehouse = await self._warehouses.find(tx, warehouse_name)
+            namespace = await self.find(tx, warehouse, name)
+            if await tx.row(rows.NAMESPACE_HAS_ENTRIES, namespace.id) is not None:
+                raise _not_empty(name, "tables or views, or dropped ones that can be restored")
+            if await tx.row(rows.NAMESPACE_HAS_CHILDREN, warehouse.id, namespace.path) is not None:
+                raise _not_empty(name, "namespaces")
+            if await tx.row(rows.NAMESPACE_HAS_POLICIES, namespace.id) is not None:
+                # They may hold elsewhere: whoever drops them sees to that.
+                raise _not_empty(name, "policies")
+            await release_namespace(tx, namespace.id)
+            await tx.run(rows.DELETE_NAMESPACE, namespace.id)
+            await tell(f.outbox, tx, "NamespaceDropped", caller, now_ms, warehouse_name, name)
+
+        await f.meta.transact(work)
+
+
+def no_such_namespace(levels: Levels) -> NoSuchNamespace:
+    """The error for a namespace that is not there."""
+    return NoSuchNamespace(f"Namespace does not exist: {display(levels)}")
+
+
+def _not_empty(levels: Levels, held: str) -> NamespaceNotEmpty:
+    return NamespaceNotEmpty(f"Namespace {display(levels)} is not empty: it still holds {held}")
+
+
+async def _insert(
+    tx: Transaction, warehouse: Warehouse, levels: Levels, properties: Mapping[str, str], now_ms: int
+) -> int | None:
+    row = await tx.row(
+        rows.INSERT_NAMESPACE,
+        warehouse.id,
+        path_of(levels),
+        path_of(levels[:-1]),
+        pack_properties(dict(properties)),
+        now_ms,
+    )
+    return None if row is None else int(row[0])

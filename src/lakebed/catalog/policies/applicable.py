@@ -1,0 +1,96 @@
+"""Which policies apply where, read from the store: for one target, or for pages of tables in a table bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lakebed.governance.policies import Applicable, Attachment, Level, Place, TargetKind, resolve, rows
+from lakebed.meta.seam import Reader, Row
+
+from ..identifiers import Levels, path_of
+from ..model import Entry, EntryKind, Namespace
+
+__all__ = ["Attached", "applicable_to", "entry_place", "read_attached"]
+
+_Attachments = Mapping[str, Sequence[Attachment]]
+
+_KINDS = {EntryKind.TABLE: TargetKind.TABLE, EntryKind.VIEW: TargetKind.VIEW}
+
+
+def entry_place(levels: Levels, entry: Entry) -> Place:
+    """A table or view as a target of policies."""
+    return Place(_KINDS[entry.kind], (*levels, entry.name))
+
+
+async def applicable_to(
+    reader: Reader, warehouse: int, levels: Levels = (), entry: Entry | None = None
+) -> list[Applicable]:
+    """The policies that apply to a warehouse, a namespace, or a table or view. Two statements."""
+    paths = [path_of(levels[:depth]) for depth in range(1, len(levels) + 1)]
+    ids: dict[str, int] = {}
+    for batch in rows.batches(paths):
+        ids.update(await reader.rows(rows.NAMESPACE_IDS, warehouse, *batch))
+    keys = [rows.warehouse_key(warehouse), *(rows.namespace_key(ids[path]) for path in paths if path in ids)]
+    if entry is not None:
+        keys.append(rows.entry_key(entry.id))
+    attached: dict[str, list[Attachment]] = {}
+    for batch in rows.batches(keys):
+        _gather(attached, await reader.rows(rows.ATTACHED_TO, *batch))
+    return resolve(_way(attached, warehouse, ids, levels, entry))
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """All that is attached to a warehouse and its namespaces, and to some of its tables and views.
+
+    Read once for many tables.
+    """
+
+    warehouse: int
+    namespaces: Mapping[str, int]
+    """Ids of namespaces that policies are attached to, by path."""
+    attachments: _Attachments
+
+    def assuming(self, key: str, attached: Sequence[Attachment], namespace: Namespace | None = None) -> Attached:
+        """The same, assuming that exactly these are attached to a target; `namespace` is the target, if it is one."""
+        namespaces = self.namespaces if namespace is None else {**self.namespaces, namespace.path: namespace.id}
+        return replace(self, namespaces=namespaces, attachments={**self.attachments, key: attached})
+
+    async def with_entries(self, reader: Reader, first: str, last: str) -> Attached:
+        """The same, and what is attached to the entries with ids from `first` to `last`. One statement."""
+        of_entries: dict[str, list[Attachment]] = {}
+        _gather(of_entries, await reader.rows(rows.ATTACHED_TO_ENTRIES, self.warehouse, first, last))
+        return replace(self, attachments={**self.attachments, **of_entries})
+
+    def applicable_to(self, levels: Levels, entry: Entry | None = None) -> list[Applicable]:
+        """The policies that apply to a namespace, or to a table or view whose attachments were read."""
+        return resolve(_way(self.attachments, self.warehouse, self.namespaces, levels, entry))
+
+
+async def read_attached(reader: Reader, warehouse: int) -> Attached:
+    """What is attached to a warehouse and its namespaces. Two statements."""
+    attached: dict[str, list[Attachment]] = {}
+    _gather(attached, await reader.rows(rows.ATTACHED_TO_CONTAINERS, warehouse))
+    namespaces = await reader.rows(rows.NAMESPACES_WITH_POLICIES, warehouse)
+    return Attached(warehouse, dict(namespaces), attached)
+
+
+def _gather(attached: dict[str, list[Attachment]], found: Iterable[Row]) -> None:
+    for row in found:
+        key, attachment = rows.attachment_from(row)
+        attached.setdefault(key, []).append(attachment)
+
+
+def _way(
+    attached: _Attachments, warehouse: int, ids: Mapping[str, int], levels: Levels, entry: Entry | None
+) -> list[Level]:
+    """The levels from the warehouse down to the target, with the attachments of each."""
+    way = [Level(Place(TargetKind.CATALOG), attached.get(rows.warehouse_key(warehouse), ()))]
+    for depth in range(1, len(levels) + 1):
+        namespace = ids.get(path_of(levels[:depth]))
+        here = () if namespace is None else attached.get(rows.namespace_key(namespace), ())
+        way.append(Level(Place(TargetKind.NAMESPACE, levels[:depth]), here))
+    if entry is not None:
+        way.append(Level(entry_place(levels, entry), attached.get(rows.entry_key(entry.id), ())))
+    return way

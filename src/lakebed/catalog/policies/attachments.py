@@ -1,0 +1,208 @@
+"""Attaches policies to table buckets, namespaces, tables and views, and lists which apply to them, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lakebed.core.errors import AttachmentConflict, NoSuchAttachment, NotAttachable
+from lakebed.governance.policies import Applicable, Place, Policy, PolicyType, check_policy_name, rows
+from lakebed.governance.policies.rows import Target
+from lakebed.meta.seam import Reader, Transaction
+from lakebed.objects.context import Facilities
+from lakebed.objects.model import Caller
+
+from ..access.authorization import Action
+from ..catalogs.properties import check_properties
+from ..catalogs.service import Warehouses
+from ..idempotency import Answer, IdempotencyKeys, Mutation
+from ..identifiers import Levels, check_namespace
+from ..model import Warehouse
+from .applicable import applicable_to
+from .policies import Policies
+from .policy_events import append_attachment_event
+from .policy_types import PolicyTypes
+from .targets import CATALOG, PolicyTarget, PolicyTargets, TargetName, read_action
+
+__all__ = ["CATALOG", "PolicyAttachments", "TargetName", "TargetPage"]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPage:
+    """One page of the targets of a policy."""
+
+    targets: list[Target]
+    truncated: bool
+
+
+class PolicyAttachments:
+    """The use cases of attachments."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        warehouses: Warehouses,
+        keys: IdempotencyKeys,
+        types: PolicyTypes,
+        policies: Policies,
+        targets: PolicyTargets,
+    ) -> None:
+        self._f = facilities
+        self._warehouses = warehouses
+        self._keys = keys
+        self._types = types
+        self._policies = policies
+        self._targets = targets
+
+    async def attach(
+        self,
+        mutation: Mutation,
+        warehouse_name: str,
+        levels: Sequence[str],
+        name: str,
+        target: TargetName,
+        parameters: Mapping[str, str],
+    ) -> None:
+        """Attach a policy to a target, or replace the parameters of its attachment.
+
+        Raises NoSuchPolicy, NoSuchTarget, NotAttachable, AttachmentConflict.
+        """
+        f, caller = self._f, mutation.caller
+        check_properties(parameters)
+        home = await self._admitted(caller, warehouse_name, levels, name, target, Action.ATTACH_POLICY)
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            await self._keys.keep(tx, mutation.key, Answer(204))
+            warehouse = await self._warehouses.find(tx, warehouse_name)
+            policy = await self._policies.find(tx, warehouse, home, name)
+            sought, place = await self._targets.find(tx, warehouse_name, target)
+            kind = await self.confirm_attachable(tx, warehouse, policy, sought, place)
+            changed = await tx.run(
+                rows.ATTACH,
+                sought.key,
+                policy.id,
+                warehouse.id,
+                None if sought.namespace is None or sought.entry is not None else sought.namespace.id,
+                None if sought.entry is None else sought.entry.id,
+                policy.type,
+                # The store has one a target of those that are inheritable, and any number of those that add up.
+                int(policy.inheritable and not kind.adds_up),
+                rows.pack_parameters(parameters),
+                now_ms,
+            )
+            if changed:
+                await self._tell(tx, "CatalogPolicyAttached", caller, now_ms, warehouse_name, policy, sought, place)
+
+        await f.meta.transact(work)
+
+    async def confirm_attachable(
+        self, reader: Reader, warehouse: Warehouse, policy: Policy, sought: PolicyTarget, place: Place
+    ) -> PolicyType:
+        """The type of a policy, if it can be attached to a target now.
+
+        Raises NotAttachable, AttachmentConflict.
+        """
+        kind = await self._types.find(reader, warehouse, policy.type)
+        if place.kind not in kind.targets:
+            allowed = ", ".join(kind.targets)
+            raise NotAttachable(f"policies of {kind.name} go with {allowed}, not with a {place.kind}: {place}")
+        if kind.adds_up or not policy.inheritable:
+            return kind
+        other = await reader.row(rows.OTHER_OF_TYPE, sought.key, policy.type, policy.id)
+        if other is not None:
+            raise AttachmentConflict(
+                f"the target has a policy of that type; detach it first. target={place} type={policy.type}"
+                f" policy={rows.policy_from(other)}"
+            )
+        return kind
+
+    async def detach(
+        self, mutation: Mutation, warehouse_name: str, levels: Sequence[str], name: str, target: TargetName
+    ) -> None:
+        """Detach a policy from a target. Raises NoSuchPolicy, NoSuchTarget, NoSuchAttachment."""
+        f, caller = self._f, mutation.caller
+        home = await self._admitted(caller, warehouse_name, levels, name, target, Action.DETACH_POLICY)
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            await self._keys.keep(tx, mutation.key, Answer(204))
+            policy = await self._policies.find(tx, await self._warehouses.find(tx, warehouse_name), home, name)
+            sought, place = await self._targets.find(tx, warehouse_name, target)
+            if not await tx.run(rows.DETACH, sought.key, policy.id):
+                raise not_attached(policy, place)
+            await self._tell(tx, "CatalogPolicyDetached", caller, now_ms, warehouse_name, policy, sought, place)
+
+        await f.meta.transact(work)
+
+    async def targets(
+        self, caller: Caller, warehouse_name: str, levels: Sequence[str], name: str, *, after: str, limit: int
+    ) -> TargetPage:
+        """The targets of a policy, including dropped tables that can be restored. Raises NoSuchPolicy."""
+        policy = await self._policies.get(caller, warehouse_name, levels, name)
+        found = await self._f.meta.rows(rows.TARGETS_OF, policy.id, after, limit + 1)
+        return TargetPage([rows.target_from(row) for row in found[:limit]], len(found) > limit)
+
+    async def applicable(
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        target: TargetName,
+        *,
+        kind: str = "",
+        action: Action | None = None,
+    ) -> list[Applicable]:
+        """The policies that apply to a target, and why; those of one type, if one is given.
+
+        It takes the right to look at the target, or to do `action` to it, and none to policies.
+        Raises NoSuchNamespace, NoSuchTable, InvalidInput for an unknown type.
+        """
+        sought = await self._targets.seek(self._f.meta, warehouse_name, target)
+        await self._targets.check(caller, sought, action or read_action(target))
+        if sought.missing is not None:
+            raise sought.missing
+        if kind:
+            await self._types.stated(self._f.meta, sought.warehouse, kind)
+        found = await applicable_to(self._f.meta, sought.warehouse.id, target.namespace, sought.entry)
+        return [one for one in found if not kind or one.policy.type == kind]
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    async def _admitted(
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        levels: Sequence[str],
+        name: str,
+        target: TargetName,
+        action: Action,
+    ) -> Levels:
+        """The namespace of a policy, if the caller has the permission for `action` on it and on the target."""
+        home = check_namespace(levels)
+        check_policy_name(name)
+        sought = await self._targets.seek(self._f.meta, warehouse_name, target)
+        policy = await self._policies.seek(self._f.meta, sought.warehouse, home, name)
+        await self._policies.pass_gate(caller, sought.warehouse, home, policy, action)
+        await self._targets.check(caller, sought, action)
+        return home
+
+    async def _tell(
+        self,
+        tx: Transaction,
+        event: str,
+        caller: Caller,
+        now_ms: int,
+        warehouse_name: str,
+        policy: Policy,
+        sought: PolicyTarget,
+        place: Place,
+    ) -> None:
+        entry_id = "" if sought.entry is None else sought.entry.id
+        await append_attachment_event(
+            self._f.outbox, tx, event, caller, now_ms, warehouse_name, policy, place, entry_id
+        )
+
+
+def not_attached(policy: Policy, place: Place) -> NoSuchAttachment:
+    """The error for a policy that is not attached to a target."""
+    return NoSuchAttachment(f"the policy is not attached there: {policy}. target={place}")

@@ -1,0 +1,243 @@
+"""Policy coverage: which tables have no policy, and a preview of what attaching or detaching one would change.
+
+Read-only. Results contain only tables and views that the caller can read; a page ends after a number of examined
+entries, with or without results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from lakebed.governance.policies import Attachment, Effect, Place, Policy, effects_of
+from lakebed.governance.policies import rows as policy_rows
+from lakebed.objects.context import Facilities
+from lakebed.objects.listing import successor
+from lakebed.objects.model import Caller
+
+from .. import rows
+from ..access.authorization import Action, Gate
+from ..catalogs.service import Warehouses
+from ..entries import Known, known_from
+from ..identifiers import SEPARATOR, Levels, check_namespace, path_of
+from ..model import EntryKind, Warehouse
+from ..namespaces import no_such_namespace
+from .applicable import Attached, entry_place, read_attached
+from .attachments import PolicyAttachments, not_attached
+from .policies import Policies
+from .policy_types import PolicyTypes
+from .targets import PolicyTarget, PolicyTargets, TargetName, existing_place, read_action
+
+__all__ = ["AffectedEntry", "AttachmentChange", "EffectPage", "PageProgress", "PolicyCoverage", "UncoveredPage"]
+
+_ENTRIES_A_STEP: Final = 500
+_MAX_GONE_THROUGH: Final = 10_000
+"""How many tables and views are examined for one page."""
+
+
+class AttachmentChange(StrEnum):
+    """The change that a preview is about."""
+
+    ATTACH = "attach"
+    DETACH = "detach"
+
+
+class PageProgress(NamedTuple):
+    """The progress of a page."""
+
+    examined: int
+    """The number of examined entries that the caller can read."""
+    last_id: str
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UncoveredPage:
+    """Tables to which no policy applies."""
+
+    tables: list[Known]
+    passage: PageProgress
+
+
+class AffectedEntry(NamedTuple):
+    """A table or view that the change affects."""
+
+    place: Place
+    effects: Sequence[Effect]
+
+
+@dataclass(frozen=True, slots=True)
+class EffectPage:
+    """The effects of a change on tables and views."""
+
+    policy: Policy
+    place: Place
+    """The target of the change."""
+    affected: list[AffectedEntry]
+    passage: PageProgress
+
+
+class _Scope(NamedTuple):
+    """A part of a warehouse: all of it, a namespace with all that is in it, or one table or view."""
+
+    warehouse: Warehouse
+    namespace: Levels = ()
+    entry: str = ""
+
+
+_Take = Callable[[Known], bool]
+"""Examines a table or view; whether it is part of the result."""
+
+_Judge = Callable[[Attached], _Take]
+"""Creates one for the attachments of a page."""
+
+
+class PolicyCoverage:
+    """The use cases of policy coverage."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        gate: Gate,
+        warehouses: Warehouses,
+        types: PolicyTypes,
+        policies: Policies,
+        targets: PolicyTargets,
+        attaching: PolicyAttachments,
+    ) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._warehouses = warehouses
+        self._types = types
+        self._policies = policies
+        self._targets = targets
+        self._attaching = attaching
+
+    async def uncovered(
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        levels: Sequence[str] = (),
+        *,
+        kind: str = "",
+        after: str = "",
+        limit: int = 100,
+    ) -> UncoveredPage:
+        """Tables of a warehouse or namespace to which no policy applies, or none of a type.
+
+        Raises NoSuchNamespace, InvalidInput for an unknown type.
+        """
+        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
+        namespace = check_namespace(levels) if levels else ()
+        await self._gate.check(caller, warehouse, Action.LIST_TABLES, namespace=namespace, kind=EntryKind.TABLE)
+        if namespace and await self._f.meta.row(rows.NAMESPACE, warehouse.id, path_of(namespace)) is None:
+            raise no_such_namespace(namespace)
+        if kind:
+            await self._types.stated(self._f.meta, warehouse, kind)
+        found: list[Known] = []
+
+        def judge(attached: Attached) -> _Take:
+            def take(known: Known) -> bool:
+                held = attached.applicable_to(known.namespace.levels, known.entry)
+                if any(not kind or one.policy.type == kind for one in held):
+                    return False
+                found.append(known)
+                return True
+
+            return take
+
+        tables = frozenset({EntryKind.TABLE})
+        passage = await self._go_through(caller, _Scope(warehouse, namespace), tables, judge, after, limit)
+        return UncoveredPage(found, passage)
+
+    async def effect(
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        levels: Sequence[str],
+        name: str,
+        target: TargetName,
+        change: AttachmentChange,
+        *,
+        after: str = "",
+        limit: int = 100,
+    ) -> EffectPage:
+        """The tables and views whose applicable policies would change if this one were attached or detached.
+
+        Raises the errors of the change itself: NoSuchPolicy, NoSuchTarget, NotAttachable, AttachmentConflict,
+        NoSuchAttachment. Requires permission to read the policy and the target.
+        """
+        meta = self._f.meta
+        policy = await self._policies.get(caller, warehouse_name, levels, name)
+        sought = await self._targets.seek(meta, warehouse_name, target)
+        await self._targets.check(caller, sought, read_action(target))
+        place = existing_place(sought)
+        if change is AttachmentChange.ATTACH:
+            await self._attaching.confirm_attachable(meta, sought.warehouse, policy, sought, place)
+        elif await meta.row(policy_rows.IS_ATTACHED, sought.key, policy.id) is None:
+            raise not_attached(policy, place)
+        affected: list[AffectedEntry] = []
+
+        def judge(attached: Attached) -> _Take:
+            assumed = _assuming(attached, sought, policy, change)
+
+            def take(known: Known) -> bool:
+                around = known.namespace.levels
+                before, then = attached.applicable_to(around, known.entry), assumed.applicable_to(around, known.entry)
+                effects = effects_of(before, then)
+                if effects:
+                    affected.append(AffectedEntry(entry_place(around, known.entry), effects))
+                return bool(effects)
+
+            return take
+
+        scope = _Scope(sought.warehouse, target.namespace, "" if sought.entry is None else sought.entry.id)
+        both = frozenset({EntryKind.TABLE, EntryKind.VIEW})
+        return EffectPage(policy, place, affected, await self._go_through(caller, scope, both, judge, after, limit))
+
+    async def _go_through(
+        self, caller: Caller, scope: _Scope, kinds: frozenset[EntryKind], judge: _Judge, after: str, limit: int
+    ) -> PageProgress:
+        """Examine the entries of a scope that the caller can read, by id, until the page is full."""
+        meta = self._f.meta
+        containers = await read_attached(meta, scope.warehouse.id)
+        gone_through = examined = taken = 0
+        while page := await self._page(scope, after):
+            take = judge(await containers.with_entries(meta, page[0].entry.id, page[-1].entry.id))
+            for known in page:
+                if taken == limit or gone_through == _MAX_GONE_THROUGH:
+                    return PageProgress(examined, after, truncated=True)
+                gone_through += 1
+                after = known.entry.id
+                if known.entry.kind in kinds and await self._may_look_at(caller, known):
+                    examined += 1
+                    taken += take(known)
+        return PageProgress(examined, after, truncated=False)
+
+    async def _page(self, scope: _Scope, after: str) -> list[Known]:
+        meta, warehouse = self._f.meta, scope.warehouse.id
+        if scope.entry:
+            found = await meta.rows(rows.ENTRY_BY_ID, scope.entry) if after < scope.entry else []
+        elif scope.namespace:
+            path = path_of(scope.namespace)
+            inside = path + SEPARATOR
+            found = await meta.rows(
+                rows.GOVERNED_IN_NAMESPACE_AFTER, warehouse, path, inside, successor(inside), after, _ENTRIES_A_STEP
+            )
+        else:
+            found = await meta.rows(rows.GOVERNED_IN_WAREHOUSE_AFTER, warehouse, after, _ENTRIES_A_STEP)
+        return [known_from(row) for row in found]
+
+    async def _may_look_at(self, caller: Caller, known: Known) -> bool:
+        return await self._gate.allows(
+            caller, known.warehouse, Action.GET_TABLE, namespace=known.namespace.levels, entry=known.entry
+        )
+
+
+def _assuming(attached: Attached, sought: PolicyTarget, policy: Policy, change: AttachmentChange) -> Attached:
+    """The attachments after the change."""
+    others = [one for one in attached.attachments.get(sought.key, ()) if one.policy.id != policy.id]
+    there = [*others, Attachment(policy)] if change is AttachmentChange.ATTACH else others
+    return attached.assuming(sought.key, there, None if sought.entry is not None else sought.namespace)

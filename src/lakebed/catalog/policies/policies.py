@@ -1,0 +1,318 @@
+"""Creates, reads, lists, updates and drops policies in their namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lakebed.core.errors import (
+    AlreadyExists,
+    InvalidInput,
+    NoSuchPolicy,
+    PolicyInUse,
+    PolicyVersionMismatch,
+)
+from lakebed.core.unset import KEEP, Keep
+from lakebed.governance.policies import Policy, PolicyType, check_description, check_policy_name, rows
+from lakebed.governance.policies.rows import Target
+from lakebed.governance.rbac import GrantKind, policy_securable
+from lakebed.governance.rbac.grant_cleanup import release_policy
+from lakebed.meta.seam import Reader, Transaction
+from lakebed.objects.context import Facilities
+from lakebed.objects.model import Caller
+
+from ..access.authorization import Action, Gate
+from ..catalogs.service import Warehouses
+from ..idempotency import Answer, IdempotencyKeys, Mutation
+from ..identifiers import Levels, check_namespace, display, path_of
+from ..model import Warehouse
+from ..namespaces import Namespaces
+from .policy_events import append_attachment_event, append_policy_event
+from .policy_types import PolicyTypes
+
+__all__ = ["NewPolicy", "Policies", "PolicyPage"]
+
+_FIRST_OF_ALL: Final = ""
+_TARGETS_A_STEP: Final = 1000
+_TARGETS_NAMED: Final = 3
+
+Show = Callable[[Policy], bytes]
+"""Renders the response, which is stored for repeated requests with the same idempotency key."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewPolicy:
+    """A policy to create."""
+
+    name: str
+    type: str
+    content: str | None
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyPage:
+    """One page of the policies of a namespace."""
+
+    namespace: Levels
+    names: list[str]
+    truncated: bool
+
+
+class Policies:
+    """The use cases of policies, except attachments."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        gate: Gate,
+        warehouses: Warehouses,
+        namespaces: Namespaces,
+        keys: IdempotencyKeys,
+        types: PolicyTypes,
+    ) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._warehouses = warehouses
+        self._namespaces = namespaces
+        self._keys = keys
+        self._types = types
+
+    async def find(self, reader: Reader, warehouse: Warehouse, levels: Levels, name: str) -> Policy:
+        """The policy of that name, without authorization. Raises NoSuchPolicy, also if the namespace does not exist."""
+        policy = await self.seek(reader, warehouse, levels, name)
+        if policy is None:
+            raise NoSuchPolicy(f"Policy does not exist: {display((*levels, name))}")
+        return policy
+
+    async def seek(self, reader: Reader, warehouse: Warehouse, levels: Levels, name: str) -> Policy | None:
+        """The same before authorization: None if it does not exist."""
+        row = await reader.row(rows.POLICY, warehouse.id, path_of(levels), name)
+        return None if row is None else rows.policy_from(row)
+
+    async def pass_gate(
+        self, caller: Caller, warehouse: Warehouse, home: Levels, policy: Policy | None, action: Action
+    ) -> None:
+        """Check the permission for `action` on a policy in the namespace `home`. Raises AccessDenied.
+
+        Policies of access go by the namespace, grants by the policy itself.
+        """
+        on = None if policy is None else policy_securable(warehouse.id, home, policy.id)
+        await self._gate.check(caller, warehouse, action, namespace=home, kind=GrantKind.POLICY, securable=on)
+
+    async def create(
+        self, mutation: Mutation, warehouse_name: str, levels: Sequence[str], asked: NewPolicy, show: Show
+    ) -> Policy:
+        """Create a policy. Raises NoSuchNamespace, AlreadyExists, InvalidInput for an unknown type, InvalidPolicy."""
+        f, caller = self._f, mutation.caller
+        home = check_namespace(levels)
+        check_policy_name(asked.name)
+        check_description(asked.description)
+        now_ms = f.clock.now_ms()
+        warehouse = await self._warehouses.find(f.meta, warehouse_name)
+        await self._gate.check(caller, warehouse, Action.CREATE_POLICY, namespace=home)
+        await self._namespaces.find(f.meta, warehouse, home)
+        kind = await self._types.stated(f.meta, warehouse, asked.type)
+        kind.check_content(asked.content)
+        new = Policy(
+            id=0,
+            namespace=home,
+            name=asked.name,
+            type=kind.name,
+            inheritable=kind.inheritable,
+            description=asked.description,
+            content=asked.content or "",
+            version=0,
+            created_ms=now_ms,
+            updated_ms=now_ms,
+        )
+
+        async def work(tx: Transaction) -> Policy:
+            await self._keys.keep(tx, mutation.key, Answer(200, body=show(new)))
+            warehouse = await self._warehouses.find(tx, warehouse_name)
+            namespace = await self._namespaces.find(tx, warehouse, home)
+            await self._confirm_type(tx, warehouse, kind)
+            made = await tx.row(
+                rows.INSERT_POLICY,
+                warehouse.id,
+                namespace.id,
+                new.name,
+                new.type,
+                int(new.inheritable),
+                new.description,
+                new.content.encode(),
+                now_ms,
+                now_ms,
+            )
+            if made is None:
+                raise AlreadyExists(f"Policy already exists: {new}")
+            policy = replace(new, id=int(made[0]))
+            await _keep_version(tx, policy, caller)
+            await append_policy_event(f.outbox, tx, "CatalogPolicyCreated", caller, now_ms, warehouse_name, new)
+            return policy
+
+        return await f.meta.transact(work)
+
+    async def get(self, caller: Caller, warehouse_name: str, levels: Sequence[str], name: str) -> Policy:
+        """The policy, if the caller can read it. Raises NoSuchPolicy."""
+        warehouse, home = await self._admitted(caller, warehouse_name, levels, name, Action.READ_POLICY)
+        return await self.find(self._f.meta, warehouse, home, name)
+
+    async def list(
+        self, caller: Caller, warehouse_name: str, levels: Sequence[str], *, kind: str = "", after: str, limit: int
+    ) -> PolicyPage:
+        """The policies of a namespace, by name; those of one type, if one is given.
+
+        Raises NoSuchNamespace, InvalidInput for an unknown type.
+        """
+        home = check_namespace(levels)
+        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
+        await self._gate.check(caller, warehouse, Action.LIST_POLICIES, namespace=home)
+        namespace = await self._namespaces.find(self._f.meta, warehouse, home)
+        if kind:
+            await self._types.stated(self._f.meta, warehouse, kind)
+        found = await self._f.meta.rows(rows.POLICY_NAMES_AFTER, namespace.id, kind, kind, after, limit + 1)
+        return PolicyPage(home, [str(row[0]) for row in found[:limit]], len(found) > limit)
+
+    async def update(
+        self,
+        mutation: Mutation,
+        warehouse_name: str,
+        levels: Sequence[str],
+        name: str,
+        *,
+        description: str | Keep | None,
+        content: str | Keep | None,
+        current_version: int,
+        show: Show,
+    ) -> Policy:
+        """Replace description and content, unless unset. Equal values change nothing, nor the version.
+
+        Raises NoSuchPolicy, PolicyVersionMismatch, InvalidPolicy.
+        """
+        f, caller = self._f, mutation.caller
+        now_ms = f.clock.now_ms()
+        warehouse, home = await self._admitted(caller, warehouse_name, levels, name, Action.UPDATE_POLICY)
+        seen = await self.find(f.meta, warehouse, home, name)
+        _check_version(seen, current_version)
+        told = seen.description if description is KEEP else check_description(description)
+        text = seen.content if content is KEEP else content
+        if text != seen.content:
+            kind = await self._types.find(f.meta, warehouse, seen.type)
+            kind.check_content(text)
+
+        async def work(tx: Transaction) -> Policy:
+            policy = await self.find(tx, await self._warehouses.find(tx, warehouse_name), home, name)
+            _check_version(policy, current_version)
+            if policy.id != seen.id:
+                # Another one of that name, perhaps of another type: the content was not checked for it.
+                raise PolicyVersionMismatch(f"the policy was dropped and made anew meanwhile: {policy}")
+            changed = policy
+            if (told, text) != (policy.description, policy.content):
+                changed = replace(
+                    policy,
+                    description=told,
+                    content=text or "",
+                    version=policy.version + 1,
+                    updated_ms=now_ms,
+                )
+            await self._keys.keep(tx, mutation.key, Answer(200, body=show(changed)))
+            if changed is not policy:
+                await tx.run(
+                    rows.UPDATE_POLICY,
+                    changed.description,
+                    changed.content.encode(),
+                    changed.version,
+                    now_ms,
+                    changed.id,
+                )
+                await _keep_version(tx, changed, caller)
+                await append_policy_event(f.outbox, tx, "CatalogPolicyUpdated", caller, now_ms, warehouse_name, changed)
+            return changed
+
+        return await f.meta.transact(work)
+
+    async def drop(
+        self, mutation: Mutation, warehouse_name: str, levels: Sequence[str], name: str, *, detach_all: bool = False
+    ) -> None:
+        """Remove a policy, and with `detach_all` its attachments. Raises NoSuchPolicy, PolicyInUse."""
+        f, caller = self._f, mutation.caller
+        now_ms = f.clock.now_ms()
+        _, home = await self._admitted(caller, warehouse_name, levels, name, Action.DROP_POLICY)
+
+        async def work(tx: Transaction) -> None:
+            await self._keys.keep(tx, mutation.key, Answer(204))
+            policy = await self.find(tx, await self._warehouses.find(tx, warehouse_name), home, name)
+            targets = await self._targets(tx, policy)
+            if targets and not detach_all:
+                raise PolicyInUse(
+                    f"the policy is attached; detach it, or drop it with detach-all: {policy}. {_named(targets)}"
+                )
+            await release_policy(tx, policy.id)
+            await tx.run(rows.DELETE_POLICY, policy.id)
+            for target in targets:
+                await append_attachment_event(
+                    f.outbox,
+                    tx,
+                    "CatalogPolicyDetached",
+                    caller,
+                    now_ms,
+                    warehouse_name,
+                    policy,
+                    target.place,
+                    target.entry,
+                )
+            await append_policy_event(f.outbox, tx, "CatalogPolicyDropped", caller, now_ms, warehouse_name, policy)
+
+        await f.meta.transact(work)
+
+    async def _admitted(
+        self, caller: Caller, warehouse_name: str, levels: Sequence[str], name: str, action: Action
+    ) -> tuple[Warehouse, Levels]:
+        """The warehouse and namespace of a policy, if the caller has the permission for `action`."""
+        home = check_namespace(levels)
+        check_policy_name(name)
+        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
+        await self.pass_gate(caller, warehouse, home, await self.seek(self._f.meta, warehouse, home, name), action)
+        return warehouse, home
+
+    async def _confirm_type(self, tx: Transaction, warehouse: Warehouse, kind: PolicyType) -> None:
+        """Return if the type is still the one that the content was checked for. Raises InvalidInput."""
+        if await self._types.stated(tx, warehouse, kind.name) != kind:
+            raise InvalidInput(f"the type was dropped and made anew meanwhile. type={kind.name}", argument="type")
+
+    async def _targets(self, tx: Transaction, policy: Policy) -> Sequence[Target]:
+        targets: list[Target] = []
+        after = _FIRST_OF_ALL
+        while found := await tx.rows(rows.TARGETS_OF, policy.id, after, _TARGETS_A_STEP):
+            targets += map(rows.target_from, found)
+            after = targets[-1].key
+        return targets
+
+
+async def _keep_version(tx: Transaction, policy: Policy, caller: Caller) -> None:
+    """Store the version of a policy in the transaction that creates it."""
+    await tx.run(
+        rows.INSERT_VERSION,
+        policy.id,
+        policy.version,
+        policy.description,
+        policy.content.encode(),
+        caller.principal.name,
+        policy.updated_ms,
+    )
+
+
+def _check_version(policy: Policy, current_version: int) -> None:
+    if policy.version != current_version:
+        raise PolicyVersionMismatch(
+            f"the policy is at another version: {policy}. expected={current_version} found={policy.version}",
+            condition="current-policy-version",
+        )
+
+
+def _named(targets: Sequence[Target]) -> str:
+    """Some of the targets, for an error message."""
+    shown = ", ".join(str(target.place) for target in targets[:_TARGETS_NAMED])
+    return f"targets={shown}" + (f" and {len(targets) - _TARGETS_NAMED} more" if len(targets) > _TARGETS_NAMED else "")

@@ -1,0 +1,125 @@
+"""Targets of policies, found by name: table buckets, namespaces, tables and views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from lakebed.core.errors import NoSuchTarget, NotAttachable, NotFound
+from lakebed.governance.policies import Place, TargetKind, rows
+from lakebed.meta.seam import Reader
+from lakebed.objects.model import Caller
+
+from ..access.authorization import Action, Gate
+from ..catalogs.service import Warehouses
+from ..entries import Entries, no_such_entry
+from ..identifiers import Identifier, Levels, check_identifier, check_namespace
+from ..model import Entry, EntryKind, Namespace, Warehouse
+from ..namespaces import no_such_namespace
+from .applicable import entry_place
+
+__all__ = ["CATALOG", "PolicyTarget", "PolicyTargets", "TargetName", "existing_place", "read_action"]
+
+
+class TargetName(NamedTuple):
+    """The name of a target: a table or view, a namespace if there is no name, else the table bucket."""
+
+    namespace: Levels = ()
+    name: str = ""
+
+    @classmethod
+    def of(cls, namespace: Sequence[str] = (), name: str = "") -> TargetName:
+        """The name from its parts. Raises InvalidName, InvalidInput."""
+        if name:
+            return cls(*check_identifier(namespace, name))
+        return cls(check_namespace(namespace)) if namespace else cls()
+
+    def __str__(self) -> str:
+        return ".".join((*self.namespace, *filter(None, (self.name,)))) or "catalog"
+
+
+CATALOG: Final = TargetName()
+
+
+class PolicyTarget(NamedTuple):
+    """A target as found, for authorization: what of it is missing may be reported only after that."""
+
+    name: TargetName
+    warehouse: Warehouse
+    namespace: Namespace | None
+    entry: Entry | None
+
+    @property
+    def is_generic(self) -> bool:
+        """Whether it is a generic table, to which policies do not apply."""
+        return self.entry is not None and self.entry.kind is EntryKind.GENERIC_TABLE
+
+    @property
+    def place(self) -> Place | None:
+        """The target, if it exists and can have policies."""
+        if not self.name.namespace:
+            return Place(TargetKind.CATALOG)
+        if self.name.name:
+            return None if self.entry is None or self.is_generic else entry_place(self.name.namespace, self.entry)
+        return None if self.namespace is None else Place(TargetKind.NAMESPACE, self.name.namespace)
+
+    @property
+    def missing(self) -> NotFound | None:
+        """The error for a read of a target that does not exist; None if it does."""
+        if self.name.namespace and self.namespace is None:
+            return no_such_namespace(self.name.namespace)
+        if self.name.name and self.place is None:
+            return no_such_entry(Identifier(*self.name), EntryKind.TABLE)
+        return None
+
+    @property
+    def key(self) -> str:
+        """The key of its attachments."""
+        if self.entry is not None:
+            return rows.entry_key(self.entry.id)
+        if self.namespace is not None and not self.name.name:
+            return rows.namespace_key(self.namespace.id)
+        return rows.warehouse_key(self.warehouse.id)
+
+
+class PolicyTargets:
+    """Finds targets, and authorizes requests on them."""
+
+    def __init__(self, gate: Gate, warehouses: Warehouses, entries: Entries) -> None:
+        self._gate = gate
+        self._warehouses = warehouses
+        self._entries = entries
+
+    async def seek(self, reader: Reader, warehouse_name: str, target: TargetName) -> PolicyTarget:
+        """The target, as far as it exists. Raises NoSuchWarehouse."""
+        if not target.namespace:
+            return PolicyTarget(target, await self._warehouses.find(reader, warehouse_name), None, None)
+        sought = await self._entries.seek(reader, warehouse_name, Identifier(*target))
+        return PolicyTarget(target, sought.warehouse, sought.namespace, sought.live)
+
+    async def find(self, reader: Reader, warehouse_name: str, target: TargetName) -> tuple[PolicyTarget, Place]:
+        """The target and its place, after authorization. Raises NoSuchTarget, NotAttachable."""
+        sought = await self.seek(reader, warehouse_name, target)
+        return sought, existing_place(sought)
+
+    async def check(self, caller: Caller, sought: PolicyTarget, action: Action) -> None:
+        """Check the permission for `action` on the target. Raises AccessDenied."""
+        namespace, name = sought.name
+        await self._gate.check(caller, sought.warehouse, action, namespace=namespace, name=name, entry=sought.entry)
+
+
+def existing_place(sought: PolicyTarget) -> Place:
+    """The place of an existing target. Raises NoSuchTarget, NotAttachable."""
+    if sought.is_generic:
+        raise NotAttachable(f"policies go with tables and views, not with generic tables: {sought.name}")
+    place = sought.place
+    if place is None:
+        raise NoSuchTarget(f"Target does not exist: {sought.name}")
+    return place
+
+
+def read_action(target: TargetName) -> Action:
+    """The action that reads a target."""
+    if target.name:
+        return Action.GET_TABLE
+    return Action.GET_NAMESPACE if target.namespace else Action.GET_TABLE_BUCKET

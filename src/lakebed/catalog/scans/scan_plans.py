@@ -1,0 +1,199 @@
+"""Scan plans of tables: who may ask for one, and where it is kept between the calls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Final, NamedTuple
+
+import msgspec
+
+from lakebed.core.clock import Clock
+from lakebed.core.errors import LakebedError
+from lakebed.iceberg.metadata.table import TableMetadata
+from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.objects.model import Caller
+
+from ..access.authorization import Action
+from ..commits.service import Commits
+from ..entries import Entries, Found, Known
+from ..identifiers import Identifier
+from ..locations.confined_files import ConfinedFiles
+from ..model import Entry, EntryKind
+from ..restrictions.caller_restrictions import refusal
+from ..restrictions.copies import Copies
+from ..restrictions.scans import RestrictedScan, RestrictedScans, Viewer
+from ..tables.files import FileSource
+from . import PlanningService, parse_request
+from .service import PlanResult
+from .stored_plans import PlanId, PlanRecord, PlanStatus
+
+log = logging.getLogger("lakebed.catalog")
+
+_INSERT: Final = "INSERT INTO scan_plans (id, entry, status, record, expires_ms) VALUES (?, ?, ?, ?, ?)"
+_GET: Final = "SELECT record FROM scan_plans WHERE id = ?"
+_REPLACE: Final = "UPDATE scan_plans SET status = ?, record = ? WHERE id = ? AND status = ?"
+_EXPIRE: Final = "DELETE FROM scan_plans WHERE expires_ms <= ?"
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(PlanRecord).decode
+
+
+class StoredPlans:
+    """Plans in the metadata store. Implements `planning.plans.PlanStore`."""
+
+    def __init__(self, meta: MetaStore) -> None:
+        self._meta = meta
+
+    async def insert(self, record: PlanRecord) -> None:
+        """Keep a new plan. Raises AlreadyExists if its id is taken."""
+
+        async def work(tx: Transaction) -> None:
+            await tx.run(_INSERT, record.id, record.table_id, record.status.value, _encode(record), record.expires_ms)
+
+        await self._meta.transact(work)
+
+    async def get(self, plan_id: PlanId) -> PlanRecord | None:
+        """The plan; None if it is unknown."""
+        row = await self._meta.row(_GET, plan_id)
+        return None if row is None else _decode(row[0])
+
+    async def replace(self, record: PlanRecord, expected: PlanStatus) -> bool:
+        """Put a plan in the place of its older self, if that still has the expected status. Tells whether it did."""
+
+        async def work(tx: Transaction) -> bool:
+            return await tx.run(_REPLACE, record.status.value, _encode(record), record.id, expected.value) > 0
+
+        return await self._meta.transact(work)
+
+    async def remove_expired(self, now_ms: int) -> int:
+        """Forget plans whose time is over. Tells how many."""
+
+        async def work(tx: Transaction) -> int:
+            return await tx.run(_EXPIRE, now_ms)
+
+        return await self._meta.transact(work)
+
+
+class Planned(NamedTuple):
+    """A plan, and the table that it is of."""
+
+    found: Found
+    entry: Entry
+    table: TableMetadata
+    result: PlanResult
+    is_restricted: bool = False
+    """Whether the caller sees only a part of the table."""
+    copy: Entry | None = None
+    """What the files are of, if it is a copy of that part."""
+
+
+class _Asked(NamedTuple):
+    """A table that somebody scans."""
+
+    found: Found
+    entry: Entry
+    table: TableMetadata
+    viewer: Viewer | None
+    """Whom policies restrict."""
+
+    def planned(self, result: PlanResult) -> Planned:
+        return Planned(self.found, self.entry, self.table, result)
+
+    def restricted(self, scan: RestrictedScan) -> Planned:
+        return Planned(self.found, self.entry, self.table, scan.result, True, scan.copy)
+
+
+class Scans:
+    """Plans scans for callers who may read the table's data; for those who see a part of it, over copies of that.
+
+    Without `copies`, the latter are refused.
+    """
+
+    def __init__(
+        self,
+        meta: MetaStore,
+        files: FileSource,
+        entries: Entries,
+        commits: Commits,
+        clock: Clock,
+        copies: Copies | None = None,
+    ) -> None:
+        self._entries = entries
+        self._commits = commits
+        self._clock = clock
+        self._plans = StoredPlans(meta)
+        self._planning = PlanningService(partial(ConfinedFiles, files, meta), self._plans, clock)
+        self._restricted = None if copies is None else RestrictedScans(self._planning, self._plans, copies)
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def plan(self, caller: Caller, warehouse: str, identifier: Identifier, document: object) -> Planned:
+        """Plan a scan; what takes long goes on in the background. Raises InvalidInput, NoSuchTable, NotSupported."""
+        asked = await self._asked(caller, warehouse, identifier)
+        request = parse_request(document)
+        if asked.viewer is not None:
+            return asked.restricted(await self._for_restricted(asked).plan(asked.viewer, request))
+        result = await self._planning.plan(asked.entry.id, asked.table, request)
+        if result.status is PlanStatus.SUBMITTED:
+            self._carry_out(asked.entry, asked.table, result.plan_id)
+        return asked.planned(result)
+
+    async def result(self, caller: Caller, warehouse: str, identifier: Identifier, plan_id: str) -> Planned:
+        """Where a plan is. Raises NoSuchPlanId."""
+        asked = await self._asked(caller, warehouse, identifier)
+        if asked.viewer is not None:
+            return asked.restricted(await self._for_restricted(asked).result(asked.viewer, plan_id))
+        result = await self._planning.result(asked.entry.id, asked.table, plan_id)
+        if result.status is PlanStatus.SUBMITTED:
+            # The worker that was at it may have died; two at it come to the same.
+            self._carry_out(asked.entry, asked.table, result.plan_id)
+        return asked.planned(result)
+
+    async def cancel(self, caller: Caller, warehouse: str, identifier: Identifier, plan_id: str) -> None:
+        """Give a plan up. Raises NoSuchPlanId."""
+        asked = await self._asked(caller, warehouse, identifier)
+        if asked.viewer is not None:
+            await self._for_restricted(asked).cancel(asked.viewer, plan_id)
+        else:
+            await self._planning.cancel(asked.entry.id, plan_id)
+
+    async def tasks(self, caller: Caller, warehouse: str, identifier: Identifier, plan_task: str) -> dict[str, object]:
+        """The files of one task of a plan. Raises NoSuchPlanTask."""
+        asked = await self._asked(caller, warehouse, identifier)
+        if asked.viewer is not None:
+            return await self._for_restricted(asked).tasks(asked.viewer, plan_task)
+        return await self._planning.fetch_tasks(asked.entry.id, asked.table, plan_task)
+
+    async def forget_old(self) -> int:
+        """Remove plans nobody can come back for; how many."""
+        return await self._plans.remove_expired(self._clock.now_ms())
+
+    async def _asked(self, caller: Caller, warehouse: str, identifier: Identifier) -> _Asked:
+        found = await self._entries.get(caller, warehouse, identifier, EntryKind.TABLE, Action.GET_TABLE_DATA)
+        entry = found.live
+        assert entry is not None  # noqa: S101  # `get` has raised otherwise
+        table = await self._commits.parsed(entry)
+        restriction = await self._entries.restrictions.of(
+            caller.principal, found.warehouse, identifier.namespace, entry
+        )
+        if restriction is None:
+            return _Asked(found, entry, table, None)
+        source = Known(found.warehouse, found.namespace, entry)
+        return _Asked(found, entry, table, Viewer(caller, source, table, restriction))
+
+    def _for_restricted(self, asked: _Asked) -> RestrictedScans:
+        if self._restricted is None:
+            raise refusal(asked.found.namespace.levels, asked.entry, "no scans are planned here for who sees a part")
+        return self._restricted
+
+    def _carry_out(self, entry: Entry, table: TableMetadata, plan_id: PlanId) -> None:
+        async def run() -> None:
+            try:
+                await self._planning.carry_out(entry.id, table, plan_id)
+            except LakebedError as error:
+                log.warning("a scan plan was not carried out; asking for it tries again", exc_info=error)
+
+        task = asyncio.get_running_loop().create_task(run())
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)

@@ -1,0 +1,114 @@
+"""Plans that clients come back for: what is kept of them, and where.
+
+A plan is `submitted` until somebody has divided its work, and then `completed`; or `failed`, or `cancelled`, which both
+are final. A completed plan can still be cancelled: its tasks are gone then. Nothing of a plan depends on the server
+that made it.
+"""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from typing import NewType, Protocol
+
+import msgspec
+
+from lakebed.core.clock import Clock
+from lakebed.core.errors import AlreadyExists
+
+from .plan_tasks import Work
+from .requests import ScanRequest
+
+__all__ = ["MemoryPlanStore", "PlanFailure", "PlanId", "PlanRecord", "PlanStatus", "PlanStore", "new_plan_id"]
+
+PlanId = NewType("PlanId", str)
+
+
+class PlanStatus(StrEnum):
+    """Where a plan is, named as JSON names it."""
+
+    SUBMITTED = "submitted"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+class PlanFailure(msgspec.Struct, frozen=True):
+    """Why a plan failed: the name of the error's class, and what it said."""
+
+    error: str
+    message: str
+
+
+class PlanRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan as it is stored. `msgspec.msgpack` packs and unpacks it."""
+
+    id: PlanId
+    table_id: str
+    request: ScanRequest
+    """Its snapshot is named in it, unless the table had none: a plan does not move with the table."""
+    schema_id: int
+    """What the names in the request's filter were understood by."""
+    status: PlanStatus
+    work: tuple[Work, ...] = ()
+    """Known once it is completed. The first unit is answered with the plan, each other is a plan task."""
+    failure: PlanFailure | None = None
+    created_ms: int
+    expires_ms: int
+
+
+class PlanStore(Protocol):
+    """Where plans are kept, for all servers alike."""
+
+    async def insert(self, record: PlanRecord) -> None:
+        """Keep a new plan. Raises AlreadyExists if its id is taken."""
+        ...
+
+    async def get(self, plan_id: PlanId) -> PlanRecord | None:
+        """The plan; None if it is unknown."""
+        ...
+
+    async def replace(self, record: PlanRecord, expected: PlanStatus) -> bool:
+        """Put a plan in the place of its older self, if that still has the expected status. Tells whether it did."""
+        ...
+
+    async def remove_expired(self, now_ms: int) -> int:
+        """Forget plans whose time is over. Tells how many."""
+        ...
+
+
+class MemoryPlanStore:
+    """Plans of one process."""
+
+    def __init__(self) -> None:
+        self._records: dict[PlanId, PlanRecord] = {}
+
+    async def insert(self, record: PlanRecord) -> None:
+        """Keep a new plan. Raises AlreadyExists if its id is taken."""
+        if record.id in self._records:
+            raise AlreadyExists(f"there is a plan of this id. plan={record.id}")
+        self._records[record.id] = record
+
+    async def get(self, plan_id: PlanId) -> PlanRecord | None:
+        """The plan; None if it is unknown."""
+        return self._records.get(plan_id)
+
+    async def replace(self, record: PlanRecord, expected: PlanStatus) -> bool:
+        """Put a plan in the place of its older self, if that still has the expected status. Tells whether it did."""
+        known = self._records.get(record.id)
+        if known is None or known.status is not expected:
+            return False
+        self._records[record.id] = record
+        return True
+
+    async def remove_expired(self, now_ms: int) -> int:
+        """Forget plans whose time is over. Tells how many."""
+        expired = [record.id for record in self._records.values() if record.expires_ms <= now_ms]
+        for plan_id in expired:
+            del self._records[plan_id]
+        return len(expired)
+
+
+def new_plan_id(clock: Clock) -> PlanId:
+    """An id that cannot be guessed, in order of time."""
+    return PlanId(f"{clock.now_ms():012x}{os.urandom(12).hex()}")

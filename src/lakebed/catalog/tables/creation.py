@@ -1,0 +1,133 @@
+"""New tables: made at once, or staged for a commit that follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import uuid4
+
+from lakebed.iceberg.commits import CreateTable, new_table
+from lakebed.iceberg.metadata import TableMetadata, serialize_table
+from lakebed.objects.context import Facilities
+
+from ..access.authorization import Action, Gate
+from ..commits.metadata_cache import CachedMetadata, MetadataCache
+from ..commits.metadata_naming import metadata_address
+from ..commits.publishing import CREATED, Pointer, Publisher
+from ..entries import Entries, Found, name_taken
+from ..external.external_catalogs import check_own
+from ..idempotency import Answer, Mutation
+from ..identifiers import Identifier, Levels, check_identifier
+from ..locations.claims import Claims, Place, check_places
+from ..locations.service import default_location
+from ..model import Entry, EntryKind
+from .files import TableFiles
+
+
+class StagedTable(NamedTuple):
+    """A table before its first commit. Only the promise of its directories is stored."""
+
+    found: Found
+    identifier: Identifier
+    entry_id: str
+    metadata: TableMetadata
+    document: bytes
+
+
+class CreatedTable(NamedTuple):
+    """A table that has just been made."""
+
+    found: Found
+    identifier: Identifier
+    entry: Entry
+    metadata: CachedMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    found: Found
+    identifier: Identifier
+    entry_id: str
+    metadata: TableMetadata
+    document: bytes
+    place: Place
+
+
+class Creation:
+    """Creates tables."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        gate: Gate,
+        entries: Entries,
+        files: TableFiles,
+        publisher: Publisher,
+        cache: MetadataCache,
+        claims: Claims,
+    ) -> None:
+        self._f = facilities
+        self._claims = claims
+        self._gate = gate
+        self._entries = entries
+        self._files = files
+        self._publisher = publisher
+        self._cache = cache
+
+    async def stage(self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateTable) -> StagedTable:
+        """What the table would be, to be committed with `assert-create`. Its directories are promised to the caller.
+
+        Raises what `create` raises.
+        """
+        draft = await self._draft(mutation, warehouse_name, levels, request)
+        await self._claims.promise(mutation.caller, draft.identifier, draft.place)
+        return StagedTable(draft.found, draft.identifier, draft.entry_id, draft.metadata, draft.document)
+
+    async def create(
+        self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateTable
+    ) -> CreatedTable:
+        """Make a table without data. Raises AlreadyExists, NoSuchNamespace, LocationTaken, InvalidInput."""
+        draft = await self._draft(mutation, warehouse_name, levels, request)
+        metadata = draft.metadata
+        claim = await self._claims.prepare(mutation.caller, draft.place)
+        address = metadata_address(metadata, None)
+        pointer = Pointer(
+            found=draft.found,
+            identifier=draft.identifier,
+            kind=EntryKind.TABLE,
+            entry_id=draft.entry_id,
+            uuid=metadata.uuid or "",
+            format_version=metadata.format_version,
+            location=metadata.location,
+            properties=metadata.properties,
+            metadata_at=str(address),
+            claim=claim,
+            file=await self._files.prepare(address, draft.document),
+            event=CREATED,
+            operation="create",
+        )
+        (entry,) = await self._publisher.publish(mutation, [pointer], Answer(200, draft.entry_id))
+        return CreatedTable(
+            draft.found, draft.identifier, entry, self._cache.keep(entry.version_token, draft.document, metadata)
+        )
+
+    async def _draft(self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateTable) -> _Draft:
+        identifier = check_identifier(levels, request.name)
+        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
+        await self._gate.check(
+            mutation.caller,
+            sought.warehouse,
+            Action.CREATE_TABLE,
+            namespace=identifier.namespace,
+            name=identifier.name,
+        )
+        check_own(sought.warehouse, "create a table")
+        found = sought.found
+        if found.entry is not None:
+            raise name_taken(found.entry, identifier, EntryKind.TABLE)
+        uuid = uuid4()
+        location = request.location or default_location(found.warehouse, EntryKind.TABLE, uuid.hex)
+        place = Place(found.warehouse, found.namespace, EntryKind.TABLE, uuid.hex, location, request.properties or {})
+        check_places(place)
+        metadata = new_table(request, location=location.rstrip("/"), uuid=str(uuid), now_ms=self._f.clock.now_ms())
+        return _Draft(found, identifier, uuid.hex, metadata, serialize_table(metadata), place)

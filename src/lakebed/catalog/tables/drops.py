@@ -1,0 +1,408 @@
+"""Dropping tables and views, and taking a drop back.
+
+A warehouse with an undrop window keeps what was dropped, under its name and invisible, until it is restored or the
+window is over; without one a drop is at once. Either way files go only when a purge was asked for, by a task that can
+be watched, and nobody can move into their directory before it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from lakebed.core.access import root_of
+from lakebed.core.errors import AlreadyExists, NoSuchNamespace, NoSuchTable, PointerMoved, TableProtected
+from lakebed.governance.rbac import OPERATIONS, Privilege
+from lakebed.governance.rbac.grant_cleanup import release_entry
+from lakebed.meta.seam import Transaction
+from lakebed.meta.tasks import TaskQueue
+from lakebed.objects.context import Facilities
+from lakebed.objects.model import Caller
+
+from .. import rows
+from ..access.authorization import Action, Gate
+from ..catalogs.service import Warehouses, undrop_window_ms
+from ..entries import Entries, Known, no_such_entry
+from ..events import tell
+from ..external.external_catalogs import check_own
+from ..idempotency import Answer, IdempotencyKeys, Mutation
+from ..identifiers import Identifier, Levels, levels_of
+from ..locations.claims import retain
+from ..model import Entry, EntryKind, Warehouse
+from ..rows import ENTRY_COLUMNS, entry_from
+
+PURGE_KIND: Final = "purge-table"
+"""The kind of the tasks that remove a dropped table's files."""
+
+PURGING: Final = OPERATIONS["dropTable purge"].target
+"""What it takes of who holds grants to drop a table with its files."""
+
+Show = Callable[[Entry, bytes], bytes]
+"""Makes the answer of a table and its metadata document."""
+
+AlsoForgotten = Callable[[Transaction], Awaitable[None]]
+"""A further step of the transaction that drops a table; what it raises leaves the table where it was."""
+
+_ATTEMPTS: Final = 5
+_EXPIRED_A_RUN: Final = 100
+
+
+class Purge(msgspec.Struct, frozen=True, kw_only=True):
+    """What a purge task is to remove."""
+
+    warehouse: str
+    bucket: int
+    namespace: tuple[str, ...]
+    name: str
+    entry: str
+    prefixes: tuple[str, ...]
+    metadata_at: str
+    bucket_name: str = ""
+    """Empty in tasks of a time when it was the warehouse's name."""
+
+
+encode_purge = msgspec.json.Encoder().encode
+decode_purge = msgspec.json.Decoder(Purge).decode
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedEntry:
+    """A dropped table or view that can be restored."""
+
+    namespace: Levels
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedPage:
+    """One page of them."""
+
+    dropped: list[DroppedEntry]
+    truncated: bool
+
+
+class Dropping:
+    """Drops, restores and protects."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        gate: Gate,
+        warehouses: Warehouses,
+        entries: Entries,
+        keys: IdempotencyKeys,
+        tasks: TaskQueue,
+    ) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._warehouses = warehouses
+        self._entries = entries
+        self._keys = keys
+        self._tasks = tasks
+
+    async def drop(
+        self, mutation: Mutation, warehouse_name: str, identifier: Identifier, kind: EntryKind, *, purge: bool = False
+    ) -> Entry:
+        """Drop a table or view. Raises NoSuchTable, NoSuchView, TableProtected."""
+        found = await self._entries.get(
+            mutation.caller,
+            warehouse_name,
+            identifier,
+            kind,
+            Action.DELETE_TABLE,
+            privileges=PURGING if purge and kind is EntryKind.TABLE else None,
+        )
+        if purge:
+            check_own(found.warehouse, f"purge a {kind}")
+        await self._refuse_restricted(mutation.caller, found.warehouse, identifier, found.live)
+        return await self._drop(mutation, warehouse_name, identifier, kind, Answer(204), purge=purge)
+
+    async def forget(
+        self, mutation: Mutation, warehouse_name: str, identifier: Identifier, *, also: AlsoForgotten
+    ) -> Entry | None:
+        """Drop a table that another catalog has dropped, for who may tell of it; None if there is none of that name.
+
+        At once: a name that is kept for a restore would be in the way of the other catalog's next table of that name.
+        `also` commits with it, and runs too where there is nothing to drop. Raises TableProtected.
+        """
+        try:
+            return await self._drop(
+                mutation, warehouse_name, identifier, EntryKind.TABLE, Answer(204), restorable=False, also=also
+            )
+        except (NoSuchTable, NoSuchNamespace):
+
+            async def work(tx: Transaction) -> None:
+                await self._keys.keep(tx, mutation.key, Answer(204))
+                await also(tx)
+
+            await self._f.meta.transact(work)
+            return None
+
+    async def unregister(self, mutation: Mutation, warehouse_name: str, identifier: Identifier, show: Show) -> bytes:
+        """Take the name off a table, and show it as it was last. Raises NoSuchTable, TableProtected.
+
+        What is shown is kept under the request's key: the table is not there to be shown again.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            found = await self._entries.load(
+                mutation.caller, warehouse_name, identifier, EntryKind.TABLE, Action.DELETE_TABLE
+            )
+            entry, shown = found.entry, show(found.entry, found.metadata.document)
+            await self._refuse_restricted(mutation.caller, found.warehouse, identifier, entry)
+            try:
+                await self._drop(
+                    mutation, warehouse_name, identifier, entry.kind, Answer(200, body=shown), last_seen=entry
+                )
+            except PointerMoved:
+                if attempt == _ATTEMPTS:
+                    raise
+            else:
+                return shown
+        raise AssertionError("unreachable")
+
+    async def _refuse_restricted(
+        self, caller: Caller, warehouse: Warehouse, identifier: Identifier, entry: Entry | None
+    ) -> None:
+        """Return if the caller sees the table whole: its files may stay behind, and no policy with them."""
+        if entry is not None:
+            await self._entries.restrictions.refuse(
+                caller.principal,
+                warehouse,
+                identifier.namespace,
+                entry,
+                "who does not see all of it does not drop it",
+            )
+
+    async def _drop(
+        self,
+        mutation: Mutation,
+        warehouse_name: str,
+        identifier: Identifier,
+        kind: EntryKind,
+        answer: Answer,
+        *,
+        purge: bool = False,
+        last_seen: Entry | None = None,
+        restorable: bool = True,
+        also: AlsoForgotten | None = None,
+    ) -> Entry:
+        f, caller = self._f, mutation.caller
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> Entry:
+            await self._keys.keep(tx, mutation.key, answer)
+            found = await self._entries.find(tx, warehouse_name, identifier)
+            entry = found.live
+            if entry is None or entry.kind is not kind:
+                raise no_such_entry(identifier, kind)
+            if entry.protected:
+                raise TableProtected(f"the {kind} is protected from deletion; switch the protection off: {identifier}")
+            if last_seen is not None and (entry.id, entry.version_token) != (last_seen.id, last_seen.version_token):
+                raise PointerMoved(f"the {kind} changed while it was read: {identifier}")
+            if also is not None:
+                await also(tx)
+            window_ms = undrop_window_ms(found.warehouse) if restorable else 0
+            if window_ms:
+                await tx.run(rows.MARK_DROPPED, now_ms, now_ms + window_ms, int(purge), entry.id)
+            else:
+                await self._remove(tx, found.warehouse, identifier, entry, caller, now_ms, purge=purge)
+            await tell(
+                f.outbox,
+                tx,
+                _kind(entry, "Dropped"),
+                caller,
+                now_ms,
+                warehouse_name,
+                identifier.namespace,
+                entry,
+                facts={"purge": "true" if purge else "false", "restorable": "true" if window_ms else "false"},
+            )
+            return entry
+
+        return await f.meta.transact(work)
+
+    async def dropped(self, caller: Caller, warehouse_name: str, *, after: str, limit: int) -> DroppedPage:
+        """What can be restored, by id."""
+        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
+        await self._gate.check(
+            caller, warehouse, Action.LIST_TABLES, privileges=(Privilege.TABLE_LIST, Privilege.VIEW_LIST)
+        )
+        found = await self._f.meta.rows(rows.DROPPED_IN, warehouse.id, after, limit + 1)
+        dropped = [DroppedEntry(levels_of(row[ENTRY_COLUMNS]), entry_from(row)) for row in found[:limit]]
+        return DroppedPage(dropped, len(found) > limit)
+
+    async def restore(self, mutation: Mutation, warehouse_name: str, identifier: Identifier) -> Entry:
+        """Take a drop back. Raises NoSuchTable when nothing of that name was dropped, AlreadyExists when it lives."""
+        f, caller = self._f, mutation.caller
+        sought = await self._entries.seek(f.meta, warehouse_name, identifier)
+        await self._gate.check(
+            caller,
+            sought.warehouse,
+            Action.CREATE_TABLE,
+            namespace=identifier.namespace,
+            name=identifier.name,
+            kind=None if sought.entry is None else sought.entry.kind,
+        )
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> Entry:
+            entry = (await self._entries.find(tx, warehouse_name, identifier)).entry
+            if entry is None:
+                raise NoSuchTable(f"nothing of that name was dropped, or its time is over: {identifier}")
+            await self._keys.keep(tx, mutation.key, Answer(200, entry.id))
+            if entry.dropped_ms is None:
+                raise AlreadyExists(f"it is not dropped: {identifier}")
+            await tx.run(rows.RESTORE_ENTRY, now_ms, entry.id)
+            restored = entry._replace(dropped_ms=None, expires_ms=None, purge=False, updated_ms=now_ms)
+            await tell(
+                f.outbox,
+                tx,
+                _kind(entry, "Restored"),
+                caller,
+                now_ms,
+                warehouse_name,
+                identifier.namespace,
+                restored,
+            )
+            return restored
+
+        return await f.meta.transact(work)
+
+    async def purge_now(self, mutation: Mutation, warehouse_name: str, identifier: Identifier, *, files: bool) -> None:
+        """Give up a dropped entry before its window is over; with `files`, a task removes them."""
+        f, caller = self._f, mutation.caller
+        sought = await self._entries.seek(f.meta, warehouse_name, identifier)
+        kind = EntryKind.TABLE if sought.entry is None else sought.entry.kind
+        await self._gate.check(
+            caller,
+            sought.warehouse,
+            Action.DELETE_TABLE,
+            namespace=identifier.namespace,
+            name=identifier.name,
+            kind=kind,
+            privileges=None if kind is EntryKind.VIEW or not files else PURGING,
+        )
+        if files:
+            check_own(sought.warehouse, f"purge a {kind}")
+        await self._refuse_restricted(caller, sought.warehouse, identifier, sought.entry)
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            await self._keys.keep(tx, mutation.key, Answer(204))
+            found = await self._entries.find(tx, warehouse_name, identifier)
+            entry = found.entry
+            if entry is None or entry.dropped_ms is None:
+                raise NoSuchTable(f"nothing of that name was dropped: {identifier}")
+            await self._remove(tx, found.warehouse, identifier, entry, caller, now_ms, purge=files or entry.purge)
+            await tell(
+                f.outbox, tx, _kind(entry, "Expired"), caller, now_ms, warehouse_name, identifier.namespace, entry
+            )
+
+        await f.meta.transact(work)
+
+    async def protect(
+        self, mutation: Mutation, warehouse_name: str, identifier: Identifier, kind: EntryKind, *, protected: bool
+    ) -> Entry:
+        """Switch deletion protection on or off."""
+        f, caller = self._f, mutation.caller
+        before = (await self._entries.get(caller, warehouse_name, identifier, kind, Action.DELETE_TABLE)).live
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> Entry:
+            await self._keys.keep(tx, mutation.key, Answer(200, "" if before is None else before.id))
+            entry = (await self._entries.find(tx, warehouse_name, identifier)).live
+            if entry is None or entry.kind is not kind:
+                raise no_such_entry(identifier, kind)
+            await tx.run(rows.PROTECT_ENTRY, int(protected), entry.id)
+            changed = entry._replace(protected=protected)
+            await tell(
+                f.outbox,
+                tx,
+                _kind(entry, "Protected" if protected else "Unprotected"),
+                caller,
+                now_ms,
+                warehouse_name,
+                identifier.namespace,
+                changed,
+            )
+            return changed
+
+        return await f.meta.transact(work)
+
+    async def expire_dropped(self) -> int:
+        """Give up dropped entries whose window is over; how many. For the server's clock to call."""
+        f = self._f
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> int:
+            expired = await tx.rows(rows.EXPIRED, now_ms, _EXPIRED_A_RUN)
+            for row in expired:
+                entry, path = entry_from(row), str(row[ENTRY_COLUMNS])
+                warehouse = rows.warehouse_from(row[ENTRY_COLUMNS + 1 :])
+                system = Caller(root_of(warehouse.bucket.owner))
+                identifier = Identifier(levels_of(path), entry.name)
+                await self._remove(tx, warehouse, identifier, entry, system, now_ms, purge=entry.purge)
+                await tell(
+                    f.outbox,
+                    tx,
+                    _kind(entry, "Expired"),
+                    system,
+                    now_ms,
+                    warehouse.name,
+                    levels_of(path),
+                    entry,
+                )
+            return len(expired)
+
+        return await f.meta.transact(work)
+
+    async def discard(self, known: Known) -> None:
+        """Remove a table that is the server's own, with its files, whatever the undrop window."""
+        f, now_ms = self._f, self._f.clock.now_ms()
+        warehouse, levels, entry = known.warehouse, known.namespace.levels, known.entry
+        system = Caller(root_of(warehouse.bucket.owner))
+
+        async def work(tx: Transaction) -> None:
+            await self._remove(tx, warehouse, Identifier(levels, entry.name), entry, system, now_ms, purge=True)
+            facts = {"purge": "true", "restorable": "false"}
+            await tell(
+                f.outbox, tx, _kind(entry, "Dropped"), system, now_ms, warehouse.name, levels, entry, facts=facts
+            )
+
+        await f.meta.transact(work)
+
+    async def _remove(
+        self,
+        tx: Transaction,
+        warehouse: Warehouse,
+        identifier: Identifier,
+        entry: Entry,
+        caller: Caller,
+        now_ms: int,
+        *,
+        purge: bool,
+    ) -> None:
+        await release_entry(tx, entry.id)
+        await tx.run(rows.DELETE_ENTRY, entry.id)
+        if not purge:
+            await retain(tx, caller.principal, warehouse, identifier, entry.id, now_ms)
+            return
+        prefixes: Sequence[tuple[str]] = await tx.rows(rows.LOCATIONS_OF, entry.id)
+        purge_task = Purge(
+            warehouse=warehouse.name,
+            bucket=warehouse.bucket.id,
+            bucket_name=warehouse.bucket.name,
+            namespace=identifier.namespace,
+            name=entry.name,
+            entry=entry.id,
+            prefixes=tuple(row[0] for row in prefixes),
+            metadata_at=entry.metadata_at,
+        )
+        await self._tasks.enqueue(tx, PURGE_KIND, encode_purge(purge_task), dedupe=entry.id)
+
+
+def _kind(entry: Entry, what: str) -> str:
+    return f"{entry.kind.noun}{what}"

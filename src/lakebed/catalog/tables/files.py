@@ -1,0 +1,313 @@
+"""The files of tables: addressed as clients write them, read and written as the objects they are."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, NamedTuple, Protocol
+
+from lakebed.core.errors import InvalidInput, NotFound, PointerMoved, TooLarge, WriteConflict
+from lakebed.iceberg.metadata.serialization import TableText
+from lakebed.meta.seam import Reader, Transaction
+from lakebed.objects import rows as object_rows
+from lakebed.objects.blobs.composition import Composed, Loan
+from lakebed.objects.blobs.contents import ByteRange, ContentSource
+from lakebed.objects.blobs.digests import Expectations
+from lakebed.objects.blobs.ingest import Ingested
+from lakebed.objects.context import Facilities
+from lakebed.objects.model import MAX_KEY_BYTES, MAX_PUT_BYTES, Caller, Content, ObjectAttributes
+from lakebed.objects.publishing import Displaced
+from lakebed.objects.reading import ObjectReader
+from lakebed.objects.rows import BUCKET_COLUMNS, OBJECT_COLUMNS
+from lakebed.objects.writing import NewObject, ObjectWriter
+
+from .. import rows
+from ..commits.shared_history import Anchor, Origin, borrowed_parts, is_worth_borrowing
+
+MAX_METADATA_BYTES: Final = 50 * 1024 * 1024
+"""Largest table metadata file, as it is and unpacked."""
+
+SCHEMES: Final = ("s3://", "s3a://", "s3n://")
+"""How locations in this store begin; they all mean the same."""
+
+_NO_SEGMENTS: Final = frozenset({"", ".", ".."})
+_FORBIDDEN: Final = re.compile(r"[\\\x00-\x1f]")
+_JSON: Final = ObjectAttributes(content_type="application/json")
+_FACTS_AT: Final = BUCKET_COLUMNS + 3
+_CONTENT_ID_AT: Final = BUCKET_COLUMNS + 7
+_CONTENT_AT: Final = BUCKET_COLUMNS + OBJECT_COLUMNS
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_REMEMBERED: Final = 8192
+_REMEMBERED_CHARS: Final = 512
+"""How many locations are remembered as they were parsed, and how long they may be: a few MB in all."""
+
+
+class FileAddress(NamedTuple):
+    """A file or directory of a bucket."""
+
+    bucket: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"s3://{self.bucket}/{self.key}"
+
+    @property
+    def directory(self) -> str:
+        """The key as a directory: it ends in one slash, so that `t` does not hold `t10`."""
+        return self.key.rstrip("/") + "/"
+
+
+class FileFacts(NamedTuple):
+    """What is known of a file without reading it."""
+
+    size: int
+    etag: str
+    modified_ms: int
+
+
+class FileSource(Protocol):
+    """Where planning and validation read from. Locations are `s3://bucket/key`."""
+
+    async def read(self, location: str, limit: int) -> bytes:
+        """The whole file. Raises NotFound, TooLarge."""
+        ...
+
+    async def stat(self, locations: Sequence[str]) -> dict[str, FileFacts | None]:
+        """What is known of each; None for one that is not there."""
+        ...
+
+
+def parse_location(text: str) -> FileAddress:
+    """The file or directory that a location names. Raises InvalidInput."""
+    return _parse_short(text) if len(text) <= _REMEMBERED_CHARS else _parse(text)
+
+
+def _parse(text: str) -> FileAddress:
+    for scheme in SCHEMES:
+        if text.startswith(scheme):
+            bucket, _, key = text[len(scheme) :].partition("/")
+            break
+    else:
+        raise InvalidInput(f"not a location in this store: {text!r}; it begins with s3://", argument="location")
+    if not bucket:
+        raise InvalidInput(f"the location names no bucket: {text!r}", argument="location")
+    try:
+        bucket.encode()
+        size = len(key.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidInput("the location is not text in UTF-8", argument="location") from error
+    if size > MAX_KEY_BYTES:
+        raise InvalidInput("the location is too long", argument="location")
+    if key and not _NO_SEGMENTS.isdisjoint(key.rstrip("/").split("/")):
+        raise InvalidInput(f"the location has an empty, `.` or `..` segment: {text!r}", argument="location")
+    if _FORBIDDEN.search(text) is not None:
+        raise InvalidInput(f"the location holds a backslash or a control character: {text!r}", argument="location")
+    return FileAddress(bucket, key)
+
+
+# Commit after commit looks for the same manifests.
+_parse_short: Final = lru_cache(maxsize=_REMEMBERED)(_parse)
+
+
+def unpack_metadata(data: bytes) -> bytes:
+    """A metadata file's JSON: gzip is told by its magic, because writers disagree on names. Raises InvalidInput."""
+    if not data.startswith(_GZIP_MAGIC):
+        return data
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        plain = unpacker.decompress(data, MAX_METADATA_BYTES + 1)
+    except zlib.error as error:
+        raise InvalidInput("the metadata file is not gzip as it begins") from error
+    if len(plain) > MAX_METADATA_BYTES:
+        raise TooLarge(f"the metadata file is over its limit when unpacked. limit={MAX_METADATA_BYTES}")
+    if not unpacker.eof:
+        raise InvalidInput("the metadata file ends before its gzip stream does")
+    return plain
+
+
+@dataclass(slots=True)
+class PreparedFile:
+    """A file whose bytes are stored or borrowed, and to which nothing refers yet."""
+
+    address: FileAddress
+    new: NewObject
+    taken: Ingested | Composed
+    content: int = 0
+    """Once it was placed: where its bytes are."""
+
+    @property
+    def loan(self) -> Loan | None:
+        """What others may borrow from the placed file: of one that is a blob, all of it."""
+        taken = self.taken
+        if isinstance(taken, Composed) or taken.piece.blob is None:
+            return None
+        return Loan(self.content, taken.piece)
+
+
+class _Whole:
+    """Bytes at hand, as a stream."""
+
+    __slots__ = ("_pieces", "length")
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = iter(pieces)
+        self.length: int | None = sum(map(len, pieces))
+
+    async def next_chunk(self) -> bytes | None:
+        """The next of them."""
+        return next(filter(None, self._pieces), None)
+
+
+class TableFiles:
+    """Reads and writes the files of tables. Implements `FileSource`."""
+
+    def __init__(self, facilities: Facilities, writer: ObjectWriter, reader: ObjectReader) -> None:
+        self._f = facilities
+        self._writer = writer
+        self._reader = reader
+
+    async def read(self, location: str, limit: int = MAX_METADATA_BYTES) -> bytes:
+        """The whole file, on the catalog's own behalf: who may ask for it was decided before."""
+        return (await self.fetch(location, limit))[0]
+
+    async def fetch(self, location: str, limit: int = MAX_METADATA_BYTES) -> tuple[bytes, FileFacts]:
+        """The same, and what is known of the very file that was read."""
+        address = parse_location(location)
+        row = await self._f.meta.row(object_rows.GET, address.key, address.bucket)
+        if row is None or row[BUCKET_COLUMNS] is None:
+            raise NotFound(f"no such file. location={location}")
+        facts = FileFacts(*row[_FACTS_AT : _FACTS_AT + len(FileFacts._fields)])
+        source = ContentSource(self._f.contents, facts.size, Content(*row[_CONTENT_AT:]))
+        return await _all_of(source, limit), facts
+
+    async def load(self, location: str) -> tuple[bytes, Origin | None]:
+        """A metadata file's JSON, and where it is from if the next one may borrow from there. Raises NotFound."""
+        address = parse_location(location)
+        row = await self._f.meta.row(object_rows.GET, address.key, address.bucket)
+        if row is None or row[BUCKET_COLUMNS] is None:
+            raise NotFound(f"no such file. location={location}")
+        size, content = row[_FACTS_AT], row[_CONTENT_ID_AT]
+        source = ContentSource(self._f.contents, size, Content(*row[_CONTENT_AT:]))
+        data = await _all_of(source, MAX_METADATA_BYTES)
+        document = unpack_metadata(data)
+        if document is not data or not source.pieces:
+            return document, None
+        lender = await self._f.meta.row(object_rows.LENDER, content)
+        return document, Origin(content, None if lender is None else lender[0], source.pieces)
+
+    async def read_for(self, caller: Caller, location: str, limit: int = MAX_METADATA_BYTES) -> bytes:
+        """The whole file, if the caller may read it."""
+        address = parse_location(location)
+        found = await self._reader.get(caller, address.bucket, address.key)
+        assert found.source is not None  # noqa: S101  # `get` opens the content
+        return await _all_of(found.source, limit)
+
+    async def stat(self, locations: Sequence[str]) -> dict[str, FileFacts | None]:
+        """What is known of each file; None for one that is not there."""
+        return await _stat(self._f.meta, locations)
+
+    async def confirm(self, tx: Transaction, observed: Mapping[str, FileFacts]) -> None:
+        """Return if each file is still the one that was observed. Raises PointerMoved for one that is not.
+
+        A statement for each 256 files: what was read of them is not read again. A file that was removed and written
+        again with the same bytes is the same.
+        """
+        found = await _stat(tx, list(observed))
+        for location, facts in observed.items():
+            now = found[location]
+            if now is None or (now.size, now.etag) != (facts.size, facts.etag):
+                state = "is not there any more" if now is None else "was written anew"
+                raise PointerMoved(f"a file {state} that the commit was checked with. location={location}")
+
+    async def prepare(self, address: FileAddress, body: bytes) -> PreparedFile:
+        """Store a metadata file's bytes. Raises TooLarge, NoSuchBucket, StorageFull."""
+        encrypt = await self._admit(address, len(body))
+        return await self._ingest(address, [body], encrypt=encrypt)
+
+    async def prepare_table(self, address: FileAddress, text: TableText, anchor: Anchor | None) -> PreparedFile:
+        """Store a table's metadata file; what the anchor has of it already is borrowed, where that is worth it.
+
+        Raises TooLarge, NoSuchBucket, StorageFull.
+        """
+        encrypt = await self._admit(address, text.size)
+        if anchor is None or not is_worth_borrowing(text, anchor, encrypt=encrypt):
+            return await self._ingest(address, text.pieces, encrypt=encrypt)
+        composed = await self._f.ingester.compose(anchor.loan, borrowed_parts(text, anchor))
+        return PreparedFile(address, NewObject(address.key, _JSON), composed)
+
+    async def _admit(self, address: FileAddress, size: int) -> bool:
+        """Whether the file is to be encrypted, if it may be there."""
+        if size > MAX_METADATA_BYTES:
+            raise TooLarge(
+                f"the metadata is over its limit: expire snapshots, or lower write.metadata.previous-versions-max."
+                f" size={size} limit={MAX_METADATA_BYTES}"
+            )
+        bucket = await self._f.bucket(self._f.meta, address.bucket)
+        return self._writer.is_encrypted(bucket, None)
+
+    async def _ingest(self, address: FileAddress, pieces: Sequence[bytes], *, encrypt: bool) -> PreparedFile:
+        ingested = await self._f.ingester.ingest(_Whole(pieces), Expectations(), encrypt=encrypt, limit=MAX_PUT_BYTES)
+        return PreparedFile(address, NewObject(address.key, _JSON), ingested)
+
+    async def place(
+        self, tx: Transaction, caller: Caller, prepared: PreparedFile, now_ms: int, displaced: Displaced
+    ) -> int:
+        """The step of a transaction that makes the file visible; the id of its bucket.
+
+        Raises PointerMoved if what it was to borrow is gone: then it is to be prepared again, and whole.
+        """
+        try:
+            written = await self._writer.place(
+                tx,
+                caller,
+                prepared.address.bucket,
+                prepared.new,
+                prepared.taken,
+                now_ms,
+                displaced,
+                event="ObjectCreated:Put",
+            )
+        except WriteConflict as error:
+            raise PointerMoved("the metadata file is gone that the new one was to borrow from") from error
+        prepared.content = written.object.content or 0
+        return written.bucket.id
+
+    async def discard(self, prepared: PreparedFile) -> None:
+        """Remove the bytes of a file that will not be visible."""
+        if not isinstance(prepared.taken, Composed):
+            await self._f.ingester.discard(prepared.taken)
+
+
+async def _stat(reader: Reader, locations: Sequence[str]) -> dict[str, FileFacts | None]:
+    facts: dict[str, FileFacts | None] = dict.fromkeys(locations)
+    by_bucket: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for location in facts:
+        address = parse_location(location)
+        by_bucket[address.bucket][address.key].append(location)
+    for bucket, keys in by_bucket.items():
+        wanted = list(keys)
+        size, statement = rows.STAT_BATCH, rows.STAT_FILES
+        if len(wanted) > rows.STAT_LARGE_BATCH // 2:
+            size, statement = rows.STAT_LARGE_BATCH, rows.STAT_MANY_FILES
+        for start in range(0, len(wanted), size):
+            batch = wanted[start : start + size]
+            # One statement for every batch: the last one is filled up with what it asks for already.
+            batch += batch[-1:] * (size - len(batch))
+            for key, length, etag, modified_ms in await reader.rows(statement, bucket, *batch):
+                for location in keys[key]:
+                    facts[location] = FileFacts(length, etag, modified_ms)
+    return facts
+
+
+async def _all_of(source: ContentSource, limit: int) -> bytes:
+    if source.size > limit:
+        raise TooLarge(f"the file is over its limit. size={source.size} limit={limit}")
+    everything = ByteRange(0, source.size)
+    body = source.inline(everything)
+    if body is not None:
+        return body
+    return b"".join([piece async for piece in source.stream(everything)])

@@ -1,0 +1,215 @@
+"""Generic tables: tables of other formats, known by name, format and base location. Nothing of their contents is.
+
+They are entries as tables and views are: names are theirs alone, directories overlap with no other's, grants go by the
+privileges of tables, and what is dropped can be restored for as long as a table could. There are no commits to them,
+and no metadata that the catalog would read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import uuid4
+
+from lakebed.core.errors import AccessDenied, Corrupted, InvalidInput
+from lakebed.meta.seam import Reader, Transaction
+from lakebed.objects.context import Facilities
+from lakebed.objects.model import Caller
+
+from .. import rows
+from ..access.authorization import Action, Gate
+from ..catalogs.properties import check_properties
+from ..entries import Entries, Found, name_taken, no_such_entry
+from ..events import tell
+from ..idempotency import Answer, IdempotencyKeys, Mutation
+from ..identifiers import Identifier, check_identifier
+from ..locations.claims import Claims, Place
+from ..locations.service import check_location
+from ..model import Entry, EntryKind, Warehouse, pack_properties, unpack_properties
+from ..rows import entry_columns
+
+MAX_FORMAT_CHARS: Final = 128
+MAX_DOC_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class NewGenericTable:
+    """A generic table that is asked for."""
+
+    name: str
+    format: str
+    base_location: str | None = None
+    """Where its files are; None leaves that to its users."""
+    doc: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GenericTable:
+    """A generic table."""
+
+    warehouse: Warehouse
+    identifier: Identifier
+    entry: Entry
+    format: str
+    doc: str | None
+    properties: Mapping[str, str]
+
+    @property
+    def base_location(self) -> str | None:
+        """Where its files are, if it was said."""
+        return self.entry.location or None
+
+
+class GenericTables:
+    """Makes and shows generic tables. Listing and dropping them is as for tables."""
+
+    def __init__(
+        self, facilities: Facilities, gate: Gate, entries: Entries, keys: IdempotencyKeys, claims: Claims
+    ) -> None:
+        self._f = facilities
+        self._claims = claims
+        self._gate = gate
+        self._entries = entries
+        self._keys = keys
+
+    async def create(
+        self,
+        mutation: Mutation,
+        warehouse_name: str,
+        levels: Sequence[str],
+        asked: NewGenericTable,
+        *,
+        with_data: bool = False,
+    ) -> GenericTable:
+        """Make a generic table. Raises NoSuchNamespace, AlreadyExists, LocationTaken, InvalidInput.
+
+        `with_data` is for a caller who is to be handed keys to the files as well, and is refused if it may not be.
+        """
+        f, caller = self._f, mutation.caller
+        identifier = check_identifier(levels, asked.name)
+        _check(asked)
+        identity = uuid4()
+        sought = await self._entries.seek(f.meta, warehouse_name, identifier)
+        await self._gate.check(
+            caller,
+            sought.warehouse,
+            Action.CREATE_TABLE,
+            namespace=identifier.namespace,
+            name=identifier.name,
+            kind=EntryKind.GENERIC_TABLE,
+        )
+        if with_data:
+            check_has_files(asked.base_location)
+            await self._check_data(caller, sought.warehouse, identifier, identity.hex)
+        found = sought.found
+        location = _location(found.warehouse, asked.base_location)
+        now_ms = f.clock.now_ms()
+        claim = None
+        if location:
+            place = Place(found.warehouse, found.namespace, EntryKind.GENERIC_TABLE, identity.hex, location)
+            claim = await self._claims.prepare(caller, place)
+
+        async def work(tx: Transaction) -> Entry:
+            await self._keys.keep(tx, mutation.key, Answer(200, identity.hex))
+            there = await self._entries.find(tx, warehouse_name, identifier)
+            if there.entry is not None:
+                raise name_taken(there.entry, identifier, EntryKind.GENERIC_TABLE)
+            entry = Entry(
+                id=identity.hex,
+                kind=EntryKind.GENERIC_TABLE,
+                warehouse=there.warehouse.id,
+                namespace=there.namespace.id,
+                name=identifier.name,
+                uuid=str(identity),
+                format_version=0,
+                location=location,
+                metadata_at="",
+                version_token=uuid4().hex,
+                generation=1,
+                created_ms=now_ms,
+                updated_ms=now_ms,
+                protected=False,
+            )
+            await tx.row(rows.INSERT_ENTRY, *entry_columns(entry))
+            properties = pack_properties(dict(asked.properties))
+            await tx.run(rows.INSERT_GENERIC_TABLE, entry.id, asked.format, asked.doc, properties)
+            if claim is not None:
+                await self._claims.take(tx, claim)
+            await tell(
+                f.outbox,
+                tx,
+                f"{entry.kind.noun}Created",
+                caller,
+                now_ms,
+                warehouse_name,
+                identifier.namespace,
+                entry,
+                facts={"format": asked.format, **({"location": location} if location else {})},
+            )
+            return entry
+
+        entry = await f.meta.transact(work)
+        return GenericTable(found.warehouse, identifier, entry, asked.format, asked.doc, dict(asked.properties))
+
+    async def get(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> GenericTable:
+        """The generic table of that name, if the caller may see it. Raises NoSuchTable."""
+        kind = EntryKind.GENERIC_TABLE
+        found = await self._entries.get(caller, warehouse_name, identifier, kind, Action.GET_TABLE)
+        return await self.described(self._f.meta, found, identifier)
+
+    async def described(self, reader: Reader, found: Found, identifier: Identifier) -> GenericTable:
+        """What is known of a generic table that was found, whoever asks. Raises NoSuchTable, Corrupted."""
+        entry = found.live
+        if entry is None or entry.kind is not EntryKind.GENERIC_TABLE:
+            raise no_such_entry(identifier, EntryKind.GENERIC_TABLE)
+        row = await reader.row(rows.GENERIC_TABLE, entry.id)
+        if row is None:
+            raise Corrupted(f"nothing is on record of the generic table but its name. table={entry.id}")
+        return GenericTable(found.warehouse, identifier, entry, row[0], row[1], unpack_properties(row[2]))
+
+    async def _check_data(self, caller: Caller, warehouse: Warehouse, identifier: Identifier, entry_id: str) -> None:
+        """Return if the caller may at least read the files of a table that is about to be. Raises AccessDenied."""
+        namespace, name = identifier
+        try:
+            await self._gate.check(
+                caller, warehouse, Action.PUT_TABLE_DATA, namespace=namespace, name=name, entry_id=entry_id
+            )
+        except AccessDenied:
+            await self._gate.check(
+                caller, warehouse, Action.GET_TABLE_DATA, namespace=namespace, name=name, entry_id=entry_id
+            )
+
+
+def check_has_files(base_location: str | None) -> None:
+    """Return if there is a place that keys could open. Raises InvalidInput."""
+    if not base_location:
+        raise InvalidInput(
+            "the table has no base-location, so there are no files to hand out keys to", argument="base-location"
+        )
+
+
+def _location(warehouse: Warehouse, base_location: str | None) -> str:
+    """The base location as it is kept; empty if there is none. Raises InvalidInput."""
+    if base_location is None:
+        return ""
+    check_location(warehouse, base_location)
+    return base_location.rstrip("/")
+
+
+def _check(asked: NewGenericTable) -> None:
+    """Raise InvalidInput for what cannot be kept."""
+    if not 1 <= len(asked.format) <= MAX_FORMAT_CHARS or not asked.format.isprintable():
+        raise InvalidInput(
+            f"a format is a word of 1 to {MAX_FORMAT_CHARS} characters, such as delta", argument="format"
+        )
+    check_properties(asked.properties)
+    if asked.doc is None:
+        return
+    try:
+        size = len(asked.doc.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidInput("doc is text in UTF-8", argument="doc") from error
+    if size > MAX_DOC_BYTES or "\0" in asked.doc:
+        raise InvalidInput(f"doc has at most {MAX_DOC_BYTES} bytes, and no nul", argument="doc")

@@ -1,0 +1,126 @@
+"""Tables brought in by their metadata file, with what was said of where they come from.
+
+The same import again changes nothing; one that says something else of a table that is there is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from lakebed.core.errors import AlreadyExists, CommitConflict
+from lakebed.meta.seam import Reader, Transaction
+from lakebed.objects.context import Facilities
+
+from .. import rows
+from ..access.authorization import Action, Gate
+from ..catalogs.properties import check_properties
+from ..commits.metadata_pointers import same_file
+from ..commits.service import Committed
+from ..entries import Entries, name_taken
+from ..idempotency import Mutation
+from ..identifiers import Identifier
+from ..model import Entry, EntryKind, Properties, pack_properties, unpack_properties
+from .registration import Registration
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a table was imported from."""
+
+    metadata_at: str
+    external_token: str | None
+    properties: Properties
+    principal: str
+    imported_ms: int
+
+
+class Imported(NamedTuple):
+    """A table after an import."""
+
+    committed: Committed
+    is_new: bool
+    """Whether this import brought it in; otherwise it was there, and the same."""
+
+
+class Imports:
+    """Imports tables."""
+
+    def __init__(self, facilities: Facilities, gate: Gate, entries: Entries, registration: Registration) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._entries = entries
+        self._registration = registration
+
+    async def import_table(
+        self,
+        mutation: Mutation,
+        warehouse_name: str,
+        identifier: Identifier,
+        metadata_at: str,
+        *,
+        properties: Mapping[str, str],
+        external_token: str | None = None,
+    ) -> Imported:
+        """Give a table's metadata file a name, unless it has that name already.
+
+        Raises AlreadyExists when the name is that of something else; CommitConflict when the table was not imported
+        at that version of the other catalog; and what registering raises.
+        """
+        check_properties(properties)
+        caller = mutation.caller
+        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
+        await self._gate.check(
+            caller,
+            sought.warehouse,
+            Action.CREATE_TABLE,
+            namespace=identifier.namespace,
+            name=identifier.name,
+            entry=sought.live,
+        )
+        found = sought.found
+        if found.entry is not None:
+            if found.live is None or found.entry.kind is not EntryKind.TABLE:
+                raise name_taken(found.entry, identifier, EntryKind.TABLE)
+            entry = await self._entries.admit(caller, sought, EntryKind.TABLE, Action.GET_METADATA_LOCATION)
+            await self._check_same(identifier, entry, metadata_at, external_token)
+            return Imported(Committed(found, entry, await self._entries.metadata(entry)), is_new=False)
+
+        async def record(tx: Transaction, entry: Entry) -> None:
+            await tx.run(
+                rows.INSERT_IMPORT,
+                entry.id,
+                metadata_at,
+                external_token,
+                pack_properties(dict(properties)),
+                caller.principal.name,
+                self._f.clock.now_ms(),
+            )
+
+        committed = await self._registration.register_table(
+            mutation, warehouse_name, identifier, metadata_at, operation="import", also=record
+        )
+        return Imported(committed, is_new=True)
+
+    async def _check_same(
+        self, identifier: Identifier, entry: Entry, metadata_at: str, external_token: str | None
+    ) -> None:
+        if not same_file(metadata_at, entry.metadata_at):
+            raise AlreadyExists(f"the table is there with another metadata file: {identifier}")
+        if external_token is None:
+            return
+        origin = await origin_of(self._f.meta, entry.id)
+        if origin is None or origin.external_token != external_token:
+            raise CommitConflict(
+                f"the table was not imported at this version of the other catalog: {identifier}",
+                condition="external-version-token",
+            )
+
+
+async def origin_of(reader: Reader, entry_id: str) -> Origin | None:
+    """Where a table was imported from; None if it was not."""
+    row = await reader.row(rows.IMPORT_OF, entry_id)
+    if row is None:
+        return None
+    return Origin(row[0], row[1], unpack_properties(row[2]), row[3], row[4])

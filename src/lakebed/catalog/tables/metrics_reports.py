@@ -1,0 +1,80 @@
+"""Scan and commit reports that engines send: kept for a while, and readable again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from lakebed.governance.rbac import OPERATIONS
+from lakebed.meta.seam import Transaction
+from lakebed.objects.context import Facilities
+from lakebed.objects.model import Caller
+
+from .. import rows
+from ..access.authorization import Action, Privileges
+from ..entries import Entries
+from ..identifiers import Identifier
+from ..model import EntryKind
+
+SCAN_REPORT: Final = "scan-report"
+COMMIT_REPORT: Final = "commit-report"
+
+KEPT_MS: Final = 30 * 86_400_000
+"""How long reports are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One report."""
+
+    seq: int
+    kind: str
+    document: bytes
+    principal: str
+    received_ms: int
+
+
+class Reports:
+    """Takes reports in and gives them out."""
+
+    def __init__(self, facilities: Facilities, entries: Entries) -> None:
+        self._f = facilities
+        self._entries = entries
+
+    async def keep(
+        self, caller: Caller, warehouse_name: str, identifier: Identifier, kind: str, document: bytes
+    ) -> None:
+        """Keep a report of a table. Who holds grants needs those to what it says was done."""
+        found = await self._entries.get(
+            caller, warehouse_name, identifier, EntryKind.TABLE, Action.GET_TABLE, privileges=_reporting(kind)
+        )
+        entry = found.live
+        assert entry is not None  # noqa: S101  # `get` has raised otherwise
+        now_ms = self._f.clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            await tx.run(rows.INSERT_REPORT, entry.id, kind, document, caller.principal.name, now_ms)
+
+        await self._f.meta.transact(work)
+
+    async def list(
+        self, caller: Caller, warehouse_name: str, identifier: Identifier, *, before: int, limit: int
+    ) -> list[Report]:
+        """Reports of a table, newest first, from before a sequence number."""
+        found = await self._entries.get(caller, warehouse_name, identifier, EntryKind.TABLE, Action.GET_TABLE)
+        entry = found.live
+        assert entry is not None  # noqa: S101  # `get` has raised otherwise
+        return [Report(*row) for row in await self._f.meta.rows(rows.REPORTS_BEFORE, entry.id, before, limit)]
+
+    async def forget_old(self) -> int:
+        """Remove reports that are too old; how many."""
+        before = self._f.clock.now_ms() - KEPT_MS
+
+        async def work(tx: Transaction) -> int:
+            return await tx.run(rows.FORGET_REPORTS, before)
+
+        return await self._f.meta.transact(work)
+
+
+def _reporting(kind: str) -> Privileges:
+    return OPERATIONS["reportMetrics scan" if kind == SCAN_REPORT else "reportMetrics commit"].target

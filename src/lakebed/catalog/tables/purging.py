@@ -1,0 +1,104 @@
+"""Removes the files of tables that were dropped with a purge: as a task, a page of keys at a time.
+
+Directories of tables do not overlap, so all that is under a table's own directories is its own, whatever manifests
+say: delete files, statistics, old metadata and files of failed writers included.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from lakebed.core.access import root_of
+from lakebed.core.errors import Fenced, LakebedError, NoSuchBucket
+from lakebed.core.ids import BucketId
+from lakebed.meta.seam import Transaction
+from lakebed.meta.tasks import TaskLease, TaskQueue
+from lakebed.objects.context import Facilities
+from lakebed.objects.deleting import Doomed, ObjectDeleter
+from lakebed.objects.model import Caller
+from lakebed.objects.rows import versions_behind
+
+from .. import rows
+from .drops import PURGE_KIND, Purge, decode_purge
+
+_PAGE_KEYS: Final = 1000
+_LEASE_SECONDS: Final = 120.0
+_BEFORE_ALL_VERSIONS: Final = -(2**62)
+"""A rank lower than that of any version."""
+
+
+class PurgeOutcome(msgspec.Struct, frozen=True):
+    """What a purge did."""
+
+    removed: int
+    """Versions of objects, and delete markers."""
+    kept: int
+    """Those that retention or a legal hold keeps."""
+
+
+class PurgeWorker:
+    """Does the purge tasks."""
+
+    def __init__(self, facilities: Facilities, deleter: ObjectDeleter, tasks: TaskQueue, worker: str) -> None:
+        self._f = facilities
+        self._deleter = deleter
+        self._tasks = tasks
+        self._worker = worker
+
+    async def run_due(self) -> int:
+        """Do what is due; how many tasks."""
+        done = 0
+        while claims := await self._tasks.claim([PURGE_KIND], self._worker, _LEASE_SECONDS):
+            await self._run(claims[0])
+            done += 1
+        return done
+
+    async def _run(self, claim: TaskLease) -> None:
+        try:
+            try:
+                await self._purge(claim)
+            except Fenced:
+                raise
+            except LakebedError as error:
+                await self._tasks.fail(claim, str(error))
+        except Fenced:
+            # We took too long and another worker has the task: what is gone is gone, it does the rest.
+            return
+
+    async def _purge(self, claim: TaskLease) -> None:
+        purge = decode_purge(claim.task.payload)
+        removed = kept = 0
+        for prefix in purge.prefixes:
+            gone, held = await self._empty(claim, purge, prefix)
+            removed += gone
+            kept += held
+
+        async def work(tx: Transaction) -> None:
+            await tx.run(rows.DELETE_LOCATIONS, purge.entry)
+            await self._tasks.complete(tx, claim, msgspec.json.encode(PurgeOutcome(removed, kept)))
+
+        await self._f.meta.transact(work)
+
+    async def _empty(self, claim: TaskLease, purge: Purge, prefix: str) -> tuple[int, int]:
+        removed = kept = 0
+        bucket_name = purge.bucket_name or purge.warehouse
+        try:
+            bucket = await self._f.bucket(self._f.meta, bucket_name)
+        except NoSuchBucket:
+            return 0, 0
+        system = Caller(root_of(bucket.owner))
+        key, rank = prefix, _BEFORE_ALL_VERSIONS
+        while True:
+            # Every version by its id: in a versioned bucket a plain delete would hide the files and keep them.
+            page = await versions_behind(self._f.meta, BucketId(purge.bucket), key, rank, _PAGE_KEYS)
+            doomed = [Doomed(row[0], row[2]) for row in page if row[0].startswith(prefix)]
+            if not doomed:
+                return removed, kept
+            await self._tasks.heartbeat(claim, _LEASE_SECONDS)
+            outcomes = await self._deleter.delete_many(system, bucket_name, doomed)
+            failed = sum(isinstance(outcome, LakebedError) for outcome in outcomes)
+            removed += len(outcomes) - failed
+            kept += failed
+            key, rank = page[-1][0], page[-1][1]

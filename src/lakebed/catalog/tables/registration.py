@@ -1,0 +1,301 @@
+"""Tables and views that exist as files already: a name is put on them, or moved to other metadata of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from uuid import uuid4
+
+from lakebed.core.errors import CommitConflict, InvalidInput, NotFound, PointerMoved
+from lakebed.governance.rbac import OPERATIONS, namespace_securable
+from lakebed.iceberg.commits.builder import check_uuid
+from lakebed.iceberg.metadata import TableMetadata, ViewMetadata, parse_table, parse_view
+from lakebed.objects.context import Facilities
+from lakebed.objects.model import Caller
+
+from ..access.authorization import CREATE_OR_MOVE, Action, Gate, Privileges
+from ..commits.metadata_cache import MetadataCache
+from ..commits.publishing import COMMITTED, Also, Pointer, Publisher
+from ..commits.service import Committed
+from ..entries import Entries, Found, name_taken
+from ..external.external_catalogs import check_own
+from ..idempotency import Answer, Mutation
+from ..identifiers import Identifier
+from ..locations.claims import ChosenBy, Claims, Place
+from ..locations.service import check_location
+from ..model import EntryKind
+from ..validation.commit import CommitValidator
+from .files import FileFacts, TableFiles, parse_location, unpack_metadata
+
+REGISTERED = "Registered"
+
+
+class _File(NamedTuple):
+    """A table's metadata file that was read."""
+
+    location: str
+    document: bytes
+    observed: Mapping[str, FileFacts]
+    metadata: TableMetadata
+
+
+class Registration:
+    """Registers metadata files."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        gate: Gate,
+        entries: Entries,
+        files: TableFiles,
+        publisher: Publisher,
+        validator: CommitValidator,
+        cache: MetadataCache,
+        claims: Claims,
+    ) -> None:
+        self._f = facilities
+        self._claims = claims
+        self._gate = gate
+        self._entries = entries
+        self._files = files
+        self._publisher = publisher
+        self._validator = validator
+        self._cache = cache
+
+    async def register_table(
+        self,
+        mutation: Mutation,
+        warehouse_name: str,
+        identifier: Identifier,
+        metadata_at: str,
+        *,
+        overwrite: bool = False,
+        expected_token: str | None = None,
+        operation: str = "register",
+        commit_id: str = "",
+        also: Also | None = None,
+        follows: bool = False,
+    ) -> Committed:
+        """Give a table's metadata file a name; with `overwrite`, also one that a table has already.
+
+        The file may be in any bucket whose objects the caller may read; the table's directories must be in the
+        warehouse. Raises AlreadyExists, LocationTaken, InvalidInput, also when there is no such file; PointerMoved when
+        one of the table's files, or its metadata file, changed while it was checked. With an `expected_token` the
+        pointer moves from that version of the table to another of the same table: CommitConflict when the table moved
+        on, before anything else is looked at. `also` commits with it. `follows` says that the catalog which moves the
+        table's pointer has told of it: in an external catalog nobody else may.
+        """
+        caller = mutation.caller
+        found = await self._admitted(
+            caller, warehouse_name, identifier, EntryKind.TABLE, overwrite=overwrite, follows=follows
+        )
+        entry = found.live
+        if expected_token is not None and (entry is None or entry.version_token != expected_token):
+            raise CommitConflict(f"the table is not at the version that the change expects: {identifier}")
+        document, observed = await self._read(caller, metadata_at)
+        metadata = _parsed(document)
+        if expected_token is not None and entry is not None and (metadata.uuid or "").lower() != entry.uuid.lower():
+            raise InvalidInput(
+                f"the metadata is that of another table. uuid={metadata.uuid} expected={entry.uuid}",
+                argument="metadata-location",
+            )
+        return await self._move(
+            mutation,
+            found,
+            identifier,
+            _File(metadata_at, document, observed, metadata),
+            operation=operation,
+            commit_id=commit_id,
+            also=also,
+            chosen_by=ChosenBy.OTHER_CATALOG if follows else ChosenBy.CLIENT,
+        )
+
+    async def adopt_table(
+        self, mutation: Mutation, found: Found, identifier: Identifier, metadata_at: str, uuid: str, *, also: Also
+    ) -> Committed:
+        """Give the metadata file that another catalog tells of the name that was found, for who may tell of it.
+
+        It is read on the catalog's own behalf, and has to be in its directories, and in the table's own. Raises
+        InvalidInput, LocationTaken, PointerMoved; AlreadyExists if the name is not a table's. `also` commits with it.
+        """
+        there = found.entry
+        if there is not None and (there.dropped_ms is not None or there.kind is not EntryKind.TABLE):
+            raise name_taken(there, identifier, EntryKind.TABLE)
+        check_location(found.warehouse, metadata_at)
+        try:
+            packed, facts = await self._files.fetch(metadata_at)
+        except NotFound as error:
+            raise _no_file(metadata_at) from error
+        document = unpack_metadata(packed)
+        metadata = _parsed(document)
+        if (metadata.uuid or "").lower() != uuid.lower():
+            raise InvalidInput(
+                f"the metadata is that of another table. uuid={metadata.uuid} told={uuid}", argument="table-uuid"
+            )
+        if not parse_location(metadata_at).key.startswith(parse_location(metadata.location).directory):
+            raise InvalidInput(
+                f"the metadata file is not in the table's directory. metadata-location={metadata_at}"
+                f" location={metadata.location}",
+                argument="metadata-location",
+            )
+        file = _File(metadata_at, document, {metadata_at: facts}, metadata)
+        return await self._move(
+            mutation,
+            found,
+            identifier,
+            file,
+            operation="notify",
+            also=also,
+            answer=Answer(204),
+            chosen_by=ChosenBy.CATALOG,
+        )
+
+    async def _move(
+        self,
+        mutation: Mutation,
+        found: Found,
+        identifier: Identifier,
+        file: _File,
+        *,
+        operation: str,
+        commit_id: str = "",
+        also: Also | None = None,
+        answer: Answer | None = None,
+        chosen_by: ChosenBy,
+    ) -> Committed:
+        """Check what a table's metadata file says, and make it the current one."""
+        entry, metadata, metadata_at = found.live, file.metadata, file.location
+        entry_id = uuid4().hex if entry is None else entry.id
+        place = Place(
+            found.warehouse, found.namespace, EntryKind.TABLE, entry_id, metadata.location, metadata.properties
+        )
+        # Before the check, which says of files in the directories whether they are there.
+        claim = await self._claims.prepare(mutation.caller, place, chosen_by)
+        base: TableMetadata | None = None
+        if entry is not None and entry.uuid == metadata.uuid:
+            before = (await self._entries.metadata(entry)).table
+            was = place._replace(location=before.location, properties=before.properties)
+            # A file that was changed since is nothing that the next one could follow.
+            base = before if await self._claims.trusts(was, entry.metadata_at) else None
+        checked = await self._validator.check(base, metadata, adopted=base is None)
+        pointer = Pointer(
+            found=found,
+            identifier=identifier,
+            kind=EntryKind.TABLE,
+            entry_id=entry_id,
+            uuid=metadata.uuid or "",
+            format_version=metadata.format_version,
+            location=metadata.location,
+            properties=metadata.properties,
+            metadata_at=metadata_at,
+            claim=claim,
+            event=REGISTERED if entry is None else COMMITTED,
+            operation=operation,
+            commit_id=commit_id,
+            snapshot=metadata.current_snapshot_id or 0,
+            observed={**checked.observed, **file.observed},
+            also=also,
+        )
+        answer = answer or Answer(200, pointer.entry_id)
+        (published,) = await self._publisher.publish(mutation, [pointer], answer)
+        return Committed(found, published, self._cache.keep(published.version_token, file.document, metadata))
+
+    async def register_view(
+        self, mutation: Mutation, warehouse_name: str, identifier: Identifier, metadata_at: str
+    ) -> Committed:
+        """Give a view's metadata file a name."""
+        caller = mutation.caller
+        found = await self._admitted(caller, warehouse_name, identifier, EntryKind.VIEW, overwrite=False)
+        document, observed = await self._read(caller, metadata_at)
+        metadata: ViewMetadata = parse_view(document)
+        check_uuid(metadata.uuid)
+        entry_id = uuid4().hex
+        place = Place(
+            found.warehouse, found.namespace, EntryKind.VIEW, entry_id, metadata.location, metadata.properties
+        )
+        claim = await self._claims.prepare(caller, place)
+        pointer = Pointer(
+            found=found,
+            identifier=identifier,
+            kind=EntryKind.VIEW,
+            entry_id=entry_id,
+            uuid=metadata.uuid,
+            format_version=metadata.format_version,
+            location=metadata.location,
+            properties=metadata.properties,
+            metadata_at=metadata_at,
+            claim=claim,
+            event=REGISTERED,
+            operation="register",
+            observed=observed,
+        )
+        (published,) = await self._publisher.publish(mutation, [pointer], Answer(200, pointer.entry_id))
+        return Committed(found, published, self._cache.keep(published.version_token, document))
+
+    async def _admitted(
+        self,
+        caller: Caller,
+        warehouse_name: str,
+        identifier: Identifier,
+        kind: EntryKind,
+        *,
+        overwrite: bool,
+        follows: bool = False,
+    ) -> Found:
+        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
+        await self._gate.check(
+            caller,
+            sought.warehouse,
+            Action.CREATE_TABLE if sought.live is None else Action.UPDATE_METADATA_LOCATION,
+            namespace=identifier.namespace,
+            name=identifier.name,
+            entry=sought.live,
+            told_as=CREATE_OR_MOVE,
+            kind=kind,
+            # Who only makes names is told that this one is taken. To move one takes what moving pointers takes.
+            privileges=OPERATIONS["registerTable overwrite"].target if overwrite else _making(kind),
+            securable=None if overwrite else namespace_securable(sought.warehouse.id, identifier.namespace),
+        )
+        if not follows:
+            check_own(sought.warehouse, f"register a {kind}")
+        found = sought.found
+        there = found.entry
+        if there is not None and (not overwrite or there.dropped_ms is not None or there.kind is not kind):
+            raise name_taken(there, identifier, kind)
+        if there is not None:
+            await self._entries.restrictions.refuse(
+                caller.principal,
+                sought.warehouse,
+                identifier.namespace,
+                there,
+                "who does not see all of it does not move its pointer",
+            )
+        return found
+
+    async def _read(self, caller: Caller, metadata_at: str) -> tuple[bytes, dict[str, FileFacts]]:
+        """The metadata, and the state of the file that it was read from: no pointer goes to another."""
+        facts = (await self._files.stat([metadata_at]))[metadata_at]
+        try:
+            document = unpack_metadata(await self._files.read_for(caller, metadata_at))
+        except NotFound as error:
+            raise _no_file(metadata_at) from error
+        if facts is None:
+            raise PointerMoved(f"the metadata file was written while it was sought. metadata-location={metadata_at}")
+        return document, {metadata_at: facts}
+
+
+def _parsed(document: bytes) -> TableMetadata:
+    metadata = parse_table(document)
+    if metadata.uuid is not None:
+        check_uuid(metadata.uuid)
+    return metadata
+
+
+def _no_file(metadata_at: str) -> InvalidInput:
+    return InvalidInput(
+        f"there is no metadata file at the location. metadata-location={metadata_at}", argument="metadata-location"
+    )
+
+
+def _making(kind: EntryKind) -> Privileges:
+    return OPERATIONS["registerTable" if kind is EntryKind.TABLE else "registerView"].target

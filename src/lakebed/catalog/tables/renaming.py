@@ -1,0 +1,89 @@
+"""Renaming tables and views, within a namespace or across: the name moves, identity and files stay."""
+
+from __future__ import annotations
+
+from lakebed.core.errors import AlreadyExists
+from lakebed.governance.rbac import OPERATIONS
+from lakebed.meta.seam import Transaction
+from lakebed.objects.context import Facilities
+
+from .. import rows
+from ..access.authorization import Action, Gate
+from ..entries import Entries, name_taken, no_such_entry
+from ..events import tell
+from ..external.bridges.moving import Place, move_bridge
+from ..external.external_catalogs import check_own
+from ..idempotency import Answer, IdempotencyKeys, Mutation
+from ..identifiers import Identifier
+from ..model import Entry, EntryKind
+
+
+class Renaming:
+    """Renames."""
+
+    def __init__(self, facilities: Facilities, gate: Gate, entries: Entries, keys: IdempotencyKeys) -> None:
+        self._f = facilities
+        self._gate = gate
+        self._entries = entries
+        self._keys = keys
+
+    async def rename(
+        self, mutation: Mutation, warehouse_name: str, source: Identifier, target: Identifier, kind: EntryKind
+    ) -> None:
+        """Give a table or view another name. The bridge of a table goes along.
+
+        Raises NoSuchTable, NoSuchView; NoSuchNamespace for the target's; AlreadyExists when the target is taken, or
+        when it and the table have a bridge each.
+        """
+        f, caller = self._f, mutation.caller
+        found = await self._entries.get(caller, warehouse_name, source, kind, Action.RENAME_TABLE)
+        await self._gate.check(
+            caller,
+            found.warehouse,
+            Action.CREATE_TABLE,
+            namespace=target.namespace,
+            name=target.name,
+            privileges=OPERATIONS["renameTable" if kind is EntryKind.TABLE else "renameView"].secondary,
+        )
+        check_own(found.warehouse, f"rename a {kind}")
+        if found.live is not None:
+            # Elsewhere other policies hold, or none.
+            await self._entries.restrictions.refuse(
+                caller.principal,
+                found.warehouse,
+                source.namespace,
+                found.live,
+                "who does not see all of it does not rename it",
+            )
+        now_ms = f.clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            await self._keys.keep(tx, mutation.key, Answer(204))
+            entry = (await self._entries.find(tx, warehouse_name, source)).live
+            if entry is None or entry.kind is not kind:
+                raise no_such_entry(source, kind)
+            there = await self._entries.find(tx, warehouse_name, target)
+            if there.entry is not None and there.entry.id != entry.id:
+                raise _target_taken(there.entry, source, target, kind)
+            if kind is EntryKind.TABLE:
+                await move_bridge(tx, Place(entry.namespace, source.name), Place(there.namespace.id, target.name))
+            await tx.run(rows.RENAME_ENTRY, there.namespace.id, target.name, now_ms, entry.id)
+            await tell(
+                f.outbox,
+                tx,
+                f"{kind.noun}Renamed",
+                caller,
+                now_ms,
+                warehouse_name,
+                target.namespace,
+                entry._replace(namespace=there.namespace.id, name=target.name),
+                facts={"from": str(source)},
+            )
+
+        await f.meta.transact(work)
+
+
+def _target_taken(entry: Entry, source: Identifier, target: Identifier, kind: EntryKind) -> AlreadyExists:
+    if entry.dropped_ms is not None:
+        return name_taken(entry, target, kind)
+    return AlreadyExists(f"Cannot rename {source} to {target}. {entry.kind.words} already exists")

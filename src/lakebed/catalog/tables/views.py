@@ -1,0 +1,151 @@
+"""Views: created and replaced. Finding, listing, renaming and dropping them is as for tables."""
+
+from __future__ import annotations
+
+from typing import Final
+from uuid import uuid4
+
+from lakebed.core.errors import PointerMoved
+from lakebed.iceberg.commits import CreateView, Requirement, Update, build_view, check_view, new_view
+from lakebed.iceberg.metadata import ViewMetadata, parse_view, serialize_view
+from lakebed.objects.context import Facilities
+
+from ..access.authorization import Action, Gate
+from ..commits.metadata_cache import MetadataCache
+from ..commits.metadata_naming import metadata_address
+from ..commits.publishing import COMMITTED, CREATED, Pointer, Publisher
+from ..commits.service import Committed
+from ..commits.table_locks import Turns
+from ..entries import Entries, Found, name_taken, no_such_entry
+from ..external.external_catalogs import check_own
+from ..idempotency import Answer, Mutation
+from ..identifiers import Identifier, Levels, check_identifier
+from ..locations.claims import Claims, Place, changed_file, check_places
+from ..locations.service import default_location, stated_paths
+from ..model import EntryKind
+from .files import TableFiles
+
+_ATTEMPTS: Final = 5
+
+
+class Views:
+    """Creates and replaces views."""
+
+    def __init__(
+        self,
+        facilities: Facilities,
+        gate: Gate,
+        entries: Entries,
+        files: TableFiles,
+        publisher: Publisher,
+        cache: MetadataCache,
+        claims: Claims,
+    ) -> None:
+        self._f = facilities
+        self._claims = claims
+        self._gate = gate
+        self._entries = entries
+        self._files = files
+        self._publisher = publisher
+        self._cache = cache
+        self._turns = Turns()
+
+    async def create(self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateView) -> Committed:
+        """Make a view. Raises AlreadyExists, NoSuchNamespace, LocationTaken, InvalidInput."""
+        identifier = check_identifier(levels, request.name)
+        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
+        await self._gate.check(
+            mutation.caller,
+            sought.warehouse,
+            Action.CREATE_TABLE,
+            namespace=identifier.namespace,
+            name=identifier.name,
+            kind=EntryKind.VIEW,
+        )
+        check_own(sought.warehouse, "create a view")
+        found = sought.found
+        if found.entry is not None:
+            raise name_taken(found.entry, identifier, EntryKind.VIEW)
+        uuid = uuid4()
+        location = request.location or default_location(found.warehouse, EntryKind.VIEW, uuid.hex)
+        metadata = new_view(request, location=location.rstrip("/"), uuid=str(uuid), now_ms=self._f.clock.now_ms())
+        return await self._publish(mutation, found, identifier, None, metadata, uuid.hex)
+
+    async def replace(
+        self,
+        mutation: Mutation,
+        warehouse_name: str,
+        identifier: Identifier,
+        requirements: tuple[Requirement, ...],
+        updates: tuple[Update, ...],
+    ) -> Committed:
+        """Commit to a view. Raises CommitConflict, NoSuchView, InvalidInput."""
+        async with self._turns.taken(warehouse_name, [identifier]):
+            for attempt in range(1, _ATTEMPTS + 1):
+                try:
+                    return await self._replace(mutation, warehouse_name, identifier, requirements, updates)
+                except PointerMoved:
+                    if attempt == _ATTEMPTS:
+                        raise
+        raise AssertionError("unreachable")
+
+    async def _replace(
+        self,
+        mutation: Mutation,
+        warehouse_name: str,
+        identifier: Identifier,
+        requirements: tuple[Requirement, ...],
+        updates: tuple[Update, ...],
+    ) -> Committed:
+        found = await self._entries.get(
+            mutation.caller, warehouse_name, identifier, EntryKind.VIEW, Action.UPDATE_METADATA_LOCATION
+        )
+        check_own(found.warehouse, "replace a view")
+        entry = found.live
+        if entry is None:
+            raise no_such_entry(identifier, EntryKind.VIEW)
+        kept = await self._entries.metadata(entry)
+        base = parse_view(kept.document)
+        place = Place(found.warehouse, found.namespace, EntryKind.VIEW, entry.id, base.location, base.properties)
+        if not await self._claims.trusts(place, entry.metadata_at):
+            raise changed_file(entry.metadata_at)
+        check_view(requirements, base)
+        new = build_view(base, updates, now_ms=self._f.clock.now_ms(), new_uuid=str(uuid4()))
+        if new is base:
+            return Committed(found, entry, kept)
+        return await self._publish(mutation, found, identifier, base, new, entry.id)
+
+    async def _publish(
+        self,
+        mutation: Mutation,
+        found: Found,
+        identifier: Identifier,
+        base: ViewMetadata | None,
+        metadata: ViewMetadata,
+        entry_id: str,
+    ) -> Committed:
+        place = Place(
+            found.warehouse, found.namespace, EntryKind.VIEW, entry_id, metadata.location, metadata.properties
+        )
+        check_places(place)
+        moves = base is None or stated_paths(base) != stated_paths(metadata)
+        claim = await self._claims.prepare(mutation.caller, place) if moves else None
+        document = serialize_view(metadata)
+        address = metadata_address(metadata, None if found.live is None else found.live.metadata_at)
+        pointer = Pointer(
+            found=found,
+            identifier=identifier,
+            kind=EntryKind.VIEW,
+            entry_id=entry_id,
+            uuid=metadata.uuid,
+            format_version=metadata.format_version,
+            location=metadata.location,
+            properties=metadata.properties,
+            metadata_at=str(address),
+            file=await self._files.prepare(address, document),
+            claim=claim,
+            event=CREATED if base is None else COMMITTED,
+            operation="create" if base is None else "replace",
+        )
+        (entry,) = await self._publisher.publish(mutation, [pointer], Answer(200, entry_id))
+        return Committed(found, entry, self._cache.keep(entry.version_token, document))

@@ -1,0 +1,372 @@
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import pytest
+from tests.catalog.catalogs import ASSERT_CREATE, NOBODY, Catalog, a_change, a_table, may, name, set_properties
+from tests.catalog.extended import extended
+from tests.governance.documents import policy, statement
+from tests.governance.documents import user as principal
+from tests.objects.stores import ROOT, user
+
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.commits.service import CommitOptions
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.identifiers import Levels
+from lakebed.catalog.model import EntryKind, Warehouse
+from lakebed.core.access import ANONYMOUS, root_of
+from lakebed.core.errors import AccessDenied, NoSuchNamespace, NoSuchTable, NoSuchView, NotFound
+from lakebed.governance.policy_language.table_actions import TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
+from lakebed.iceberg.commits import parse_view_updates
+from lakebed.meta.seam import Transaction
+from lakebed.objects.buckets.bucket import encode_settings
+from lakebed.objects.model import Caller
+from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
+
+BUCKET = "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
+TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
+AWAY = name("t", "none")
+"""A table in a namespace that is not there."""
+STRANGER = Caller(principal("carol", "999999999999", policy(statement(action="s3tables:*", resource="*"))))
+"""Somebody of another account, who may do there what they like."""
+
+
+async def the_warehouse(catalog: Catalog) -> Warehouse:
+    return await catalog.warehouses.find(catalog.store.meta, "lake")
+
+
+async def passes(
+    catalog: Catalog, caller: Caller, warehouse: Warehouse, action: Action, namespace: Levels = ("ns",)
+) -> bool:
+    try:
+        await catalog.gate.check(caller, warehouse, action, namespace=namespace, name="t")
+    except AccessDenied:
+        return False
+    return True
+
+
+# -- the question ----------------------------------------------------------------------------------------------------
+
+
+async def test_root_may_and_nobody_else_by_default(light_catalog: Catalog) -> None:
+    warehouse = await the_warehouse(light_catalog)
+    for action in Action:
+        assert await passes(light_catalog, ROOT, warehouse, action)
+        for caller in (NOBODY, Caller(ANONYMOUS), STRANGER, Caller(root_of("999999999999"))):
+            assert not await passes(light_catalog, caller, warehouse, action)
+
+
+@pytest.mark.parametrize("action", Action)
+async def test_right_is_to_one_action(light_catalog: Catalog, action: Action) -> None:
+    warehouse = await the_warehouse(light_catalog)
+    allowed = [other for other in Action if await passes(light_catalog, may(action), warehouse, other)]
+    assert allowed == [action]
+
+
+async def test_denial_wins(light_catalog: Catalog) -> None:
+    warehouse = await the_warehouse(light_catalog)
+    caller = user(
+        "bob",
+        policy(
+            statement(action="s3tables:*", resource="*"),
+            statement("Deny", "s3tables:DeleteTable", "*"),
+        ),
+    )
+    assert await passes(light_catalog, caller, warehouse, Action.GET_TABLE)
+    assert not await passes(light_catalog, caller, warehouse, Action.DELETE_TABLE)
+
+
+async def test_table_is_named_by_its_id(light_catalog: Catalog) -> None:
+    warehouse = await the_warehouse(light_catalog)
+    mine = (await light_catalog.create("t")).entry
+    other = (await light_catalog.create("u")).entry
+    caller = may(Action.GET_TABLE, resource=f"{BUCKET}/table/{mine.id}")
+    gate = light_catalog.gate
+    assert await gate.allows(caller, warehouse, Action.GET_TABLE, namespace=("ns",), entry=mine)
+    assert not await gate.allows(caller, warehouse, Action.GET_TABLE, namespace=("ns",), entry=other)
+    assert not await gate.allows(caller, warehouse, Action.PUT_TABLE_DATA, namespace=("ns",), entry=mine)
+    await gate.check(caller, warehouse, Action.GET_TABLE, entry_id=mine.id)
+    with pytest.raises(AccessDenied):
+        await gate.check(caller, warehouse, Action.GET_TABLE)
+    all_tables = may(Action.GET_TABLE, resource=f"{BUCKET}/table/*")
+    assert await gate.allows(all_tables, warehouse, Action.GET_TABLE, entry=other)
+
+
+@pytest.mark.parametrize(
+    ("condition", "namespace", "allowed"),
+    [
+        ({"StringEquals": {"s3tables:namespace": "ns"}}, ("ns",), True),
+        ({"StringEquals": {"s3tables:namespace": "ns"}}, ("other",), False),
+        ({"StringEquals": {"s3tables:namespace": "a.b"}}, ("a", "b"), True),
+        ({"StringLike": {"s3tables:namespace": "a.*"}}, ("a", "b"), True),
+        ({"StringLike": {"s3tables:namespace": "a.*"}}, ("a",), False),
+        ({"StringEquals": {"s3tables:namespace": "a.b"}}, ("a.b",), False),
+        ({"StringEquals": {"s3tables:namespace": "a%2Eb"}}, ("a.b",), True),
+        ({"StringEquals": {"s3tables:namespace": "a%2Eb"}}, ("a", "b"), False),
+        ({"StringEquals": {"s3tables:namespace": "a%2Eb"}}, ("a%2Eb",), False),
+        ({"StringEquals": {"s3tables:namespace": "a%252Eb"}}, ("a%2Eb",), True),
+        ({"StringLike": {"s3tables:namespace": "a.*"}}, ("a.b",), False),
+        ({"StringLike": {"s3tables:namespace": "*.b"}}, ("a.b",), False),
+        ({"StringLike": {"s3tables:namespace": "a?b"}}, ("a.b",), False),
+        ({"StringLike": {"s3tables:namespace": "*.b"}}, ("a", "b"), True),
+        ({"StringEquals": {"s3tables:tableName": "t"}}, ("ns",), True),
+        ({"StringEquals": {"s3tables:tableName": "u"}}, ("ns",), False),
+        ({"StringNotEquals": {"s3tables:tableName": "t"}}, ("ns",), False),
+        ({"StringEquals": {"s3tables:tableName": "t", "s3tables:namespace": "other"}}, ("ns",), False),
+        ({"StringEquals": {"aws:username": "alice"}}, ("ns",), True),
+        ({"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}, ("ns",), False),
+    ],
+)
+async def test_conditions_see_the_namespace_and_the_name(
+    light_catalog: Catalog, condition: object, namespace: Levels, allowed: bool
+) -> None:
+    warehouse = await the_warehouse(light_catalog)
+    caller = may(Action.GET_TABLE, condition=condition)
+    assert await passes(light_catalog, caller, warehouse, Action.GET_TABLE, namespace) is allowed
+
+
+def test_policies_may_name_what_the_gate_asks_about() -> None:
+    asked = {action.value for action in Action if action.value.startswith("s3tables:")}
+    # The one that is asked of an account, and so not of a bucket's policy.
+    assert asked - {Action.LIST_TABLE_BUCKETS} == TABLE_ACTIONS | TABLE_BUCKET_ACTIONS
+
+
+async def test_bucket_s_policy_lets_others_in_and_keeps_own_users_out(light_catalog: Catalog) -> None:
+    warehouse = await the_warehouse(light_catalog)
+    document = policy(
+        statement(action="s3tables:GetTable", resource=f"{BUCKET}/*", principal={"AWS": "999999999999"}),
+        statement("Deny", "s3tables:DeleteTable", "*", principal="*"),
+    )
+    settings = msgspec.structs.replace(warehouse.bucket.settings, policy=document)
+
+    async def work(tx: Transaction) -> None:
+        await tx.run(UPDATE_BUCKET_SETTINGS, encode_settings(settings), warehouse.bucket.id)
+
+    await light_catalog.store.meta.transact(work)
+    entry = (await light_catalog.create()).entry
+    warehouse = await the_warehouse(light_catalog)
+    gate = light_catalog.gate
+    assert await gate.allows(STRANGER, warehouse, Action.GET_TABLE, entry=entry)
+    assert not await gate.allows(STRANGER, warehouse, Action.PUT_TABLE_DATA, entry=entry)
+    assert not await gate.allows(may("s3tables:*"), warehouse, Action.DELETE_TABLE, entry=entry)
+
+
+# -- each use case ---------------------------------------------------------------------------------------------------
+
+UseCase = Callable[[Catalog, Caller], Awaitable[object]]
+
+USE_CASES: dict[str, tuple[UseCase, tuple[str, ...]]] = {
+    "enable": (lambda c, who: c.warehouses.enable(who, "lake"), (Action.CREATE_TABLE_BUCKET,)),
+    "get warehouse": (lambda c, who: c.warehouses.get(who, "lake"), (Action.GET_TABLE_BUCKET,)),
+    "list warehouses": (lambda c, who: c.warehouses.list(who, after="", limit=1), (Action.LIST_TABLE_BUCKETS,)),
+    "configure warehouse": (
+        lambda c, who: c.warehouses.set_properties(who, "lake", updates={"a": "1"}, removals=[]),
+        (Action.CREATE_TABLE_BUCKET,),
+    ),
+    "create namespace": (lambda c, who: c.namespace("new", caller=who), (Action.CREATE_NAMESPACE,)),
+    "get namespace": (lambda c, who: c.namespaces.get(who, "lake", ["ns"]), (Action.GET_NAMESPACE,)),
+    "list namespaces": (
+        lambda c, who: c.namespaces.list(who, "lake", [], after="", limit=1),
+        (Action.LIST_NAMESPACES,),
+    ),
+    "configure namespace": (
+        lambda c, who: c.namespaces.set_properties(Mutation(who), "lake", ["ns"], updates={"a": "1"}, removals=[]),
+        (Action.UPDATE_NAMESPACE,),
+    ),
+    "drop namespace": (
+        lambda c, who: c.namespaces.drop(Mutation(who), "lake", ["empty"]),
+        (Action.DELETE_NAMESPACE,),
+    ),
+    "list tables": (
+        lambda c, who: c.entries.list(who, "lake", ["ns"], TABLE, after="", limit=1),
+        (Action.LIST_TABLES,),
+    ),
+    "load table": (
+        lambda c, who: c.entries.load(who, "lake", name(), TABLE, Action.GET_METADATA_LOCATION),
+        (Action.GET_METADATA_LOCATION,),
+    ),
+    "create table": (lambda c, who: c.create("new", caller=who), (Action.CREATE_TABLE,)),
+    "stage table": (
+        lambda c, who: c.creation.stage(Mutation(who), "lake", ("ns",), a_table("new")),
+        (Action.CREATE_TABLE,),
+    ),
+    "commit": (
+        lambda c, who: c.commit(name(), set_properties(a="1"), caller=who),
+        (Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA),
+    ),
+    "commit several": (
+        lambda c, who: c.commit_all(a_change(name(), set_properties(a="1")), caller=who),
+        (Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA),
+    ),
+    "register table": (
+        lambda c, who: c.registration.register_table(Mutation(who), "lake", name("new"), "s3://lake/loose.json"),
+        (
+            Action.CREATE_TABLE,
+            "s3:GetObject",
+            "s3:GetObjectVersion",
+            "s3:PutObject",
+            "s3:DeleteObject",
+            "s3:AbortMultipartUpload",
+            "s3:ListMultipartUploadParts",
+            "s3:ListBucket",
+            "s3:ListBucketMultipartUploads",
+            "s3:GetBucketLocation",
+        ),
+    ),
+    "create view": (lambda c, who: c.create_view("new", caller=who), (Action.CREATE_TABLE,)),
+    "replace view": (
+        lambda c, who: c.views.replace(
+            Mutation(who),
+            "lake",
+            name("v"),
+            (),
+            parse_view_updates(b'[{"action":"set-properties","updates":{"a":"1"}}]'),
+        ),
+        (Action.UPDATE_METADATA_LOCATION,),
+    ),
+    "drop table": (lambda c, who: c.drop("t", caller=who), (Action.DELETE_TABLE,)),
+    "drop view": (lambda c, who: c.drop("v", kind=VIEW, caller=who), (Action.DELETE_TABLE,)),
+    "protect": (
+        lambda c, who: c.dropping.protect(Mutation(who), "lake", name(), TABLE, protected=True),
+        (Action.DELETE_TABLE,),
+    ),
+    "list dropped": (lambda c, who: c.dropping.dropped(who, "lake", after="", limit=1), (Action.LIST_TABLES,)),
+    "restore": (lambda c, who: c.dropping.restore(Mutation(who), "lake", name("dropped")), (Action.CREATE_TABLE,)),
+    "give up": (
+        lambda c, who: c.dropping.purge_now(Mutation(who), "lake", name("dropped"), files=True),
+        (Action.DELETE_TABLE,),
+    ),
+    "rename": (
+        lambda c, who: c.renaming.rename(Mutation(who), "lake", name(), name("new"), TABLE),
+        (Action.RENAME_TABLE, Action.CREATE_TABLE),
+    ),
+    "report": (lambda c, who: c.reports.keep(who, "lake", name(), "scan-report", b"{}"), (Action.GET_TABLE,)),
+    "list reports": (
+        lambda c, who: c.reports.list(who, "lake", name(), before=2**62, limit=1),
+        (Action.GET_TABLE,),
+    ),
+}
+
+
+async def _furnished(catalog: Catalog) -> None:
+    await catalog.keep_dropped(60)
+    await catalog.namespace("empty")
+    for table in ("t", "dropped"):
+        await catalog.create(table)
+    await catalog.create_view("v")
+    await catalog.drop("dropped")
+    loose = await catalog.create("loose", location="s3://lake/loose")
+    await catalog.store.put("lake", "loose.json", loose.metadata.document)
+    await catalog.drop("loose")
+    await catalog.dropping.purge_now(Mutation(ROOT), "lake", name("loose"), files=False)
+
+
+@pytest.mark.parametrize("what", USE_CASES)
+async def test_use_case_needs_exactly_its_rights(light_catalog: Catalog, what: str) -> None:
+    await _furnished(light_catalog)
+    use, rights = USE_CASES[what]
+    all_others = [action for action in Action if action not in rights]
+    async with light_catalog.unchanged():
+        for caller in (
+            NOBODY,
+            may(*all_others),
+            Caller(ANONYMOUS),
+            *(may(*all_others, *_without(rights, one)) for one in rights),
+        ):
+            with pytest.raises(AccessDenied):
+                await use(light_catalog, caller)
+    await use(light_catalog, may(*rights))
+
+
+def _without(rights: tuple[str, ...], one: str) -> list[str]:
+    return [right for right in rights if right != one]
+
+
+NOWHERE: dict[str, tuple[UseCase, type[NotFound]]] = {
+    "get namespace": (lambda c, who: c.namespaces.get(who, "lake", ["none"]), NoSuchNamespace),
+    "list namespaces": (
+        lambda c, who: c.namespaces.list(who, "lake", ["none"], after="", limit=1),
+        NoSuchNamespace,
+    ),
+    "configure namespace": (
+        lambda c, who: c.namespaces.set_properties(Mutation(who), "lake", ["none"], updates={"a": "1"}, removals=[]),
+        NoSuchNamespace,
+    ),
+    "drop namespace": (lambda c, who: c.namespaces.drop(Mutation(who), "lake", ["none"]), NoSuchNamespace),
+    "list tables": (
+        lambda c, who: c.entries.list(who, "lake", ["none"], TABLE, after="", limit=1),
+        NoSuchNamespace,
+    ),
+    "find table": (lambda c, who: c.entries.get(who, "lake", AWAY, TABLE, Action.GET_TABLE), NoSuchTable),
+    "load table": (lambda c, who: c.entries.load(who, "lake", AWAY, TABLE, Action.GET_METADATA_LOCATION), NoSuchTable),
+    "find view": (lambda c, who: c.entries.get(who, "lake", AWAY, VIEW, Action.GET_TABLE), NoSuchView),
+    "create table": (lambda c, who: c.create("t", namespace="none", caller=who), NoSuchNamespace),
+    "stage table": (
+        lambda c, who: c.creation.stage(Mutation(who), "lake", ("none",), a_table("t")),
+        NoSuchNamespace,
+    ),
+    "commit": (lambda c, who: c.commit(AWAY, set_properties(a="1"), caller=who), NoSuchNamespace),
+    "commit by id": (
+        lambda c, who: c.commit(AWAY, set_properties(a="1"), caller=who, options=CommitOptions("c1")),
+        NoSuchNamespace,
+    ),
+    "commit what was staged": (
+        lambda c, who: c.commit(AWAY, set_properties(a="1"), requirements=[ASSERT_CREATE], caller=who),
+        NoSuchNamespace,
+    ),
+    "commit several": (lambda c, who: c.commit_all(a_change(AWAY, set_properties(a="1")), caller=who), NoSuchNamespace),
+    "register table": (
+        lambda c, who: c.registration.register_table(Mutation(who), "lake", AWAY, "s3://lake/loose.json"),
+        NoSuchNamespace,
+    ),
+    "register view": (
+        lambda c, who: c.registration.register_view(Mutation(who), "lake", AWAY, "s3://lake/loose.json"),
+        NoSuchNamespace,
+    ),
+    "create view": (lambda c, who: c.create_view("v", namespace="none", caller=who), NoSuchNamespace),
+    "replace view": (
+        lambda c, who: c.views.replace(Mutation(who), "lake", AWAY, (), ()),
+        NoSuchView,
+    ),
+    "drop table": (lambda c, who: c.dropping.drop(Mutation(who), "lake", AWAY, TABLE), NoSuchTable),
+    "protect": (lambda c, who: c.dropping.protect(Mutation(who), "lake", AWAY, TABLE, protected=True), NoSuchTable),
+    "restore": (lambda c, who: c.dropping.restore(Mutation(who), "lake", AWAY), NoSuchNamespace),
+    "give up": (lambda c, who: c.dropping.purge_now(Mutation(who), "lake", AWAY, files=True), NoSuchNamespace),
+    "rename from there": (lambda c, who: c.renaming.rename(Mutation(who), "lake", AWAY, name("u"), TABLE), NoSuchTable),
+    "rename to there": (lambda c, who: c.renaming.rename(Mutation(who), "lake", name(), AWAY, TABLE), NoSuchNamespace),
+    "report": (lambda c, who: c.reports.keep(who, "lake", AWAY, "scan-report", b"{}"), NoSuchTable),
+    "import": (
+        lambda c, who: extended(c).tables.imports.import_table(
+            Mutation(who), "lake", AWAY, "s3://lake/loose.json", properties={}
+        ),
+        NoSuchNamespace,
+    ),
+    "diagnose": (lambda c, who: extended(c).tables.examination.diagnose(who, "lake", AWAY), NoSuchNamespace),
+    "see a bridge": (lambda c, who: extended(c).tables.bridges.get(who, "lake", AWAY), NoSuchNamespace),
+    "remove a bridge": (lambda c, who: extended(c).tables.bridges.remove(who, "lake", AWAY), NoSuchNamespace),
+    "follow a bridge": (lambda c, who: extended(c).tables.bridges.admit_move(who, "lake", AWAY), NoSuchNamespace),
+}
+"""What is asked for in a namespace that is not there, and what is said to who may ask."""
+
+
+@pytest.mark.parametrize("what", NOWHERE)
+async def test_missing_namespace_is_told_only_to_who_may_ask(light_catalog: Catalog, what: str) -> None:
+    await _furnished(light_catalog)
+    use, told = NOWHERE[what]
+    elsewhere = {"StringEquals": {"s3tables:namespace": "ns"}}
+    async with light_catalog.unchanged():
+        for caller in (NOBODY, Caller(ANONYMOUS), STRANGER, may("s3tables:*", "s3:*", condition=elsewhere)):
+            with pytest.raises(AccessDenied):
+                await use(light_catalog, caller)
+        for caller in (ROOT, may("s3tables:*", "s3:*")):
+            with pytest.raises(told):
+                await use(light_catalog, caller)
+
+
+@pytest.mark.parametrize("what", [what for what in USE_CASES if what != "list warehouses"])
+async def test_use_case_is_closed_to_other_accounts(light_catalog: Catalog, what: str) -> None:
+    await _furnished(light_catalog)
+    async with light_catalog.unchanged():
+        with pytest.raises(AccessDenied):
+            await USE_CASES[what][0](light_catalog, STRANGER)

@@ -1,0 +1,86 @@
+"""Lists of what is held, beside a naive one: whichever way it is found, and however it is paged."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+from tests.catalog.catalogs import Catalog
+from tests.catalog.test_gate_grants import holding
+
+from lakebed.catalog import rows
+from lakebed.catalog.access import granted_listing
+from lakebed.catalog.model import EntryKind
+from lakebed.governance.rbac import Privilege
+from lakebed.governance.rbac.securables import entry_key
+
+TABLE: Final = EntryKind.TABLE
+NAMES: Final = [f"t{number:02}" for number in range(30)]
+
+
+async def ids_of(catalog: Catalog) -> dict[str, str]:
+    """Tables of `ns`, by name, and a view beside them."""
+    await catalog.create_view("view")
+    return {name: (await catalog.create(name)).entry.id for name in NAMES}
+
+
+@pytest.mark.parametrize("limit", [1, 4, 100])
+@pytest.mark.parametrize(
+    ("batch", "scanned"),
+    [
+        pytest.param(64, 4, id="few are sought"),
+        pytest.param(2, 4, id="many are found on the way"),
+        pytest.param(2, 1, id="many, and too long a way"),
+        pytest.param(2, 0, id="many, and only as long a way as a page"),
+    ],
+)
+@pytest.mark.parametrize("step", [1, 2, 7])
+async def test_pages_are_those_of_a_naive_list(
+    light_catalog: Catalog, monkeypatch: pytest.MonkeyPatch, limit: int, batch: int, scanned: int, step: int
+) -> None:
+    ids = await ids_of(light_catalog)
+    monkeypatch.setattr(rows, "HELD_BATCH", batch)
+    monkeypatch.setattr(granted_listing, "SCANNED_FOR_EACH", scanned)
+    # The statement for few has as many marks as before: what is sought fits into the one for many.
+    monkeypatch.setattr(rows, "ENTRIES_AMONG", rows.ENTRIES_AMONG_MANY if batch < 64 else rows.ENTRIES_AMONG)
+    wanted = NAMES[::step][-9:]
+    caller = holding(
+        *((entry_key(ids[name]), Privilege.TABLE_LIST) for name in wanted), (entry_key("gone"), Privilege.TABLE_LIST)
+    )
+    names: list[str] = []
+    after = ""
+    for _ in range(len(NAMES) + 2):
+        page = await light_catalog.entries.list(caller, "lake", ["ns"], TABLE, after=after, limit=limit)
+        names += page.names
+        assert len(page.names) <= limit
+        if not page.truncated:
+            break
+        assert len(page.names) == limit
+        after = page.names[-1]
+    assert names == wanted
+
+
+async def test_page_behind_the_last_is_empty_and_not_refused(light_catalog: Catalog) -> None:
+    ids = await ids_of(light_catalog)
+    caller = holding((entry_key(ids["t03"]), Privilege.TABLE_LIST))
+    page = await light_catalog.entries.list(caller, "lake", ["ns"], TABLE, after="t03", limit=5)
+    assert (page.names, page.truncated) == ([], False)
+
+
+async def test_half_of_a_namespace_is_one_pass_over_it(light_catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = await ids_of(light_catalog)
+    monkeypatch.setattr(rows, "HELD_BATCH", 2)
+    caller = holding(*((entry_key(ids[name]), Privilege.TABLE_LIST) for name in NAMES[::2]))
+    statements: list[str] = []
+    reader = light_catalog.store.meta
+    read = reader.rows
+
+    async def counted(sql: str, *args: object) -> list[tuple[object, ...]]:
+        statements.append(sql)
+        return await read(sql, *args)  # type: ignore[arg-type]  # as it was given
+
+    monkeypatch.setattr(reader, "rows", counted)
+    page = await light_catalog.entries.list(caller, "lake", ["ns"], TABLE, after="", limit=100)
+    assert page.names == NAMES[::2]
+    # Once to see that there is something, once for all.
+    assert statements == [rows.ENTRIES_AFTER, rows.ENTRIES_AFTER]

@@ -1,0 +1,450 @@
+"""A catalog without its wires: the services on an object store whose clock stands still."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from lakebed.catalog.access.authorization import Gate
+from lakebed.catalog.catalogs.base_locations import BASE_LOCATION
+from lakebed.catalog.catalogs.management import CatalogManagement
+from lakebed.catalog.catalogs.service import UNDROP_WINDOW, Warehouses
+from lakebed.catalog.commits.metadata_cache import MetadataCache
+from lakebed.catalog.commits.publishing import Publisher
+from lakebed.catalog.commits.service import NO_OPTIONS, CommitOptions, Commits, Committed, TableChange, read_change
+from lakebed.catalog.entries import Entries
+from lakebed.catalog.events import CatalogEvent, decode_event
+from lakebed.catalog.idempotency import IdempotencyKeys, Mutation, RequestKey
+from lakebed.catalog.identifiers import Identifier, check_identifier
+from lakebed.catalog.locations.claims import Claims
+from lakebed.catalog.model import Entry, EntryKind, Namespace, Warehouse, WarehouseKind
+from lakebed.catalog.namespaces import Namespaces
+from lakebed.catalog.restrictions.copies import Copies
+from lakebed.catalog.tables.creation import CreatedTable, Creation
+from lakebed.catalog.tables.drops import Dropping
+from lakebed.catalog.tables.files import TableFiles
+from lakebed.catalog.tables.metrics_reports import Reports
+from lakebed.catalog.tables.purging import PurgeWorker
+from lakebed.catalog.tables.registration import Registration
+from lakebed.catalog.tables.renaming import Renaming
+from lakebed.catalog.tables.views import Views
+from lakebed.catalog.validation.commit import CommitValidator
+from lakebed.core.access import ResourceRules, Securable
+from lakebed.governance.rbac.administering import Administrator
+from lakebed.iceberg.commits import CreateTable, parse_create_table, parse_create_view
+from lakebed.iceberg.metadata import TableMetadata, parse_table
+from lakebed.meta.seam import MetaStore, Row, Transaction, Value, Work
+from lakebed.meta.tasks import TaskQueue
+from lakebed.objects.deleting import ObjectDeleter
+from lakebed.objects.model import Caller
+from lakebed.objects.rows import BUCKET_BY_NAME
+from lakebed.objects.writing import ObjectWriter
+from tests.governance.documents import policy, statement
+from tests.objects.stores import ROOT, ObjectStore, user
+
+SCHEMA: dict[str, Any] = {
+    "type": "struct",
+    "schema-id": 0,
+    "fields": [
+        {"id": 1, "name": "id", "required": True, "type": "long"},
+        {"id": 2, "name": "payload", "required": False, "type": "string"},
+    ],
+}
+
+VIEW_VERSION: dict[str, Any] = {
+    "version-id": 1,
+    "timestamp-ms": 1_700_000_000_000,
+    "schema-id": 0,
+    "summary": {"engine-name": "spark"},
+    "default-namespace": ["ns"],
+    "representations": [{"type": "sql", "sql": "SELECT 1", "dialect": "spark"}],
+}
+
+NOBODY = user("nobody")
+"""A user without any right."""
+
+_KEPT = {
+    "warehouses": "id",
+    "warehouse_locations": "bucket, prefix",
+    "catalog_roles": "id",
+    "namespaces": "id",
+    "entries": "id",
+    "entry_locations": "bucket, prefix",
+    "promised_locations": "bucket, prefix",
+    "retained_locations": "bucket, prefix",
+    "entry_commits": "entry, generation",
+    "idempotency_keys": "id",
+    "table_imports": "entry",
+    "bridges": "namespace, name",
+    "table_reports": "seq",
+    "policy_types": "warehouse, name",
+    "policies": "id",
+    "policy_attachments": "target, policy",
+    "policy_versions": "policy, version",
+    "generic_tables": "entry",
+    "labelled": "subject",
+    "tags": "subject, key",
+    "tasks": "id",
+    "buckets": "id",
+    "objects": "bucket, key",
+    "versions": "bucket, key, rank",
+    "blobs": "id",
+    "garbage": "id",
+    "outbox": "seq",
+}
+"""Every table that the catalog writes to, and the order to read it in."""
+
+_NOT_OF_A_BUCKET = ("entry_locations", "idempotency_keys", "tasks")
+"""Tables whose rows do not go with their bucket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The use cases, what they stand on, and short ways to call them as root."""
+
+    store: ObjectStore
+    warehouses: Warehouses
+    namespaces: Namespaces
+    entries: Entries
+    creation: Creation
+    commits: Commits
+    registration: Registration
+    views: Views
+    dropping: Dropping
+    renaming: Renaming
+    reports: Reports
+    keys: IdempotencyKeys
+    tasks: TaskQueue
+    purges: PurgeWorker
+    files: TableFiles
+    gate: Gate
+    cache: MetadataCache
+    publisher: Publisher
+    claims: Claims
+
+    async def warehouse(self, name: str = "lake") -> None:
+        """Make a table bucket."""
+        await self.store.bucket(name)
+        await self.warehouses.enable(ROOT, name)
+
+    @property
+    def management(self) -> CatalogManagement:
+        """Catalogs made by name."""
+        return CatalogManagement(self.store.facilities, self.gate, self.copies.leave)
+
+    @property
+    def copies(self) -> Copies:
+        """Filtered, masked copies, as `server.catalog` wires them."""
+        return Copies(
+            self.store.facilities,
+            self.namespaces,
+            self.entries,
+            self.files,
+            self.publisher,
+            self.cache,
+            self.dropping,
+            self.tasks,
+            self.claims,
+        )
+
+    def administrator(self, caller: Caller = ROOT) -> Administrator:
+        """Who manages catalogs."""
+        rules = ResourceRules(owner=ROOT.principal.account)
+
+        async def ask(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
+            await self.store.facilities.ask(caller, rules, action, resource, securable=securable, privileges=privileges)
+
+        return Administrator(caller.principal, ask)
+
+    async def make(
+        self,
+        name: str,
+        base: str,
+        *allowed: str,
+        kind: WarehouseKind = WarehouseKind.INTERNAL,
+        caller: Caller = ROOT,
+        **properties: str,
+    ) -> Warehouse:
+        """Make a catalog; its bucket comes into being with the first."""
+        bucket = base.removeprefix("s3://").partition("/")[0]
+        if await self.store.meta.row(BUCKET_BY_NAME, bucket) is None:
+            await self.store.bucket(bucket)
+        made = {BASE_LOCATION: base, **properties}
+        await self.management.create(
+            self.administrator(caller), caller, name, kind=kind, properties=made, allowed=allowed
+        )
+        return await self.warehouses.find(self.store.meta, name)
+
+    async def become_external(self, name: str = "lake") -> None:
+        """Have another catalog move the pointers of a catalog's tables from now on, behind the services' backs."""
+
+        async def work(tx: Transaction) -> None:
+            await tx.run("UPDATE warehouses SET kind = 'EXTERNAL' WHERE name = ?", name)
+
+        await self.store.meta.transact(work)
+
+    async def namespace(self, *levels: str, caller: Caller = ROOT) -> Namespace:
+        """Make a namespace of `lake`."""
+        return await self.namespaces.create(Mutation(caller), "lake", levels, {})
+
+    async def create(
+        self,
+        name: str = "t",
+        *,
+        namespace: str = "ns",
+        caller: Caller = ROOT,
+        key: RequestKey | None = None,
+        **request: Any,
+    ) -> CreatedTable:
+        """Make a table of two columns in `lake`."""
+        return await self.creation.create(Mutation(caller, key), "lake", (namespace,), a_table(name, **request))
+
+    async def create_view(
+        self, name: str = "v", *, namespace: str = "ns", caller: Caller = ROOT, **request: Any
+    ) -> Committed:
+        """Make a view in `lake`."""
+        document = {"name": name, "schema": SCHEMA, "view-version": VIEW_VERSION}
+        asked = parse_create_view(_document(document, request))
+        return await self.views.create(Mutation(caller), "lake", (namespace,), asked)
+
+    async def commit(
+        self,
+        identifier: Identifier,
+        *updates: dict[str, Any],
+        requirements: Sequence[dict[str, Any]] = (),
+        caller: Caller = ROOT,
+        key: RequestKey | None = None,
+        options: CommitOptions = NO_OPTIONS,
+    ) -> Committed:
+        """Commit updates to a table of `lake`."""
+        change = a_change(identifier, *updates, requirements=requirements)
+        return await self.commits.commit(Mutation(caller, key), "lake", change, options)
+
+    async def commit_all(self, *changes: TableChange, caller: Caller = ROOT, key: RequestKey | None = None) -> None:
+        """Commit changes of tables of `lake` together."""
+        await self.commits.commit_all(Mutation(caller, key), "lake", changes)
+
+    async def drop(
+        self,
+        table: str = "t",
+        *,
+        kind: EntryKind = EntryKind.TABLE,
+        purge: bool = False,
+        caller: Caller = ROOT,
+        key: RequestKey | None = None,
+    ) -> Entry:
+        """Drop a table or view of `ns`."""
+        return await self.dropping.drop(Mutation(caller, key), "lake", name(table), kind, purge=purge)
+
+    async def keep_dropped(self, seconds: int) -> None:
+        """Give `lake` an undrop window."""
+        await self.warehouses.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: str(seconds)}, removals=[])
+
+    async def entry(self, identifier: Identifier) -> Entry:
+        """The live table or view of that name."""
+        found = (await self.entries.find(self.store.meta, "lake", identifier)).live
+        assert found is not None
+        return found
+
+    async def metadata(self, identifier: Identifier) -> TableMetadata:
+        """What a table's current metadata file says, as it is stored."""
+        return parse_table(await self.files.read((await self.entry(identifier)).metadata_at))
+
+    async def keys_in(self, bucket: str = "lake") -> list[str]:
+        """The keys of a bucket's objects."""
+        statement_text = "SELECT o.key FROM objects o JOIN buckets b ON b.id = o.bucket WHERE b.name = ? ORDER BY o.key"
+        return [row[0] for row in await self.store.meta.rows(statement_text, bucket)]
+
+    async def claimed(self) -> dict[str, list[str]]:
+        """The directories of each entry, by its id."""
+        claimed: dict[str, list[str]] = {}
+        for entry, prefix in await self.store.meta.rows("SELECT entry, prefix FROM entry_locations ORDER BY prefix"):
+            claimed.setdefault(entry, []).append(prefix)
+        return claimed
+
+    async def told(self, after: int = 0) -> list[tuple[str, CatalogEvent]]:
+        """The events of the catalog."""
+        prefixes = ("Table", "View", "Namespace", "CatalogCreated", "CatalogConfigured", "CatalogDeleted")
+        return [
+            (entry.event.kind, decode_event(entry.event.payload))
+            for entry in await self.store.events(after)
+            if entry.event.kind.startswith(prefixes)
+        ]
+
+    async def last_event(self) -> int:
+        """The number of the newest event."""
+        return await self.store.facilities.outbox.last_seq(self.store.meta)
+
+    async def everything(self) -> dict[str, object]:
+        """All rows that the catalog writes, and the blobs that there are."""
+        kept: dict[str, object] = {
+            table: await self.store.meta.rows(f"SELECT * FROM {table} ORDER BY {order}")
+            for table, order in _KEPT.items()
+        }
+        return kept | {"stored": await self.store.stored_blobs()}
+
+    @asynccontextmanager
+    async def unchanged(self) -> AsyncIterator[None]:
+        """Assert that what happens inside leaves no trace: no row, no object, no blob, no event."""
+        before = await self.everything()
+        yield
+        assert await self.everything() == before
+
+
+def a_table(name: str = "t", **request: Any) -> CreateTable:
+    """A request for a table of two columns."""
+    return parse_create_table(_document({"name": name, "schema": SCHEMA}, request))
+
+
+def a_change(
+    identifier: Identifier, *updates: dict[str, Any], requirements: Sequence[dict[str, Any]] = ()
+) -> TableChange:
+    """What a commit asks of a table, as clients write it."""
+    return read_change(identifier, msgspec.json.encode(list(requirements)), msgspec.json.encode(list(updates)))
+
+
+def set_properties(**properties: str) -> dict[str, Any]:
+    """An update that sets properties; `_` in their names stands for `.`."""
+    return {"action": "set-properties", "updates": {key.replace("_", "."): one for key, one in properties.items()}}
+
+
+def set_property(key: str, value: str) -> dict[str, Any]:
+    """An update that sets one property."""
+    return {"action": "set-properties", "updates": {key: value}}
+
+
+def staged(document: bytes) -> list[dict[str, Any]]:
+    """The updates that make a staged table, as clients send them with `assert-create`."""
+    metadata = msgspec.json.decode(document)
+    return [
+        {"action": "assign-uuid", "uuid": metadata["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": metadata["format-version"]},
+        {"action": "add-schema", "schema": metadata["schemas"][0]},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": metadata["partition-specs"][0]},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": metadata["sort-orders"][0]},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": metadata["location"]},
+        {"action": "set-properties", "updates": metadata["properties"]},
+    ]
+
+
+ASSERT_CREATE: dict[str, Any] = {"type": "assert-create"}
+
+
+def name(table: str = "t", *levels: str) -> Identifier:
+    """A table by name, in `ns` unless told otherwise."""
+    return check_identifier(levels or ("ns",), table)
+
+
+def may(*actions: str, resource: object = "*", condition: object = None, who: str = "alice") -> Caller:
+    """A user with exactly these rights."""
+    return user(who, policy(statement(action=list(actions), resource=resource, condition=condition)))
+
+
+def _document(document: dict[str, Any], request: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(document | {key.replace("_", "-"): one for key, one in request.items()})
+
+
+class Eventful:
+    """A metadata store whose next transaction comes too late, or goes wrong."""
+
+    def __init__(self, inner: MetaStore) -> None:
+        self._inner = inner
+        self.meanwhile: Callable[[], Awaitable[object]] | None = None
+        """What happens just before the next `transact` begins."""
+        self.lost: BaseException | None = None
+        """What the next `transact` raises although it commits."""
+        self.refused: BaseException | None = None
+        """What the next `transact` raises instead of committing."""
+
+    @property
+    def dialect(self) -> str:
+        return self._inner.dialect
+
+    async def row(self, sql: str, *args: Value) -> Row | None:
+        return await self._inner.row(sql, *args)
+
+    async def rows(self, sql: str, *args: Value) -> list[Row]:
+        return await self._inner.rows(sql, *args)
+
+    async def transact(self, work: Work[Any]) -> Any:
+        lost, self.lost = self.lost, None
+        refused, self.refused = self.refused, None
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            await meanwhile()
+
+        async def failing(tx: Transaction) -> Any:
+            await work(tx)
+            assert refused is not None
+            raise refused
+
+        answer = await self._inner.transact(work if refused is None else failing)
+        if lost is not None:
+            raise lost
+        return answer
+
+    async def sync(self) -> None:
+        await self._inner.sync()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def wire_catalog(store: ObjectStore, meta: MetaStore | None = None) -> Catalog:
+    """The services on an object store, as `server.catalog` wires them; on `meta` in place of the store's own."""
+    f = store.facilities if meta is None else replace(store.facilities, meta=meta)
+    writer = store.writer if meta is None else ObjectWriter(f)
+    deleter = store.deleter if meta is None else ObjectDeleter(f)
+    tasks = TaskQueue(f.meta, store.clock, random.Random(1))
+    gate = Gate(f)
+    cache = MetadataCache()
+    files = TableFiles(f, writer, store.reader)
+    keys = IdempotencyKeys(f.meta, store.clock)
+    warehouses = Warehouses(f, gate)
+    entries = Entries(f.meta, files, gate, cache)
+    claims = Claims(f)
+    publisher = Publisher(f, files, entries, keys, claims)
+    validator = CommitValidator(files)
+    return Catalog(
+        store=store,
+        warehouses=warehouses,
+        namespaces=Namespaces(f, gate, warehouses, keys),
+        entries=entries,
+        creation=Creation(f, gate, entries, files, publisher, cache, claims),
+        commits=Commits(f, gate, entries, files, publisher, validator, cache, deleter, claims),
+        registration=Registration(f, gate, entries, files, publisher, validator, cache, claims),
+        views=Views(f, gate, entries, files, publisher, cache, claims),
+        dropping=Dropping(f, gate, warehouses, entries, keys, tasks),
+        renaming=Renaming(f, gate, entries, keys),
+        reports=Reports(f, entries),
+        keys=keys,
+        tasks=tasks,
+        purges=PurgeWorker(f, deleter, tasks, "worker"),
+        files=files,
+        gate=gate,
+        cache=cache,
+        publisher=publisher,
+        claims=claims,
+    )
+
+
+async def open_catalog(store: ObjectStore) -> Catalog:
+    """A catalog with a table bucket `lake` and a namespace `ns`, on an object store that was emptied."""
+
+    async def empty(tx: Transaction) -> None:
+        for table in _NOT_OF_A_BUCKET:
+            await tx.run(f"DELETE FROM {table}")
+
+    await store.meta.transact(empty)
+    wired = wire_catalog(store)
+    await wired.warehouse()
+    await wired.namespace("ns")
+    return wired

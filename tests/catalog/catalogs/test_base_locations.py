@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lakebed.catalog.catalogs.base_locations import (
+    MAX_ALLOWED,
+    MAX_PREFIX_BYTES,
+    Places,
+    claim_places,
+    read_places,
+    warehouse_at,
+)
+from lakebed.core.errors import InvalidInput, LocationTaken
+from lakebed.meta.seam import Transaction
+
+from . import Catalog
+
+
+@pytest.mark.parametrize(
+    ("base", "allowed", "places"),
+    [
+        ("s3://b", [], Places("b", "")),
+        ("s3://b/", [], Places("b", "")),
+        ("s3a://b/x", [], Places("b", "x/")),
+        ("s3://b/x/y/", ["s3://b/x/y", "s3://b/x/y/z"], Places("b", "x/y/")),
+        ("s3://b/x", ["s3://b/x10", "s3n://b/y/", "s3://b/y"], Places("b", "x/", ("x10/", "y/"))),
+        ("s3://b/x/y", ["s3://b/x"], Places("b", "x/y/", ("x/",))),
+        ("s3://b/x", ["s3://b/"], Places("b", "x/", ("",))),
+    ],
+)
+def test_locations_are_read_as_directories(base: str, allowed: list[str], places: Places) -> None:
+    assert read_places(base, allowed) == places
+
+
+def test_claimed_directories_do_not_lie_inside_one_another() -> None:
+    assert Places("b", "x/y/", ("x/", "z/")).claimed == ["x/", "z/"]
+    assert Places("b", "x/", ("",)).claimed == [""]
+    assert Places("b", "x/", ("x10/",)).claimed == ["x/", "x10/"]
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "",
+        "b/x",
+        "gs://b/x",
+        "file:///x",
+        "s3://",
+        "s3:///x",
+        "s3://b//x",
+        "s3://b/x/../y",
+        "s3://b/./x",
+        "s3://b/x*",
+        "s3://b/x?",
+        "s3://b/.lakebed",
+        "s3://b/x/.lakebed/y",
+        "s3://b/x\\y",
+        "s3://b/x\x1fy",
+        "s3://b/\ud800",
+        f"s3://b/{'x' * MAX_PREFIX_BYTES}",
+    ],
+)
+def test_what_is_no_directory_for_a_catalog_is_refused(location: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read_places(location, ())
+    assert refused.value.argument == "default-base-location"
+    with pytest.raises(InvalidInput) as refused:
+        read_places("s3://b/base", [location])
+    assert refused.value.argument == "allowedLocations"
+
+
+def test_directories_are_in_one_bucket_and_not_too_many() -> None:
+    with pytest.raises(InvalidInput, match="in one bucket"):
+        read_places("s3://b/x", ["s3://c/x"])
+    with pytest.raises(InvalidInput, match="at most"):
+        read_places("s3://b/x", [f"s3://b/y{number}" for number in range(MAX_ALLOWED + 1)])
+
+
+@given(st.text(max_size=40), st.lists(st.text(max_size=20), max_size=3))
+def test_locations_are_read_or_refused(base: str, allowed: list[str]) -> None:
+    try:
+        places = read_places(base, allowed)
+    except InvalidInput:
+        return
+    assert all(not one or one.endswith("/") for one in (places.base_prefix, *places.allowed))
+
+
+segments = st.sampled_from(("a", "b", "a0", "a!", "é", "\U0010ffff"))
+directories = st.lists(segments, max_size=3).map(lambda path: "".join(f"{segment}/" for segment in path))
+
+
+@pytest.mark.slow
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    wanted=st.lists(st.tuples(directories, st.lists(directories, max_size=2)), min_size=2, max_size=6),
+    keys=st.lists(directories, max_size=6),
+)
+@pytest.mark.parametrize(
+    "open_object_store",
+    ["sqlite-memory", pytest.param("postgres-memory", marks=pytest.mark.integration)],
+    indirect=True,
+)
+async def test_of_all_directories_none_lies_inside_that_of_another_catalog(
+    catalog: Catalog, wanted: list[tuple[str, list[str]]], keys: list[str]
+) -> None:
+    meta = catalog.store.meta
+    warehouse = await catalog.warehouses.find(meta, "lake")
+    bucket = warehouse.bucket
+
+    async def make(tx: Transaction) -> list[int]:
+        await tx.run("DELETE FROM warehouse_locations")
+        await tx.run("DELETE FROM warehouses WHERE name <> 'lake'")
+        made = [
+            await tx.row(
+                "INSERT INTO warehouses (name, bucket, base_prefix, kind, properties, version, created_ms, updated_ms)"
+                " VALUES (?, ?, '', 'INTERNAL', ?, 1, 1, 1) RETURNING id",
+                f"c{number}",
+                bucket.id,
+                b"\x80",
+            )
+            for number in range(4)
+        ]
+        return [int(row[0]) for row in made if row is not None]
+
+    ids = await meta.transact(make)
+    held: dict[int, list[str]] = {}
+    for number, (base, allowed) in enumerate(wanted):
+        # The fifth and sixth are the first two again, which move.
+        one, places = ids[number % 4], Places(bucket.name, base, tuple(allowed))
+
+        async def work(tx: Transaction, one: int = one, places: Places = places) -> None:
+            await claim_places(tx, bucket, places, one)
+
+        others = [directory for who, had in held.items() if who != one for directory in had]
+        taken = any(a.startswith(b) or b.startswith(a) for a in places.claimed for b in others)
+        if taken:
+            with pytest.raises(LocationTaken):
+                await meta.transact(work)
+        else:
+            await meta.transact(work)
+            held[one] = places.claimed
+    for key in keys:
+        owners = [who for who, had in held.items() if any(f"{key}file".startswith(directory) for directory in had)]
+        found = await warehouse_at(meta, bucket, f"{key}file")
+        assert ([] if found is None else [found.id]) == owners

@@ -1,0 +1,356 @@
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+from tests.catalog.test_gate_grants import holding
+from tests.governance.documents import policy, statement
+from tests.objects.stores import ROOT
+
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.catalogs.base_locations import BASE_LOCATION
+from lakebed.catalog.catalogs.service import UNDROP_WINDOW
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.locations.service import check_location, default_location, namespace_location
+from lakebed.catalog.model import EntryKind, Warehouse, WarehouseKind
+from lakebed.core.errors import (
+    AccessDenied,
+    AlreadyExists,
+    BucketHasTables,
+    CatalogNotEmpty,
+    InvalidInput,
+    InvalidName,
+    LocationTaken,
+    NoSuchWarehouse,
+    PreconditionFailed,
+)
+from lakebed.governance.rbac import Privilege, catalog_securable
+from lakebed.governance.rbac.catalogs import find_catalog
+from lakebed.governance.rbac.loading import CallerGrants
+from lakebed.governance.rbac.rows import LATEST_CHANGE
+from lakebed.meta.seam import Transaction
+from lakebed.objects.config.lifecycle import Expiration, LifecycleConfiguration, LifecycleFilter, LifecycleRule
+
+from . import NOBODY, Catalog, a_change, a_table, may, name, set_properties
+
+
+async def table_of(catalog: Catalog, warehouse: str, table: str = "t", **request: str) -> str:
+    """A table in a namespace `ns` of a catalog; its location."""
+    with suppress(AlreadyExists):
+        await catalog.namespaces.create(Mutation(ROOT), warehouse, ("ns",), {})
+    made = await catalog.creation.create(Mutation(ROOT), warehouse, ("ns",), a_table(table, **request))
+    return made.entry.location
+
+
+async def test_two_catalogs_live_in_one_bucket(catalog: Catalog) -> None:
+    before = await catalog.last_event()
+    one = await catalog.make("one", "s3://sea/one", colour="blue")
+    two = await catalog.make("two", "s3://sea/two/", "s3://sea/more", kind=WarehouseKind.EXTERNAL)
+    assert one.bucket == two.bucket
+    assert one.id != two.id
+    assert one.bucket.holds_tables
+    assert (one.base_location, one.kind, one.properties) == (
+        "s3://sea/one/",
+        WarehouseKind.INTERNAL,
+        {"colour": "blue"},
+    )
+    assert (two.base_location, two.kind, two.allowed) == ("s3://sea/two/", WarehouseKind.EXTERNAL, ("more/",))
+    assert (one.arn, two.is_external) == (f"arn:aws:s3tables:us-east-1:{one.bucket.owner}:bucket/one", True)
+    shown = await find_catalog(catalog.store.meta, "two")
+    assert (shown.version, shown.created_ms, shown.updated_ms) == (1, catalog.store.clock.now_ms(), shown.created_ms)
+    assert shown.allowed_locations == ["s3://sea/two/", "s3://sea/more/"]
+    assert shown.arn == two.arn
+    told = await catalog.told(before)
+    assert [(kind, event.warehouse) for kind, event in told] == [("CatalogCreated", "one"), ("CatalogCreated", "two")]
+
+
+async def test_neither_sees_what_is_in_the_other(catalog: Catalog) -> None:
+    await catalog.make("one", "s3://sea/one")
+    await catalog.make("two", "s3://sea/two")
+    first = await table_of(catalog, "one")
+    assert first.startswith("s3://sea/one/tables/")
+    listed = await catalog.namespaces.list(ROOT, "two", (), after="", limit=9)
+    assert listed.namespaces == []
+    second = await table_of(catalog, "two")
+    assert second.startswith("s3://sea/two/tables/")
+    for warehouse, location in (("one", first), ("two", second)):
+        found = await catalog.entries.find(catalog.store.meta, warehouse, name("t"))
+        assert found.live is not None
+        assert (found.live.location, found.live.warehouse) == (location, found.warehouse.id)
+        assert namespace_location(found.warehouse, found.namespace).startswith(found.warehouse.base_location)
+    keys = await catalog.keys_in("sea")
+    assert {key.split("/")[0] for key in keys} == {"one", "two"}
+
+
+async def test_tables_stay_in_their_catalog_s_locations(catalog: Catalog) -> None:
+    one = await catalog.make("one", "s3://sea/one", "s3://sea/elsewhere/of-one")
+    await catalog.make("two", "s3://sea/one10")
+    for location in ("s3://sea/one/x", "s3://sea/elsewhere/of-one", "s3://sea/elsewhere/of-one/t/"):
+        check_location(one, location)
+    for location in (
+        "s3://sea/one10/x",
+        "s3://sea/one",
+        "s3://sea/one/",
+        "s3://sea/elsewhere",
+        "s3://sea/elsewhere/of-one2",
+        "s3://sea/",
+        "s3://lake/one/x",
+        "s3://sea/one/.lakebed/x",
+        "s3://sea/one/.lakebed",
+    ):
+        with pytest.raises(InvalidInput):
+            check_location(one, location)
+        with pytest.raises(InvalidInput):
+            await table_of(catalog, "one", location=location)
+    await table_of(catalog, "one", "u", location="s3://sea/elsewhere/of-one/u")
+    inner = await catalog.make("inner", "s3://pond/x/y/z", "s3://pond/x")
+    check_location(inner, "s3://pond/x/t")
+    for around in ("s3://pond/x", "s3://pond/x/y/", "s3://pond/x/y/z"):
+        with pytest.raises(InvalidInput, match="the whole catalog"):
+            check_location(inner, around)
+    assert default_location(one, EntryKind.VIEW, "id") == "s3://sea/one/views/id"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("s3://sea/x", "s3://sea/x/"),
+        ("s3://sea/x", "s3://sea/x/y"),
+        ("s3://sea/x/y", "s3://sea/x"),
+        ("s3://sea", "s3://sea/x"),
+        ("s3://sea/x", "s3://sea/"),
+    ],
+)
+async def test_overlap_is_refused_directory_wise(light_catalog: Catalog, first: str, second: str) -> None:
+    await light_catalog.make("one", first)
+    async with light_catalog.unchanged():
+        with pytest.raises(LocationTaken):
+            await light_catalog.make("two", second)
+    await light_catalog.make("two", "s3://pond/x")
+    async with light_catalog.unchanged():
+        with pytest.raises(LocationTaken):
+            await light_catalog.make("three", "s3://pond/other", "s3://pond/x/in")
+
+
+async def test_catalogs_made_at_once_in_one_place_are_one(catalog: Catalog) -> None:
+    await catalog.store.bucket("sea")
+    made = await asyncio.gather(
+        *(catalog.make(f"c{number}", f"s3://sea/x/{'y/' * number}") for number in range(4)), return_exceptions=True
+    )
+    assert sum(isinstance(one, Warehouse) for one in made) == 1
+    assert sum(isinstance(one, LocationTaken) for one in made) == 3
+
+
+async def test_table_bucket_and_catalogs_do_not_share_a_bucket(catalog: Catalog) -> None:
+    async with catalog.unchanged():
+        with pytest.raises(LocationTaken):
+            await catalog.make("inner", "s3://lake/inner")
+        with pytest.raises(AlreadyExists):
+            await catalog.make("lake", "s3://lake/inner")
+    await catalog.make("one", "s3://sea/one")
+    await catalog.store.bucket("one")
+    async with catalog.unchanged():
+        with pytest.raises(LocationTaken):
+            await catalog.warehouses.enable(ROOT, "sea")
+        with pytest.raises(AlreadyExists):
+            await catalog.warehouses.enable(ROOT, "one")
+
+
+async def test_whole_bucket_under_its_name_is_a_table_bucket(catalog: Catalog) -> None:
+    made = await catalog.make("sea", "s3://sea")
+    assert made.is_table_bucket
+    assert await catalog.warehouses.enable(ROOT, "sea") == made
+    other = await catalog.make("ocean", "s3://atlantic/")
+    assert not other.is_table_bucket
+    assert (await table_of(catalog, "ocean")).startswith("s3://atlantic/tables/")
+
+
+@pytest.mark.parametrize("bad", ["", " x", "a/b", "a*b", "system$x", "System$", "x" * 257, "a\x00b", "buckets", ".."])
+async def test_names_are_checked(light_catalog: Catalog, bad: str) -> None:
+    async with light_catalog.unchanged():
+        with pytest.raises(InvalidName):
+            await light_catalog.make(bad, "s3://lake/x")
+
+
+async def test_what_cannot_be_kept_is_refused(light_catalog: Catalog) -> None:
+    management, by = light_catalog.management, light_catalog.administrator()
+    await light_catalog.store.bucket("sea")
+    async with light_catalog.unchanged():
+        refused: tuple[dict[str, str], ...] = (
+            {},
+            {BASE_LOCATION: "s3://ghost/x"},
+            {BASE_LOCATION: "gs://sea/x"},
+            {BASE_LOCATION: "s3://sea/x", UNDROP_WINDOW: "soon"},
+        )
+        for properties in refused:
+            with pytest.raises(InvalidInput):
+                await management.create(by, ROOT, "c", kind=WarehouseKind.INTERNAL, properties=properties, allowed=())
+
+
+async def test_bucket_whose_objects_are_to_expire_gets_no_catalog(light_catalog: Catalog) -> None:
+    await light_catalog.store.bucket("sea")
+    rules = LifecycleConfiguration((LifecycleRule("old", True, LifecycleFilter(""), Expiration(days=1)),))
+    await light_catalog.store.buckets.set(ROOT, "sea", "s3:PutLifecycleConfiguration", lifecycle=rules)
+    with pytest.raises(InvalidInput, match="remove the rules"):
+        await light_catalog.make("one", "s3://sea/one")
+
+
+async def test_new_catalog_has_its_administrator(catalog: Catalog) -> None:
+    made = await catalog.make("one", "s3://sea/one")
+    row = await catalog.store.meta.row(LATEST_CHANGE)
+    assert row is not None
+    held = await CallerGrants(catalog.store.meta).of("root", row[0])
+    assert held is not None
+    assert held.covers(catalog_securable(made.id), (Privilege.CATALOG_MANAGE_ACCESS, Privilege.NAMESPACE_CREATE))
+    assert not held.covers(catalog_securable(made.id), (Privilege.TABLE_READ_DATA,))
+
+
+async def test_catalog_is_changed_at_its_version(catalog: Catalog) -> None:
+    await catalog.make("one", "s3://sea/one", a="1")
+    management, by, clock = catalog.management, catalog.administrator(), catalog.store.clock
+    before = await catalog.last_event()
+    clock.advance(5)
+    changed = await management.update(by, ROOT, "one", version=1, properties={"b": "2"})
+    assert (changed.properties, changed.version) == ({"b": "2"}, 2)
+    assert (changed.created_ms + 5000, changed.updated_ms) == (clock.now_ms(), clock.now_ms())
+    allowed = await management.update(by, ROOT, "one", version=2, allowed=["s3://sea/more"])
+    assert (allowed.properties, allowed.allowed, allowed.version) == ({"b": "2"}, ("more/",), 3)
+    async with catalog.unchanged():
+        with pytest.raises(PreconditionFailed):
+            await management.update(by, ROOT, "one", version=2, properties={})
+        with pytest.raises(NoSuchWarehouse):
+            await management.update(by, ROOT, "ghost", version=1, properties={})
+        with pytest.raises(InvalidInput, match="stays where it was made"):
+            await management.update(by, ROOT, "one", version=3, properties={BASE_LOCATION: "s3://sea/two"})
+    kept = await management.update(by, ROOT, "one", version=3, properties={BASE_LOCATION: "s3a://sea/one/"})
+    assert (kept.properties, kept.base_location, kept.allowed) == ({}, "s3://sea/one/", ("more/",))
+    assert [kind for kind, _ in await catalog.told(before)] == ["CatalogConfigured"] * 3
+
+
+async def test_change_of_a_table_bucket_s_properties_counts(catalog: Catalog) -> None:
+    await catalog.warehouses.set_properties(ROOT, "lake", updates={"a": "1"}, removals=[])
+    shown = await find_catalog(catalog.store.meta, "lake")
+    assert (shown.properties, shown.version, shown.updated_ms) == ({"a": "1"}, 2, catalog.store.clock.now_ms())
+    changed = await catalog.management.update(
+        catalog.administrator(), ROOT, "lake", version=2, properties={"b": "2"}, allowed=["s3://lake/x"]
+    )
+    assert (changed.base_location, changed.allowed, changed.version) == ("s3://lake/", (), 3)
+
+
+async def test_allowed_locations_are_given_up_and_taken_by_others(catalog: Catalog) -> None:
+    await catalog.make("one", "s3://sea/one", "s3://sea/more")
+    await catalog.make("two", "s3://sea/two")
+    management, by = catalog.management, catalog.administrator()
+    await table_of(catalog, "one", location="s3://sea/more/t")
+    async with catalog.unchanged():
+        with pytest.raises(LocationTaken):
+            await management.update(by, ROOT, "two", version=1, allowed=["s3://sea/more/in"])
+    await management.update(by, ROOT, "one", version=1, allowed=[])
+    await management.update(by, ROOT, "two", version=1, allowed=["s3://sea/more"])
+    # What is not allowed any more is not written to, though the table is there.
+    with pytest.raises(InvalidInput, match="allowed locations"):
+        await catalog.commits.commit(Mutation(ROOT), "one", a_change(name("t"), set_properties(a="b")))
+    # And it is nobody else's while the table is there.
+    with pytest.raises(LocationTaken):
+        await table_of(catalog, "two", location="s3://sea/more/t/in")
+
+
+async def test_empty_catalog_is_deleted_and_its_bucket_stays(catalog: Catalog) -> None:
+    one = await catalog.make("one", "s3://sea/one")
+    await catalog.make("two", "s3://sea/two")
+    management, by = catalog.management, catalog.administrator()
+    await table_of(catalog, "one")
+    async with catalog.unchanged():
+        with pytest.raises(CatalogNotEmpty, match="namespaces"):
+            await management.delete(by, ROOT, "one")
+    await catalog.dropping.drop(Mutation(ROOT), "one", name("t"), EntryKind.TABLE)
+    await catalog.namespaces.drop(Mutation(ROOT), "one", ("ns",))
+    before = await catalog.last_event()
+    await management.delete(by, ROOT, "one")
+    assert [(kind, event.warehouse) for kind, event in await catalog.told(before)] == [("CatalogDeleted", "one")]
+    for refused in (
+        catalog.warehouses.find(catalog.store.meta, "one"),
+        management.delete(by, ROOT, "one"),
+        catalog.namespaces.list(ROOT, "one", (), after="", limit=1),
+    ):
+        with pytest.raises(NoSuchWarehouse):
+            await refused
+    bucket = await catalog.store.facilities.bucket(catalog.store.meta, "sea")
+    assert bucket.holds_tables
+    # The name and the place are free again, and hold nothing of what was.
+    again = await catalog.make("one", "s3://sea/one")
+    assert again.id != one.id
+    for gone in ("one", "two"):
+        await management.delete(by, ROOT, gone)
+    bucket = await catalog.store.facilities.bucket(catalog.store.meta, "sea")
+    assert not bucket.holds_tables
+
+
+async def test_catalog_with_files_in_quarantine_is_not_deleted(catalog: Catalog) -> None:
+    one = await catalog.make("one", "s3://sea/one")
+
+    async def work(tx: Transaction) -> None:
+        await tx.run(
+            "INSERT INTO quarantined_objects (bucket, held_key, key, entry, job, kind, size, moved_ms, purge_ms)"
+            " VALUES (?, 'one/.lakebed/quarantine/j/k', 'k', 'e', 'j', 'data-file', 1, 1, 1)",
+            one.bucket.id,
+        )
+
+    await catalog.store.meta.transact(work)
+    with pytest.raises(CatalogNotEmpty, match="quarantine"):
+        await catalog.management.delete(catalog.administrator(), ROOT, "one")
+    await catalog.make("two", "s3://sea/two")
+    await catalog.management.delete(catalog.administrator(), ROOT, "two")
+
+
+async def test_bucket_with_a_catalog_in_it_is_not_removed(catalog: Catalog) -> None:
+    await catalog.make("one", "s3://sea/one")
+    with pytest.raises(BucketHasTables, match="catalog=one"):
+        await catalog.store.buckets.delete(ROOT, "sea")
+    await catalog.management.delete(catalog.administrator(), ROOT, "one")
+    await catalog.store.buckets.delete(ROOT, "sea")
+
+
+async def test_who_may_manage_is_asked(light_catalog: Catalog) -> None:
+    await light_catalog.make("one", "s3://sea/one")
+    management = light_catalog.management
+    async with light_catalog.unchanged():
+        for nobody in (NOBODY, may("lakebed:CreateCatalog"), may("s3tables:CreateTableBucket")):
+            with pytest.raises(AccessDenied):
+                await light_catalog.make("two", "s3://sea/two", caller=nobody)
+        for nobody in (NOBODY, may("lakebed:CreateCatalog", "s3tables:*")):
+            by = light_catalog.administrator(nobody)
+            with pytest.raises(AccessDenied):
+                await management.update(by, nobody, "one", version=1, properties={})
+            with pytest.raises(AccessDenied):
+                await management.delete(by, nobody, "one")
+    await light_catalog.make("two", "s3://sea/two", caller=may("lakebed:CreateCatalog", "s3tables:CreateTableBucket"))
+    maker = holding(("service", Privilege.CATALOG_CREATE))
+    await light_catalog.make("three", "s3://sea/three", caller=maker)
+    with pytest.raises(AccessDenied):
+        await management.delete(light_catalog.administrator(maker), maker, "three")
+    number = (await light_catalog.warehouses.find(light_catalog.store.meta, "three")).id
+    owner = holding((f"catalog {number}", Privilege.CATALOG_FULL_METADATA))
+    await management.delete(light_catalog.administrator(owner), owner, "three")
+
+
+async def test_bucket_s_policy_keeps_catalogs_out(light_catalog: Catalog) -> None:
+    await light_catalog.store.bucket("sea")
+    document = policy(statement("Deny", "s3tables:CreateTableBucket", "*", principal="*"))
+    await light_catalog.store.buckets.set(ROOT, "sea", "s3:PutBucketPolicy", policy=document)
+    with pytest.raises(AccessDenied):
+        await light_catalog.make("one", "s3://sea/one", caller=holding(("service", Privilege.CATALOG_CREATE)))
+
+
+async def test_policies_name_catalogs_one_by_one(light_catalog: Catalog) -> None:
+    one = await light_catalog.make("one", "s3://sea/one")
+    two = await light_catalog.make("two", "s3://sea/two")
+    reader = may("s3tables:*", resource=[one.arn, f"{one.arn}/*"])
+    await light_catalog.gate.check(reader, one, Action.LIST_NAMESPACES)
+    with pytest.raises(AccessDenied):
+        await light_catalog.gate.check(reader, two, Action.LIST_NAMESPACES)
+    held = holding((f"catalog {one.id}", Privilege.CATALOG_MANAGE_CONTENT))
+    await light_catalog.gate.check(held, one, Action.LIST_NAMESPACES)
+    with pytest.raises(AccessDenied):
+        await light_catalog.gate.check(held, two, Action.LIST_NAMESPACES)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import asyncio
+
+from lakebed.catalog.commits.conflict_backoff import Losers
+from lakebed.catalog.identifiers import Identifier
+
+ORDERS = Identifier(("sales",), "orders")
+RETURNS = Identifier(("sales",), "returns")
+
+FOR_EVER = 3600.0
+
+
+async def settled(tasks: list[asyncio.Task[None]]) -> list[bool]:
+    """Who was told, once all that can happen has happened."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+    return [task.done() for task in tasks]
+
+
+async def losing(losers: Losers, count: int, table: Identifier = ORDERS) -> list[asyncio.Task[None]]:
+    tasks = [asyncio.create_task(losers.wait("lake", table)) for _ in range(count)]
+    await settled(tasks)
+    return tasks
+
+
+async def end(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_one_is_told_at_once_and_one_more_after_each_commit() -> None:
+    losers = Losers(FOR_EVER)
+    tasks = await losing(losers, 4)
+    assert await settled(tasks) == [True, False, False, False]
+    losers.committed("lake", ORDERS)
+    assert await settled(tasks) == [True, True, False, False]
+    losers.committed("lake", ORDERS)
+    assert await settled(tasks) == [True, True, True, False]
+    await end(tasks)
+
+
+async def test_a_commit_for_which_nobody_waits_lets_the_next_one_go() -> None:
+    losers = Losers(FOR_EVER)
+    await end(await losing(losers, 1))
+    losers.committed("lake", ORDERS)
+    tasks = await losing(losers, 2)
+    assert await settled(tasks) == [True, False]
+    await end(tasks)
+
+
+async def test_nobody_waits_for_ever() -> None:
+    losers = Losers(0.001)
+    tasks = await losing(losers, 5)
+    async with asyncio.timeout(60):
+        await asyncio.gather(*tasks)
+    assert not losers._waiting
+
+
+async def test_who_gave_up_is_passed_over() -> None:
+    losers = Losers(FOR_EVER)
+    tasks = await losing(losers, 3)
+    tasks[1].cancel()
+    losers.committed("lake", ORDERS)
+    assert await settled(tasks) == [True, True, True]
+    assert tasks[1].cancelled()
+    assert not tasks[2].cancelled()
+
+
+async def test_tables_do_not_wait_for_each_other() -> None:
+    losers = Losers(FOR_EVER)
+    orders = await losing(losers, 2)
+    returns = await losing(losers, 2, RETURNS)
+    losers.committed("lake", RETURNS)
+    assert await settled(orders) == [True, False]
+    assert await settled(returns) == [True, True]
+    await end(orders)
+
+
+async def test_many_tables_that_were_lost_once_are_not_remembered() -> None:
+    losers = Losers(0.0)
+    for number in range(5000):
+        await losers.wait("lake", Identifier(("sales",), f"table_{number}"))
+    assert len(losers._let_go) <= 1025

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.catalog.appends import appended
+from tests.catalog.catalogs import NOBODY, Catalog, Eventful, may, name, wire_catalog
+from tests.catalog.extended import extended
+from tests.objects.stores import ROOT
+
+from lakebed.catalog.commits.refs import Expected
+from lakebed.catalog.commits.service import NO_OPTIONS, CommitOptions, Committed
+from lakebed.catalog.idempotency import Mutation
+from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSuchTable
+
+AS_ROOT = Mutation(ROOT)
+TAG_DAY: dict[str, Any] = {"type": "tag", "max-ref-age-ms": 86_400_000}
+
+
+async def with_snapshot(catalog: Catalog) -> int:
+    """A table with one snapshot; its id."""
+    await catalog.create()
+    await catalog.commit(name(), *await appended(catalog, name()))
+    current = (await catalog.metadata(name())).current_snapshot_id
+    assert current is not None
+    return current
+
+
+async def set_ref(
+    catalog: Catalog,
+    ref: str,
+    expected: Expected = msgspec.UNSET,
+    options: CommitOptions = NO_OPTIONS,
+    **reference: Any,  # Any: as JSON has it
+) -> Committed:
+    spelled = {key.replace("_", "-"): value for key, value in reference.items()}
+    refs = extended(catalog).tables.refs
+    return await refs.set(AS_ROOT, "lake", name(), ref, spelled, expected, options)
+
+
+async def remove_ref(
+    catalog: Catalog,
+    ref: str,
+    expected: Expected = msgspec.UNSET,
+    options: CommitOptions = NO_OPTIONS,
+    *,
+    force: bool = False,
+) -> Committed:
+    return await extended(catalog).tables.refs.remove(AS_ROOT, "lake", name(), ref, expected, options, force=force)
+
+
+async def test_tag_is_made_shown_and_removed(catalog: Catalog) -> None:
+    snapshot = await with_snapshot(catalog)
+    made = await set_ref(catalog, "v1", snapshot_id=snapshot, type="tag")
+    assert made.entry.generation == 3
+    found = await extended(catalog).tables.refs.list(ROOT, "lake", name())
+    assert {ref: one.type for ref, one in found.refs.items()} == {"main": "branch", "v1": "tag"}
+    assert (found.protected, found.user_defined) == (["main"], ["v1"])
+    await remove_ref(catalog, "v1")
+    assert list((await catalog.metadata(name())).refs) == ["main"]
+
+
+async def test_branch_moves_only_from_the_snapshot_that_is_expected(light_catalog: Catalog) -> None:
+    catalog = light_catalog
+    first = await with_snapshot(catalog)
+    await set_ref(catalog, "audit", None, snapshot_id=first, type="branch")
+    with pytest.raises(CommitConflict, match="created concurrently"):
+        await set_ref(catalog, "audit", None, snapshot_id=first, type="branch")
+    await catalog.commit(name(), *await appended(catalog, name()))
+    second = (await catalog.metadata(name())).current_snapshot_id
+    assert second is not None
+    with pytest.raises(CommitConflict, match="has changed"):
+        await set_ref(catalog, "audit", second, snapshot_id=second, type="branch")
+    await set_ref(catalog, "audit", first, snapshot_id=second, type="branch")
+    assert (await catalog.metadata(name())).refs["audit"].snapshot_id == second
+
+
+async def test_what_says_how_long_it_is_kept_is_deleted_by_force_only(light_catalog: Catalog) -> None:
+    catalog = light_catalog
+    snapshot = await with_snapshot(catalog)
+    await set_ref(catalog, "v1", snapshot_id=snapshot, **TAG_DAY)
+    found = await extended(catalog).tables.refs.list(ROOT, "lake", name())
+    assert found.protected == ["main", "v1"]
+    async with catalog.unchanged():
+        with pytest.raises(InvalidInput, match="force is required"):
+            await remove_ref(catalog, "v1")
+    await remove_ref(catalog, "v1", snapshot, force=True)
+    assert "v1" not in (await catalog.metadata(name())).refs
+
+
+async def test_main_cannot_be_deleted(light_catalog: Catalog) -> None:
+    await with_snapshot(light_catalog)
+    async with light_catalog.unchanged():
+        with pytest.raises(InvalidInput, match="main"):
+            await remove_ref(light_catalog, "main", force=True)
+
+
+async def test_deleting_what_is_not_there_changes_nothing(light_catalog: Catalog) -> None:
+    await with_snapshot(light_catalog)
+    async with light_catalog.unchanged():
+        removed = await remove_ref(light_catalog, "gone")
+    assert removed.entry.generation == 2
+    with pytest.raises(CommitConflict):
+        await remove_ref(light_catalog, "gone", 7)
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        {"type": "tag", "min_snapshots_to_keep": 1},
+        {"type": "tag", "max_snapshot_age_ms": 1},
+        {"type": "branch", "max_ref_age_ms": 0},
+        {"type": "leaf"},
+    ],
+)
+async def test_reference_that_cannot_be_is_refused(light_catalog: Catalog, reference: dict[str, Any]) -> None:
+    snapshot = await with_snapshot(light_catalog)
+    async with light_catalog.unchanged():
+        with pytest.raises(InvalidInput):
+            await set_ref(light_catalog, "x", snapshot_id=snapshot, **reference)
+        with pytest.raises(InvalidInput, match="no such snapshot"):
+            await set_ref(light_catalog, "x", snapshot_id=987, type="tag")
+
+
+async def test_same_commit_id_changes_a_reference_once(light_catalog: Catalog) -> None:
+    snapshot = await with_snapshot(light_catalog)
+    options = CommitOptions("tag-it")
+    first = await set_ref(light_catalog, "v1", None, options, snapshot_id=snapshot, type="tag")
+    again = await set_ref(light_catalog, "v1", None, options, snapshot_id=snapshot, type="tag")
+    assert again.entry == first.entry
+    with pytest.raises(CommitConflict, match="another commit"):
+        await set_ref(light_catalog, "v2", None, options, snapshot_id=snapshot, type="tag")
+
+
+async def test_retention_that_was_set_meanwhile_still_asks_for_force(light_catalog: Catalog) -> None:
+    """Whether a word more is needed is decided in the state that the deletion is committed to."""
+    snapshot = await with_snapshot(light_catalog)
+    await set_ref(light_catalog, "v1", snapshot_id=snapshot, type="tag")
+    eventful = Eventful(light_catalog.store.meta)
+    racing = wire_catalog(light_catalog.store, eventful)
+
+    async def keep_it() -> None:
+        await set_ref(light_catalog, "v1", snapshot_id=snapshot, **TAG_DAY)
+
+    eventful.meanwhile = keep_it
+    with pytest.raises(InvalidInput, match="force is required"):
+        await remove_ref(racing, "v1")
+    assert "v1" in (await light_catalog.metadata(name())).refs
+
+
+async def test_pointer_that_moves_meanwhile_does_not_stop_a_deletion(light_catalog: Catalog) -> None:
+    snapshot = await with_snapshot(light_catalog)
+    await set_ref(light_catalog, "v1", snapshot_id=snapshot, type="tag")
+    eventful = Eventful(light_catalog.store.meta)
+    racing = wire_catalog(light_catalog.store, eventful)
+
+    async def append() -> None:
+        await light_catalog.commit(name(), *await appended(light_catalog, name()))
+
+    eventful.meanwhile = append
+    await remove_ref(racing, "v1")
+    assert list((await light_catalog.metadata(name())).refs) == ["main"]
+
+
+async def test_rights_to_metadata_are_needed(light_catalog: Catalog) -> None:
+    await with_snapshot(light_catalog)
+    refs = extended(light_catalog).tables.refs
+    with pytest.raises(AccessDenied):
+        await refs.list(NOBODY, "lake", name())
+    reader = may("s3tables:GetTableMetadataLocation")
+    assert (await refs.list(reader, "lake", name())).refs
+    with pytest.raises(AccessDenied):
+        await refs.remove(Mutation(reader), "lake", name(), "v1", msgspec.UNSET, NO_OPTIONS, force=True)
+    with pytest.raises(NoSuchTable):
+        await refs.list(ROOT, "lake", name("none"))

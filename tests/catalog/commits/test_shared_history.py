@@ -1,0 +1,450 @@
+"""Metadata files that borrow their history from one that was written whole."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.catalog.appends import appended
+from tests.catalog.catalogs import Catalog, Eventful, a_change, name, open_catalog, set_property, wire_catalog
+from tests.objects.consistency import check_tables
+from tests.objects.stores import ROOT, opened_store, read_all
+
+from lakebed.catalog.commits.service import Committed
+from lakebed.catalog.commits.shared_history import MAX_RECENT_BYTES, anchor_of, borrowed_parts, is_worth_borrowing
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.tables.files import parse_location
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import Unavailable
+from lakebed.core.ids import BlobId
+from lakebed.iceberg.metadata import serialize_table
+from lakebed.iceberg.metadata.serialization import TableText, TextRun
+from lakebed.meta.seam import Transaction
+from lakebed.objects.blobs.composition import Borrowed, Loan
+from lakebed.objects.blobs.contents import ByteRange
+from lakebed.objects.config.encryption import BucketEncryption
+from lakebed.objects.config.versioning import Versioning
+from lakebed.objects.model import Piece
+from lakebed.objects.publishing import Displaced, current_of, remove_current
+
+ENCRYPTION = "s3:PutEncryptionConfiguration"
+
+# -- what is decided -------------------------------------------------------------------------------------------------
+
+
+def _text(*, settled: int, recent: int = 0, rest: int = 100) -> TableText:
+    return TableText(b"{" * rest, TextRun(b"s" * (settled - 10), b"r" * recent), b"][", TextRun(b"l" * 10), b"}" * 10)
+
+
+def _loan(size: int, *, seal: bytes | None = None) -> Loan:
+    return Loan(1, Piece(size, blob=BlobId("0" * 32), seal=seal))
+
+
+@pytest.mark.parametrize(
+    ("text", "worth"),
+    [
+        (_text(settled=1000), True),
+        (_text(settled=1000, recent=800), True),
+        (_text(settled=1000, recent=1000), False),
+        (_text(settled=100), False),
+        (_text(settled=5_000_000, recent=MAX_RECENT_BYTES), True),
+        (_text(settled=5_000_000, recent=MAX_RECENT_BYTES + 1), False),
+        (_text(settled=500_000, rest=100_000), True),
+        (_text(settled=500_000, rest=200_000), False),
+        (_text(settled=5_000_000, rest=600_000), True),
+        (_text(settled=5_000_000, rest=800_000), False),
+    ],
+)
+def test_file_borrows_while_little_of_it_is_new(text: TableText, worth: bool) -> None:
+    anchor = anchor_of(text, _loan(text.size))
+    assert is_worth_borrowing(text, anchor, encrypt=False) is worth
+    assert not is_worth_borrowing(text, anchor, encrypt=True)
+    sealed = anchor_of(text, _loan(text.size, seal=b"seal"))
+    assert is_worth_borrowing(text, sealed, encrypt=True) is worth
+    assert not is_worth_borrowing(text, sealed, encrypt=False)
+
+
+def test_history_that_is_not_the_anchor_s_is_never_borrowed() -> None:
+    text = _text(settled=1000)
+    anchor = anchor_of(text, _loan(text.size))
+    assert is_worth_borrowing(replace(text, head=b"{"), anchor, encrypt=False)
+    other = bytes(bytearray(text.snapshots.settled))
+    assert not is_worth_borrowing(replace(text, snapshots=TextRun(other)), anchor, encrypt=False)
+    assert not is_worth_borrowing(replace(text, log=TextRun(b"L" * 10)), anchor, encrypt=False)
+
+
+@pytest.mark.parametrize("log", [b"", b"log"])
+def test_parts_are_the_document(log: bytes) -> None:
+    before = TableText(b'{"a":[', TextRun(b"1,2"), b'],"b":[', TextRun(log), b"]}")
+    whole = b"".join(before.pieces)
+    anchor = anchor_of(before, _loan(len(whole)))
+    after = TableText(b'{"aa":[', replace(before.snapshots, recent=b",3"), b'],"bb":[', TextRun(log, b",4"), b"]}}")
+    parts = borrowed_parts(after, anchor)
+    assert [isinstance(part, Borrowed) for part in parts] == [False, True, False, False, True, False, False]
+    read = [part if isinstance(part, bytes) else whole[part.start : part.start + part.size] for part in parts]
+    assert b"".join(read) == b"".join(after.pieces)
+
+
+# -- what is committed -----------------------------------------------------------------------------------------------
+
+
+class _File(NamedTuple):
+    location: str
+    content: int
+    lender: int | None
+
+
+async def _file(catalog: Catalog, location: str) -> _File:
+    row = await catalog.store.meta.row(
+        "SELECT o.content, c.lender FROM objects o JOIN contents c ON c.id = o.content WHERE o.key = ?",
+        parse_location(location).key,
+    )
+    assert row is not None
+    return _File(location, row[0], row[1])
+
+
+async def _append(catalog: Catalog, times: int = 1) -> Committed:
+    for _ in range(times):
+        committed = await catalog.commit(name(), *await appended(catalog, name()))
+    return committed
+
+
+async def _borrowing(catalog: Catalog, server: Catalog | None = None) -> _File:
+    """A table of a history so long that the current file borrows, and those of the next commits will."""
+    server = server or catalog
+    await catalog.create()
+    for _ in range(3):
+        updates = await appended(catalog, name())
+        updates[0]["snapshot"]["summary"]["note"] = "long " * 2000
+        await server.commit(name(), *updates)
+    for number in range(4):
+        committed = await server.commit(name(), set_property("number", str(number)))
+        file = await _file(catalog, committed.entry.metadata_at)
+        if file.lender is not None:
+            return file
+    raise AssertionError("nothing was ever borrowed")
+
+
+async def _lose_metadata(catalog: Catalog) -> None:
+    """Metadata files go, the current one too. No client can bring that about: it stands for what nobody thought of."""
+    store = catalog.store
+    displaced = Displaced(store.clock.now_ms())
+
+    async def work(tx: Transaction) -> None:
+        bucket = await store.facilities.bucket(tx, "lake")
+        for (key,) in await tx.rows("SELECT key FROM objects WHERE key LIKE '%.metadata.json'"):
+            stored = await current_of(tx, bucket, key)
+            assert stored is not None
+            await remove_current(tx, bucket, stored, displaced)
+
+    await store.meta.transact(work)
+    await store.sweeper.sweep()
+
+
+async def _lender_of(catalog: Catalog, file: _File) -> str:
+    """The key of the file that lends to this one."""
+    row = await catalog.store.meta.row("SELECT key FROM objects WHERE content = ?", file.lender)
+    assert row is not None
+    return str(row[0])
+
+
+async def test_every_file_reads_as_the_document_whether_it_borrows_or_not(catalog: Catalog) -> None:
+    await catalog.create()
+    committed = [await _append(catalog) for _ in range(16)]
+    for one in committed:
+        document = await catalog.files.read(one.entry.metadata_at)
+        assert document == one.metadata.document == serialize_table(one.metadata.table)
+    files = [await _file(catalog, one.entry.metadata_at) for one in committed]
+    assert len({file.lender for file in files}) > 2, "there were several anchors"
+    assert {file.lender for file in files} - {None} <= {file.content for file in files if file.lender is None}
+    await check_tables(catalog.store)
+
+
+async def test_file_that_borrows_is_an_object_as_any_other(catalog: Catalog) -> None:
+    file = await _borrowing(catalog)
+    key = parse_location(file.location).key
+    whole = await catalog.store.get("lake", key)
+    found = await catalog.store.reader.get(ROOT, "lake", key)
+    assert found.source is not None
+    assert (found.object.size, found.object.attributes.content_type) == (len(whole), "application/json")
+    assert found.object.checksum is not None
+    for start, end in ((0, 9), (100, len(whole) - 100), (len(whole) - 9, len(whole))):
+        assert await read_all(found.source, ByteRange(start, end)) == whole[start:end]
+
+
+async def test_commit_of_no_data_borrows_all_of_the_history(catalog: Catalog) -> None:
+    file = await _borrowing(catalog)
+    committed = await catalog.commit(name(), set_property("a", "1"))
+    assert (await _file(catalog, committed.entry.metadata_at)).lender == file.lender
+    assert (await catalog.metadata(name())).properties["a"] == "1"
+
+
+async def test_anchor_s_file_may_go_while_others_borrow_from_it(catalog: Catalog) -> None:
+    file = await _borrowing(catalog)
+    before = await catalog.files.read(file.location)
+    await catalog.store.delete("lake", await _lender_of(catalog, file))
+    await catalog.store.sweeper.sweep()
+    assert await catalog.files.read(file.location) == before
+    committed = await catalog.commit(name(), set_property("a", "1"))
+    assert (await _file(catalog, committed.entry.metadata_at)).lender == file.lender
+    assert await catalog.files.read(committed.entry.metadata_at) == committed.metadata.document
+    await check_tables(catalog.store)
+
+
+async def test_file_is_written_whole_when_there_is_nothing_to_borrow_from_any_more(catalog: Catalog) -> None:
+    await _borrowing(catalog)
+    await _lose_metadata(catalog)
+    # The worker knows the table, and does not know that its file is gone.
+    committed = await catalog.commit(name(), set_property("a", "1"))
+    assert (await _file(catalog, committed.entry.metadata_at)).lender is None
+    assert await catalog.files.read(committed.entry.metadata_at) == committed.metadata.document
+    await check_tables(catalog.store)
+
+
+async def test_expired_snapshots_make_the_next_file_a_whole_one(catalog: Catalog) -> None:
+    file = await _borrowing(catalog)
+    oldest = next(iter((await catalog.metadata(name())).snapshots))
+    committed = await catalog.commit(name(), {"action": "remove-snapshots", "snapshot-ids": [oldest]})
+    assert (await _file(catalog, committed.entry.metadata_at)).lender is None
+    assert oldest not in (await catalog.metadata(name())).snapshots
+    assert await catalog.files.read(committed.entry.metadata_at) == committed.metadata.document
+    assert (await _file(catalog, file.location)).lender == file.lender
+    await check_tables(catalog.store)
+
+
+async def test_old_files_go_and_leave_no_blob_that_nothing_reads(catalog: Catalog) -> None:
+    await catalog.create(
+        properties={
+            "write.metadata.previous-versions-max": "2",
+            "write.metadata.delete-after-commit.enabled": "true",
+        }
+    )
+    borrowed = 0
+    for _ in range(20):
+        committed = await _append(catalog)
+        borrowed += (await _file(catalog, committed.entry.metadata_at)).lender is not None
+        await check_tables(catalog.store)
+        await catalog.store.sweeper.sweep()
+        assert await catalog.files.read(committed.entry.metadata_at) == committed.metadata.document
+    assert borrowed > 5
+    metadata_files = [key for key in await catalog.keys_in() if key.endswith(".metadata.json")]
+    assert len(metadata_files) == 3
+    alive = await catalog.store.meta.rows("SELECT id FROM contents WHERE layout IS NOT NULL AND lender IS NULL")
+    assert len(await catalog.store.stored_blobs()) == len(alive)
+
+
+@pytest.mark.parametrize("versioning", list(Versioning))
+async def test_purge_removes_anchors_and_what_borrows(catalog: Catalog, versioning: Versioning) -> None:
+    if versioning is not Versioning.UNVERSIONED:
+        await catalog.store.buckets.set_versioning(ROOT, "lake", versioning)
+    await _borrowing(catalog)
+    await catalog.drop(purge=True)
+    await catalog.purges.run_due()
+    await catalog.store.sweeper.sweep()
+    assert await catalog.keys_in() == []
+    assert await catalog.store.stored_blobs() == set()
+    await check_tables(catalog.store)
+
+
+async def test_files_of_an_encrypted_bucket_borrow_and_stay_sealed(catalog: Catalog) -> None:
+    await catalog.store.buckets.set(ROOT, "lake", ENCRYPTION, encryption=BucketEncryption())
+    file = await _borrowing(catalog)
+    row = await catalog.store.meta.row("SELECT layout FROM contents WHERE id = ?", file.content)
+    assert row is not None
+    assert b"format-version" not in row[0]
+    found = await catalog.store.reader.head(ROOT, "lake", parse_location(file.location).key)
+    assert found.object.attributes.encrypted
+    assert await catalog.files.read(file.location) == serialize_table(await catalog.metadata(name()))
+    await check_tables(catalog.store)
+
+
+async def test_file_is_written_whole_when_the_bucket_s_encryption_changed(catalog: Catalog) -> None:
+    await _borrowing(catalog)
+    await catalog.store.buckets.set(ROOT, "lake", ENCRYPTION, encryption=BucketEncryption())
+    committed = await catalog.commit(name(), set_property("a", "1"))
+    file = await _file(catalog, committed.entry.metadata_at)
+    assert file.lender is None
+    head = await catalog.store.reader.head(ROOT, "lake", parse_location(file.location).key)
+    assert head.object.attributes.encrypted
+    again = await catalog.commit(name(), set_property("a", "2"))
+    assert (await _file(catalog, again.entry.metadata_at)).lender == file.content
+    await check_tables(catalog.store)
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "sealed"])
+async def test_several_servers_that_commit_in_turn_borrow_from_what_any_of_them_wrote(
+    catalog: Catalog, encrypted: bool
+) -> None:
+    if encrypted:
+        await catalog.store.buckets.set(ROOT, "lake", ENCRYPTION, encryption=BucketEncryption())
+    first = await _borrowing(catalog)
+    servers = [wire_catalog(catalog.store) for _ in range(3)]
+    for number in range(9):
+        committed = await servers[number % 3].commit(name(), *await appended(catalog, name()))
+        file = await _file(catalog, committed.entry.metadata_at)
+        assert file.lender == first.lender
+        assert await catalog.files.read(file.location) == committed.metadata.document
+        assert committed.metadata.document == serialize_table(committed.metadata.table)
+    await check_tables(catalog.store)
+
+
+async def test_server_that_read_an_anchor_borrows_from_it(catalog: Catalog) -> None:
+    await _borrowing(catalog)
+    oldest = next(iter((await catalog.metadata(name())).snapshots))
+    whole = await catalog.commit(name(), {"action": "remove-snapshots", "snapshot-ids": [oldest]})
+    anchor = await _file(catalog, whole.entry.metadata_at)
+    assert anchor.lender is None
+    committed = await wire_catalog(catalog.store).commit(name(), set_property("a", "1"))
+    assert (await _file(catalog, committed.entry.metadata_at)).lender == anchor.content
+    assert await catalog.files.read(committed.entry.metadata_at) == committed.metadata.document
+    await check_tables(catalog.store)
+
+
+@pytest.mark.parametrize("form", ["other words", "packed"])
+async def test_nothing_is_borrowed_of_a_file_that_says_the_same_in_other_bytes(catalog: Catalog, form: str) -> None:
+    await _borrowing(catalog)
+    entry = await catalog.entry(name())
+    document = await catalog.files.read(entry.metadata_at)
+    body = gzip.compress(document) if form == "packed" else msgspec.json.format(document, indent=1)
+    await catalog.store.put("lake", "inbox/v1.metadata.json", body)
+    await catalog.drop()
+    await catalog.registration.register_table(Mutation(ROOT), "lake", name(), "s3://lake/inbox/v1.metadata.json")
+    server = wire_catalog(catalog.store)
+    committed = await server.commit(name(), set_property("a", "1"))
+    assert (await _file(catalog, committed.entry.metadata_at)).lender is None
+    assert await catalog.files.read(committed.entry.metadata_at) == serialize_table(committed.metadata.table)
+    await check_tables(catalog.store)
+
+
+async def test_tables_that_are_committed_together_borrow_each_from_its_own(catalog: Catalog) -> None:
+    await catalog.create("t")
+    await catalog.create("u")
+    for _ in range(14):
+        changes = [a_change(name(one), *await appended(catalog, name(one))) for one in ("t", "u")]
+        await catalog.commit_all(*changes)
+    for one in ("t", "u"):
+        table = await catalog.metadata(name(one))
+        assert len(table.snapshots) == 14
+        assert await catalog.files.read((await catalog.entry(name(one))).metadata_at) == serialize_table(table)
+    lenders = await catalog.store.meta.rows("SELECT DISTINCT lender FROM contents WHERE lender IS NOT NULL")
+    assert len(lenders) >= 2
+    await check_tables(catalog.store)
+
+
+# -- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+async def _failing(catalog: Catalog) -> tuple[Catalog, Eventful]:
+    """A server whose next file is to borrow, on a store that can fail."""
+    eventful = Eventful(catalog.store.meta)
+    server = wire_catalog(catalog.store, eventful)
+    await _borrowing(catalog, server)
+    return server, eventful
+
+
+async def test_commit_that_failed_leaves_the_loan_as_it_was(catalog: Catalog) -> None:
+    server, eventful = await _failing(catalog)
+    async with catalog.unchanged():
+        eventful.refused = Unavailable("refused")
+        with pytest.raises(Unavailable):
+            await server.commit(name(), set_property("a", "1"))
+    await check_tables(catalog.store)
+    committed = await server.commit(name(), set_property("a", "1"))
+    assert (await _file(catalog, committed.entry.metadata_at)).lender is not None
+    await check_tables(catalog.store)
+
+
+async def test_commit_of_an_unknown_outcome_has_its_loan(catalog: Catalog) -> None:
+    server, eventful = await _failing(catalog)
+    eventful.lost = Unavailable("the answer was lost", undecided=True)
+    with pytest.raises(Unavailable):
+        await server.commit(name(), set_property("a", "1"))
+    entry = await catalog.entry(name())
+    assert (await _file(catalog, entry.metadata_at)).lender is not None
+    assert (await catalog.metadata(name())).properties["a"] == "1"
+    await check_tables(catalog.store)
+    assert (await server.commit(name(), set_property("a", "2"))).entry.generation == entry.generation + 1
+    await check_tables(catalog.store)
+
+
+async def test_anchor_that_goes_while_a_commit_is_under_way_is_not_borrowed_from(catalog: Catalog) -> None:
+    server, eventful = await _failing(catalog)
+    eventful.meanwhile = lambda: _lose_metadata(catalog)
+    committed = await server.commit(name(), set_property("a", "1"))
+    assert (await _file(catalog, committed.entry.metadata_at)).lender is None
+    assert await catalog.files.read(committed.entry.metadata_at) == committed.metadata.document
+    await check_tables(catalog.store)
+
+
+# -- anything in any order -------------------------------------------------------------------------------------------
+
+STEPS = ("append", "append", "append", "long", "property", "expire", "delete", "encrypt", "plain", "sweep", "refuse")
+
+
+@pytest.mark.slow
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@given(steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 1)), max_size=24), deletes=st.booleans())
+async def test_whatever_is_committed_every_file_that_is_there_reads_as_it_was_committed(
+    steps: list[tuple[str, int]], deletes: bool, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("catalog")
+    async with opened_store(f"sqlite:{folder / 'meta.db'}", "memory", folder, ManualClock()) as store:
+        catalog = await open_catalog(store)
+        await catalog.create(
+            properties={
+                "write.metadata.previous-versions-max": "3",
+                "write.metadata.delete-after-commit.enabled": str(deletes),
+            }
+        )
+        eventful = Eventful(store.meta)
+        servers = [catalog, wire_catalog(store, eventful)]
+        documents: dict[str, bytes] = {}
+        for number, (step, which) in enumerate([("long", 0), *steps, ("append", 0), ("property", 1)]):
+            if step == "refuse":
+                eventful.refused = Unavailable("refused")
+                with pytest.raises(Unavailable):
+                    await servers[1].commit(name(), set_property("refused", str(number)))
+            else:
+                await _step(servers[which], catalog, step, number, documents)
+            await check_tables(store)
+        await store.sweeper.sweep()
+        there = {f"s3://lake/{key}" for key in await catalog.keys_in()}
+        for location in there & documents.keys():
+            assert await catalog.files.read(location) == documents[location]
+        await catalog.drop(purge=True)
+        await catalog.purges.run_due()
+        await store.sweeper.sweep()
+        assert await store.stored_blobs() == set()
+
+
+async def _step(server: Catalog, catalog: Catalog, step: str, number: int, documents: dict[str, bytes]) -> None:
+    store = catalog.store
+    if step == "sweep":
+        await store.sweeper.sweep()
+    elif step == "delete":
+        current = (await catalog.entry(name())).metadata_at
+        for location in [one for one in documents if one != current][:2]:
+            await store.delete("lake", parse_location(location).key)
+            del documents[location]
+    elif step in ("encrypt", "plain"):
+        rule = BucketEncryption() if step == "encrypt" else None
+        await store.buckets.set(ROOT, "lake", ENCRYPTION, encryption=rule)
+    else:
+        updates = [set_property("number", str(number))]
+        if step == "expire":
+            kept = await catalog.metadata(name())
+            old = [one for one in kept.snapshots if one != kept.current_snapshot_id][:2]
+            updates += [{"action": "remove-snapshots", "snapshot-ids": old}]
+        elif step != "property":
+            updates += await appended(catalog, name())
+            if step == "long":
+                updates[1]["snapshot"]["summary"]["note"] = "long " * 600
+        committed = await server.commit(name(), *updates)
+        assert await catalog.files.read(committed.entry.metadata_at) == committed.metadata.document
+        assert committed.metadata.document == serialize_table(committed.metadata.table)
+        documents[committed.entry.metadata_at] = committed.metadata.document

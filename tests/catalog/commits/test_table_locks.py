@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+
+import pytest
+from tests.catalog.catalogs import name
+
+from lakebed.catalog.commits.table_locks import Turns
+
+
+async def test_changes_of_one_table_take_turns_in_the_order_they_came() -> None:
+    turns, seen = Turns(), list[str]()
+
+    async def change(who: str) -> None:
+        async with turns.taken("lake", [name("t")]):
+            seen.append(f"{who} begins")
+            await asyncio.sleep(0)
+            seen.append(f"{who} ends")
+
+    await asyncio.gather(*(change(who) for who in "abc"))
+    assert seen == [f"{who} {what}" for who in "abc" for what in ("begins", "ends")]
+
+
+async def test_changes_of_different_tables_do_not_wait_for_each_other() -> None:
+    turns = Turns()
+    async with (
+        turns.taken("lake", [name("t")]),
+        turns.taken("lake", [name("u")]),
+        turns.taken("lake", [name("t", "other")]),
+        turns.taken("pond", [name("t")]),
+    ):
+        pass
+
+
+async def test_changes_of_several_tables_do_not_wait_for_each_other_for_ever() -> None:
+    turns, done = Turns(), 0
+
+    async def change(*tables: str) -> None:
+        nonlocal done
+        async with turns.taken("lake", [name(table) for table in tables]):
+            await asyncio.sleep(0)
+            done += 1
+
+    await asyncio.gather(*(change(*tables) for tables in ("ab", "ba", "abc", "ca", "bb", "a") for _ in range(3)))
+    assert done == 18
+
+
+async def test_turn_ends_with_a_failure_or_a_cancellation() -> None:
+    turns = Turns()
+    with pytest.raises(RuntimeError):
+        async with turns.taken("lake", [name()]):
+            raise RuntimeError("no")
+
+    async def wait_for_turn() -> None:
+        async with turns.taken("lake", [name(), name("u")]):
+            raise AssertionError("it never had its turn")
+
+    async with turns.taken("lake", [name("u")]):
+        waiting = asyncio.create_task(wait_for_turn())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        async with turns.taken("lake", [name()]):
+            pass
+
+
+async def test_nothing_is_remembered_of_tables_that_nobody_changes() -> None:
+    turns = Turns()
+    for number in range(3):
+        async with turns.taken("lake", [name(f"t{number}")]):
+            assert len(turns._locks) == 1
+    gc.collect()
+    assert len(turns._locks) == 0

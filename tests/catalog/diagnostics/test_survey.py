@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.catalog.commits.service import CommitOptions
+from lakebed.catalog.diagnostics.judgement import Blocker, RecoveryAction
+from lakebed.catalog.diagnostics.survey import Survey
+from lakebed.catalog.idempotency import Mutation
+from lakebed.core.errors import AccessDenied, NoSuchWarehouse
+from tests.catalog.catalogs import NOBODY, Catalog, a_table, may, name, set_properties
+from tests.catalog.extended import extended
+from tests.objects.stores import ROOT
+
+from .test_examination import tamper
+
+
+async def survey(catalog: Catalog) -> Survey:
+    return await extended(catalog).tables.surveys.survey(ROOT, "lake")
+
+
+async def test_warehouse_is_counted(catalog: Catalog) -> None:
+    await catalog.keep_dropped(60)
+    await catalog.namespace("a", "b")
+    for table in ("t", "u", "w"):
+        await catalog.create(table)
+    await catalog.create_view()
+    await catalog.drop("w")
+    await catalog.commit(name(), set_properties(a="1"), options=CommitOptions("mine"))
+    found = await survey(catalog)
+    assert (found.namespaces, found.tables, found.views, found.dropped) == (3, 2, 1, 1)
+    assert (found.commits, found.client_ids, found.directories) == (5, 1, 4)
+    assert (found.blockers, found.actions) == ([], [])
+
+
+async def test_other_warehouses_are_not_counted(light_catalog: Catalog) -> None:
+    await light_catalog.warehouse("other")
+    await light_catalog.create()
+    found = await extended(light_catalog).tables.surveys.survey(ROOT, "other")
+    assert (found.namespaces, found.tables, found.commits, found.directories) == (0, 0, 0, 0)
+
+
+async def test_catalogs_of_one_bucket_are_counted_apart(catalog: Catalog) -> None:
+    for number, (warehouse, *allowed) in enumerate((("one",), ("one0", "s3://sea/more"), ("two",))):
+        await catalog.make(warehouse, f"s3://sea/{warehouse}", *allowed)
+        await catalog.namespaces.create(Mutation(ROOT), warehouse, ("ns",), {})
+        for table in "tuv"[: number + 1]:
+            await catalog.creation.create(Mutation(ROOT), warehouse, ("ns",), a_table(table))
+    elsewhere = a_table("w", location="s3://sea/more/w")
+    await catalog.creation.create(Mutation(ROOT), "one0", ("ns",), elsewhere)
+    surveys = extended(catalog).tables.surveys
+    counted = [await surveys.survey(ROOT, warehouse) for warehouse in ("one", "one0", "two", "lake")]
+    assert [(found.tables, found.directories, found.overlapping) for found in counted] == [
+        (1, 1, 0),
+        (3, 3, 0),
+        (3, 3, 0),
+        (0, 0, 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "blocker"),
+    [
+        ("DELETE FROM entry_commits", Blocker.COMMIT_RECOVERY_REQUIRED),
+        ("UPDATE entry_commits SET generation = generation + 1", Blocker.COMMIT_RECOVERY_REQUIRED),
+        ("DELETE FROM entry_locations", Blocker.WAREHOUSE_INDEX_BACKFILL_REQUIRED),
+        (
+            "INSERT INTO entry_locations (bucket, prefix, entry) SELECT bucket, prefix || 'in/', entry"
+            " FROM entry_locations",
+            Blocker.DUPLICATE_WAREHOUSE_PREFIX,
+        ),
+        ("UPDATE entries SET uuid = 'same'", Blocker.DUPLICATE_TABLE_IDENTITY),
+    ],
+)
+async def test_what_stands_in_the_way_is_found(light_catalog: Catalog, change: str, blocker: Blocker) -> None:
+    await light_catalog.create()
+    await light_catalog.create("u")
+    await tamper(light_catalog, change)
+    found = await survey(light_catalog)
+    assert blocker in found.blockers
+    repairable = blocker in (Blocker.COMMIT_RECOVERY_REQUIRED, Blocker.WAREHOUSE_INDEX_BACKFILL_REQUIRED)
+    assert (RecoveryAction.RUN_COMMIT_RECOVERY in found.actions) is repairable
+
+
+async def test_fingerprint_changes_with_every_commit_and_with_nothing_else(light_catalog: Catalog) -> None:
+    surveys = extended(light_catalog).tables.surveys
+    await light_catalog.create()
+    first = await surveys.fingerprint(ROOT, "lake")
+    assert await surveys.fingerprint(ROOT, "lake") == first
+    await light_catalog.commit(name(), set_properties(a="1"))
+    assert await surveys.fingerprint(ROOT, "lake") != first
+
+
+async def test_only_who_may_see_a_warehouse_is_told_of_it(light_catalog: Catalog) -> None:
+    surveys = extended(light_catalog).tables.surveys
+    with pytest.raises(NoSuchWarehouse):
+        await surveys.survey(ROOT, "none")
+    with pytest.raises(AccessDenied):
+        await surveys.survey(NOBODY, "lake")
+    reader = may("s3tables:GetTableBucket")
+    assert (await surveys.survey(reader, "lake")).tables == 0
+    with pytest.raises(AccessDenied):
+        await surveys.fingerprint(reader, "lake")
+    with pytest.raises(AccessDenied):
+        await surveys.admit_change(reader, "lake")
+    assert (await surveys.admit_change(ROOT, "lake")).name == "lake"

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.catalog.external.bridges.decision import Step, decide, next_pause_seconds
+from lakebed.catalog.external.bridges.model import BridgeState, ExternalTable, SyncStatus
+from lakebed.catalog.model import Entry, EntryKind
+
+UUID = "11111111-2222-3333-4444-555555555555"
+OTHER = "99999999-2222-3333-4444-555555555555"
+
+
+def file(number: int) -> str:
+    return f"s3://lake/t/metadata/{number}.metadata.json"
+
+
+def local(number: int, token: str = "", uuid: str = UUID, kind: EntryKind = EntryKind.TABLE) -> Entry:
+    return Entry("e", kind, 1, 1, "t", uuid, 2, "s3://lake/t", file(number), token or f"v{number}", 1, 0, 0, False)
+
+
+def external(number: int, *log: int, uuid: str | None = UUID) -> ExternalTable:
+    return ExternalTable(file(number), uuid, frozenset(file(one) for one in log))
+
+
+def synced(number: int, token: str = "") -> BridgeState:
+    return BridgeState(
+        status=SyncStatus.COMMITTED, entry="e", synced_at=file(number), synced_token=token or f"v{number}"
+    )
+
+
+NEVER = BridgeState()
+
+
+def test_table_that_is_not_here_yet_is_registered() -> None:
+    assert decide(None, NEVER, external(1)).step is Step.REGISTER
+
+
+def test_table_that_was_dropped_here_does_not_come_back_by_itself() -> None:
+    assert decide(None, synced(1), external(2, 1)).step is Step.STAY
+    restorable = local(1)._replace(dropped_ms=5)
+    assert decide(restorable, NEVER, external(2, 1)).step is Step.STAY
+
+
+def test_table_that_was_left_alone_goes_where_the_other_side_is() -> None:
+    assert decide(local(1), synced(1), external(2)).step is Step.ADVANCE
+    assert decide(local(1), synced(1), external(9, 8, 7)).step is Step.ADVANCE
+
+
+def test_version_that_changes_without_a_commit_is_the_same_table() -> None:
+    """Maintenance gives a table new versions with the same metadata when it removes files."""
+    assert decide(local(1, "tidied"), synced(1), external(2)).step is Step.ADVANCE
+    # A version says nothing by itself, whichever it is.
+    assert decide(local(5, "v1"), synced(1), external(2, 1)).step is Step.STAY
+
+
+def test_table_of_another_identity_was_never_synced() -> None:
+    state = msgspec.structs.replace(synced(1), entry="another")
+    assert decide(local(1), state, external(2)).step is Step.STAY
+
+
+def test_commits_made_here_are_not_given_up() -> None:
+    decision = decide(local(5), synced(1), external(2, 1))
+    assert decision.step is Step.STAY
+    assert "committed to here" in decision.reason
+    # Also if the other side stayed where it was.
+    assert decide(local(5), synced(1), external(1)).step is Step.STAY
+
+
+def test_other_side_that_comes_from_what_is_here_is_followed() -> None:
+    assert decide(local(5), synced(1), external(7, 5, 1)).step is Step.ADVANCE
+    assert decide(local(5), NEVER, external(7, 5, 1)).step is Step.ADVANCE
+    assert decide(local(5), NEVER, external(7, 6)).step is Step.STAY
+
+
+def test_both_at_one_file_are_the_same_however_they_came_there() -> None:
+    for state in (NEVER, synced(1), synced(3)):
+        assert decide(local(3), state, external(3)).step is Step.NOTHING
+    spelled = ExternalTable(file(3).replace("s3://", "s3a://"), UUID, frozenset())
+    assert decide(local(3), NEVER, spelled).step is Step.NOTHING
+
+
+@pytest.mark.parametrize("uuid", [OTHER, None])
+def test_another_table_is_never_followed(uuid: str | None) -> None:
+    assert decide(local(1), synced(1), external(2, 1, uuid=uuid)).step is Step.STAY
+    assert decide(None, NEVER, external(2, 1, uuid=uuid), UUID).step is Step.STAY
+    assert decide(local(1), synced(1), external(2, 1), OTHER).step is Step.STAY
+    assert decide(None, NEVER, external(2, 1), UUID.upper()).step is Step.REGISTER
+
+
+def test_view_of_that_name_is_left_alone() -> None:
+    assert decide(local(1, kind=EntryKind.VIEW), NEVER, external(1)).step is Step.STAY
+
+
+@dataclass(slots=True)
+class Sides:
+    """Two catalogs that commit as they like, and what a bridge between them knows."""
+
+    here: list[int]
+    there: list[int]
+    state: BridgeState
+
+
+@given(st.lists(st.sampled_from(["here", "there", "look"]), max_size=30))
+def test_following_never_loses_a_commit_made_here(steps: list[str]) -> None:
+    """Whatever happens in between: a file that was committed here is current, or in the log of what is."""
+    sides = Sides([0], [0], synced(0))
+    for number, step in enumerate(steps, start=1):
+        if step != "look":
+            getattr(sides, step).append(number)
+            continue
+        now = local(sides.here[-1])
+        there = external(sides.there[-1], *sides.there[:-1])
+        decision = decide(now, sides.state, there)
+        if decision.step is Step.ADVANCE:
+            assert set(sides.here) <= set(sides.there)
+            sides.here = list(sides.there)
+        if decision.step in (Step.ADVANCE, Step.NOTHING):
+            sides.state = synced(sides.here[-1])
+
+
+@given(st.integers(1, 10_000), st.integers(0, 100))
+def test_pauses_grow_with_failures_and_end_somewhere(seconds: int, failures: int) -> None:
+    pause = next_pause_seconds(seconds, failures)
+    assert seconds <= pause <= 16 * seconds
+    assert next_pause_seconds(seconds, failures + 1) >= pause
+    assert next_pause_seconds(seconds, 0) == seconds

@@ -1,0 +1,403 @@
+from __future__ import annotations
+
+import asyncio
+from uuid import uuid4
+
+import msgspec
+import pytest
+from tests.catalog.bridges.neighbours import OPERATED, POLLED, Neighbour, foreign_history
+from tests.catalog.catalogs import Catalog, Eventful, name, set_properties, wire_catalog
+from tests.catalog.extended import extended
+from tests.objects.stores import ROOT
+
+from lakebed.catalog.external.bridges.model import Bridge, BridgeConfig, CatalogKind, SyncMode, SyncStatus
+from lakebed.catalog.external.bridges.polling import Polling
+from lakebed.catalog.external.bridges.rest_catalog import RestCatalog
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.maintenance.jobs.rows import NEXT_VERSION
+from lakebed.catalog.model import EntryKind
+from lakebed.core.errors import Unavailable
+from lakebed.meta.seam import Transaction
+
+
+class Bridged:
+    """A catalog with a bridge to a neighbour, and short ways to use both."""
+
+    def __init__(self, catalog: Catalog, neighbour: Neighbour) -> None:
+        self.catalog = catalog
+        self.neighbour = neighbour
+        self.extensions = extended(catalog, neighbour)
+
+    @property
+    def polling(self) -> Polling:
+        return self.extensions.polling
+
+    async def configure(self, config: BridgeConfig = POLLED, table: str = "t") -> None:
+        await self.extensions.tables.bridges.configure(ROOT, "lake", name(table), config)
+
+    async def bridge(self, table: str = "t") -> Bridge:
+        found = (await self.extensions.tables.bridges.get(ROOT, "lake", name(table))).bridge
+        assert found is not None
+        return found
+
+    async def look(self) -> Bridge:
+        """Let the time pass until the bridge is due, and poll."""
+        bridge = await self.bridge()
+        assert bridge.due_ms is not None
+        clock = self.catalog.store.clock
+        clock.advance(max(0, bridge.due_ms - clock.now_ms()) / 1000)
+        assert await self.polling.poll_due() == 1
+        return await self.bridge()
+
+
+async def bridged(catalog: Catalog, at: int = 1) -> Bridged:
+    return Bridged(catalog, Neighbour(await foreign_history(catalog), at=at))
+
+
+async def test_table_is_registered_and_follows(catalog: Catalog) -> None:
+    sides = await bridged(catalog)
+    await sides.configure()
+    files = sides.neighbour.history.files
+    assert (await sides.look()).state.status is SyncStatus.REGISTERED
+    assert (await catalog.entry(name())).metadata_at == files[1]
+    assert (await sides.look()).state.status is SyncStatus.UNCHANGED
+    sides.neighbour.at = 3
+    assert (await sides.look()).state.status is SyncStatus.COMMITTED
+    entry = await catalog.entry(name())
+    assert (entry.metadata_at, entry.generation) == (files[3], 2)
+    _, event = (await catalog.told())[-1]
+    assert (event.operation, event.principal) == ("external-sync", "root")
+
+
+async def test_nothing_is_asked_before_its_time(light_catalog: Catalog) -> None:
+    sides = await bridged(light_catalog)
+    await sides.configure()
+    await sides.configure(OPERATED, "u")
+    await sides.look()
+    asked = len(sides.neighbour.asked)
+    assert await sides.polling.poll_due() == 0
+    light_catalog.store.clock.advance(POLLED.poll_seconds - 1)
+    assert await sides.polling.poll_due() == 0
+    assert len(sides.neighbour.asked) == asked
+    light_catalog.store.clock.advance(1)
+    assert await sides.polling.poll_due() == 1
+
+
+async def test_a_look_that_was_cut_short_is_made_again_before_the_interval_is_over(
+    light_catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides = await bridged(light_catalog)
+    await sides.configure(msgspec.structs.replace(POLLED, poll_seconds=86_400))
+    began = asyncio.Event()
+
+    async def hang(*_: object) -> None:
+        began.set()
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(RestCatalog, "current", hang)
+        looking = asyncio.create_task(sides.polling.poll_due())
+        await began.wait()
+        looking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await looking
+    assert await sides.polling.poll_due() == 0
+    light_catalog.store.clock.advance(120)
+    assert await sides.polling.poll_due() == 1
+    bridge = await sides.bridge()
+    assert bridge.due_ms == light_catalog.store.clock.now_ms() + 86_400_000
+
+
+async def test_commits_made_here_stay_and_the_conflict_is_recorded(catalog: Catalog) -> None:
+    sides = await bridged(catalog)
+    await sides.configure()
+    await sides.look()
+    committed = await catalog.commit(name(), set_properties(mine="1"))
+    sides.neighbour.at = 2
+    bridge = await sides.look()
+    assert bridge.state.status is SyncStatus.CONFLICT
+    assert "committed to here" in bridge.state.message
+    assert bridge.state.synced_at == sides.neighbour.history.files[1]
+    assert await catalog.entry(name()) == committed.entry
+    kind, event = (await catalog.told())[-1]
+    assert (kind, event.facts["table"], event.facts["status"]) == ("TableBridgeFailed", "t", "conflict")
+
+
+async def test_conflict_ends_when_the_table_is_taken_back(light_catalog: Catalog) -> None:
+    catalog = light_catalog
+    sides = await bridged(catalog)
+    await sides.configure()
+    await sides.look()
+    synced_at = (await catalog.entry(name())).metadata_at
+    await catalog.commit(name(), set_properties(mine="1"))
+    sides.neighbour.at = 2
+    assert (await sides.look()).state.status is SyncStatus.CONFLICT
+    token = (await catalog.entry(name())).version_token
+    await sides.extensions.tables.rollback.roll_back(Mutation(ROOT), "lake", name(), synced_at, expected_token=token)
+    assert (await sides.look()).state.status is SyncStatus.COMMITTED
+
+
+async def test_another_table_over_there_is_refused(light_catalog: Catalog) -> None:
+    sides = await bridged(light_catalog)
+    await sides.configure()
+    await sides.look()
+    before = await light_catalog.entry(name())
+    sides.neighbour.at, sides.neighbour.uuid = 2, "99999999-2222-3333-4444-555555555555"
+    assert (await sides.look()).state.status is SyncStatus.CONFLICT
+    # Also when only the file itself is of another table.
+    other = await light_catalog.create("other")
+    sides.neighbour.uuid = None
+    sides.neighbour.history.files[2] = other.entry.metadata_at
+    assert (await sides.look()).state.status is SyncStatus.REFUSED
+    assert await light_catalog.entry(name()) == before
+
+
+async def test_dropped_table_does_not_come_back(light_catalog: Catalog) -> None:
+    sides = await bridged(light_catalog)
+    await sides.configure()
+    await sides.look()
+    await light_catalog.drop()
+    bridge = await sides.look()
+    assert bridge.state.status is SyncStatus.CONFLICT
+    assert (await light_catalog.entries.find(light_catalog.store.meta, "lake", name())).entry is None
+
+
+async def test_other_side_that_goes_back_is_not_followed(light_catalog: Catalog) -> None:
+    sides = await bridged(light_catalog, at=3)
+    await sides.configure()
+    await sides.look()
+    before = await light_catalog.entry(name())
+    sides.neighbour.at = 1
+    bridge = await sides.look()
+    assert bridge.state.status is SyncStatus.REFUSED
+    assert "cannot go back" in bridge.state.message
+    assert await light_catalog.entry(name()) == before
+
+
+@pytest.mark.parametrize(
+    ("status", "recorded"),
+    [(403, SyncStatus.REFUSED), (404, SyncStatus.MISSING), (503, SyncStatus.UNREACHABLE)],
+)
+async def test_what_goes_wrong_is_recorded_and_tried_less_often(
+    light_catalog: Catalog, status: int, recorded: SyncStatus
+) -> None:
+    sides = await bridged(light_catalog)
+    await sides.configure()
+    sides.neighbour.status = status
+    pauses = []
+    for failures in range(1, 7):
+        bridge = await sides.look()
+        assert (bridge.state.status, bridge.state.failures) == (recorded, failures)
+        assert bridge.due_ms is not None
+        pauses.append((bridge.due_ms - light_catalog.store.clock.now_ms()) // 1000)
+    assert pauses == [120, 240, 480, 960, 960, 960]
+    told = [event for kind, event in await light_catalog.told() if kind == "TableBridgeFailed"]
+    assert len(told) == 1
+    sides.neighbour.status = 200
+    bridge = await sides.look()
+    assert (bridge.state.status, bridge.state.failures) == (SyncStatus.REGISTERED, 0)
+
+
+async def test_file_that_is_not_here_yet_is_waited_for(light_catalog: Catalog) -> None:
+    catalog = light_catalog
+    sides = await bridged(catalog)
+    await sides.configure()
+    late = sides.neighbour.history.files[1]
+    document = await catalog.files.read(late)
+    key = late.removeprefix("s3://lake/")
+    await catalog.store.delete("lake", key)
+    assert (await sides.look()).state.status is SyncStatus.MISSING
+    await catalog.store.put("lake", key, document)
+    assert (await sides.look()).state.status is SyncStatus.REGISTERED
+
+
+async def test_metadata_outside_the_table_bucket_is_not_read_on_nobody_s_word(light_catalog: Catalog) -> None:
+    catalog = light_catalog
+    sides = await bridged(catalog)
+    await sides.configure()
+    await catalog.store.bucket("private")
+    await catalog.store.put("private", "1.metadata.json", await catalog.files.read(sides.neighbour.history.files[1]))
+    sides.neighbour.history.files[1] = "s3://private/1.metadata.json"
+    bridge = await sides.look()
+    assert bridge.state.status is SyncStatus.REFUSED
+    assert "table bucket" in bridge.state.message
+
+
+async def test_metadata_of_another_catalog_in_the_bucket_is_not_read_either(light_catalog: Catalog) -> None:
+    catalog = light_catalog
+    sides = await bridged(catalog)
+    for warehouse in ("one", "two"):
+        await catalog.make(warehouse, f"s3://sea/{warehouse}")
+        await catalog.namespaces.create(Mutation(ROOT), warehouse, ("ns",), {})
+    document = await catalog.files.read(sides.neighbour.history.files[1])
+    await catalog.store.put("sea", "two/1.metadata.json", document)
+    sides.neighbour.history.files[1] = "s3://sea/two/1.metadata.json"
+    bridges = sides.extensions.tables.bridges
+    for warehouse in ("one", "two"):
+        await bridges.configure(ROOT, warehouse, name(), POLLED)
+    assert await sides.polling.poll_due() == 2
+    one, two = [(await bridges.get(ROOT, warehouse, name())).bridge for warehouse in ("one", "two")]
+    assert one is not None
+    assert two is not None
+    assert (one.state.status, "table bucket" in one.state.message) == (SyncStatus.REFUSED, True)
+    # It is read there, and found to say that the table's files are elsewhere.
+    assert "outside the table bucket" in two.state.message
+
+
+async def test_folder_is_followed(catalog: Catalog) -> None:
+    sides = await bridged(catalog)
+    files = sides.neighbour.history.files
+    await catalog.store.bucket("loose")
+    for number, source in enumerate(files[:2], start=1):
+        await catalog.store.put("loose", f"t/v{number}.metadata.json", await catalog.files.read(source))
+    await sides.configure(
+        BridgeConfig(catalog=CatalogKind.FOLDER, folder="s3://loose/t", sync_mode=SyncMode.POLL, poll_seconds=5)
+    )
+    assert (await sides.look()).state.status is SyncStatus.REGISTERED
+    assert (await catalog.entry(name())).metadata_at == "s3://loose/t/v2.metadata.json"
+    await catalog.store.put("loose", "t/v3.metadata.json", await catalog.files.read(files[2]))
+    assert (await sides.look()).state.status is SyncStatus.COMMITTED
+    assert (await catalog.entry(name())).metadata_at == "s3://loose/t/v3.metadata.json"
+    assert sides.neighbour.asked == []
+
+
+async def test_several_servers_look_once(catalog: Catalog) -> None:
+    sides = await bridged(catalog)
+    await sides.configure()
+    others = [Bridged(catalog, sides.neighbour).polling for _ in range(3)]
+    looked = await asyncio.gather(*(polling.poll_due() for polling in others))
+    assert sum(looked) == 1
+    assert (await catalog.entry(name())).generation == 1
+
+
+async def test_one_that_fails_does_not_keep_others_waiting(light_catalog: Catalog) -> None:
+    sides = await bridged(light_catalog)
+    gone = msgspec.structs.replace(
+        POLLED, catalog=CatalogKind.FOLDER, folder="s3://lake/nothing-there", uri="", external_table=""
+    )
+    await sides.configure(msgspec.structs.replace(gone, external_namespace=()), "a")
+    await sides.configure()
+    assert await sides.polling.poll_due() == 2
+    assert (await sides.bridge("a")).state.status is SyncStatus.MISSING
+    assert (await sides.bridge()).state.status is SyncStatus.REGISTERED
+
+
+async def test_bridge_that_is_configured_anew_meanwhile_moves_nothing(light_catalog: Catalog) -> None:
+    catalog = light_catalog
+    sides = await bridged(catalog)
+    await sides.configure()
+    await sides.look()
+    sides.neighbour.at = 2
+    before = await catalog.entry(name())
+    eventful = Eventful(catalog.store.meta)
+    racing = Bridged(wire_catalog(catalog.store, eventful), sides.neighbour)
+    catalog.store.clock.advance(POLLED.poll_seconds)
+
+    async def reconfigure() -> None:
+        await sides.configure(msgspec.structs.replace(POLLED, poll_seconds=600))
+
+    eventful.meanwhile = reconfigure
+    assert await racing.polling.poll_due() == 1
+    assert await catalog.entry(name()) == before
+    bridge = await sides.bridge()
+    assert (bridge.config.poll_seconds, bridge.state.status) == (600, SyncStatus.REGISTERED)
+
+
+async def test_unreachable_neighbour_is_told_without_its_secrets(light_catalog: Catalog) -> None:
+    sides = await bridged(light_catalog)
+    await sides.configure()
+    sides.neighbour.failure = Unavailable("no answer. host=catalog.example path=/ reason=TimeoutError")
+    bridge = await sides.look()
+    assert bridge.state.status is SyncStatus.UNREACHABLE
+    assert "catalog.example" in bridge.state.message
+
+
+async def tidy(catalog: Catalog, table: str = "t") -> None:
+    """What maintenance does when it removes files: a new version of the table with the same metadata."""
+    entry = await catalog.entry(name(table))
+
+    async def work(tx: Transaction) -> int:
+        return await tx.run(NEXT_VERSION, uuid4().hex, entry.generation + 1, entry.id, entry.version_token)
+
+    assert await catalog.store.meta.transact(work)
+
+
+async def test_table_that_was_only_tidied_here_follows(catalog: Catalog) -> None:
+    sides = await bridged(catalog)
+    await sides.configure()
+    await sides.look()
+    await tidy(catalog)
+    sides.neighbour.at = 2
+    # The other side has shortened its log, and does not say where it comes from.
+    sides.neighbour.history.files[:2] = ["s3://lake/0.metadata.json", "s3://lake/1.metadata.json"]
+    assert (await sides.look()).state.status is SyncStatus.COMMITTED
+    entry = await catalog.entry(name())
+    assert (entry.metadata_at, entry.generation) == (sides.neighbour.history.files[2], 3)
+
+
+async def test_table_that_is_tidied_while_it_is_followed_follows_all_the_same(catalog: Catalog) -> None:
+    sides = await bridged(catalog)
+    await sides.configure()
+    await sides.look()
+    sides.neighbour.at = 2
+    eventful = Eventful(catalog.store.meta)
+    racing = Bridged(wire_catalog(catalog.store, eventful), sides.neighbour)
+    catalog.store.clock.advance(POLLED.poll_seconds)
+
+    eventful.meanwhile = lambda: tidy(catalog)
+    assert await racing.polling.poll_due() == 1
+    assert (await sides.bridge()).state.status is SyncStatus.COMMITTED
+    assert (await catalog.entry(name())).metadata_at == sides.neighbour.history.files[2]
+
+
+async def test_bridge_goes_along_when_its_table_is_renamed(catalog: Catalog) -> None:
+    sides = await bridged(catalog)
+    await catalog.namespace("other")
+    await sides.configure()
+    await sides.look()
+    before = await sides.bridge()
+    renamed = name("u", "other")
+    await catalog.renaming.rename(Mutation(ROOT), "lake", name(), renamed, EntryKind.TABLE)
+    bridges = sides.extensions.tables.bridges
+    assert (await bridges.get(ROOT, "lake", name())).bridge is None
+    moved = await bridges.get(ROOT, "lake", renamed)
+    assert moved.bridge is not None
+    assert (moved.bridge.config, moved.bridge.state, moved.bridge.due_ms) == (
+        before.config,
+        before.state,
+        before.due_ms,
+    )
+    sides.neighbour.at = 3
+    catalog.store.clock.advance(POLLED.poll_seconds)
+    assert await sides.polling.poll_due() == 1
+    assert (await catalog.entry(renamed)).metadata_at == sides.neighbour.history.files[3]
+    # The old name is free: nothing comes back under it.
+    assert (await catalog.entries.find(catalog.store.meta, "lake", name())).entry is None
+
+
+async def test_table_that_is_renamed_while_it_is_followed_stays_where_it_was(catalog: Catalog) -> None:
+    sides = await bridged(catalog)
+    await sides.configure()
+    await sides.look()
+    sides.neighbour.at = 2
+    eventful = Eventful(catalog.store.meta)
+    racing = Bridged(wire_catalog(catalog.store, eventful), sides.neighbour)
+    catalog.store.clock.advance(POLLED.poll_seconds)
+
+    eventful.meanwhile = lambda: catalog.renaming.rename(Mutation(ROOT), "lake", name(), name("u"), EntryKind.TABLE)
+    assert await racing.polling.poll_due() == 1
+    assert (await catalog.entry(name("u"))).metadata_at == sides.neighbour.history.files[1]
+    assert (await sides.bridge("u")).state.status is SyncStatus.REGISTERED
+    assert (await catalog.entries.find(catalog.store.meta, "lake", name())).entry is None
+
+
+async def test_host_that_was_taken_out_of_the_settings_is_not_asked_any_more(light_catalog: Catalog) -> None:
+    sides = await bridged(light_catalog)
+    await sides.configure()
+    await sides.look()
+    asked = len(sides.neighbour.asked)
+    sides.extensions = extended(light_catalog, sides.neighbour, hosts=("other.example",))
+    state = (await sides.look()).state
+    assert state.status is SyncStatus.UNREACHABLE
+    assert "federation.hosts" in state.message
+    assert len(sides.neighbour.asked) == asked

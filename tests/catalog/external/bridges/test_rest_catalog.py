@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from tests.clients.boto import Keys
+from tests.clients.signing import EMPTY_SHA256, Signer
+from tests.fixtures.scripted_http import Answer, Asked, scripted_server
+
+from lakebed.catalog.external.bridges.model import BridgeConfig, CatalogKind
+from lakebed.catalog.external.bridges.rest_catalog import RestCatalog
+from lakebed.catalog.external.remote.model import AuthKind, RemoteAuth, RemoteSecrets
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import AccessDenied, InvalidInput, LakebedError, NotFound, Throttled, Unavailable
+from lakebed.core.secrets import Secret
+from lakebed.net.hosts import AllowedHosts
+from lakebed.net.sync_client import threaded_http
+
+LOCATION = "s3://lake/t/metadata/2.metadata.json"
+TABLE = {
+    "metadata-location": LOCATION,
+    "metadata": {
+        "table-uuid": "u",
+        "format-version": 2,
+        "metadata-log": [{"metadata-file": "s3://lake/t/metadata/1.metadata.json", "timestamp-ms": 1}],
+    },
+    "config": {"s3.access-key-id": "theirs"},
+}
+
+
+def catalog_at(url: str, secrets: RemoteSecrets | None = None, **changes: Any) -> RestCatalog:
+    config = BridgeConfig(
+        catalog=CatalogKind.REST, external_namespace=("a", "b"), external_table="t x", uri=f"{url}/iceberg/"
+    )
+    config = msgspec.structs.replace(config, **changes)
+    return RestCatalog(
+        threaded_http(),
+        AllowedHosts(["*"], setting="federation.hosts"),
+        ManualClock(),
+        config,
+        secrets or RemoteSecrets(),
+    )
+
+
+def answering(config: dict[str, Any] | None = None, table: Answer | None = None) -> Callable[[Asked], Answer]:
+    def script(asked: Asked) -> Answer:
+        if "/v1/config" in asked.path:
+            return Answer(200, json.dumps(config or {}).encode())
+        return table or Answer(200, json.dumps(TABLE).encode())
+
+    return script
+
+
+async def test_table_is_asked_for_as_the_catalog_wants_it() -> None:
+    told = {"defaults": {"prefix": "p1"}, "overrides": {"prefix": "wh/1", "namespace-separator": "%2E"}}
+    with scripted_server(answering(told)) as server:
+        found = await catalog_at(server.url, warehouse="s3://lake/").current()
+    assert found.metadata_at == LOCATION
+    assert found.uuid == "u"
+    assert list(found.log) == ["s3://lake/t/metadata/1.metadata.json"]
+    assert [asked.path for asked in server.asked] == [
+        "/iceberg/v1/config?warehouse=s3%3A%2F%2Flake%2F",
+        "/iceberg/v1/wh/1/namespaces/a.b/tables/t%20x?snapshots=refs",
+    ]
+    assert all("authorization" not in asked.headers for asked in server.asked)
+
+
+async def test_levels_are_joined_as_the_contract_says_unless_told_otherwise() -> None:
+    with scripted_server(answering()) as server:
+        await catalog_at(server.url).current()
+    assert [asked.path for asked in server.asked] == [
+        "/iceberg/v1/config",
+        "/iceberg/v1/namespaces/a%1Fb/tables/t%20x?snapshots=refs",
+    ]
+
+
+async def test_bearer_token_is_sent() -> None:
+    with scripted_server(answering()) as server:
+        secrets = RemoteSecrets(token=Secret("t0k3n"))
+        await catalog_at(server.url, secrets, auth=RemoteAuth(kind=AuthKind.BEARER)).current()
+    assert {asked.headers["authorization"] for asked in server.asked} == {"Bearer t0k3n"}
+
+
+async def test_requests_are_signed() -> None:
+    auth = RemoteAuth(kind=AuthKind.SIGV4, access_key_id="AKID", region="us-east-1", service="s3")
+    with scripted_server(answering()) as server:
+        secrets = RemoteSecrets(secret_access_key=Secret("secret"), session_token=Secret("session"))
+        await catalog_at(server.url, secrets, auth=auth).current()
+    for asked in server.asked:
+        stamp = asked.headers["x-amz-date"]
+        signed = {"accept": asked.headers["accept"]}
+        signer = Signer(Keys("AKID", "secret", "session"), at=_moment(stamp))
+        wanted = signer.headers("GET", f"{server.url}{asked.path}", EMPTY_SHA256, signed)
+        assert asked.headers["authorization"] == wanted["Authorization"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (Answer(401), AccessDenied),
+        (Answer(403, b'{"error": {"type": "ForbiddenException", "message": "s3cret"}}'), AccessDenied),
+        (Answer(404, b'{"error": {"type": "NoSuchTableException"}}'), NotFound),
+        (Answer(429), Throttled),
+        (Answer(503), Unavailable),
+        (Answer(400), InvalidInput),
+        (Answer(302, headers={"location": "http://169.254.169.254/"}), InvalidInput),
+        (Answer(200, b"not json"), InvalidInput),
+        (Answer(200, b'{"metadata": {}}'), InvalidInput),
+        (Answer(200, b'{"metadata": 7, "metadata-location": "x"}'), InvalidInput),
+        (Answer(200, b"{}", claimed_length=100), Unavailable),
+    ],
+)
+async def test_what_the_other_side_says_wrong_is_told_by_kind(answer: Answer, error: type[LakebedError]) -> None:
+    with scripted_server(answering(table=answer)) as server:
+        with pytest.raises(error) as refused:
+            await catalog_at(server.url).current()
+        assert "s3cret" not in str(refused.value)
+    assert all("169.254" not in asked.path for asked in server.asked)
+
+
+async def test_catalog_that_fails_once_is_asked_again() -> None:
+    failures = iter([Answer(503)])
+
+    def script(asked: Asked) -> Answer:
+        if "/tables/" in asked.path:
+            return next(failures, Answer(200, json.dumps(TABLE).encode()))
+        return Answer(200, b"{}")
+
+    with scripted_server(script) as server:
+        assert (await catalog_at(server.url).current()).metadata_at == LOCATION
+
+
+async def test_nobody_there_is_unavailable() -> None:
+    with scripted_server(answering()) as server:
+        gone = server.url
+    with pytest.raises(Unavailable):
+        await catalog_at(gone).current()
+
+
+async def test_tables_with_much_metadata_are_read_whole() -> None:
+    padded = {**TABLE, "padding": "x" * (2 * 1024 * 1024)}
+    with scripted_server(answering(table=Answer(200, json.dumps(padded).encode()))) as server:
+        assert (await catalog_at(server.url).current()).metadata_at == LOCATION
+
+
+def _moment(stamp: str) -> datetime:
+    return datetime.strptime(stamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)

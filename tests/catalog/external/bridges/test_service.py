@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+from tests.catalog.bridges.neighbours import OPERATED, POLLED
+from tests.catalog.catalogs import NOBODY, Catalog, may, name
+from tests.catalog.extended import extended
+from tests.objects.stores import ROOT
+
+from lakebed.catalog.external.bridges.model import BridgeConfig, BridgeState, CatalogKind, SyncMode, SyncStatus
+from lakebed.catalog.external.bridges.service import Bridges
+from lakebed.catalog.external.remote.model import AuthKind, RemoteAuth, RemoteSecrets
+from lakebed.catalog.idempotency import Mutation
+from lakebed.core.errors import AccessDenied, Corrupted, InvalidInput, NoSuchBucket, NoSuchNamespace, NotFound
+from lakebed.core.secrets import Secret
+from lakebed.meta.seam import Transaction
+
+BEARER = msgspec.structs.replace(POLLED, auth=RemoteAuth(kind=AuthKind.BEARER))
+TOKEN = RemoteSecrets(token=Secret("t0k3n-of-theirs"))
+
+
+def bridges_of(catalog: Catalog) -> Bridges:
+    return extended(catalog).tables.bridges
+
+
+async def test_bridge_is_stored_shown_and_removed(catalog: Catalog) -> None:
+    bridges = bridges_of(catalog)
+    assert (await bridges.get(ROOT, "lake", name())).bridge is None
+    made = (await bridges.configure(ROOT, "lake", name(), OPERATED)).bridge
+    assert made is not None
+    found = await bridges.get(ROOT, "lake", name())
+    assert found.bridge == made
+    assert found.entry is None
+    assert (made.config, made.state, made.due_ms) == (OPERATED, BridgeState(), None)
+    await bridges.remove(ROOT, "lake", name())
+    assert (await bridges.get(ROOT, "lake", name())).bridge is None
+    with pytest.raises(NotFound):
+        await bridges.remove(ROOT, "lake", name())
+    assert [kind for kind, _ in (await catalog.told())[-2:]] == ["TableBridgeConfigured", "TableBridgeRemoved"]
+
+
+async def test_polled_bridge_is_due_at_once(light_catalog: Catalog) -> None:
+    made = (await bridges_of(light_catalog).configure(ROOT, "lake", name(), POLLED)).bridge
+    assert made is not None
+    assert made.due_ms == light_catalog.store.clock.now_ms()
+
+
+async def test_secrets_are_stored_sealed_and_bound_to_their_row(catalog: Catalog) -> None:
+    bridges = bridges_of(catalog)
+    made = (await bridges.configure(ROOT, "lake", name(), BEARER, TOKEN)).bridge
+    assert made is not None
+    assert bridges.secrets_of(made) == TOKEN
+    dump = repr(await catalog.store.meta.rows("SELECT * FROM bridges")) + repr(await catalog.told()) + repr(made)
+    assert "t0k3n" not in dump
+    other = (await bridges.configure(ROOT, "lake", name("u"), OPERATED)).bridge
+    assert other is not None
+    moved = replace(other, sealed=made.sealed)
+    with pytest.raises(Corrupted):
+        bridges.secrets_of(moved)
+
+
+async def test_what_was_learned_is_kept_while_the_same_table_is_followed(light_catalog: Catalog) -> None:
+    bridges = bridges_of(light_catalog)
+    await bridges.configure(ROOT, "lake", name(), POLLED)
+    state = BridgeState(status=SyncStatus.COMMITTED, entry="e", synced_at="s3://lake/1.json", synced_token="v")
+
+    async def learn(tx: Transaction) -> None:
+        await tx.run("UPDATE bridges SET state = ?", msgspec.json.encode(state))
+
+    await light_catalog.store.meta.transact(learn)
+    slower = msgspec.structs.replace(POLLED, poll_seconds=600)
+    kept = (await bridges.configure(ROOT, "lake", name(), slower)).bridge
+    assert kept is not None
+    assert kept.state == state
+    elsewhere = msgspec.structs.replace(POLLED, uri="https://other.example")
+    fresh = (await bridges.configure(ROOT, "lake", name(), elsewhere)).bridge
+    assert fresh is not None
+    assert fresh.state == BridgeState()
+    assert fresh.created_ms == kept.created_ms
+
+
+async def test_namespace_must_be_there_and_takes_its_bridges_along(light_catalog: Catalog) -> None:
+    bridges = bridges_of(light_catalog)
+    with pytest.raises(NoSuchNamespace):
+        await bridges.configure(ROOT, "lake", name("t", "none"), OPERATED)
+    await light_catalog.namespace("gone")
+    await bridges.configure(ROOT, "lake", name("t", "gone"), OPERATED)
+    await light_catalog.namespaces.drop(Mutation(ROOT), "lake", ["gone"])
+    assert await light_catalog.store.meta.rows("SELECT name FROM bridges") == []
+
+
+async def test_configuration_that_makes_no_sense_stores_nothing(light_catalog: Catalog) -> None:
+    async with light_catalog.unchanged():
+        with pytest.raises(InvalidInput):
+            await bridges_of(light_catalog).configure(ROOT, "lake", name(), BEARER)
+
+
+async def test_calling_other_hosts_takes_a_right_of_its_own(light_catalog: Catalog) -> None:
+    bridges = bridges_of(light_catalog)
+    maker = may("s3tables:*")
+    await bridges.configure(maker, "lake", name(), OPERATED)
+    with pytest.raises(AccessDenied):
+        await bridges.configure(maker, "lake", name(), POLLED)
+    await bridges.configure(may("s3tables:*", "lakebed:ConfigureBridge"), "lake", name(), POLLED)
+    for nobody in (NOBODY, may("lakebed:*")):
+        with pytest.raises(AccessDenied):
+            await bridges.configure(nobody, "lake", name(), POLLED)
+        with pytest.raises(AccessDenied):
+            await bridges.get(nobody, "lake", name())
+        with pytest.raises(AccessDenied):
+            await bridges.remove(nobody, "lake", name())
+
+
+async def test_folder_is_followed_for_who_may_read_it(light_catalog: Catalog) -> None:
+    await light_catalog.store.bucket("loose")
+    bridges = bridges_of(light_catalog)
+    folder = BridgeConfig(catalog=CatalogKind.FOLDER, folder="s3://loose/t/metadata", sync_mode=SyncMode.POLL)
+    with pytest.raises(AccessDenied):
+        await bridges.configure(may("s3tables:*"), "lake", name(), folder)
+    with pytest.raises(AccessDenied):
+        await bridges.configure(may("s3tables:*", "s3:ListBucket"), "lake", name(), folder)
+    await bridges.configure(may("s3tables:*", "s3:ListBucket", "s3:GetObject"), "lake", name(), folder)
+    with pytest.raises(NoSuchBucket):
+        await bridges.configure(ROOT, "lake", name(), msgspec.structs.replace(folder, folder="s3://nowhere/t/metadata"))
+
+
+async def test_folder_of_another_table_takes_rights_to_that_table(light_catalog: Catalog) -> None:
+    made = await light_catalog.create("secret")
+    folder = BridgeConfig(catalog=CatalogKind.FOLDER, folder=f"{made.entry.location}/metadata")
+    reader = may("s3tables:CreateTable", "s3:*")
+    with pytest.raises(AccessDenied):
+        await bridges_of(light_catalog).configure(reader, "lake", name(), folder)
+
+
+@pytest.mark.parametrize("hosts", [(), ("near.example",)])
+async def test_bridges_lead_only_to_hosts_that_the_settings_name(
+    light_catalog: Catalog, hosts: tuple[str, ...]
+) -> None:
+    """Whoever asks, as with connections: a right to bridges is none to the network that the server stands in."""
+    bridges = extended(light_catalog, hosts=hosts).tables.bridges
+    async with light_catalog.unchanged():
+        with pytest.raises(InvalidInput, match=r"federation\.hosts") as refused:
+            await bridges.configure(ROOT, "lake", name(), POLLED)
+        assert refused.value.argument == "uri"
+    # What nobody has to be asked for is not held up by it.
+    await bridges.configure(ROOT, "lake", name(), OPERATED)
+
+
+async def test_tokens_for_bridges_are_asked_for_only_at_hosts_that_the_settings_name(light_catalog: Catalog) -> None:
+    bridges = extended(light_catalog, hosts=("catalog.example",)).tables.bridges
+    auth = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri="https://idp.example/tokens")
+    config, secrets = msgspec.structs.replace(POLLED, auth=auth), RemoteSecrets(client_secret=Secret("s3cret"))
+    with pytest.raises(InvalidInput, match=r"host=idp\.example:443") as refused:
+        await bridges.configure(ROOT, "lake", name(), config, secrets)
+    assert refused.value.argument == "token-uri"

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from urllib.parse import parse_qs
+
+import pytest
+from tests.fixtures.scripted_http import Answer, Asked, ScriptedServer, scripted_server
+from tests.storage.credentials.fakes import machine
+
+from lakebed.catalog.external.remote.authentication import Authentication, Unsigned, authentication_of, check_hosts
+from lakebed.catalog.external.remote.model import NO_SECRETS, AuthKind, RemoteAddress, RemoteAuth, RemoteSecrets
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import InvalidInput, RemoteFault
+from lakebed.core.secrets import Secret
+from lakebed.net.hosts import AllowedHosts
+from lakebed.net.sync_client import threaded_http
+
+ADDRESS = RemoteAddress("https://far.example")
+ROLE = RemoteAuth(
+    kind=AuthKind.SIGV4,
+    role_arn="arn:aws:iam::123456789012:role/r",
+    external_id="e-1",
+    session_policy='{"Version": "2012-10-17"}',
+    region="us-east-1",
+    service="glue",
+)
+REQUEST = Unsigned("POST", "far.example", "/v1/x", "a=b", {"accept": "application/json"}, b"{}")
+ASSUMED = """<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>ASSUMED{n}</AccessKeyId>
+<SecretAccessKey>s3cret</SecretAccessKey><SessionToken>session{n}</SessionToken>
+<Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>"""
+
+
+def by_role(sts: ScriptedServer, clock: ManualClock) -> Authentication:
+    environ = {"AWS_ACCESS_KEY_ID": "OWN", "AWS_SECRET_ACCESS_KEY": "own-secret", "AWS_ENDPOINT_URL_STS": sts.url}
+    return authentication_of(threaded_http(), clock, ADDRESS, ROLE, NO_SECRETS, machine(environ, http=threaded_http()))
+
+
+async def test_role_is_assumed_with_the_servers_own_keys_and_renewed_when_it_is_refused() -> None:
+    given = 0
+
+    def script(asked: Asked) -> Answer:
+        nonlocal given
+        given += 1
+        return Answer(200, ASSUMED.replace("{n}", str(given)).encode())
+
+    with scripted_server(script) as sts:
+        signing = by_role(sts, ManualClock())
+        first = await signing.headers(REQUEST)
+        assert "Credential=ASSUMED1/" in first["authorization"]
+        assert first["x-amz-security-token"] == "session1"
+        assert (await signing.headers(REQUEST))["authorization"] == first["authorization"]
+        assert signing.renew(first)
+        assert "Credential=ASSUMED2/" in (await signing.headers(REQUEST))["authorization"]
+        # What was refused late is not what is in use by now.
+        assert signing.renew(first)
+        assert "Credential=ASSUMED2/" in (await signing.headers(REQUEST))["authorization"]
+    form = parse_qs(sts.asked[0].body.decode())
+    assert form["RoleArn"] == [ROLE.role_arn]
+    assert form["ExternalId"] == ["e-1"]
+    assert form["Policy"] == [ROLE.session_policy]
+    assert "Credential=OWN/" in sts.asked[0].headers["authorization"]
+
+
+async def test_role_that_may_not_be_assumed_is_a_fault_of_the_connection() -> None:
+    refused = b"<ErrorResponse><Error><Code>AccessDenied</Code><Message>s3cret</Message></Error></ErrorResponse>"
+    with scripted_server(lambda _: Answer(403, refused)) as sts, pytest.raises(RemoteFault) as fault:
+        await by_role(sts, ManualClock()).headers(REQUEST)
+    assert "s3cret" not in str(fault.value)
+
+
+async def test_keys_of_a_connection_are_not_renewed() -> None:
+    auth = RemoteAuth(kind=AuthKind.SIGV4, access_key_id="AK", region="r", service="s3")
+    secrets = RemoteSecrets(secret_access_key=Secret("s3cret"))
+    signing = authentication_of(threaded_http(), ManualClock(), ADDRESS, auth, secrets)
+    sent = await signing.headers(REQUEST)
+    assert "s3cret" not in str(sent)
+    assert not signing.renew(sent)
+
+
+async def test_without_credentials_nothing_is_shown() -> None:
+    nobody = authentication_of(threaded_http(), ManualClock(), ADDRESS, RemoteAuth(), NO_SECRETS)
+    assert await nobody.headers(REQUEST) == REQUEST.headers
+    assert not nobody.renew({})
+
+
+@pytest.mark.parametrize("token_uri", ["", "https://far.example:8443/tokens"])
+def test_catalog_is_named_with_where_its_tokens_are_from(token_uri: str) -> None:
+    auth = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri=token_uri)
+    check_hosts(AllowedHosts(["far.example"], setting="federation.hosts"), ADDRESS, auth)
+
+
+def test_tokens_from_elsewhere_are_not_asked_for() -> None:
+    auth = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri="https://idp.example/tokens")
+    with pytest.raises(InvalidInput, match=r"host=idp\.example:443") as refused:
+        check_hosts(AllowedHosts(["far.example"], setting="federation.hosts"), ADDRESS, auth)
+    assert refused.value.argument == "token-uri"
+    check_hosts(AllowedHosts(["far.example", "idp.example"], setting="federation.hosts"), ADDRESS, auth)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.catalog.external.remote.checking import check_address, check_auth
+from lakebed.catalog.external.remote.model import NO_SECRETS, AuthKind, RemoteAddress, RemoteAuth, RemoteSecrets
+from lakebed.core.errors import InvalidInput
+from lakebed.core.secrets import Secret
+
+CLIENT = RemoteSecrets(client_secret=Secret("s3cret"))
+KEYS = RemoteSecrets(secret_access_key=Secret("s3cret"))
+ROLE = RemoteAuth(kind=AuthKind.SIGV4, role_arn="arn:aws:iam::123456789012:role/r", region="eu-1", service="glue")
+
+
+@pytest.mark.parametrize(
+    ("auth", "secrets"),
+    [
+        (RemoteAuth(), NO_SECRETS),
+        (RemoteAuth(kind=AuthKind.OAUTH, client_id="me"), CLIENT),
+        (RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri="https://l.test/t", scopes=("a:b",)), CLIENT),
+        (ROLE, NO_SECRETS),
+        (RemoteAuth(kind=AuthKind.SIGV4, access_key_id="AK", region="r", service="s3"), KEYS),
+    ],
+)
+def test_what_goes_together_is_taken(auth: RemoteAuth, secrets: RemoteSecrets) -> None:
+    check_auth(auth, secrets)
+
+
+@pytest.mark.parametrize(
+    ("auth", "secrets"),
+    [
+        (RemoteAuth(client_id="me"), NO_SECRETS),
+        (RemoteAuth(kind=AuthKind.OAUTH, client_id="me"), NO_SECRETS),
+        (RemoteAuth(kind=AuthKind.OAUTH), CLIENT),
+        (RemoteAuth(kind=AuthKind.OAUTH, client_id="me", region="r"), CLIENT),
+        (RemoteAuth(kind=AuthKind.OAUTH, client_id="me", scopes=("a b",)), CLIENT),
+        (RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri="http://l.test/t"), CLIENT),
+        (RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri="https://u:p@l.test/t"), CLIENT),
+        (RemoteAuth(kind=AuthKind.BEARER), CLIENT),
+        (ROLE, KEYS),
+        (RemoteAuth(kind=AuthKind.SIGV4, role_arn="x", region="r", service="s"), NO_SECRETS),
+    ],
+)
+def test_what_does_not_is_refused_without_its_secrets(auth: RemoteAuth, secrets: RemoteSecrets) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        check_auth(auth, secrets)
+    assert "s3cret" not in str(refused.value)
+
+
+def test_tokens_are_sent_over_https_or_to_this_machine() -> None:
+    for kind in (AuthKind.BEARER, AuthKind.OAUTH):
+        check_address(RemoteAddress("https://far.test"), RemoteAuth(kind=kind))
+        check_address(RemoteAddress("http://localhost:8181"), RemoteAuth(kind=kind))
+        with pytest.raises(InvalidInput):
+            check_address(RemoteAddress("http://far.test"), RemoteAuth(kind=kind))
+
+
+def test_secrets_of_earlier_releases_open() -> None:
+    old = b"\x93\xa1t\xa1k\xa1s"
+    assert RemoteSecrets.unpacked(old) == RemoteSecrets(Secret("t"), Secret("k"), Secret("s"))

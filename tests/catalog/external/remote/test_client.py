@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from lakebed.catalog.external.remote.client import (
+    DEFAULT_ENDPOINTS,
+    MANNERS_MS,
+    RemoteCatalog,
+    RemoteRequest,
+    catalog_http,
+)
+from lakebed.catalog.external.remote.model import AuthKind, RemoteAddress, RemoteAuth, RemoteSecrets
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import InvalidName, LakebedError, RemoteFault, Throttled, Unavailable
+from lakebed.core.secrets import Secret
+from lakebed.net.hosts import AllowedHosts
+from lakebed.net.http import HttpRequest, HttpResponse
+
+ANY = AllowedHosts(["*"], setting="federation.hosts")
+OAUTH = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", scopes=("a", "b"))
+SECRET = RemoteSecrets(client_secret=Secret("s3cret"))
+READ = RemoteRequest("GET", ("namespaces",))
+CHANGE = RemoteRequest("POST", ("namespaces",), body=b"{}")
+
+Script = Callable[[HttpRequest], HttpResponse]
+
+
+@dataclass
+class Other:
+    """Another catalog, as it is seen through `Http`: it gives tokens, and says what a test tells it to."""
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    answer: Script = lambda request: HttpResponse(200, b"{}")
+    token: Script | None = None
+    lifetime: int = 3600
+    asked: list[HttpRequest] = field(default_factory=list)
+    tokens: int = 0
+
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
+        await asyncio.sleep(0)
+        if request.url.endswith("/tokens"):
+            self.tokens += 1
+            if self.token is not None:
+                return self.token(request)
+            form = parse_qs(request.body.decode())
+            assert form == {
+                "grant_type": ["client_credentials"],
+                "client_id": ["me"],
+                "client_secret": ["s3cret"],
+                "scope": ["a b"],
+            }
+            given = {"access_token": f"token-{self.tokens}", "token_type": "bearer", "expires_in": self.lifetime}
+            return HttpResponse(200, json.dumps(given).encode())
+        if urlsplit(request.url).path.endswith("/v1/config"):
+            return HttpResponse(200, json.dumps(self.config).encode())
+        self.asked.append(request)
+        return self.answer(request)
+
+
+def catalog(
+    other: Other, clock: ManualClock | None = None, auth: RemoteAuth = OAUTH, secrets: RemoteSecrets = SECRET
+) -> RemoteCatalog:
+    address = RemoteAddress("https://far.example/base/", "wh")
+    return RemoteCatalog.at(other, clock or ManualClock(), address, auth, secrets, hosts=ANY)
+
+
+async def test_it_is_spoken_to_as_it_wants_to_be() -> None:
+    other = Other({"defaults": {"prefix": "p"}, "overrides": {"prefix": "a/b", "namespace-separator": "%2E"}})
+    remote = catalog(other)
+    request = RemoteRequest("POST", ("namespaces", await remote.namespace(("x", "y")), "t able"), {"k": "v w"}, b"{}")
+    await remote.ask(request)
+    assert other.asked[0].url == "https://far.example/base/v1/a/b/namespaces/x.y/t%20able?k=v%20w"
+    assert other.asked[0].headers["authorization"] == "Bearer token-1"
+    assert other.asked[0].headers["content-type"] == "application/json"
+
+
+async def test_what_it_serves_is_what_it_says_or_the_contracts_first_set() -> None:
+    assert (await catalog(Other()).manners()).endpoints == DEFAULT_ENDPOINTS
+    assert (await catalog(Other({"endpoints": ["GET  /v1/x"]})).manners()).endpoints == {"GET /v1/x"}
+    assert (await catalog(Other({"endpoints": []})).manners()).endpoints == frozenset()
+
+
+async def test_manners_are_asked_for_again_after_a_while() -> None:
+    clock, other = ManualClock(), Other({"overrides": {"prefix": "one"}})
+    remote = catalog(other, clock)
+    assert (await remote.manners()).prefix == "one"
+    other.config = {"overrides": {"prefix": "two"}}
+    assert (await remote.manners()).prefix == "one"
+    clock.advance(MANNERS_MS / 1000)
+    assert (await remote.manners()).prefix == "two"
+
+
+async def test_level_that_holds_the_separator_is_refused() -> None:
+    with pytest.raises(InvalidName):
+        await catalog(Other({"overrides": {"namespace-separator": "."}})).namespace(("a.b",))
+
+
+async def test_one_token_serves_many_requests_until_it_is_about_to_end() -> None:
+    clock, other = ManualClock(), Other()
+    remote = catalog(other, clock)
+    await asyncio.gather(*(remote.ask(READ) for _ in range(5)))
+    assert other.tokens == 1
+    clock.advance(3600 - 31)
+    await remote.ask(READ)
+    assert other.tokens == 1
+    clock.advance(2)
+    await remote.ask(READ)
+    assert other.tokens == 2
+    assert other.asked[-1].headers["authorization"] == "Bearer token-2"
+
+
+@pytest.mark.parametrize("request_", [READ, CHANGE])
+async def test_token_that_is_refused_is_replaced_once(request_: RemoteRequest) -> None:
+    other = Other()
+    other.answer = lambda request: HttpResponse(
+        401 if request.headers["authorization"] == "Bearer token-1" else 200, b"{}"
+    )
+    assert (await catalog(other).ask(request_)).status == 200
+    assert len(other.asked) == 2
+    other.answer = lambda request: HttpResponse(401, b"{}")
+    other.asked.clear()
+    assert (await catalog(other).ask(request_)).status == 401
+    assert len(other.asked) == 2
+
+
+async def test_lasting_token_that_is_refused_is_not_sent_again() -> None:
+    other = Other(answer=lambda request: HttpResponse(401, b"{}"))
+    remote = catalog(other, auth=RemoteAuth(kind=AuthKind.BEARER), secrets=RemoteSecrets(token=Secret("t")))
+    assert (await remote.ask(READ)).status == 401
+    assert [asked.headers["authorization"] for asked in other.asked] == ["Bearer t"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (HttpResponse(400, b'{"error": "invalid_client", "error_description": "s3cret"}'), RemoteFault),
+        (HttpResponse(401, b'{"error": {"message": "s3cret"}}'), RemoteFault),
+        (HttpResponse(200, b"{}"), RemoteFault),
+        (HttpResponse(200, b"not json"), RemoteFault),
+        (HttpResponse(200, b'{"access_token": "a\\nb"}'), RemoteFault),
+        (HttpResponse(200, b'{"access_token": ""}'), RemoteFault),
+        (HttpResponse(302, b""), RemoteFault),
+        (HttpResponse(429, b""), Throttled),
+        (HttpResponse(503, b""), Unavailable),
+    ],
+)
+async def test_without_a_token_nothing_is_asked(answer: HttpResponse, error: type[LakebedError]) -> None:
+    other = Other(token=lambda request: answer)
+    with pytest.raises(error) as refused:
+        await catalog(other).ask(CHANGE)
+    assert "s3cret" not in str(refused.value)
+    assert not getattr(refused.value, "undecided", False)
+    assert other.asked == []
+
+
+async def test_token_that_does_not_say_how_long_it_lasts_is_used() -> None:
+    other = Other(token=lambda request: HttpResponse(200, b'{"access_token": "t"}'))
+    await catalog(other).ask(READ)
+    assert other.asked[0].headers["authorization"] == "Bearer t"
+
+
+@pytest.mark.parametrize(("request_", "times"), [(READ, 2), (CHANGE, 1)])
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+async def test_reads_are_tried_again_and_changes_are_not(request_: RemoteRequest, times: int, status: int) -> None:
+    other = Other(answer=lambda request: HttpResponse(status, b"{}"))
+    assert (await catalog(other).ask(request_)).status == status
+    assert len(other.asked) == times
+
+
+@pytest.mark.parametrize(("request_", "times"), [(READ, 2), (CHANGE, 1)])
+async def test_silence_is_told_with_whether_something_may_have_happened(request_: RemoteRequest, times: int) -> None:
+    def silent(request: HttpRequest) -> HttpResponse:
+        raise Unavailable("no answer", undecided=request.method == "POST")
+
+    other = Other(answer=silent)
+    with pytest.raises(Unavailable) as lost:
+        await catalog(other).ask(request_)
+    assert lost.value.undecided is (request_ is CHANGE)
+    assert len(other.asked) == times
+    assert "far.example" in str(lost.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(401, RemoteFault), (403, RemoteFault), (404, RemoteFault), (503, Unavailable)]
+)
+async def test_catalog_that_does_not_say_how_to_speak_to_it(status: int, error: type[LakebedError]) -> None:
+    async def http(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(status, b'{"error": {"message": "its words", "type": "X"}}')
+
+    address = RemoteAddress("https://far.example")
+    remote = RemoteCatalog.at(http, ManualClock(), address, RemoteAuth(), RemoteSecrets(), hosts=ANY)
+    with pytest.raises(error) as refused:
+        await remote.ask(READ)
+    assert type(refused.value) is error
+
+
+@pytest.mark.parametrize("body", [b"[]", b"7", b'{"overrides": 7}', b"", b'{"endpoints": "x"}'])
+async def test_configuration_that_makes_no_sense(body: bytes) -> None:
+    async def http(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(200, body)
+
+    remote = RemoteCatalog.at(http, ManualClock(), RemoteAddress("https://x"), RemoteAuth(), RemoteSecrets(), hosts=ANY)
+    with pytest.raises(RemoteFault):
+        await remote.manners()
+
+
+@pytest.mark.parametrize(
+    ("hosts", "auth"),
+    [
+        ([], RemoteAuth()),
+        (["near.example"], RemoteAuth()),
+        (["far.example"], RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri="https://idp.example/tokens")),
+    ],
+)
+async def test_host_that_the_settings_do_not_name_is_not_spoken_to(hosts: list[str], auth: RemoteAuth) -> None:
+    other = Other({})
+    secrets = SECRET if auth.kind is AuthKind.OAUTH else RemoteSecrets()
+    with pytest.raises(RemoteFault, match=r"federation\.hosts"):
+        RemoteCatalog.at(
+            other,
+            ManualClock(),
+            RemoteAddress("https://far.example"),
+            auth,
+            secrets,
+            hosts=AllowedHosts(hosts, setting="federation.hosts"),
+        )
+    assert not other.asked
+    assert not other.tokens
+
+
+async def test_name_that_leads_to_a_link_local_address_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    reached: list[str] = []
+
+    async def resolve(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", port))]
+
+    async def connect(_: object, host: str, *__: object, **___: object) -> None:
+        reached.append(host)
+        raise ConnectionRefusedError
+
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "getaddrinfo", resolve, raising=False)
+    monkeypatch.setattr(loop, "create_connection", connect, raising=False)
+    http = catalog_http()
+    with pytest.raises(Unavailable):
+        await http(HttpRequest("GET", "http://innocent.example/"))
+    assert reached == []
+    with pytest.raises(Unavailable):
+        await http(HttpRequest("GET", "http://169.254.169.254/"))
+    assert reached == ["169.254.169.254"]
+    await http.close()

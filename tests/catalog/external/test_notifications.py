@@ -1,0 +1,204 @@
+"""What another catalog tells an external one: followed in the sender's order, whatever order it arrives in."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from tests.catalog.catalogs import Catalog, a_table
+from tests.catalog.test_gate_grants import holding
+from tests.objects.stores import ROOT
+
+from lakebed.catalog.catalogs.service import UNDROP_WINDOW
+from lakebed.catalog.external.notifications import Notification, NotificationKind, Notifications
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.identifiers import Identifier
+from lakebed.catalog.model import WarehouseKind
+from lakebed.core.errors import AccessDenied, AlreadyExists, InvalidInput, NoSuchNamespace
+from lakebed.governance.rbac import Privilege
+from lakebed.objects.model import Caller
+
+AS_ROOT = Mutation(ROOT)
+T = Identifier(("a", "b"), "t")
+SENDING = (
+    Privilege.TABLE_CREATE,
+    Privilege.TABLE_WRITE_PROPERTIES,
+    Privilege.TABLE_DROP,
+    Privilege.NAMESPACE_CREATE,
+    Privilege.NAMESPACE_DROP,
+)
+
+
+class Sender:
+    """Another catalog, and the files of one of its tables."""
+
+    def __init__(self, catalog: Catalog, uuid: str) -> None:
+        self.catalog = catalog
+        self.uuid = uuid
+        self.notifications = Notifications(
+            catalog.store.facilities,
+            catalog.gate,
+            catalog.warehouses,
+            catalog.namespaces,
+            catalog.entries,
+            catalog.registration,
+            catalog.dropping,
+        )
+
+    def at(self, version: int) -> str:
+        """Where a version of the table is."""
+        return f"s3://sea/mirror/files/t/metadata/{version}.metadata.json"
+
+    async def tell(
+        self,
+        kind: NotificationKind,
+        told_at: int,
+        version: int = 1,
+        *,
+        at: str = "",
+        uuid: str = "",
+        caller: Caller = ROOT,
+        warehouse: str = "mirror",
+        table: Identifier = T,
+    ) -> None:
+        told = Notification(kind, told_at, uuid or self.uuid, at or self.at(version))
+        await self.notifications.receive(Mutation(caller), warehouse, table, told)
+
+    async def version(self, table: Identifier = T) -> str | None:
+        """The file that the table is at; None if there is no table."""
+        try:
+            found = await self.catalog.entries.find(self.catalog.store.meta, "mirror", table)
+        except NoSuchNamespace:
+            return None
+        return None if found.live is None else found.live.metadata_at
+
+    async def names(self) -> list[tuple[str, ...]]:
+        """The namespaces at the top."""
+        page = await self.catalog.namespaces.list(ROOT, "mirror", (), after="", limit=10)
+        return [one.levels for one in page.namespaces]
+
+
+async def open_sender(catalog: Catalog) -> Sender:
+    """With an external catalog `mirror`, and three versions of a table whose files are in it."""
+    await catalog.make("source", "s3://sea/source")
+    await catalog.namespaces.create(AS_ROOT, "source", ("ns",), {})
+    await catalog.make("mirror", "s3://sea/mirror", kind=WarehouseKind.EXTERNAL)
+    draft = await catalog.creation.stage(AS_ROOT, "source", ("ns",), a_table("t"))
+    document = draft.document.replace(draft.metadata.location.encode(), b"s3://sea/mirror/files/t")
+    for version in (1, 2, 3):
+        await catalog.store.put("sea", f"mirror/files/t/metadata/{version}.metadata.json", document)
+    return Sender(catalog, draft.metadata.uuid or "")
+
+
+@pytest.fixture
+async def sender(catalog: Catalog) -> Sender:
+    return await open_sender(catalog)
+
+
+async def test_create_makes_the_table_and_the_namespaces_on_the_way(sender: Sender) -> None:
+    await sender.tell(NotificationKind.CREATE, 10)
+    assert await sender.version() == sender.at(1)
+    assert await sender.names() == [("a",)]
+
+
+async def test_update_moves_the_pointer_and_is_as_good_as_create(sender: Sender) -> None:
+    await sender.tell(NotificationKind.UPDATE, 10, 1)
+    await sender.tell(NotificationKind.CREATE, 11, 2)
+    await sender.tell(NotificationKind.UPDATE, 12, 3)
+    assert await sender.version() == sender.at(3)
+
+
+@pytest.mark.parametrize("kind", [NotificationKind.CREATE, NotificationKind.UPDATE, NotificationKind.DROP])
+@pytest.mark.parametrize("told_at", [10, 9])
+async def test_what_is_not_newer_is_refused_and_changes_nothing(
+    sender: Sender, kind: NotificationKind, told_at: int
+) -> None:
+    await sender.tell(NotificationKind.CREATE, 10)
+    with pytest.raises(AlreadyExists, match="newer notification"):
+        await sender.tell(kind, told_at, 2)
+    assert await sender.version() == sender.at(1)
+
+
+async def test_order_survives_a_drop(sender: Sender) -> None:
+    await sender.tell(NotificationKind.CREATE, 10)
+    await sender.tell(NotificationKind.DROP, 20)
+    with pytest.raises(AlreadyExists):
+        await sender.tell(NotificationKind.UPDATE, 15, 2)
+    assert await sender.version() is None
+    await sender.tell(NotificationKind.CREATE, 21, 3)
+    assert await sender.version() == sender.at(3)
+
+
+async def test_drop_of_what_is_unknown_is_remembered_too(sender: Sender) -> None:
+    await sender.tell(NotificationKind.DROP, 20)
+    with pytest.raises(AlreadyExists):
+        await sender.tell(NotificationKind.CREATE, 19)
+    assert await sender.names() == []
+
+
+async def test_drop_does_not_wait_for_a_restore(sender: Sender) -> None:
+    await sender.catalog.warehouses.set_properties(ROOT, "mirror", updates={UNDROP_WINDOW: "3600"}, removals=[])
+    await sender.tell(NotificationKind.CREATE, 1)
+    await sender.tell(NotificationKind.DROP, 2)
+    await sender.tell(NotificationKind.CREATE, 3, 2)
+    assert await sender.version() == sender.at(2)
+
+
+async def test_validation_changes_nothing(sender: Sender) -> None:
+    await sender.tell(NotificationKind.VALIDATE, 10)
+    await sender.tell(NotificationKind.VALIDATE, 10, at="s3://sea/mirror/files/t")
+    await sender.tell(NotificationKind.UNKNOWN, 10)
+    assert (await sender.version(), await sender.names()) == (None, [])
+    with pytest.raises(InvalidInput, match="outside"):
+        await sender.tell(NotificationKind.VALIDATE, 10, at="s3://sea/source/files/t")
+
+
+@pytest.mark.parametrize(
+    ("at", "uuid", "why"),
+    [
+        ("s3://sea/source/1.metadata.json", "", "outside"),
+        ("s3://elsewhere/1.metadata.json", "", "outside"),
+        ("s3://sea/mirror/files/t/metadata/9.metadata.json", "", "no metadata file"),
+        ("s3://sea/mirror/other/1.metadata.json", "", "not in the table's directory"),
+        ("", "9c12d441-03fe-4693-9a96-a0705ddf69c1", "another table"),
+    ],
+)
+async def test_metadata_that_cannot_be_the_tables_is_refused(sender: Sender, at: str, uuid: str, why: str) -> None:
+    body = await sender.catalog.store.get("sea", "mirror/files/t/metadata/1.metadata.json")
+    await sender.catalog.store.put("sea", "mirror/other/1.metadata.json", body)
+    with pytest.raises(InvalidInput, match=why):
+        await sender.tell(NotificationKind.CREATE, 10, at=at, uuid=uuid)
+    assert await sender.version() is None
+    await sender.tell(NotificationKind.CREATE, 10)  # what was refused does not count
+
+
+async def test_other_catalogs_take_none(sender: Sender) -> None:
+    with pytest.raises(InvalidInput, match="only external ones"):
+        await sender.tell(NotificationKind.CREATE, 10, warehouse="source")
+
+
+async def test_it_takes_all_of_the_rights_on_the_catalog_and_nothing_else(sender: Sender) -> None:
+    key = f"catalog {(await sender.catalog.warehouses.find(sender.catalog.store.meta, 'mirror')).id}"
+    for missing in SENDING:
+        caller = holding(*((key, one) for one in SENDING if one is not missing))
+        for kind in NotificationKind:
+            with pytest.raises(AccessDenied):
+                await sender.tell(kind, 10, caller=caller)
+    await sender.tell(NotificationKind.CREATE, 10, caller=holding(*((key, one) for one in SENDING)))
+    assert await sender.version() == sender.at(1)
+
+
+@pytest.mark.parametrize("arriving", list(permutations([(1, "CREATE"), (2, "UPDATE"), (3, "DROP"), (4, "CREATE")])))
+async def test_whatever_the_order_of_arrival_the_newest_word_holds(
+    light_catalog: Catalog, arriving: tuple[tuple[int, str], ...]
+) -> None:
+    sender = await open_sender(light_catalog)
+    newest = 0
+    for told_at, kind in arriving:
+        if told_at > newest:
+            newest = told_at
+            await sender.tell(NotificationKind(kind), told_at, min(told_at, 3))
+        else:
+            with pytest.raises(AlreadyExists):
+                await sender.tell(NotificationKind(kind), told_at, min(told_at, 3))
+    assert await sender.version() == sender.at(3)

@@ -1,0 +1,24 @@
+"""Labels on every pair of a metadata store and a byte store."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.catalog.catalogs import Catalog
+from tests.catalog.conftest import catalog, clock, light_catalog, light_store, objects_dsn, open_object_store
+
+from .shelf import Shelf, open_shelf
+
+__all__ = ["catalog", "clock", "light_catalog", "light_store", "objects_dsn", "open_object_store"]
+
+
+@pytest.fixture
+async def shelf(catalog: Catalog) -> Shelf:
+    """One thing of each kind, on each pair of stores in turn."""
+    return await open_shelf(catalog)
+
+
+@pytest.fixture
+async def light_shelf(light_catalog: Catalog) -> Shelf:
+    """The same on SQLite and memory, for rules that the stores have no part in."""
+    return await open_shelf(light_catalog)

@@ -1,0 +1,133 @@
+"""One thing of each kind that can have labels, and short ways to label them as root."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.labels.places import Places
+from lakebed.catalog.labels.service import Labelled, Labelling
+from lakebed.catalog.tables.generic_tables import GenericTables, NewGenericTable
+from lakebed.core.access import DEFAULT_ACCOUNT
+from lakebed.core.unset import KEEP, Keep
+from lakebed.governance.labels import LabelChange, LabelKind, LabelQuery, Labels, Owner, OwnerKind, Subject
+from lakebed.governance.labels import parse_tag_filter as tag
+from lakebed.governance.labels.events import LabelEvent, decode_label_event
+from lakebed.governance.principals import Principals
+from lakebed.governance.rbac.administering import Administrator
+from lakebed.governance.rbac.catalog_roles import CatalogRoles
+from lakebed.governance.rbac.principal_roles import PrincipalRoles
+from lakebed.objects.model import Caller
+from tests.catalog.catalogs import Catalog
+from tests.catalog.policies.policing import Policing, policing_on
+from tests.objects.stores import ROOT
+
+K = LabelKind
+ANN = Owner(OwnerKind.PRINCIPAL, "ann")
+TEAM = Owner(OwnerKind.PRINCIPAL_ROLE, "team")
+ROOT_OWNER = Owner(OwnerKind.PRINCIPAL, "root")
+
+SUBJECTS = {
+    K.CATALOG: Subject(K.CATALOG, "lake"),
+    K.NAMESPACE: Subject(K.NAMESPACE, "lake", ("ns",)),
+    K.TABLE: Subject(K.TABLE, "lake", ("ns",), "t"),
+    K.VIEW: Subject(K.VIEW, "lake", ("ns",), "v"),
+    K.GENERIC_TABLE: Subject(K.GENERIC_TABLE, "lake", ("ns",), "g"),
+    K.POLICY: Subject(K.POLICY, "lake", ("ns",), "p"),
+    K.CATALOG_ROLE: Subject(K.CATALOG_ROLE, "lake", name="reader"),
+    K.PRINCIPAL: Subject(K.PRINCIPAL, name="ann"),
+    K.PRINCIPAL_ROLE: Subject(K.PRINCIPAL_ROLE, name="team"),
+}
+TABLE = SUBJECTS[K.TABLE]
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """A catalog, and all that can have labels."""
+
+    catalog: Catalog
+    policing: Policing
+    generic_tables: GenericTables
+    labelling: Labelling
+    principals: Principals
+    principal_roles: PrincipalRoles
+    catalog_roles: CatalogRoles
+    by: Administrator
+
+    async def label(
+        self,
+        subject: Subject = TABLE,
+        *,
+        remove: Sequence[str] = (),
+        owner: Owner | Keep | None = KEEP,
+        caller: Caller = ROOT,
+        **tags: str,
+    ) -> Labels:
+        """Change labels."""
+        return await self.labelling.change(caller, subject, LabelChange(tags, remove, owner))
+
+    async def labels(self, subject: Subject = TABLE, caller: Caller = ROOT) -> Labels:
+        """The labels of something."""
+        return await self.labelling.get(caller, subject)
+
+    async def find(self, *tags: str, caller: Caller = ROOT, limit: int = 100, **more: object) -> list[Labelled]:
+        """All that fits, read page by page."""
+        query = LabelQuery([tag(one) for one in tags], **more)  # type: ignore[arg-type]  # what else a query says
+        found: list[Labelled] = []
+        after = ""
+        while True:
+            page = await self.labelling.find(caller, query, after=after, limit=limit)
+            assert len(page.found) <= limit
+            found += page.found
+            if not page.truncated:
+                return found
+            after = page.last_key
+
+    async def found(self, *tags: str, caller: Caller = ROOT, limit: int = 100, **more: object) -> set[str]:
+        """The same by kind and name."""
+        return {
+            f"{one.subject.kind} {one.subject}" for one in await self.find(*tags, caller=caller, limit=limit, **more)
+        }
+
+    async def told(self, after: int) -> list[LabelEvent]:
+        """What was told of labels after an event."""
+        events = [entry.event for entry in await self.catalog.store.events(after)]
+        return [decode_label_event(event.payload) for event in events if event.kind == "LabelsChanged"]
+
+
+async def open_shelf(catalog: Catalog) -> Shelf:
+    """One thing of each kind, under the names of `SUBJECTS`."""
+    f = catalog.store.facilities
+    policing = policing_on(catalog)
+    places = Places(f, catalog.gate, catalog.warehouses, catalog.entries, policing.policies, DEFAULT_ACCOUNT)
+    shelf = Shelf(
+        catalog,
+        policing,
+        GenericTables(f, catalog.gate, catalog.entries, catalog.keys, catalog.claims),
+        Labelling(f, catalog.warehouses, places),
+        Principals(f.meta, f.outbox, f.clock, ROOT.principal),
+        PrincipalRoles(f.meta, f.outbox, f.clock),
+        CatalogRoles(f.meta, f.outbox, f.clock),
+        catalog.administrator(),
+    )
+    await _clear(shelf)
+    await catalog.create("t")
+    await catalog.create_view("v")
+    await shelf.generic_tables.create(Mutation(ROOT), "lake", ("ns",), NewGenericTable("g", "delta"))
+    await policing.create()
+    await shelf.catalog_roles.create(shelf.by, "lake", "reader", properties={})
+    await shelf.principals.create_user("ann")
+    await shelf.principal_roles.create(shelf.by, "team", properties={})
+    return shelf
+
+
+async def _clear(shelf: Shelf) -> None:
+    """Users and roles of a store that others have used before."""
+    meta = shelf.catalog.store.meta
+
+    async def work(tx: object) -> None:
+        await tx.run("DELETE FROM principals WHERE name = 'ann'")  # type: ignore[attr-defined]  # a transaction
+        await tx.run("DELETE FROM principal_roles WHERE name = 'team'")  # type: ignore[attr-defined]
+
+    await meta.transact(work)

@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.labels import service
+from lakebed.catalog.model import EntryKind
+from lakebed.core.errors import (
+    AccessDenied,
+    InvalidInput,
+    InvalidName,
+    LakebedError,
+    NoSuchNamespace,
+    NoSuchPolicy,
+    NoSuchPrincipal,
+    NoSuchTable,
+    NoSuchView,
+    NoSuchWarehouse,
+)
+from lakebed.governance.labels import LabelChange, LabelKind, LabelQuery, Labels, Subject
+from lakebed.governance.rbac import INCLUDES, Privilege
+from lakebed.governance.rbac.operations import LABEL_OPERATIONS
+from lakebed.governance.rbac.securables import SERVICE_KEY, catalog_key, entry_key, namespace_key, policy_key
+from tests.catalog.catalogs import NOBODY, may, name
+from tests.catalog.test_gate_grants import holding
+from tests.objects.stores import ROOT
+
+from .shelf import ANN, ROOT_OWNER, SUBJECTS, TABLE, TEAM, K, Shelf
+
+KINDS = list(SUBJECTS)
+
+Step = Callable[[Shelf], Awaitable[object]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_everything_has_tags_and_an_owner(shelf: Shelf, kind: LabelKind) -> None:
+    subject = SUBJECTS[kind]
+    assert await shelf.labels(subject) == Labels()
+    before = await shelf.catalog.last_event()
+    labels = await shelf.label(subject, owner=TEAM, tier="gold", domain="sales")
+    assert labels == Labels({"domain": "sales", "tier": "gold"}, TEAM)
+    assert await shelf.labels(subject) == labels
+    [event] = await shelf.told(before)
+    assert (event.kind, event.catalog, event.namespace, event.name) == subject
+    assert (event.tags, event.removed) == ({"domain": "sales", "tier": "gold"}, ())
+    assert (event.owner, event.owner_changed, event.principal) == ("principal-role:team", True, "root")
+    [found] = await shelf.find("tier:gold")
+    assert (found.subject, found.labels) == (subject, labels)
+
+
+async def test_change_tells_what_differs_and_no_change_tells_nothing(shelf: Shelf) -> None:
+    await shelf.label(tier="gold", domain="sales", old="1", owner=ANN)
+    before = await shelf.catalog.last_event()
+    labels = await shelf.label(remove=["old"], tier="silver", domain="sales")
+    assert labels == Labels({"domain": "sales", "tier": "silver"}, ANN)
+    [event] = await shelf.told(before)
+    assert (event.tags, event.removed, event.owner_changed) == ({"tier": "silver"}, ("old",), False)
+    async with shelf.catalog.unchanged():
+        assert await shelf.label(remove=["none"], tier="silver", owner=ANN) == labels
+    before = await shelf.catalog.last_event()
+    assert (await shelf.label(owner=None)).owner is None
+    [event] = await shelf.told(before)
+    assert (event.owner, event.owner_changed, event.tags) == ("", True, {})
+
+
+async def test_last_label_leaves_no_row(shelf: Shelf) -> None:
+    await shelf.label(tier="gold")
+    assert await shelf.label(remove=["tier"]) == Labels()
+    assert await shelf.catalog.store.meta.rows("SELECT * FROM labelled") == []
+    assert await shelf.catalog.store.meta.rows("SELECT * FROM tags") == []
+
+
+async def test_owner_is_a_user_a_role_or_root(shelf: Shelf) -> None:
+    for owner in (ANN, TEAM, ROOT_OWNER):
+        assert (await shelf.label(owner=owner)).owner == owner
+        assert (await shelf.labels()).owner == owner
+        assert await shelf.found(owner=owner) == {"table lake/ns/t"}
+    async with shelf.catalog.unchanged():
+        for missing in (ANN._replace(name="none"), TEAM._replace(name="none")):
+            with pytest.raises(NoSuchPrincipal):
+                await shelf.label(owner=missing)
+        # A role is not a user, whatever its name.
+        with pytest.raises(NoSuchPrincipal):
+            await shelf.label(owner=TEAM._replace(name="ann"))
+
+
+async def test_owner_that_goes_leaves_what_it_owned_with_its_tags(shelf: Shelf) -> None:
+    await shelf.label(tier="gold", owner=ANN)
+    await shelf.label(SUBJECTS[K.VIEW], owner=TEAM)
+    await shelf.principals.delete_user("ann")
+    await shelf.principal_roles.delete(shelf.by, "team")
+    assert await shelf.labels() == Labels({"tier": "gold"})
+    assert await shelf.labels(SUBJECTS[K.VIEW]) == Labels()
+    # Another user of the name is somebody else.
+    await shelf.principals.create_user("ann")
+    assert (await shelf.labels()).owner is None
+    assert await shelf.found(owner=ANN) == set()
+
+
+GOING: dict[LabelKind, Step] = {
+    K.CATALOG: lambda shelf: shelf.catalog.store.buckets.delete(ROOT, "lake"),
+    K.NAMESPACE: lambda shelf: shelf.catalog.namespaces.drop(Mutation(ROOT), "lake", ["ns"]),
+    K.TABLE: lambda shelf: shelf.catalog.drop("t"),
+    K.VIEW: lambda shelf: shelf.catalog.drop("v", kind=EntryKind.VIEW),
+    K.GENERIC_TABLE: lambda shelf: shelf.catalog.drop("g", kind=EntryKind.GENERIC_TABLE),
+    K.POLICY: lambda shelf: shelf.policing.drop("p"),
+    K.CATALOG_ROLE: lambda shelf: shelf.catalog_roles.delete(shelf.by, "lake", "reader"),
+    K.PRINCIPAL: lambda shelf: shelf.principals.delete_user("ann"),
+    K.PRINCIPAL_ROLE: lambda shelf: shelf.principal_roles.delete(shelf.by, "team"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_labels_go_with_what_has_them(shelf: Shelf, kind: LabelKind) -> None:
+    await shelf.label(SUBJECTS[kind], tier="gold", owner=ROOT_OWNER)
+    if kind in (K.CATALOG, K.NAMESPACE):
+        for inner in (K.TABLE, K.VIEW, K.GENERIC_TABLE, K.POLICY):
+            await GOING[inner](shelf)
+    if kind is K.CATALOG:
+        for key in await shelf.catalog.keys_in():
+            await shelf.catalog.store.delete("lake", key)
+    await GOING[kind](shelf)
+    assert await shelf.catalog.store.meta.rows("SELECT * FROM labelled") == []
+    assert await shelf.catalog.store.meta.rows("SELECT * FROM tags") == []
+    assert await shelf.found("tier:gold") == set()
+
+
+async def test_who_owns_itself_goes_as_others_do(shelf: Shelf) -> None:
+    await shelf.label(SUBJECTS[K.PRINCIPAL], tier="gold", owner=ANN)
+    await shelf.label(SUBJECTS[K.PRINCIPAL_ROLE], tier="gold", owner=TEAM)
+    await shelf.principals.delete_user("ann")
+    await shelf.principal_roles.delete(shelf.by, "team")
+    assert await shelf.catalog.store.meta.rows("SELECT * FROM labelled") == []
+
+
+async def test_what_is_made_anew_has_no_labels(shelf: Shelf) -> None:
+    await shelf.label(tier="gold")
+    await shelf.catalog.drop("t")
+    await shelf.catalog.create("t")
+    assert await shelf.labels() == Labels()
+
+
+async def test_renamed_table_keeps_its_labels(shelf: Shelf) -> None:
+    labels = await shelf.label(tier="gold", owner=ANN)
+    await shelf.catalog.namespace("other")
+    await shelf.catalog.renaming.rename(Mutation(ROOT), "lake", name("t"), name("u", "other"), EntryKind.TABLE)
+    renamed = Subject(K.TABLE, "lake", ("other",), "u")
+    assert await shelf.labels(renamed) == labels
+    [found] = await shelf.find("tier:gold")
+    assert (found.subject, found.labels) == (renamed, labels)
+    with pytest.raises(NoSuchTable):
+        await shelf.labels()
+
+
+async def test_dropped_table_is_found_again_when_it_is_restored(shelf: Shelf) -> None:
+    await shelf.catalog.keep_dropped(60)
+    await shelf.label(tier="gold")
+    await shelf.catalog.drop("t")
+    assert await shelf.found("tier:gold") == set()
+    with pytest.raises(NoSuchTable):
+        await shelf.labels()
+    await shelf.catalog.dropping.restore(Mutation(ROOT), "lake", name("t"))
+    assert await shelf.found("tier:gold") == {"table lake/ns/t"}
+
+
+async def test_search_goes_by_tags_owner_kind_and_catalog(shelf: Shelf) -> None:
+    await shelf.label(tier="gold", domain="sales", owner=ANN)
+    await shelf.label(SUBJECTS[K.VIEW], tier="gold", owner=TEAM)
+    await shelf.label(SUBJECTS[K.POLICY], tier="silver", owner=ANN)
+    await shelf.label(SUBJECTS[K.PRINCIPAL], tier="gold")
+    await shelf.label(SUBJECTS[K.CATALOG_ROLE], domain="")
+    table, view, policy, ann, role = (
+        "table lake/ns/t",
+        "view lake/ns/v",
+        "policy lake/ns/p",
+        "principal ann",
+        "catalog-role lake/reader",
+    )
+    assert await shelf.found("tier:gold") == {table, view, ann}
+    assert await shelf.found("tier") == {table, view, policy, ann}
+    assert await shelf.found("domain:") == {role}
+    assert await shelf.found("tier:gold", "domain:sales") == {table}
+    assert await shelf.found("tier", "domain") == {table}
+    assert await shelf.found("tier:bronze") == await shelf.found("TIER:gold") == set()
+    assert await shelf.found(owner=ANN) == {table, policy}
+    assert await shelf.found("tier:gold", owner=ANN) == {table}
+    assert await shelf.found("tier", owner=TEAM) == {view}
+    assert await shelf.found("tier:gold", kind=K.VIEW) == {view}
+    assert await shelf.found("tier:gold", catalog="lake") == {table, view}
+    assert await shelf.found(catalog="pond") == set()
+    assert await shelf.found() == {table, view, policy, ann, role}
+
+
+@pytest.mark.parametrize(("limit", "most"), [(1, 10_000), (2, 3), (100, 1)])
+async def test_pages_tell_all_whatever_their_size(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, limit: int, most: int
+) -> None:
+    monkeypatch.setattr(service, "_MAX_GONE_THROUGH", most)
+    for subject in SUBJECTS.values():
+        await shelf.label(subject, tier="gold")
+    found = await shelf.find("tier:gold", limit=limit)
+    assert len(found) == len(SUBJECTS)
+    assert {one.subject for one in found} == set(SUBJECTS.values())
+
+
+async def test_page_goes_on_where_it_was_though_things_come_and_go(shelf: Shelf) -> None:
+    for table in ("a", "b", "c", "d"):
+        await shelf.catalog.create(table)
+        await shelf.label(TABLE._replace(name=table), tier="gold")
+    everything = await shelf.find("tier:gold")
+    query = LabelQuery()
+    page = await shelf.labelling.find(ROOT, query, limit=2)
+    assert page.found == everything[:2]
+    await shelf.catalog.drop(everything[0].subject.name)
+    await shelf.catalog.drop(everything[2].subject.name)
+    rest = await shelf.labelling.find(ROOT, query, after=page.last_key, limit=10)
+    assert rest.found == everything[3:]
+
+
+@pytest.mark.parametrize(
+    ("subject", "error"),
+    [
+        (Subject(K.CATALOG, "none"), NoSuchWarehouse),
+        (Subject(K.NAMESPACE, "lake", ("none",)), NoSuchNamespace),
+        (Subject(K.NAMESPACE, "lake"), InvalidName),
+        (Subject(K.TABLE, "lake", ("ns",), "none"), NoSuchTable),
+        (Subject(K.TABLE, "lake", ("ns",), "v"), NoSuchTable),
+        (Subject(K.TABLE, "lake", ("ns",), "g"), NoSuchTable),
+        (Subject(K.TABLE, "none", ("ns",), "t"), NoSuchWarehouse),
+        (Subject(K.VIEW, "lake", ("ns",), "t"), NoSuchView),
+        (Subject(K.GENERIC_TABLE, "lake", ("ns",), "t"), NoSuchTable),
+        (Subject(K.TABLE, "lake", ("ns",), ""), InvalidName),
+        (Subject(K.POLICY, "lake", ("ns",), "none"), NoSuchPolicy),
+        (Subject(K.POLICY, "lake", ("ns",), "a b"), InvalidName),
+        (Subject(K.CATALOG_ROLE, "lake", name="none"), NoSuchPrincipal),
+        (Subject(K.PRINCIPAL, name="none"), NoSuchPrincipal),
+        (Subject(K.PRINCIPAL, name="root"), InvalidInput),
+        (Subject(K.PRINCIPAL_ROLE, name="none"), NoSuchPrincipal),
+    ],
+)
+async def test_what_is_not_there_has_no_labels(light_shelf: Shelf, subject: Subject, error: type[LakebedError]) -> None:
+    async with light_shelf.catalog.unchanged():
+        for refused in (light_shelf.labels(subject), light_shelf.label(subject, tier="gold")):
+            with pytest.raises(error):
+                await refused
+
+
+async def test_bad_tags_leave_nothing(light_shelf: Shelf) -> None:
+    async with light_shelf.catalog.unchanged():
+        with pytest.raises(InvalidInput):
+            await light_shelf.labelling.change(ROOT, TABLE, LabelChange({"tier": "gold", "a:b": "1"}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_rights(light_shelf: Shelf, kind: LabelKind) -> None:
+    subject = SUBJECTS[kind]
+    await light_shelf.label(subject, tier="gold")
+    missing = subject._replace(name="ghost") if subject.name else subject._replace(namespace=("ghost",))
+    for caller in (NOBODY, may("s3tables:*", "s3:*", "lakebed:*Polic*")):
+        async with light_shelf.catalog.unchanged():
+            for refused in (
+                light_shelf.labels(subject, caller),
+                light_shelf.label(subject, tier="iron", caller=caller),
+                *(() if kind is K.CATALOG else (light_shelf.labels(missing, caller),)),
+            ):
+                with pytest.raises(AccessDenied):
+                    await refused
+            assert await light_shelf.found("tier", caller=caller) == set()
+    reader = may("lakebed:GetLabels")
+    assert (await light_shelf.labels(subject, reader)).tags == {"tier": "gold"}
+    assert len(await light_shelf.find("tier", caller=reader)) == 1
+    with pytest.raises(AccessDenied):
+        await light_shelf.label(subject, tier="iron", caller=reader)
+    assert (await light_shelf.label(subject, tier="iron", caller=may("lakebed:SetLabels"))).tags == {"tier": "iron"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_grants_go_by_the_properties_of_each_kind(light_shelf: Shelf, kind: LabelKind) -> None:
+    subject = SUBJECTS[kind]
+    await light_shelf.label(subject, tier="gold")
+    word = K.TABLE if kind is K.GENERIC_TABLE else kind
+    [reads] = LABEL_OPERATIONS[f"getLabels {word}"].target
+    [writes] = LABEL_OPERATIONS[f"setLabels {word}"].target
+    key = await key_to(light_shelf, subject)
+
+    def without(privilege: Privilege) -> list[tuple[str, Privilege]]:
+        return [(key, each) for each in Privilege if privilege not in INCLUDES[each]]
+
+    stranger = holding(*without(reads))
+    with pytest.raises(AccessDenied):
+        await light_shelf.labels(subject, stranger)
+    assert await light_shelf.found("tier", caller=stranger) == set()
+    reader = holding((key, reads))
+    assert (await light_shelf.labels(subject, reader)).tags == {"tier": "gold"}
+    assert len(await light_shelf.find("tier", caller=reader)) == 1
+    with pytest.raises(AccessDenied):
+        await light_shelf.label(subject, tier="iron", caller=holding(*without(writes)))
+    await light_shelf.label(subject, tier="iron", caller=holding((key, writes)))
+
+
+async def key_to(shelf: Shelf, subject: Subject) -> str:
+    """What a grant on something is on; of what nothing is granted on, what it is in."""
+    meta = shelf.catalog.store.meta
+    if subject.kind in (K.PRINCIPAL, K.PRINCIPAL_ROLE):
+        return SERVICE_KEY
+    lake = (await shelf.catalog.warehouses.find(meta, "lake")).bucket.id
+    if subject.kind in (K.CATALOG, K.CATALOG_ROLE):
+        return catalog_key(lake)
+    if subject.kind is K.NAMESPACE:
+        return namespace_key(lake, subject.namespace)
+    if subject.kind is K.POLICY:
+        return policy_key((await shelf.policing.get()).id)
+    return entry_key((await shelf.catalog.entry(name(subject.name))).id)

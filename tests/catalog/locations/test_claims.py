@@ -1,0 +1,218 @@
+"""Claims of directories, where two come at the same time or one takes long. The attacks are in `wire/iceberg`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+from tests.catalog.catalogs import Catalog, a_table, name
+from tests.objects.stores import ROOT, user
+
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.locations.claims import PROMISED_MS, ChosenBy, Claims, Place
+from lakebed.catalog.model import EntryKind, WarehouseKind
+from lakebed.core.access import Session
+from lakebed.core.errors import AccessDenied, InvalidInput, LakebedError, LocationTaken, WriteConflict
+from lakebed.objects.blobs.digests import Expectations
+from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller
+from lakebed.objects.writing import NewObject
+
+
+def allow(*actions: str) -> bytes:
+    statement = {"Effect": "Allow", "Action": list(actions), "Resource": "*"}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]}).encode()
+
+
+ENGINE = user("engine", allow("s3tables:*"))
+PLAIN = user("plain", allow("s3:*"))
+
+
+async def a_place(catalog: Catalog, location: str = "s3://lake/mine") -> Place:
+    found = await catalog.entries.find(catalog.store.meta, "lake", name("t"))
+    return Place(found.warehouse, found.namespace, EntryKind.TABLE, uuid4().hex, location)
+
+
+class Slow:
+    """A body during whose upload something happens."""
+
+    def __init__(self, body: bytes, meanwhile: Callable[[], Awaitable[object]]) -> None:
+        self.length: int | None = len(body)
+        self._chunks = [body]
+        self._meanwhile = meanwhile
+
+    async def next_chunk(self) -> bytes | None:
+        if not self._chunks:
+            return None
+        await self._meanwhile()
+        return self._chunks.pop()
+
+
+async def put_slowly(
+    catalog: Catalog, key: str, meanwhile: Callable[[], Awaitable[object]], caller: Caller = PLAIN
+) -> object:
+    new = NewObject(key, DEFAULT_ATTRIBUTES)
+    return await catalog.store.writer.put(caller, "lake", new, Slow(b"secret", meanwhile), Expectations())
+
+
+async def test_object_whose_upload_began_before_the_claim_does_not_become_the_tables(catalog: Catalog) -> None:
+    async def claim() -> None:
+        await catalog.create("t", location="s3://lake/mine", caller=ENGINE)
+
+    with pytest.raises(WriteConflict, match="write it again"):
+        await put_slowly(catalog, "mine/upload", claim)
+    with pytest.raises(AccessDenied):
+        await catalog.store.put("lake", "mine/upload", b"secret", caller=PLAIN)
+
+
+async def test_object_whose_upload_began_before_the_promise_does_not_get_to_who_staged(catalog: Catalog) -> None:
+    async def stage() -> None:
+        await catalog.creation.stage(Mutation(ENGINE), "lake", ("ns",), a_table("t", location="s3://lake/mine"))
+
+    with pytest.raises(WriteConflict):
+        await put_slowly(catalog, "mine/upload", stage)
+
+
+async def test_upload_goes_on_while_its_own_table_is_committed_to(catalog: Catalog) -> None:
+    await catalog.create("t", location="s3://lake/mine")
+
+    async def commit() -> None:
+        await catalog.commit(name("t"), {"action": "set-properties", "updates": {"a": "1"}})
+
+    await put_slowly(catalog, "mine/data/f", commit, caller=ROOT)
+
+
+async def test_object_that_was_put_after_the_first_look_is_seen_by_the_second(catalog: Catalog) -> None:
+    claim = await catalog.claims.prepare(ENGINE, await a_place(catalog))
+    await catalog.store.put("lake", "mine/upload", b"secret", caller=PLAIN)
+    with pytest.raises(AccessDenied, match="while it was claimed"):
+        await catalog.store.meta.transact(lambda tx: catalog.claims.take(tx, claim))
+    assert not await catalog.claimed()
+
+
+async def test_of_a_claim_and_an_object_that_come_at_the_same_time_one_is_refused(catalog: Catalog) -> None:
+    for number in range(10):
+        location, key = f"s3://lake/mine{number}", f"mine{number}/upload"
+        outcomes = await asyncio.gather(
+            catalog.create(f"t{number}", location=location, caller=ENGINE),
+            catalog.store.put("lake", key, b"secret", caller=PLAIN),
+            return_exceptions=True,
+        )
+        refused = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        assert len(refused) == 1
+        assert isinstance(refused[0], LakebedError)
+
+
+async def test_of_two_claims_that_come_at_the_same_time_one_is_refused(catalog: Catalog) -> None:
+    outcomes = await asyncio.gather(
+        *(catalog.create(f"t{number}", location="s3://lake/mine", caller=ENGINE) for number in range(3)),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(outcome, BaseException) for outcome in outcomes) == 2
+
+
+async def test_claim_of_what_was_promised_meanwhile_is_refused(catalog: Catalog) -> None:
+    claim = await catalog.claims.prepare(ENGINE, await a_place(catalog))
+    await catalog.claims.promise(user("other", allow("s3tables:*")), name("u"), await a_place(catalog))
+    with pytest.raises(LocationTaken):
+        await catalog.store.meta.transact(lambda tx: catalog.claims.take(tx, claim))
+
+
+async def test_promise_is_kept_for_as_long_as_it_is_asked_for_again(catalog: Catalog) -> None:
+    place, clock = await a_place(catalog), catalog.store.clock
+    await catalog.claims.promise(ENGINE, name("t"), place)
+    for _ in range(3):
+        await catalog.store.put("lake", "mine/data/f", b"rows", caller=user("engine", allow("s3:*")))
+        clock.advance(PROMISED_MS / 1000 * 0.6)
+        await catalog.claims.promise(ENGINE, name("t"), place)
+    assert await catalog.claims.forget_expired() == 0
+    clock.advance(PROMISED_MS / 1000)
+    assert await catalog.claims.forget_expired() == 1
+    with pytest.raises(AccessDenied):
+        await catalog.claims.promise(ENGINE, name("t"), place)
+
+
+async def test_promises_of_one_principal_that_overlap_are_one(catalog: Catalog) -> None:
+    for location in ("s3://lake/a/b", "s3://lake/a", "s3://lake/a/c"):
+        await catalog.claims.promise(ENGINE, name("t"), await a_place(catalog, location))
+        await catalog.store.put("lake", "a/b/f", b"rows", caller=user("engine", allow("s3:*")))
+    found = await catalog.store.meta.rows("SELECT prefix FROM promised_locations")
+    assert [row[0] for row in found] == ["a/"]
+    claim = await catalog.claims.prepare(ENGINE, await a_place(catalog, "s3://lake/a/b"))
+    await catalog.store.meta.transact(lambda tx: catalog.claims.take(tx, claim))
+
+
+@pytest.mark.parametrize("kind", [EntryKind.TABLE, EntryKind.VIEW])
+async def test_what_is_dropped_keeps_its_directory_until_its_files_are_gone(catalog: Catalog, kind: EntryKind) -> None:
+    location = "s3://lake/home/x"
+    await (
+        catalog.create("x", location=location)
+        if kind is EntryKind.TABLE
+        else catalog.create_view("x", location=location)
+    )
+    await catalog.drop("x", kind=kind)
+    assert await catalog.claimed() == {}
+    for claimed in (location, "s3://lake/home", "s3://lake/home/x/inside"):
+        with pytest.raises(AccessDenied, match="s3:"):
+            await catalog.create("t", location=claimed, caller=ENGINE)
+    await catalog.create("t", location="s3://lake/home/x/inside")
+    await catalog.drop("t", purge=True)
+
+
+async def test_credentials_for_a_table_are_not_honoured_where_it_is_no_more(catalog: Catalog) -> None:
+    """A table that is purged leaves its directory to others, and its credentials may be good for a while yet."""
+    made = await catalog.create("t", location="s3://lake/mine", caller=ENGINE)
+    vended = Session(None, 0, 2**62, (allow("s3:*"),), delegated_for=made.entry.id)
+    engine = Caller(replace(ENGINE.principal, session=vended))
+    await catalog.store.put("lake", "mine/data/f", b"rows", caller=engine)
+    await catalog.drop("t", purge=True)
+    await catalog.purges.run_due()
+    await catalog.store.put("lake", "mine/upload", b"secret", caller=PLAIN)
+    with pytest.raises(AccessDenied, match="does not have the key"):
+        await catalog.store.reader.get(engine, "lake", "mine/upload")
+
+
+async def test_promise_of_what_was_not_empty_takes_the_rights_again(catalog: Catalog) -> None:
+    await catalog.store.put("lake", "mine/f", b"secret")
+    owner = user("engine", allow("s3tables:*", "s3:*"))
+    for location in ("s3://lake/mine", "s3://lake/mine/inside"):
+        await catalog.claims.promise(owner, name("t"), await a_place(catalog, location))
+    with pytest.raises(AccessDenied):
+        await catalog.claims.prepare(ENGINE, await a_place(catalog, "s3://lake/mine"))
+
+
+async def test_catalog_is_as_it_was_after_a_refused_claim(catalog: Catalog) -> None:
+    await catalog.store.put("lake", "other/f", b"secret")
+    await catalog.create("t", caller=ENGINE)
+    async with catalog.unchanged():
+        with pytest.raises(AccessDenied):
+            await catalog.create("u", location="s3://lake/other", caller=ENGINE)
+        with pytest.raises(AccessDenied):
+            await catalog.commit(name("t"), {"action": "set-location", "location": "s3://lake/other"}, caller=ENGINE)
+
+
+# -- catalogs that follow another, and locations that clients may not choose -------------------------------------------
+
+
+async def test_directories_of_an_external_catalog_take_the_rights_to_read(catalog: Catalog) -> None:
+    """Credentials for its tables read and never write. Who tells the catalog of its tables is believed."""
+    mirror = await catalog.make("mirror", "s3://sea/mirror", kind=WarehouseKind.EXTERNAL)
+    await catalog.store.put("sea", "mirror/t/f", b"rows")
+    place = Place(mirror, None, EntryKind.TABLE, uuid4().hex, "s3://sea/mirror/t")
+    reader = user("reader", allow("s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket", "s3:GetBucketLocation"))
+    for chosen_by in (ChosenBy.CLIENT, ChosenBy.OTHER_CATALOG):
+        with pytest.raises(AccessDenied, match="s3:"):
+            await catalog.claims.prepare(ENGINE, place, chosen_by)
+        await catalog.claims.prepare(reader, place, chosen_by)
+    await catalog.claims.prepare(ENGINE, place, ChosenBy.CATALOG)
+
+
+async def test_another_catalog_chooses_locations_where_clients_may_not(catalog: Catalog) -> None:
+    claims, place = Claims(catalog.store.facilities, client_locations=False), await a_place(catalog)
+    for chosen_by in (ChosenBy.OTHER_CATALOG, ChosenBy.CATALOG):
+        await claims.prepare(ENGINE, place, chosen_by)
+    with pytest.raises(InvalidInput, match="not chosen by clients"):
+        await claims.prepare(ENGINE, place)

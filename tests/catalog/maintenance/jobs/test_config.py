@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from lakebed.catalog.maintenance.jobs.config import DEFAULT_CONFIG, ConfigSource, MaintenanceConfig, check_config
+from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchTable, NoSuchWarehouse
+from tests.catalog.catalogs import NOBODY, may, name
+from tests.catalog.maintenance.workshop import Workshop
+from tests.objects.stores import ROOT
+
+
+def changed(**fields: Any) -> MaintenanceConfig:
+    config: MaintenanceConfig = msgspec.structs.replace(DEFAULT_CONFIG, **fields)
+    return config
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"worker_lease_timeout_seconds": 1},
+        {"worker_lease_timeout_seconds": 86_400},
+        {"max_retry_attempts": 10, "retry_initial_backoff_seconds": 1, "retry_max_backoff_seconds": 1},
+        {"max_retry_attempts": 1, "retry_initial_backoff_seconds": 86_400, "retry_max_backoff_seconds": 86_400},
+        {"max_retry_attempts": 0, "retry_initial_backoff_seconds": 0, "retry_max_backoff_seconds": 0},
+        {"max_retry_attempts": 0, "retry_initial_backoff_seconds": 9, "retry_max_backoff_seconds": 3},
+        {"quarantine_enabled": True, "quarantine_retention_seconds": 1},
+        {"retain_recent_metadata_files": 1000},
+    ],
+)
+def test_configuration_that_keeps_the_rules_is_taken(fields: dict[str, Any]) -> None:
+    config = changed(**fields)
+    assert check_config(config) is config
+
+
+@pytest.mark.parametrize(
+    ("fields", "argument"),
+    [
+        ({"version": 2}, "version"),
+        ({"version": 0}, "version"),
+        ({"retain_recent_metadata_files": -1}, "retain-recent-metadata-files"),
+        ({"retain_recent_metadata_files": 1001}, "retain-recent-metadata-files"),
+        ({"worker_lease_timeout_seconds": 0}, "worker-lease-timeout-seconds"),
+        ({"worker_lease_timeout_seconds": 86_401}, "worker-lease-timeout-seconds"),
+        ({"max_retry_attempts": 11}, "max-retry-attempts"),
+        ({"max_retry_attempts": -1}, "max-retry-attempts"),
+        ({"max_retry_attempts": 1, "retry_initial_backoff_seconds": 0}, "retry-initial-backoff-seconds"),
+        ({"max_retry_attempts": 1, "retry_initial_backoff_seconds": 86_401}, "retry-initial-backoff-seconds"),
+        ({"max_retry_attempts": 1, "retry_max_backoff_seconds": 4}, "retry-max-backoff-seconds"),
+        ({"max_retry_attempts": 1, "retry_max_backoff_seconds": 86_401}, "retry-max-backoff-seconds"),
+        ({"retry_initial_backoff_seconds": -1}, "retry-initial-backoff-seconds"),
+        ({"quarantine_enabled": True}, "quarantine-retention-seconds"),
+        ({"quarantine_retention_seconds": -1}, "quarantine-retention-seconds"),
+    ],
+)
+def test_configuration_that_breaks_a_rule_names_its_field(fields: dict[str, Any], argument: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        check_config(changed(**fields))
+    assert refused.value.argument == argument
+
+
+async def test_a_table_s_own_comes_before_its_bucket_s_and_that_before_the_built_in(workshop: Workshop) -> None:
+    configs, table = workshop.maintenance.configs, await workshop.table()
+    assert await configs.get(ROOT, "lake", table) == (DEFAULT_CONFIG, ConfigSource.DEFAULT)
+    default, own = changed(background_enabled=True), changed(delete_enabled=True)
+    assert await configs.put_default(ROOT, "lake", default) == (default, ConfigSource.TABLE_BUCKET_DEFAULT)
+    assert await configs.get(ROOT, "lake", table) == (default, ConfigSource.TABLE_BUCKET_DEFAULT)
+    assert await configs.put(ROOT, "lake", table, own) == (own, ConfigSource.TABLE_OVERRIDE)
+    assert await configs.get(ROOT, "lake", table) == (own, ConfigSource.TABLE_OVERRIDE)
+    assert await configs.get_default(ROOT, "lake") == (default, ConfigSource.TABLE_BUCKET_DEFAULT)
+    assert await configs.put(ROOT, "lake", table, None) == (default, ConfigSource.TABLE_BUCKET_DEFAULT)
+    assert await configs.put_default(ROOT, "lake", None) == (DEFAULT_CONFIG, ConfigSource.DEFAULT)
+    assert await configs.get(ROOT, "lake", table) == (DEFAULT_CONFIG, ConfigSource.DEFAULT)
+
+
+async def test_a_configuration_goes_with_its_table(light_workshop: Workshop) -> None:
+    table = await light_workshop.table()
+    await light_workshop.configure(table, delete_enabled=True)
+    await light_workshop.run(table)
+    await light_workshop.catalog.drop()
+    again = await light_workshop.table()
+    effective = await light_workshop.maintenance.configs.get(ROOT, "lake", again)
+    assert effective.source is ConfigSource.DEFAULT
+    assert (await light_workshop.view(again)).timeline == []
+
+
+async def test_setting_a_configuration_is_told(light_workshop: Workshop) -> None:
+    table = await light_workshop.table()
+    before = await light_workshop.catalog.last_event()
+    await light_workshop.configure(table)
+    await light_workshop.maintenance.configs.put_default(ROOT, "lake", DEFAULT_CONFIG)
+    told = await light_workshop.catalog.told(before)
+    assert [kind for kind, _ in told] == ["TableMaintenanceConfigured", "TableBucketMaintenanceConfigured"]
+
+
+async def test_rights_are_asked_for_one_by_one(light_workshop: Workshop) -> None:
+    configs, table = light_workshop.maintenance.configs, await light_workshop.table()
+    reads, writes = may("s3tables:GetTableMaintenanceConfiguration"), may("s3tables:PutTableMaintenanceConfiguration")
+    await configs.get(reads, "lake", table)
+    await configs.get_default(reads, "lake")
+    await configs.put(writes, "lake", table, DEFAULT_CONFIG)
+    await configs.put_default(writes, "lake", DEFAULT_CONFIG)
+    for caller in (NOBODY, writes):
+        with pytest.raises(AccessDenied):
+            await configs.get(caller, "lake", table)
+        with pytest.raises(AccessDenied):
+            await configs.get_default(caller, "lake")
+    for caller in (NOBODY, reads):
+        with pytest.raises(AccessDenied):
+            await configs.put(caller, "lake", table, DEFAULT_CONFIG)
+        with pytest.raises(AccessDenied):
+            await configs.put_default(caller, "lake", None)
+
+
+async def test_what_is_not_there_has_no_configuration(light_workshop: Workshop) -> None:
+    configs = light_workshop.maintenance.configs
+    with pytest.raises(NoSuchTable):
+        await configs.get(ROOT, "lake", name("absent"))
+    with pytest.raises(NoSuchTable):
+        await configs.put(ROOT, "lake", name("absent"), DEFAULT_CONFIG)
+    with pytest.raises(NoSuchWarehouse):
+        await configs.get_default(ROOT, "absent")
+    await light_workshop.catalog.create_view("v")
+    with pytest.raises(NoSuchTable):
+        await configs.put(ROOT, "lake", name("v"), DEFAULT_CONFIG)

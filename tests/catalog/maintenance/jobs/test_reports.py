@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from lakebed.catalog.maintenance.jobs import reports as reports_module
+from lakebed.catalog.maintenance.jobs.model import Actor, Counts, Findings, Job, JobStatus, Operation, Step
+from lakebed.catalog.maintenance.jobs.reports import (
+    MAX_EVENTS,
+    findings_of,
+    plan_counts,
+    record_step,
+    with_outcomes,
+    with_reports,
+)
+from lakebed.catalog.maintenance.reachability.files import GraphReport, ObjectKind, ObjectReport, ObjectState, Reason
+from lakebed.catalog.maintenance.reachability.removal_plan import RemovalPlan
+from lakebed.catalog.maintenance.rules.expiration import ExpirationReport, ExpirationStatus
+
+JOB = Job(id="j", entry="e", operation=Operation.DELETE, status=JobStatus.QUEUED, counts=Counts(quarantined_objects=5))
+
+
+def test_an_event_tells_what_was_before_and_what_is_after() -> None:
+    record = record_step(None, JOB, 1, Actor.SCHEDULER, Step.SCHEDULER_QUEUED, "why")
+    (first,) = record.audit
+    assert (first.before, first.after, first.reason) == (None, JobStatus.QUEUED, "why")
+    running = msgspec.structs.replace(JOB, status=JobStatus.RUNNING, counts=Counts(quarantined_objects=2))
+    second = record_step(record, running, 2, Actor.WORKER, Step.WORKER_STARTED).audit[-1]
+    assert (second.before, second.after) == (JobStatus.QUEUED, JobStatus.RUNNING)
+    assert (second.quarantined_before, second.quarantined_after) == (5, 2)
+
+
+def test_of_the_same_step_again_and_again_the_last_is_kept() -> None:
+    record = record_step(None, JOB, 1, Actor.WORKER, Step.WORKER_STARTED)
+    for count in (3, 1):
+        changed = msgspec.structs.replace(JOB, counts=Counts(quarantined_objects=count))
+        record = record_step(record, changed, 10 - count, Actor.SCHEDULER, Step.QUARANTINE_PURGED)
+    assert [event.step for event in record.audit] == [Step.WORKER_STARTED, Step.QUARANTINE_PURGED]
+    assert (record.audit[-1].quarantined_before, record.audit[-1].quarantined_after) == (5, 1)
+    for _ in range(2):
+        record = record_step(record, record.job, 20, Actor.OPERATOR, Step.QUARANTINE_RELEASE)
+    assert len(record.audit) == 4
+
+
+def test_an_audit_keeps_its_beginning_and_its_end() -> None:
+    record = record_step(None, JOB, 0, Actor.SCHEDULER, Step.PLANNED)
+    for at_ms in range(1, 300):
+        record = record_step(record, JOB, at_ms, Actor.OPERATOR, Step.QUARANTINE_RELEASE)
+    assert len(record.audit) == MAX_EVENTS
+    assert [event.at_ms for event in (record.audit[0], record.audit[1], record.audit[-1])] == [0, 201, 299]
+
+
+def reports(state: ObjectState, *names: str) -> tuple[ObjectReport, ...]:
+    return tuple(
+        ObjectReport(location=name, kind=ObjectKind.DATA_FILE, state=state, reasons=(Reason.DATA_FILE,))
+        for name in names
+    )
+
+
+def a_plan(**fields: Any) -> RemovalPlan:
+    empty: dict[str, Any] = {"retained": (), "metadata": (), "referenced": (), "objects": ()}
+    return RemovalPlan("m", 1, "token", 0, 0, graph=GraphReport(), files={}, **{**empty, **fields})
+
+
+def test_lists_are_cut_and_counts_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports_module, "MAX_LISTED", 2)
+    plan = a_plan(objects=reports(ObjectState.DELETABLE, "a", "b", "c"), referenced=reports(ObjectState.RETAINED, "d"))
+    found = findings_of(plan)
+    assert ([one.location for one in found.objects], found.truncated) == (["a", "b"], True)
+    assert plan_counts(plan).deletable_objects == 3
+    assert findings_of(a_plan(objects=plan.objects[:2])).truncated is False
+
+
+def test_what_became_of_files_is_added_to_what_was_planned() -> None:
+    found = findings_of(a_plan(objects=reports(ObjectState.DELETABLE, "a", "b")))
+    after = with_outcomes(found, {"a": (ObjectState.DELETED, Reason.DELETED_BY_MAINTENANCE)})
+    assert [one.state for one in after.objects] == [ObjectState.DELETED, ObjectState.DELETABLE]
+    assert after.objects[0].reasons == (Reason.DATA_FILE, Reason.DELETED_BY_MAINTENANCE)
+
+
+def test_of_snapshots_no_more_are_listed_than_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports_module, "MAX_LISTED", 2)
+    report = ExpirationReport(
+        status=ExpirationStatus.CANDIDATES, min_snapshots_to_keep=1, max_snapshot_age_ms=0, candidates=(1, 2, 3)
+    )
+    kept = with_reports(Findings(), report, None).expiration
+    assert kept is not None
+    assert kept.candidates == (1, 2)
+
+
+def test_findings_are_kept_as_they_are() -> None:
+    found = findings_of(
+        a_plan(objects=reports(ObjectState.DELETABLE, "a"), metadata=reports(ObjectState.DELETABLE, "b"))
+    )
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(found), type=Findings) == found

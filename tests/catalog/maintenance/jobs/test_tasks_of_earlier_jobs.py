@@ -1,0 +1,117 @@
+"""The step of the schema that gives jobs of earlier releases tasks: those had leases of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakebed.catalog.identifiers import Identifier
+from lakebed.catalog.maintenance.jobs.execution import JobExecutor
+from lakebed.catalog.maintenance.jobs.job_store import KIND
+from lakebed.catalog.maintenance.jobs.lifecycle import SchedulerStatus
+from lakebed.catalog.maintenance.jobs.model import JobStatus
+from lakebed.core.errors import Fenced
+from lakebed.meta.migrations import migrate
+from lakebed.meta.seam import Transaction
+from lakebed.meta.tasks import TaskState
+from tests.catalog.maintenance.workshop import Workshop
+from tests.objects.stores import ROOT
+
+STEP = 40
+LEASE_SECONDS = 900
+
+
+class Killed(BaseException):
+    """The worker's process ends."""
+
+
+async def as_an_earlier_release_left_it(workshop: Workshop) -> None:
+    """Take away what the step brings, and bring it again. The documents of jobs are the same before and after."""
+
+    async def work(tx: Transaction) -> None:
+        await tx.run("DELETE FROM tasks WHERE kind = ?", KIND)
+        await tx.run("DELETE FROM schema_versions WHERE version >= ?", STEP)
+
+    await workshop.store.meta.transact(work)
+    await migrate(workshop.store.meta)
+
+
+async def a_table(workshop: Workshop, name: str, **config: Any) -> Identifier:
+    table = await workshop.table(name)
+    await workshop.configure(table, background_enabled=True, **config)
+    return table
+
+
+async def run_until_killed(workshop: Workshop, table: Identifier, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def killed(self: JobExecutor, *arguments: Any) -> Any:
+        raise Killed
+
+    monkeypatch.setattr(JobExecutor, "run", killed)
+    with pytest.raises(Killed):
+        await workshop.work(table, "earlier")
+    monkeypatch.undo()
+
+
+async def test_queued_jobs_can_be_claimed_and_ended_ones_hold_nothing(workshop: Workshop) -> None:
+    queued, ended, failed = [await a_table(workshop, name) for name in ("queued", "ended", "failed")]
+    job = (await workshop.schedule(queued)).job
+    await workshop.work(ended)
+    await workshop.schedule(failed)
+    await workshop.configure(failed, background_enabled=True, retain_recent_metadata_files=1)
+    with pytest.raises(Exception, match="changed since the job was planned"):
+        await workshop.work(failed)
+    await as_an_earlier_release_left_it(workshop)
+    (task,) = await workshop.catalog.tasks.of_kinds(workshop.store.meta, [KIND])
+    assert (task.state, task.payload.decode(), task.due_ms) == (
+        TaskState.CLAIMED,
+        job.id,
+        workshop.store.clock.now_ms() + LEASE_SECONDS * 1000,
+    )
+    assert (await workshop.view(queued)).status is SchedulerStatus.QUEUED
+    done = await workshop.work(queued)
+    assert (done.job.id, done.job.status) == (job.id, JobStatus.SUCCESSFUL)
+    for table in (ended, failed):
+        assert (await workshop.view(table)).status is SchedulerStatus.READY
+        assert (await workshop.work(table)).job.status is JobStatus.SUCCESSFUL
+    assert await workshop.catalog.tasks.of_kinds(workshop.store.meta, [KIND]) == []
+
+
+async def test_running_jobs_are_held_until_their_lease_ends(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = await a_table(workshop, "t", delete_enabled=True)
+    await run_until_killed(workshop, table, monkeypatch)
+    await as_an_earlier_release_left_it(workshop)
+    job = (await workshop.job(table)).job
+    assert (await workshop.view(table)).status is SchedulerStatus.BACKPRESSURED
+    assert (await workshop.work(table, "other")).job == job
+    # Its worker ended with the earlier release, and the lease that it held is not the task's.
+    with pytest.raises(Fenced):
+        await workshop.maintenance.heartbeat(
+            ROOT, "lake", table, job.id, worker_id=job.worker_id, lease_id=job.lease_id
+        )
+    workshop.age(LEASE_SECONDS)
+    done = await workshop.work(table, "other")
+    assert (done.job.id != job.id, done.job.status) == (True, JobStatus.SUCCESSFUL)
+    assert (await workshop.job(table, job.id)).job.failure_reason == "worker lease expired"
+
+
+async def test_a_task_that_outlives_its_table_is_ended(
+    light_workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workshop = light_workshop
+    table = await a_table(workshop, "t")
+    await run_until_killed(workshop, table, monkeypatch)
+    entry = await workshop.catalog.entry(table)
+
+    async def remove(tx: Transaction) -> None:
+        await tx.run("DELETE FROM entries WHERE id = ?", entry.id)
+
+    await workshop.store.meta.transact(remove)
+    tasks = workshop.catalog.tasks
+    await workshop.background.run_due()
+    assert len(await tasks.of_kinds(workshop.store.meta, [KIND])) == 1
+    workshop.age(LEASE_SECONDS)
+    await workshop.background.run_due()
+    assert await tasks.of_kinds(workshop.store.meta, [KIND]) == []

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from lakebed.catalog.maintenance.tasks.history import PlanningMark, RunReport, read_report
+from lakebed.core.clock import ManualClock
+from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.meta.migrations import migrate, product_migrations
+from lakebed.meta.seam import MetaStore
+from lakebed.meta.tasks import TaskQueue
+from tests.catalog.maintenance.yard import Yard
+from tests.meta.stores import open_store
+
+DONE = RunReport()
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[MetaStore]:
+    store = await open_store(f"sqlite:{tmp_path / 'meta.db'}")
+    yield store
+    await store.close()
+
+
+async def test_orders_of_builds_that_could_not_carry_them_out_are_gone(store: MetaStore) -> None:
+    steps = product_migrations()
+    await migrate(store, [step for step in steps if step.version < 10])
+    queue = TaskQueue(store, ManualClock(), Random(1))
+    for kind in ("compact-table", "purge-table"):
+        await store.transact(lambda tx, kind=kind: queue.enqueue(tx, kind, b"{}"))  # type: ignore[misc]
+    await migrate(store)
+    assert [task.kind for task in await queue.of_kinds(store, ["compact-table", "purge-table"])] == ["purge-table"]
+
+
+async def test_nothing_is_kept_of_a_table_that_is_gone(yard: Yard) -> None:
+    order = TaskOrder(job=JobKind.COMPACT, entry="gone")
+    records, meta = yard.records, yard.store.meta
+    await meta.transact(lambda tx: records.succeeded(tx, 1, order, None, DONE, 5))
+    await meta.transact(lambda tx: records.failed(tx, 1, order, 5))
+    await meta.transact(lambda tx: records.forget_failures(tx, order))
+    await meta.transact(lambda tx: records.mark_planned(tx, "gone", PlanningMark("token", "mark", 5)))
+    assert await records.runs(meta, ["gone"]) == {}
+    assert await records.marks(meta, ["gone"]) == {}
+
+
+async def test_failures_count_up_and_a_success_ends_them(yard: Yard) -> None:
+    await yard.table()
+    entry = (await yard.known()).entry.id
+    order = TaskOrder(job=JobKind.COMPACT, entry=entry, options={"b": 1, "a": "x"})
+    records, meta = yard.records, yard.store.meta
+
+    async def run() -> tuple[int, int | None, int | None, str]:
+        found = (await records.runs(meta, [entry]))[entry][JobKind.COMPACT]
+        return found.failures, found.failed_ms, found.succeeded_ms, found.options
+
+    await meta.transact(lambda tx: records.failed(tx, 1, order, 5))
+    await meta.transact(lambda tx: records.failed(tx, 2, order, 6))
+    assert await run() == (2, 6, None, "")
+    await meta.transact(lambda tx: records.succeeded(tx, 3, order, None, DONE, 7))
+    assert await run() == (0, None, 7, '{"a":"x","b":1}')
+    await meta.transact(lambda tx: records.failed(tx, 4, order, 8))
+    # What it came to before is still known: it is what it was told then.
+    assert await run() == (1, 8, 7, '{"a":"x","b":1}')
+
+
+async def test_what_was_looked_at_is_known_for_any_number_of_tables(light_yard: Yard) -> None:
+    yard = light_yard
+    records, meta = yard.records, yard.store.meta
+    ids = []
+    for number in range(66):
+        await yard.table(f"t{number}")
+        ids.append((await yard.known(f"t{number}")).entry.id)
+    for number, entry in enumerate(ids):
+        looked = PlanningMark("token", "mark", number)
+        await meta.transact(lambda tx, entry=entry, looked=looked: records.mark_planned(tx, entry, looked))  # type: ignore[misc]
+    found = await records.marks(meta, ids)
+    assert {entry: looked.due_ms for entry, looked in found.items()} == {entry: n for n, entry in enumerate(ids)}
+    assert await records.marks(meta, []) == {}
+    await meta.transact(lambda tx: records.clear_mark(tx, ids[0]))
+    assert set(await records.marks(meta, ids)) == set(ids[1:])
+
+
+def test_a_report_is_read_as_jobs_write_it() -> None:
+    written = b'{"job":"compact-table","dry-run":true,"read":{"files":1,"bytes":2,"rows":3},"seconds":4,"details":{}}'
+    report = read_report(written)
+    assert (report.dry_run, report.read.bytes, report.seconds, report.wrote.files) == (True, 2, 4.0, 0)

@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.catalog.maintenance.engine_reports import EngineSignals
+from lakebed.catalog.maintenance.planner import (
+    PRIORITY_WINDOW_MS,
+    LastRun,
+    TaskPlan,
+    options_text,
+    plan_table,
+    policy_fingerprint,
+)
+from lakebed.catalog.maintenance.reachability.walking import LiveFiles
+from lakebed.catalog.maintenance.rules.job_rules import DetailLevel, TableState
+from lakebed.core.jobs import JobKind, decode_order, encode_order
+from lakebed.governance.policies import Applicable
+from tests.iceberg.manifests.avro_files import a_file
+
+from .subjects import (
+    COMPACTION,
+    DAY_MS,
+    EXPIRY,
+    MANIFESTS,
+    NOW_MS,
+    ORPHANS,
+    a_table,
+    applicable,
+    lines,
+    live,
+    subject,
+    totals,
+)
+
+COMPACT, EXPIRE = JobKind.COMPACT, JobKind.EXPIRE_SNAPSHOTS
+MESSY = live(10, 20, 30, 40, 50, 60)
+
+
+def messy(**more: Any) -> TableState:
+    """A table with small files and an old snapshot."""
+    return subject(a_table(totals(6, 210), totals(6, 210), ages_ms=(9 * DAY_MS, 60_000)), live=MESSY, **more)
+
+
+def plan(
+    one: TableState, *policies: Applicable, runs: Mapping[JobKind, LastRun] | None = None, **more: Any
+) -> TaskPlan:
+    return plan_table(one, policies, runs or {}, {}, **more)
+
+
+def ran(
+    job: JobKind = COMPACT, *, ago_ms: int = 3_600_000, token: str = "before", options: str = "{}", **more: Any
+) -> Any:
+    return {job: LastRun(job, 1, token, options, NOW_MS - ago_ms, **more)}
+
+
+def test_a_task_says_what_is_to_be_done_to_what_and_why() -> None:
+    found = plan(messy(), applicable(min_input_files=4, colour="red"))
+    (task,) = found.tasks
+    order = task.order
+    assert (order.job, order.warehouse, order.namespace, order.table, order.entry) == (
+        COMPACT,
+        "lake",
+        ("ns",),
+        "t",
+        "e",
+    )
+    assert order.options == {"min-input-files": 4}
+    assert order.reason == (
+        "policy rules.p v3, inherited from namespace ns; 6 of 6 data files are under 384 MiB; ignored: colour"
+    )
+    assert order.policy is not None
+    assert (order.policy.type, order.policy.version, order.policy.attached_to) == (COMPACTION, 3, "namespace ns")
+    assert order.cost is not None
+    assert (order.cost.input_files, order.cost.input_bytes) == (6, 210)
+    assert decode_order(encode_order(order)) == order
+
+
+def test_each_policy_leads_to_its_own_task() -> None:
+    found = plan(messy(), applicable(), applicable(EXPIRY), applicable(ORPHANS))
+    assert [task.order.job for task in found.tasks] == [COMPACT, EXPIRE, JobKind.REMOVE_ORPHANS]
+
+
+def test_a_policy_that_is_off_plans_nothing_and_says_so() -> None:
+    found = plan(messy(), applicable(enable=False))
+    assert found.tasks == ()
+    (quiet,) = found.quiet
+    assert (quiet.job, quiet.reason) == (None, "policy rules.p v3, inherited from namespace ns; it is switched off")
+
+
+def test_a_policy_that_cannot_be_read_plans_nothing_and_says_so() -> None:
+    (quiet,) = plan(messy(), applicable(content="{")).quiet
+    assert "its content cannot be read" in quiet.reason
+
+
+def test_a_closer_look_is_asked_for_before_anything_is_decided() -> None:
+    far = subject(a_table(*[totals(6, 210)] * 12))
+    assert plan(far, applicable(MANIFESTS)).closer is DetailLevel.LIST
+    found = plan(far, applicable(MANIFESTS), applicable())
+    assert (found.closer, found.tasks) == (DetailLevel.FILES, ())
+    near = subject(a_table(*[totals(6, 210)] * 12), live=MESSY)
+    assert plan(near, applicable(MANIFESTS), applicable()).closer is DetailLevel.FILES
+
+
+def test_what_is_open_already_is_left_alone() -> None:
+    found = plan(messy(), applicable(), is_open={COMPACT})
+    assert found.tasks == ()
+    assert "a task for it is open" in found.quiet[0].reason
+
+
+def test_a_job_rests_after_it_ran() -> None:
+    found = plan(messy(), applicable(interval="2h"), runs=ran(ago_ms=3_600_000))
+    assert (found.tasks, found.again_ms) == ((), NOW_MS + 3_600_000)
+    assert plan(messy(), applicable(interval="1h"), runs=ran(ago_ms=3_600_000)).tasks
+
+
+def test_a_job_does_not_run_again_on_what_it_has_seen() -> None:
+    seen = ran(token="token")
+    found = plan(messy(), applicable(), runs=seen)
+    assert found.tasks == ()
+    assert "nothing was committed since" in found.quiet[0].reason
+    # But it does when it is told something else, or something was committed.
+    assert plan(messy(), applicable(min_input_files=2), runs=seen).tasks
+    assert plan(messy(token="after"), applicable(), runs=seen).tasks
+
+
+def test_a_job_that_depends_on_time_runs_again_a_day_later() -> None:
+    seen = ran(EXPIRE, token="token")
+    found = plan(messy(), applicable(EXPIRY), runs=seen)
+    assert (found.tasks, found.again_ms) == ((), NOW_MS - 3_600_000 + DAY_MS)
+    assert plan(messy(), applicable(EXPIRY), runs=ran(EXPIRE, token="token", ago_ms=DAY_MS)).tasks
+
+
+@pytest.mark.parametrize(("failures", "rest_hours"), [(1, 1), (2, 2), (3, 4), (5, 16), (6, 24), (500, 24)])
+def test_a_job_that_was_given_up_rests_longer_each_time(failures: int, rest_hours: int) -> None:
+    runs = {COMPACT: LastRun(COMPACT, 1, "", "", None, failures, NOW_MS - 1)}
+    found = plan(messy(), applicable(), runs=runs)
+    assert (found.tasks, found.again_ms) == ((), NOW_MS - 1 + rest_hours * 3_600_000)
+    rested = {COMPACT: LastRun(COMPACT, 1, "", "", None, failures, NOW_MS - rest_hours * 3_600_000)}
+    assert plan(messy(), applicable(), runs=rested).tasks
+
+
+def test_what_would_help_more_begins_sooner_and_never_jumps_the_queue_for_ever() -> None:
+    (calm,) = plan(messy(), applicable()).tasks
+    (hot,) = plan(messy(signals=EngineSignals(9, 5_000, 5_000)), applicable()).tasks
+    assert NOW_MS - PRIORITY_WINDOW_MS <= hot.run_at_ms < calm.run_at_ms <= NOW_MS
+
+
+def test_the_jobs_of_a_table_come_in_the_order_in_which_they_help_each_other() -> None:
+    found = plan(messy(), applicable(ORPHANS, older_than_ms=DAY_MS), applicable(EXPIRY), applicable())
+    assert [task.order.job for task in found.tasks] == [COMPACT, EXPIRE, JobKind.REMOVE_ORPHANS]
+    moments = [task.run_at_ms for task in found.tasks]
+    alone = [plan(messy(), one).tasks[0].run_at_ms for one in (applicable(), applicable(EXPIRY))]
+    assert (moments, moments[0]) == (sorted(moments), min(alone))
+
+
+def test_estimates_stand_on_what_was_measured() -> None:
+    (task,) = plan_table(messy(), [applicable()], {}, {COMPACT: 10}).tasks
+    assert task.order.cost is not None
+    assert task.order.cost.estimated_seconds == 23.0
+
+
+def test_the_same_policies_have_the_same_mark_and_others_another() -> None:
+    one = [applicable(), applicable(EXPIRY)]
+    assert policy_fingerprint(one) == policy_fingerprint([applicable(), applicable(EXPIRY)])
+    others = [
+        [],
+        [applicable()],
+        [applicable(version=4), applicable(EXPIRY)],
+        [applicable(inherited=False), applicable(EXPIRY)],
+        [applicable(parameters={"a": "b"}), applicable(EXPIRY)],
+    ]
+    assert len({policy_fingerprint(one), *map(policy_fingerprint, others)}) == 6
+
+
+def test_options_are_one_text_however_they_are_ordered() -> None:
+    assert options_text({"b": 1, "a": ["x"]}) == options_text({"a": ["x"], "b": 1}) == '{"a":["x"],"b":1}'
+
+
+# -- whatever the table, the policies and the history -----------------------------------------------------------------
+
+policies_of_any_sort = st.lists(
+    st.builds(
+        lambda kind, enable, config, parameters: applicable(kind, enable=enable, parameters=parameters, **config),
+        st.sampled_from([COMPACTION, MANIFESTS, ORPHANS, EXPIRY, "user.note"]),
+        st.booleans(),
+        st.dictionaries(
+            st.sampled_from(["interval", "statistics", "layout", "colour", "min_input_files", "max_snapshot_age_ms"]),
+            st.sampled_from([True, 0, 3, "1h", "x"]),
+            max_size=3,
+        ),
+        st.dictionaries(st.sampled_from(["interval", "colour"]), st.sampled_from(["5", "x"]), max_size=1),
+    ),
+    max_size=5,
+    unique_by=lambda one: one.policy.type,
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> TableState:
+    commits = draw(st.integers(0, 14))
+    files = draw(st.integers(0, 12))
+    known_totals = draw(st.booleans())
+    summary = totals(files, files * draw(st.integers(0, 10**9))) if known_totals else {}
+    ages = sorted(draw(st.lists(st.integers(0, 20 * DAY_MS), min_size=commits, max_size=commits)), reverse=True)
+    table = a_table(*[summary] * commits, ages_ms=ages)
+    closeness = draw(st.sampled_from(DetailLevel))
+    deletes = [
+        a_file(f"s3://lake/t/{number}.d", content=1, record_count=9) for number in range(draw(st.integers(0, 3)))
+    ]
+    found = live(
+        *draw(st.lists(st.integers(0, 10**9), max_size=12)), deletes=deletes, manifests=draw(st.integers(0, 20))
+    )
+    return subject(
+        table,
+        manifests=tuple(lines(draw(st.integers(0, 20)))) if closeness is DetailLevel.LIST else None,
+        live=found if closeness is DetailLevel.FILES else None,
+        signals=EngineSignals(*draw(st.tuples(*[st.integers(0, 2_000)] * 4))),
+        token=draw(st.sampled_from(["token", "other"])),
+    )
+
+
+runs_of_any_sort = st.dictionaries(
+    st.sampled_from(list(JobKind)),
+    st.builds(
+        lambda token, ago, failures: LastRun(
+            COMPACT, 1, token, "{}", None if ago is None else NOW_MS - ago, failures, NOW_MS - 10 if failures else None
+        ),
+        st.sampled_from(["token", "other", ""]),
+        st.one_of(st.none(), st.integers(0, 10 * DAY_MS)),
+        st.integers(0, 3),
+    ),
+)
+
+
+@given(tables(), policies_of_any_sort, runs_of_any_sort)
+def test_planning_keeps_its_promises(one: TableState, policies: list[Applicable], runs: dict[JobKind, LastRun]) -> None:
+    found = plan_table(one, policies, runs, {})
+    assert found == plan_table(one, policies, runs, {})
+    enabled = {policy.policy.type for policy in policies if '"enable": true' in policy.policy.content}
+    for task in found.tasks:
+        order = task.order
+        assert order.policy is not None
+        assert order.policy.type in enabled
+        assert order.reason.startswith("policy rules.p v3, inherited from namespace ns; ")
+        assert len(order.reason) > len("policy rules.p v3, inherited from namespace ns; ")
+        assert order.cost is not None
+        assert order.cost.estimated_seconds > 0
+        assert NOW_MS - PRIORITY_WINDOW_MS <= task.run_at_ms <= NOW_MS
+        assert decode_order(encode_order(order)) == order
+    jobs = [task.order.job for task in found.tasks]
+    assert len(jobs) == len(set(jobs))
+    assert all(quiet.reason for quiet in found.quiet)
+    assert found.again_ms is None or found.again_ms > NOW_MS
+    if one.look is DetailLevel.FILES:
+        assert found.closer is DetailLevel.FILES
+    for job in jobs:
+        without = plan_table(one, policies, runs, {}, is_open={job})
+        assert job not in [task.order.job for task in without.tasks]
+
+
+@given(tables(), policies_of_any_sort)
+def test_nothing_is_planned_for_policies_that_are_off(one: TableState, policies: list[Applicable]) -> None:
+    off = [applicable(policy.policy.type, enable=False) for policy in policies]
+    found = plan_table(one, off, {}, {})
+    assert found.tasks == ()
+    assert found.closer is one.look
+
+
+def test_nothing_is_planned_where_nothing_holds() -> None:
+    assert plan(subject(a_table({}), live=LiveFiles([], [], []))) == TaskPlan(closer=DetailLevel.FILES)

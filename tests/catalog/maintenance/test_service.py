@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.catalog.maintenance import table_planner as planner_module
+from lakebed.catalog.maintenance.health import Measured
+from lakebed.catalog.maintenance.reachability.walking import WalkLimits
+from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchWarehouse
+from lakebed.core.jobs import JobKind, TaskOrder
+from tests.catalog.catalogs import NOBODY, may, name
+
+from .yard import ROOT, Yard, open_yard
+
+LOOKS = "s3tables:GetTableMaintenanceConfiguration"
+
+
+async def test_health_is_measured_file_by_file(yard: Yard) -> None:
+    table = await yard.table(files=3, commits=2)
+    health = await yard.parts.maintenance.health(ROOT, "lake", table)
+    assert (health.measured, health.data_files, health.small_files, health.manifests) == (Measured.MANIFESTS, 6, 6, 2)
+    assert (health.data_bytes, health.snapshots, health.specs_in_use) == (6 * 32, 2, (0,))
+    assert health.last_maintained == {}
+    await yard.policy()
+    await yard.schedule()
+    await yard.complete(await yard.claim())
+    health = await yard.parts.maintenance.health(ROOT, "lake", table)
+    assert health.last_maintained == {"compact-table": yard.store.clock.now_ms()}
+
+
+async def test_a_table_without_data_and_one_that_cannot_be_read_have_a_health_too(light_yard: Yard) -> None:
+    yard, empty = light_yard, await light_yard.table("empty")
+    assert (await yard.parts.maintenance.health(ROOT, "lake", empty)).data_files == 0
+    table = await yard.table(files=1)
+    snapshot = (await yard.catalog.metadata(table)).current_snapshot
+    assert snapshot is not None
+    assert snapshot.manifest_list is not None
+    await yard.store.delete("lake", snapshot.manifest_list.removeprefix("s3://lake/"))
+    health = await yard.parts.maintenance.health(ROOT, "lake", table)
+    assert (health.measured, health.data_files, health.snapshots) == (Measured.SUMMARY, None, 1)
+
+
+async def test_health_is_not_that_of_a_table_whose_manifests_were_written_over_its_own(light_yard: Yard) -> None:
+    yard = light_yard
+    victim, table = await yard.table("victim", files=3), await yard.table(files=1)
+    own, foreign = [(await yard.catalog.metadata(one)).current_snapshot for one in (table, victim)]
+    assert own is not None
+    assert own.manifest_list is not None
+    assert foreign is not None
+    assert foreign.manifest_list is not None
+    listing = await yard.catalog.files.read(foreign.manifest_list)
+    await yard.store.put("lake", own.manifest_list.removeprefix("s3://lake/"), listing)
+    health = await yard.parts.maintenance.health(ROOT, "lake", table)
+    assert (health.measured, health.data_files) == (Measured.SUMMARY, None)
+
+
+async def test_a_table_with_too_many_files_is_measured_by_its_summary(
+    light_yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planner_module, "SURVEY_LIMITS", WalkLimits(manifests=10, files=2))
+    yard = await open_yard(light_yard.catalog)
+    table = await yard.table(files=3)
+    assert (await yard.parts.maintenance.health(ROOT, "lake", table)).measured is Measured.SUMMARY
+
+
+async def test_nothing_is_done_to_tables_of_external_catalogs(yard: Yard) -> None:
+    table = await yard.table(files=3, commits=2)
+    await yard.policy()
+    await yard.schedule()
+    assert [order.job for order in await yard.orders_in()] == [JobKind.COMPACT]
+    await yard.catalog.become_external()
+    plan, placed = await yard.parts.maintenance.plan_now(ROOT, "lake", table)
+    assert (plan.plan.tasks, placed) == ((), [])
+    # What was planned before is taken back.
+    assert await yard.orders_in() == []
+    order = TaskOrder(job=JobKind.COMPACT, warehouse="lake", namespace=("ns",), table="t")
+    with pytest.raises(InvalidInput, match="external catalog"):
+        await yard.parts.tasks.submit(ROOT, order)
+
+
+async def test_health_is_listed_page_by_page(yard: Yard) -> None:
+    await yard.catalog.namespace("other")
+    for table in ("a", "b", "c"):
+        await yard.table(table, files=1)
+    await yard.catalog.create("d", namespace="other")
+    await yard.catalog.create_view()
+    parts = yard.parts.maintenance
+    everything = await parts.list_health(ROOT, "lake")
+    assert sorted(one.table for one in everything.tables) == ["a", "b", "c", "d"]
+    assert not everything.truncated
+    page = await parts.list_health(ROOT, "lake", limit=3)
+    assert page.truncated
+    rest = await parts.list_health(ROOT, "lake", after=page.last_id)
+    assert [*page.tables, *rest.tables] == everything.tables
+    (only,) = (await parts.list_health(ROOT, "lake", ("other",))).tables
+    assert (only.table, only.measured) == ("d", Measured.SUMMARY)
+    with pytest.raises(NoSuchNamespace):
+        await parts.list_health(ROOT, "lake", ("none",))
+    with pytest.raises(NoSuchWarehouse):
+        await parts.list_health(ROOT, "none")
+
+
+async def test_health_is_shown_to_those_who_may_look(light_yard: Yard) -> None:
+    yard, table = light_yard, await light_yard.table()
+    parts = yard.parts.maintenance
+    with pytest.raises(AccessDenied):
+        await parts.health(NOBODY, "lake", table)
+    with pytest.raises(AccessDenied):
+        await parts.list_health(may(LOOKS), "lake")
+    assert (await parts.list_health(may("s3tables:ListTables"), "lake")).tables == []
+    assert len((await parts.list_health(may("s3tables:ListTables", LOOKS), "lake")).tables) == 1
+    with pytest.raises(NoSuchTable):
+        await parts.health(ROOT, "lake", name("none"))
+
+
+async def test_a_plan_is_shown_with_its_reasons_and_changes_nothing(yard: Yard) -> None:
+    table = await yard.table(files=6)
+    await yard.policy()
+    await yard.policy("e", "system.snapshot-expiry")
+    await yard.policy("o", "system.orphan-file-removal", enable=False)
+    before = await yard.catalog.last_event()
+    plan = await yard.parts.maintenance.plan(may(LOOKS), "lake", table)
+    assert [task.order.job for task in plan.plan.tasks] == [JobKind.COMPACT]
+    assert sorted(quiet.reason.partition("; ")[2] for quiet in plan.plan.quiet) == [
+        "it is switched off",
+        "none of 1 snapshots has expired",
+    ]
+    assert await yard.open_tasks() == []
+    assert await yard.catalog.last_event() == before
+    assert await yard.parts.maintenance.plan(ROOT, "lake", table) == plan
+    with pytest.raises(AccessDenied):
+        await yard.parts.maintenance.plan(NOBODY, "lake", table)
+
+
+async def test_a_plan_can_be_put_into_the_queue_at_once(yard: Yard) -> None:
+    table = await yard.table(files=6)
+    await yard.policy()
+    parts = yard.parts.maintenance
+    with pytest.raises(AccessDenied):
+        await parts.plan_now(may("lakebed:SubmitTask", LOOKS), "lake", table)
+    with pytest.raises(AccessDenied):
+        await parts.plan_now(may("s3tables:RunTableMaintenance"), "lake", table)
+    _, placed = await parts.plan_now(ROOT, "lake", table)
+    assert [one.order.job for one in placed] == [JobKind.COMPACT]
+    plan, again = await parts.plan_now(ROOT, "lake", table)
+    assert again == placed
+    assert "a task for it is open" in plan.plan.quiet[0].reason
+    assert (await yard.schedule()).tasks == 0
+
+
+async def test_a_table_without_policies_has_an_empty_plan(light_yard: Yard) -> None:
+    table = await light_yard.table(files=6)
+    plan = await light_yard.parts.maintenance.plan(ROOT, "lake", table)
+    assert (plan.plan.tasks, plan.plan.quiet, plan.policies) == ((), (), [])
+
+
+async def test_reports_of_engines_are_in_the_reason_and_bring_a_task_forward(light_yard: Yard) -> None:
+    yard, table = light_yard, await light_yard.table(files=6)
+    await yard.policy()
+    (calm,) = (await yard.parts.maintenance.plan(ROOT, "lake", table)).plan.tasks
+    report = b'{"metrics": {"result-data-files": {"unit": "count", "value": 600}}}'
+    await yard.catalog.reports.keep(ROOT, "lake", table, "scan-report", report)
+    (hot,) = (await yard.parts.maintenance.plan(ROOT, "lake", table)).plan.tasks
+    assert "engines reported 1 scans lately, 600 files each" in hot.order.reason
+    assert hot.run_at_ms < calm.run_at_ms
+    yard.age(86_401)
+    (later,) = (await yard.parts.maintenance.plan(ROOT, "lake", table)).plan.tasks
+    assert "engines" not in later.order.reason

@@ -1,0 +1,186 @@
+"""Upkeep without its wires: policies, tables with real manifests, scheduler and queue, on a clock that stands still."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakebed.catalog.entries import Known
+from lakebed.catalog.identifiers import Identifier
+from lakebed.catalog.maintenance.scheduler import Scheduler
+from lakebed.catalog.maintenance.service import MaintenanceParts, build_maintenance
+from lakebed.catalog.maintenance.table_planner import PlanningTotals, TablePlanner
+from lakebed.catalog.maintenance.tasks.events import TaskEvent, decode_event
+from lakebed.catalog.maintenance.tasks.history import TaskHistory
+from lakebed.catalog.maintenance.tasks.queue import KINDS, TaskSubmissions
+from lakebed.catalog.maintenance.tasks.service import TaskView
+from lakebed.catalog.policies.attachments import TargetName
+from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.meta.leases import Leases
+from lakebed.meta.seam import Transaction
+from lakebed.meta.tasks import TaskState
+from lakebed.objects.model import Caller
+from tests.catalog.catalogs import Catalog, name
+from tests.catalog.policies.policing import NS, Policing, policing_on
+from tests.objects.stores import ROOT, ObjectStore
+
+from .workshop import Workshop, wire_workshop
+
+INTERVAL_SECONDS = 300.0
+DEBOUNCE_SECONDS = 10.0
+
+_NOT_OF_A_TABLE = ("job_speeds", "leases", "outbox_cursors")
+"""Tables whose rows do not go with anything: a store that is used again still has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Yard:
+    """The use cases, what they stand on, and short ways to call them as root."""
+
+    workshop: Workshop
+    policing: Policing
+    parts: MaintenanceParts
+    orders: TaskSubmissions
+    records: TaskHistory
+    planner: TablePlanner
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.workshop.catalog
+
+    @property
+    def store(self) -> ObjectStore:
+        return self.workshop.store
+
+    @property
+    def scheduler(self) -> Scheduler:
+        return self.parts.scheduler
+
+    def age(self, seconds: float) -> None:
+        """Let time pass."""
+        self.store.clock.advance(seconds)
+
+    # -- tables and policies --------------------------------------------------------------------------------------
+
+    async def table(self, table: str = "t", *, files: int = 0, commits: int = 1, **request: Any) -> Identifier:
+        """Make a table, and append so many small files in so many commits."""
+        made = await self.workshop.table(table, **request)
+        for _ in range(commits if files else 0):
+            await self.workshop.append(made, files=files)
+        return made
+
+    async def known(self, table: str = "t") -> Known:
+        """A table."""
+        found = await self.catalog.entries.find(self.store.meta, "lake", name(table))
+        assert found.live is not None
+        return Known(found.warehouse, found.namespace, found.live)
+
+    async def policy(
+        self,
+        policy: str = "p",
+        kind: str = "system.data-compaction",
+        target: TargetName = NS,
+        *,
+        enable: bool = True,
+        parameters: Mapping[str, str] | None = None,
+        **config: Any,
+    ) -> None:
+        """Make a policy and attach it; `_` in names of its config stands for `-`."""
+        content = json.dumps({"enable": enable, "config": {key.replace("_", "-"): one for key, one in config.items()}})
+        await self.policing.create(policy, kind, content)
+        await self.policing.attach(policy, target, parameters)
+
+    # -- the scheduler --------------------------------------------------------------------------------------------
+
+    async def schedule(self, scheduler: Scheduler | None = None) -> PlanningTotals:
+        """Let the scheduler do all that is there to be done now."""
+        scheduler = scheduler or self.scheduler
+        assert await scheduler.hold()
+        total = PlanningTotals()
+        while True:
+            done = await scheduler.step()
+            total = total.plus(done.planned)
+            if not done.more and not done.planned.tables and not done.passed:
+                return total
+
+    def another_scheduler(self, holder: str = "other") -> Scheduler:
+        """One of another process."""
+        return Scheduler(
+            self.store.facilities,
+            self.catalog.entries,
+            Leases(self.store.meta, self.store.clock),
+            self.planner,
+            holder,
+            interval_seconds=INTERVAL_SECONDS,
+            debounce_seconds=DEBOUNCE_SECONDS,
+        )
+
+    async def cursor(self) -> int:
+        """Up to where the scheduler is done with events."""
+        position = await self.store.facilities.outbox.cursor(self.store.meta, "upkeep scheduler")
+        assert position is not None
+        return position
+
+    # -- tasks ----------------------------------------------------------------------------------------------------
+
+    async def open_tasks(self) -> list[TaskView]:
+        """Tasks that wait or are under way."""
+        seen = await self.parts.tasks.list(ROOT, limit=1000)
+        return [one for one in seen if one.task.state in (TaskState.READY, TaskState.CLAIMED)]
+
+    async def orders_in(self, state: TaskState = TaskState.READY) -> list[TaskOrder]:
+        """The orders of tasks in a state."""
+        return [one.order for one in await self.parts.tasks.list(ROOT, state=state, limit=1000)]
+
+    async def claim(self, worker: str = "w", *jobs: JobKind, caller: Caller = ROOT) -> TaskView:
+        """Take one task."""
+        (seen,) = await self.parts.tasks.claim(caller, worker, jobs, lease_seconds=60)
+        return seen
+
+    async def complete(self, seen: TaskView, **report: Any) -> None:
+        """End a task."""
+        document = json.dumps({key.replace("_", "-"): one for key, one in report.items()}).encode()
+        await self.parts.tasks.complete(ROOT, seen.task.id, seen.task.token, document)
+
+    async def told(self, after: int = 0) -> list[tuple[str, TaskEvent]]:
+        """What was told of tasks after an event."""
+        return [
+            (entry.event.kind.removeprefix("lakebed:Task"), decode_event(entry.event.payload))
+            for entry in await self.store.events(after)
+            if entry.event.kind.startswith("lakebed:Task")
+        ]
+
+
+async def open_yard(catalog: Catalog) -> Yard:
+    """Upkeep on a catalog."""
+
+    async def empty(tx: Transaction) -> None:
+        for table in _NOT_OF_A_TABLE:
+            await tx.run(f"DELETE FROM {table}")
+
+    await catalog.store.meta.transact(empty)
+    facilities = catalog.store.facilities
+    orders, records = TaskSubmissions(facilities.outbox, facilities.clock, catalog.tasks), TaskHistory()
+    return Yard(
+        workshop=wire_workshop(catalog),
+        policing=policing_on(catalog),
+        parts=build_maintenance(
+            facilities,
+            catalog.gate,
+            catalog.warehouses,
+            catalog.entries,
+            catalog.files,
+            catalog.tasks,
+            holder="here",
+            interval_seconds=INTERVAL_SECONDS,
+            debounce_seconds=DEBOUNCE_SECONDS,
+        ),
+        orders=orders,
+        records=records,
+        planner=TablePlanner(facilities, catalog.entries, catalog.files, orders, records),
+    )
+
+
+__all__ = ["DEBOUNCE_SECONDS", "INTERVAL_SECONDS", "KINDS", "ROOT", "Yard", "name", "open_yard"]

@@ -1,0 +1,145 @@
+"""Policies without their wires: the services on a catalog whose clock stands still, and short ways to call them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakebed.catalog.events import CatalogEvent, decode_event
+from lakebed.catalog.idempotency import Mutation, RequestKey
+from lakebed.catalog.policies.attachments import CATALOG, PolicyAttachments, TargetName
+from lakebed.catalog.policies.coverage import PolicyCoverage
+from lakebed.catalog.policies.policies import NewPolicy, Policies
+from lakebed.catalog.policies.policy_types import PolicyTypes
+from lakebed.catalog.policies.targets import PolicyTargets
+from lakebed.core.unset import Keep
+from lakebed.governance.policies import Policy, PolicyType, define_type
+from lakebed.objects.model import Caller
+from tests.catalog.catalogs import Catalog
+from tests.objects.stores import ROOT
+
+COMPACTION = "system.data-compaction"
+EXPIRY = "system.snapshot-expiry"
+ON = '{"enable": true}'
+OFF = '{"enable": false}'
+
+NS = TargetName.of(["ns"])
+TABLE = TargetName.of(["ns"], "t")
+VIEW = TargetName.of(["ns"], "v")
+
+UseCase = Callable[[Caller], Awaitable[object]]
+"""Something that somebody does."""
+
+__all__ = ["CATALOG", "COMPACTION", "EXPIRY", "NS", "OFF", "ON", "TABLE", "VIEW", "Policing", "UseCase", "policing_on"]
+
+
+@dataclass(frozen=True, slots=True)
+class Policing:
+    """The use cases, and short ways to call them as root, on `lake` and in `ns`."""
+
+    catalog: Catalog
+    types: PolicyTypes
+    policies: Policies
+    attaching: PolicyAttachments
+    coverage: PolicyCoverage
+
+    async def create(
+        self,
+        name: str = "p",
+        kind: str = COMPACTION,
+        content: str | None = ON,
+        *,
+        namespace: Sequence[str] = ("ns",),
+        description: str | None = None,
+        caller: Caller = ROOT,
+        key: RequestKey | None = None,
+    ) -> Policy:
+        """Make a policy."""
+        asked = NewPolicy(name, kind, content, description)
+        return await self.policies.create(Mutation(caller, key), "lake", namespace, asked, shown)
+
+    async def update(
+        self,
+        name: str = "p",
+        content: str | Keep | None = OFF,
+        *,
+        version: int = 0,
+        description: str | Keep | None = None,
+        caller: Caller = ROOT,
+        key: RequestKey | None = None,
+    ) -> Policy:
+        """Change a policy."""
+        return await self.policies.update(
+            Mutation(caller, key),
+            "lake",
+            ["ns"],
+            name,
+            description=description,
+            content=content,
+            current_version=version,
+            show=shown,
+        )
+
+    async def get(self, name: str = "p", caller: Caller = ROOT) -> Policy:
+        """A policy."""
+        return await self.policies.get(caller, "lake", ["ns"], name)
+
+    async def drop(self, name: str = "p", *, detach_all: bool = False, caller: Caller = ROOT) -> None:
+        """Remove a policy."""
+        await self.policies.drop(Mutation(caller), "lake", ["ns"], name, detach_all=detach_all)
+
+    async def attach(
+        self,
+        name: str = "p",
+        target: TargetName = TABLE,
+        parameters: Mapping[str, str] | None = None,
+        *,
+        caller: Caller = ROOT,
+        key: RequestKey | None = None,
+    ) -> None:
+        """Attach a policy of `ns`."""
+        await self.attaching.attach(Mutation(caller, key), "lake", ["ns"], name, target, parameters or {})
+
+    async def detach(self, name: str = "p", target: TargetName = TABLE, *, caller: Caller = ROOT) -> None:
+        """Detach it."""
+        await self.attaching.detach(Mutation(caller), "lake", ["ns"], name, target)
+
+    async def applicable(self, target: TargetName = TABLE, kind: str = "") -> list[tuple[str, str, bool]]:
+        """Names of the policies that hold, where they are attached, and whether that is further up."""
+        found = await self.attaching.applicable(ROOT, "lake", target, kind=kind)
+        return [(one.policy.name, str(one.place), one.inherited) for one in found]
+
+    async def define(self, name: str = "user.note", schema: Any = None, **more: Any) -> PolicyType:
+        """Add a type."""
+        made = define_type(name, {} if schema is None else schema, **more)
+        return await self.types.create(Mutation(ROOT), "lake", made, lambda _: b"{}")
+
+    async def targets(self, name: str = "p") -> list[str]:
+        """What a policy is attached to."""
+        page = await self.attaching.targets(ROOT, "lake", ["ns"], name, after="", limit=1000)
+        return [str(target.place) for target in page.targets]
+
+    async def told(self, after: int) -> list[tuple[str, CatalogEvent]]:
+        """What was told of policies after an event."""
+        return [
+            (entry.event.kind, decode_event(entry.event.payload))
+            for entry in await self.catalog.store.events(after)
+            if entry.event.kind.startswith("CatalogPolicy")
+        ]
+
+
+def shown(policy: Policy) -> bytes:
+    """A policy, for answers that are kept."""
+    return f"{policy} v{policy.version}".encode()
+
+
+def policing_on(catalog: Catalog) -> Policing:
+    """The services on a catalog, as `server.catalog` wires them."""
+    f = catalog.store.facilities
+    types = PolicyTypes(f, catalog.gate, catalog.warehouses, catalog.keys)
+    policies = Policies(f, catalog.gate, catalog.warehouses, catalog.namespaces, catalog.keys, types)
+    targets = PolicyTargets(catalog.gate, catalog.warehouses, catalog.entries)
+    attaching = PolicyAttachments(f, catalog.warehouses, catalog.keys, types, policies, targets)
+    coverage = PolicyCoverage(f, catalog.gate, catalog.warehouses, types, policies, targets, attaching)
+    return Policing(catalog, types, policies, attaching, coverage)

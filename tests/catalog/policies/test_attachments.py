@@ -1,0 +1,323 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.model import EntryKind
+from lakebed.catalog.policies.attachments import TargetName
+from lakebed.core.errors import (
+    AccessDenied,
+    AttachmentConflict,
+    InvalidInput,
+    NoSuchAttachment,
+    NoSuchNamespace,
+    NoSuchPolicy,
+    NoSuchTable,
+    NoSuchTarget,
+    NotAttachable,
+)
+from lakebed.governance.policies import TargetKind
+from tests.catalog.catalogs import NOBODY, Catalog, may, name
+from tests.objects.stores import ROOT
+
+from .policing import CATALOG, COMPACTION, EXPIRY, NS, OFF, TABLE, VIEW, Policing, policing_on
+
+BUCKET = "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
+
+
+async def furnished(catalog: Catalog) -> Policing:
+    """A table, a view, and two policies of a type."""
+    policing = policing_on(catalog)
+    await catalog.create()
+    await catalog.create_view()
+    await policing.create()
+    await policing.create("q", content=OFF)
+    return policing
+
+
+@pytest.mark.parametrize(
+    ("target", "place"),
+    [(CATALOG, "catalog"), (NS, "namespace ns"), (TABLE, "table ns.t"), (VIEW, "view ns.v")],
+)
+async def test_policy_is_attached_to_anything_and_detached(catalog: Catalog, target: TargetName, place: str) -> None:
+    policing = await furnished(catalog)
+    before = await catalog.last_event()
+    await policing.attach(target=target, parameters={"b": "2", "a": "1"})
+    assert await policing.targets() == [place]
+    [found] = await policing.attaching.applicable(ROOT, "lake", target)
+    assert (found.policy.name, str(found.place), found.inherited) == ("p", place, False)
+    assert found.parameters == {"a": "1", "b": "2"}
+    await policing.detach(target=target)
+    assert await policing.applicable(target) == []
+    async with catalog.unchanged():
+        with pytest.raises(NoSuchAttachment):
+            await policing.detach(target=target)
+    told = await policing.told(before)
+    assert [kind for kind, _ in told] == ["CatalogPolicyAttached", "CatalogPolicyDetached"]
+    for _, event in told:
+        assert event.namespace == target.namespace
+        assert (event.facts["target"], event.facts["policy"], event.facts["policy-namespace"]) == (place, "p", "ns")
+        assert event.facts.get("name", "") == target.name
+
+
+async def test_detaching_goes_by_what_never_changes(catalog: Catalog) -> None:
+    """By ids: not by a name, a version or parameters, which may be others by now. What is detached holds no more."""
+    policing = await furnished(catalog)
+    await policing.attach(parameters={"a": "1"})
+    await policing.update(version=0)
+    await catalog.renaming.rename(Mutation(ROOT), "lake", name("t"), name("renamed"), EntryKind.TABLE)
+    moved = TargetName.of(["ns"], "renamed")
+    await policing.attach(target=moved, parameters={"b": "2"})
+    assert await policing.targets() == ["table ns.renamed"]
+    await policing.detach(target=moved)
+    assert await policing.targets() == []
+    assert await policing.applicable(moved) == []
+    assert await catalog.store.meta.rows("SELECT * FROM policy_attachments") == []
+
+
+async def test_attached_again_takes_the_new_parameters(catalog: Catalog) -> None:
+    policing = await furnished(catalog)
+    await policing.attach(parameters={"a": "1"})
+    async with catalog.unchanged():
+        await policing.attach(parameters={"a": "1"})
+    before = await catalog.last_event()
+    await policing.attach(parameters={"b": "2"})
+    assert [kind for kind, _ in await policing.told(before)] == ["CatalogPolicyAttached"]
+    [found] = await policing.attaching.applicable(ROOT, "lake", TABLE)
+    assert found.parameters == {"b": "2"}
+
+
+async def test_target_has_one_policy_of_an_inheritable_type(catalog: Catalog) -> None:
+    policing = await furnished(catalog)
+    await policing.create("other", EXPIRY)
+    await policing.attach(target=NS)
+    await policing.attach("q", TABLE)
+    await policing.attach("other", NS)
+    async with catalog.unchanged():
+        with pytest.raises(AttachmentConflict) as refused:
+            await policing.attach("q", NS)
+    assert "ns.p" in str(refused.value)
+    await policing.detach(target=NS)
+    await policing.attach("q", NS)
+
+
+async def test_target_has_any_number_of_policies_that_are_not_inheritable(light_catalog: Catalog) -> None:
+    policing = await furnished(light_catalog)
+    await policing.define(inheritable=False)
+    for policy in ("y", "x"):
+        await policing.create(policy, "user.note")
+        await policing.attach(policy, NS)
+    assert [name for name, _, _ in await policing.applicable(NS)] == ["x", "y"]
+    assert await policing.applicable(TABLE) == []
+
+
+async def test_type_says_what_its_policies_go_with(light_catalog: Catalog) -> None:
+    policing = await furnished(light_catalog)
+    await policing.define(targets=(TargetKind.VIEW, TargetKind.NAMESPACE))
+    await policing.create("n", "user.note")
+    await policing.attach("n", NS)
+    await policing.attach("n", VIEW)
+    async with light_catalog.unchanged():
+        for target in (CATALOG, TABLE):
+            with pytest.raises(NotAttachable):
+                await policing.attach("n", target)
+
+
+async def test_what_is_not_there_is_not_attached(light_catalog: Catalog) -> None:
+    policing = await furnished(light_catalog)
+    async with light_catalog.unchanged():
+        for target in (TargetName.of(["none"]), TargetName.of(["ns"], "none"), TargetName.of(["none"], "t")):
+            with pytest.raises(NoSuchTarget):
+                await policing.attach(target=target)
+            with pytest.raises(NoSuchTarget):
+                await policing.detach(target=target)
+        with pytest.raises(NoSuchPolicy):
+            await policing.attach("none")
+        with pytest.raises(NoSuchPolicy):
+            await policing.detach("none")
+        with pytest.raises(InvalidInput):
+            await policing.attach(parameters={"": "empty"})
+
+
+async def test_policies_of_above_hold_below_and_the_nearest_wins(catalog: Catalog) -> None:
+    policing = await furnished(catalog)
+    await catalog.namespace("ns", "deep", "er")
+    deep = ("ns", "deep", "er")
+    await policing.create("expire", EXPIRY)
+    await policing.attach("expire", CATALOG)
+    await policing.attach("p", NS)
+    below = TargetName.of(deep)
+    assert await policing.applicable(CATALOG) == [("expire", "catalog", False)]
+    assert await policing.applicable(NS) == [("p", "namespace ns", False), ("expire", "catalog", True)]
+    for target in (TABLE, VIEW, below):
+        assert await policing.applicable(target) == [("p", "namespace ns", True), ("expire", "catalog", True)]
+    await policing.attach("q", TargetName.of(deep[:2]))
+    assert (await policing.applicable(below))[0] == ("q", "namespace ns.deep", True)
+    await policing.attach("q", TABLE)
+    found = (await policing.attaching.applicable(ROOT, "lake", TABLE))[0]
+    assert (found.policy.name, found.inherited) == ("q", False)
+    assert [(one.policy.name, str(one.place)) for one in found.overrides] == [("p", "namespace ns")]
+    assert await policing.applicable(TABLE, kind=EXPIRY) == [("expire", "catalog", True)]
+    assert await policing.applicable(VIEW, kind=COMPACTION) == [("p", "namespace ns", True)]
+
+
+async def test_namespaces_of_any_depth(light_catalog: Catalog) -> None:
+    policing = await furnished(light_catalog)
+    levels = [f"level{number}" for number in range(40)]
+    await light_catalog.namespace(*levels)
+    await policing.attach(target=TargetName.of(levels[:30]))
+    await policing.attach("q", TargetName.of(levels[:5]))
+    [found] = await policing.attaching.applicable(ROOT, "lake", TargetName.of(levels))
+    assert found.place.path == tuple(levels[:30])
+    assert [one.place.path for one in found.overrides] == [tuple(levels[:5])]
+
+
+async def test_names_that_begin_alike_do_not_inherit_from_each_other(light_catalog: Catalog) -> None:
+    policing = await furnished(light_catalog)
+    await light_catalog.namespace("nsx")
+    await policing.attach(target=NS)
+    assert await policing.applicable(TargetName.of(["nsx"])) == []
+
+
+async def test_what_holds_is_asked_of_what_is_there(light_catalog: Catalog) -> None:
+    policing = await furnished(light_catalog)
+    for target, kind, error in (
+        (TargetName.of(["none"]), "", NoSuchNamespace),
+        (TargetName.of(["none"], "t"), "", NoSuchNamespace),
+        (TargetName.of(["ns"], "none"), "", NoSuchTable),
+        (NS, "system.nothing", InvalidInput),
+    ):
+        with pytest.raises(error):
+            await policing.applicable(target, kind)
+
+
+# -- what becomes of attachments -------------------------------------------------------------------------------------
+
+
+async def test_renamed_table_keeps_its_policies_and_inherits_from_its_new_namespace(catalog: Catalog) -> None:
+    policing = await furnished(catalog)
+    await catalog.namespace("other")
+    await policing.create("expire", EXPIRY)
+    await policing.attach("p", TABLE)
+    await policing.attach("q", NS)
+    await policing.attach("expire", TargetName.of(["other"]))
+    await catalog.renaming.rename(Mutation(ROOT), "lake", name(), name("u", "other"), EntryKind.TABLE)
+    assert await policing.applicable(TargetName.of(["other"], "u")) == [
+        ("p", "table other.u", False),
+        ("expire", "namespace other", True),
+    ]
+    assert await policing.targets() == ["table other.u"]
+
+
+async def test_dropped_table_takes_its_attachments_along(catalog: Catalog) -> None:
+    policing = await furnished(catalog)
+    await policing.attach()
+    await policing.attach("q", VIEW)
+    await catalog.drop()
+    await catalog.drop("v", kind=EntryKind.VIEW)
+    assert await policing.targets() == []
+    await catalog.create()
+    assert await policing.applicable() == []
+    await policing.drop()
+
+
+async def test_dropped_namespace_takes_its_attachments_along(catalog: Catalog) -> None:
+    policing = await furnished(catalog)
+    await catalog.namespace("gone")
+    await policing.attach(target=TargetName.of(["gone"]))
+    await catalog.namespaces.drop(Mutation(ROOT), "lake", ["gone"])
+    assert await policing.targets() == []
+    await catalog.namespace("gone")
+    assert await policing.applicable(TargetName.of(["gone"])) == []
+
+
+async def test_table_that_can_be_restored_keeps_its_attachments(catalog: Catalog) -> None:
+    policing = await furnished(catalog)
+    await catalog.keep_dropped(60)
+    await policing.attach(parameters={"a": "1"})
+    await catalog.drop()
+    with pytest.raises(NoSuchTable):
+        await policing.applicable()
+    with pytest.raises(NoSuchTarget):
+        await policing.detach()
+    assert await policing.targets() == ["table ns.t"]
+    await catalog.dropping.restore(Mutation(ROOT), "lake", name())
+    [found] = await policing.attaching.applicable(ROOT, "lake", TABLE)
+    assert (found.policy.name, found.parameters) == ("p", {"a": "1"})
+    await catalog.drop()
+    catalog.store.clock.advance(61)
+    await catalog.dropping.expire_dropped()
+    assert await policing.targets() == []
+
+
+async def test_targets_of_a_policy_are_listed_in_pages(catalog: Catalog) -> None:
+    policing = await furnished(catalog)
+    for target in (CATALOG, NS, TABLE, VIEW):
+        await policing.attach(target=target)
+    seen: list[str] = []
+    truncated, after = True, ""
+    while truncated:
+        page = await policing.attaching.targets(ROOT, "lake", ["ns"], "p", after=after, limit=3)
+        seen += [str(target.place) for target in page.targets]
+        truncated, after = page.truncated, page.targets[-1].key
+    assert sorted(seen) == ["catalog", "namespace ns", "table ns.t", "view ns.v"]
+
+
+# -- who may ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("action", [Action.ATTACH_POLICY, Action.DETACH_POLICY])
+async def test_attaching_takes_a_right_to_the_policy_and_to_the_target(light_catalog: Catalog, action: Action) -> None:
+    policing = await furnished(light_catalog)
+    await light_catalog.namespace("home")
+    await policing.create("far", EXPIRY, namespace=["home"])
+    entry = await light_catalog.entry(name())
+    table = f"{BUCKET}/table/{entry.id}"
+    attaches = action is Action.ATTACH_POLICY
+    if not attaches:
+        await policing.attaching.attach(Mutation(ROOT), "lake", ["home"], "far", TABLE, {})
+    use = policing.attaching.attach if attaches else policing.attaching.detach
+    arguments = ("lake", ["home"], "far", TABLE, *([{}] if attaches else []))
+    async with light_catalog.unchanged():
+        for caller in (
+            NOBODY,
+            may(*(other for other in Action if other is not action)),
+            may(action, resource=BUCKET),
+            may(action, resource=table),
+            may(action, condition={"StringEquals": {"s3tables:namespace": "ns"}}),
+            may(action, condition={"StringEquals": {"s3tables:namespace": "home"}}),
+        ):
+            with pytest.raises(AccessDenied):
+                await use(Mutation(caller), *arguments)  # type: ignore[arg-type]
+    await use(Mutation(may(action, resource=[BUCKET, table])), *arguments)  # type: ignore[arg-type]
+
+
+async def test_refusal_tells_nothing_of_what_is_there(light_catalog: Catalog) -> None:
+    policing = await furnished(light_catalog)
+    for target in (TABLE, TargetName.of(["none"], "t"), TargetName.of(["none"])):
+        with pytest.raises(AccessDenied):
+            await policing.attach(target=target, caller=NOBODY)
+        with pytest.raises(AccessDenied):
+            await policing.attaching.applicable(NOBODY, "lake", target)
+
+
+@pytest.mark.parametrize(
+    ("target", "action"),
+    [
+        (CATALOG, Action.GET_TABLE_BUCKET),
+        (NS, Action.GET_NAMESPACE),
+        (TABLE, Action.GET_TABLE),
+        (VIEW, Action.GET_TABLE),
+    ],
+)
+async def test_what_holds_is_told_to_who_may_look_at_the_target(
+    light_catalog: Catalog, target: TargetName, action: Action
+) -> None:
+    policing = await furnished(light_catalog)
+    others = [other for other in Action if other is not action]
+    with pytest.raises(AccessDenied):
+        await policing.attaching.applicable(may(*others), "lake", target)
+    assert await policing.attaching.applicable(may(action), "lake", target) == []
+    maintainer = may(Action.GET_MAINTENANCE)
+    assert await policing.attaching.applicable(maintainer, "lake", target, action=Action.GET_MAINTENANCE) == []

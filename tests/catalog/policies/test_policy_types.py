@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.idempotency import Mutation
+from lakebed.core.errors import AccessDenied, AlreadyExists, InvalidPolicy, NoSuchPolicyType, PolicyInUse
+from lakebed.governance.policies import SYSTEM_TYPES, TargetKind, define_type
+from lakebed.objects.model import Caller
+from tests.catalog.catalogs import NOBODY, Catalog, may
+from tests.objects.stores import ROOT
+
+from .policing import UseCase, policing_on
+
+RETENTION = {"type": "object", "required": ["days"], "properties": {"days": {"type": "integer"}}}
+
+
+async def test_type_is_defined_and_its_schema_holds(catalog: Catalog) -> None:
+    policing = policing_on(catalog)
+    before = await catalog.last_event()
+    made = await policing.define("user.retention", RETENTION, inheritable=False, targets=(TargetKind.TABLE,))
+    assert await policing.types.get(ROOT, "lake", "user.retention") == made
+    [(kind, event)] = await policing.told(before)
+    assert (kind, event.facts) == ("CatalogPolicyTypeCreated", {"type": "user.retention"})
+    policy = await policing.create(kind="user.retention", content='{"days": 5}')
+    assert policy.inheritable is False
+    async with catalog.unchanged():
+        with pytest.raises(InvalidPolicy) as refused:
+            await policing.create("q", "user.retention", '{"days": "5"}')
+        assert refused.value.argument == "$.days"
+        with pytest.raises(InvalidPolicy):
+            await policing.update(content="{}")
+    assert (await policing.update(content='{"days": 6}')).version == 1
+
+
+async def test_type_is_defined_once(light_catalog: Catalog) -> None:
+    policing = policing_on(light_catalog)
+    await policing.define()
+    async with light_catalog.unchanged():
+        with pytest.raises(AlreadyExists):
+            await policing.define(schema={"type": "object"})
+
+
+async def test_type_with_policies_is_not_dropped(light_catalog: Catalog) -> None:
+    policing = policing_on(light_catalog)
+    await policing.define()
+    await policing.create(kind="user.note")
+    async with light_catalog.unchanged():
+        for name, error in (
+            ("user.note", PolicyInUse),
+            ("system.data-compaction", PolicyInUse),
+            ("user.none", NoSuchPolicyType),
+        ):
+            with pytest.raises(error):
+                await policing.types.drop(Mutation(ROOT), "lake", name)
+    await policing.drop()
+    before = await light_catalog.last_event()
+    await policing.types.drop(Mutation(ROOT), "lake", "user.note")
+    assert [kind for kind, _ in await policing.told(before)] == ["CatalogPolicyTypeDropped"]
+    with pytest.raises(NoSuchPolicyType):
+        await policing.types.get(ROOT, "lake", "user.note")
+    await policing.define(schema={"type": "object"})
+
+
+async def test_types_are_those_of_one_table_bucket(light_catalog: Catalog) -> None:
+    policing = policing_on(light_catalog)
+    await light_catalog.warehouse("pond")
+    await policing.define()
+    with pytest.raises(NoSuchPolicyType):
+        await policing.types.get(ROOT, "pond", "user.note")
+    assert (await policing.types.get(ROOT, "pond", "system.snapshot-expiry")).is_system
+
+
+async def test_types_are_listed_with_the_system_s_in_pages(catalog: Catalog) -> None:
+    policing = policing_on(catalog)
+    for name in ("zeta", "alpha", "systematic"):
+        await policing.define(name)
+    seen: list[str] = []
+    truncated, after = True, ""
+    while truncated:
+        page = await policing.types.list(ROOT, "lake", after=after, limit=2)
+        names = [one.name for one in page.types]
+        assert len(names) <= 2
+        seen, truncated, after = seen + names, page.truncated, names[-1]
+    assert seen == ["alpha", *SYSTEM_TYPES, "systematic", "zeta"]
+
+
+async def test_rights(light_catalog: Catalog) -> None:
+    policing = policing_on(light_catalog)
+    await policing.define("there")
+
+    async def define(who: Caller) -> object:
+        return await policing.types.create(Mutation(who), "lake", define_type("new", {}), lambda _: b"")
+
+    uses: list[tuple[Action, UseCase]] = [
+        (Action.CREATE_POLICY_TYPE, define),
+        (Action.LIST_POLICIES, lambda who: policing.types.list(who, "lake", after="", limit=1)),
+        (Action.LIST_POLICIES, lambda who: policing.types.get(who, "lake", "there")),
+        (Action.DROP_POLICY_TYPE, lambda who: policing.types.drop(Mutation(who), "lake", "there")),
+    ]
+    for action, use in uses:
+        others = [other for other in Action if other is not action]
+        async with light_catalog.unchanged():
+            for caller in (NOBODY, may(*others), may("s3tables:*")):
+                with pytest.raises(AccessDenied):
+                    await use(caller)
+        await use(may(action))

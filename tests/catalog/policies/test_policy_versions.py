@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.policies.policy_versions import PolicyVersions
+from lakebed.core.errors import AccessDenied, NoSuchPolicy, PolicyVersionMismatch
+from lakebed.core.unset import KEEP
+from lakebed.governance.policies import PolicyVersion
+from tests.catalog.catalogs import NOBODY, Catalog, may
+from tests.objects.stores import ROOT
+
+from .policing import OFF, ON, Policing, policing_on
+
+COMPACT = '{"enable": true, "config": {"min-input-files": 2}}'
+
+
+def versions_of(policing: Policing) -> PolicyVersions:
+    return PolicyVersions(policing.catalog.store.meta, policing.policies)
+
+
+async def listed(policing: Policing, **more: int) -> list[PolicyVersion]:
+    return (await versions_of(policing).list(ROOT, "lake", ["ns"], "p", **more)).versions
+
+
+async def test_every_version_is_kept_with_who_made_it(catalog: Catalog) -> None:
+    policing = policing_on(catalog)
+    await policing.create(description="first")
+    start = catalog.store.clock.now_ms()
+    catalog.store.clock.advance(7)
+    ann = may("lakebed:UpdatePolicy", "lakebed:ReadPolicy", who="ann")
+    await policing.update(content=OFF, version=0, caller=ann)
+    await policing.update(content=COMPACT, version=1, description="third")
+    later = catalog.store.clock.now_ms()
+    assert await listed(policing) == [
+        PolicyVersion(2, "third", COMPACT, "root", later),
+        PolicyVersion(1, None, OFF, "ann", later),
+        PolicyVersion(0, "first", ON, "root", start),
+    ]
+    as_it_was, made = await versions_of(policing).get(ROOT, "lake", ["ns"], "p", 1)
+    assert (as_it_was.version, as_it_was.content, as_it_was.description) == (1, OFF, None)
+    assert (as_it_was.name, as_it_was.updated_ms, made.principal) == ("p", later, "ann")
+    assert (await policing.get()).version == 2
+
+
+async def test_versions_are_listed_in_pages_that_a_change_does_not_move(catalog: Catalog) -> None:
+    policing = policing_on(catalog)
+    await policing.create()
+    for version in range(4):
+        await policing.update(content=OFF if version % 2 == 0 else ON, version=version)
+    page = await versions_of(policing).list(ROOT, "lake", ["ns"], "p", limit=2)
+    assert ([one.version for one in page.versions], page.truncated) == ([4, 3], True)
+    await policing.update(content=OFF, version=4)
+    page = await versions_of(policing).list(ROOT, "lake", ["ns"], "p", before=3, limit=3)
+    assert ([one.version for one in page.versions], page.truncated) == ([2, 1, 0], False)
+
+
+async def test_update_that_changes_nothing_or_fails_keeps_no_version(light_catalog: Catalog) -> None:
+    policing = policing_on(light_catalog)
+    await policing.create()
+    await policing.update(content=ON, version=0)
+    with pytest.raises(PolicyVersionMismatch):
+        await policing.update(content=OFF, version=3)
+    assert [one.version for one in await listed(policing)] == [0]
+
+
+async def test_what_is_kept_of_a_policy_stays_as_it_is(light_catalog: Catalog) -> None:
+    policing = policing_on(light_catalog)
+    await policing.create(description="why")
+    changed = await policing.update(content=OFF, version=0, description=KEEP)
+    assert (changed.content, changed.description, changed.version) == (OFF, "why", 1)
+    changed = await policing.update(content=KEEP, version=1, description="because")
+    assert (changed.content, changed.description, changed.version) == (OFF, "because", 2)
+    same = await policing.update(content=KEEP, version=2, description=KEEP)
+    assert same == changed
+
+
+async def test_versions_go_with_their_policy(catalog: Catalog) -> None:
+    policing = policing_on(catalog)
+    await policing.create()
+    await policing.update()
+    await policing.drop()
+    assert await catalog.store.meta.rows("SELECT * FROM policy_versions") == []
+    await policing.create()
+    assert [one.version for one in await listed(policing)] == [0]
+    with pytest.raises(NoSuchPolicy):
+        await versions_of(policing).get(ROOT, "lake", ["ns"], "p", 1)
+
+
+async def test_versions_are_read_by_who_may_read_the_policy(light_catalog: Catalog) -> None:
+    policing = policing_on(light_catalog)
+    await policing.create()
+    versions = versions_of(policing)
+    for caller in (NOBODY, may("lakebed:ListPolicies", "s3tables:*")):
+        with pytest.raises(AccessDenied):
+            await versions.list(caller, "lake", ["ns"], "p")
+        with pytest.raises(AccessDenied):
+            await versions.get(caller, "lake", ["ns"], "p", 0)
+    reader = may(Action.READ_POLICY)
+    assert len((await versions.list(reader, "lake", ["ns"], "p")).versions) == 1
+    with pytest.raises(NoSuchPolicy):
+        await versions.list(reader, "lake", ["ns"], "none")

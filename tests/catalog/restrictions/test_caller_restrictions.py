@@ -1,0 +1,208 @@
+"""Whom policies restrict, and what is refused to them: whatever rights they hold besides."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from lakebed.catalog.access.data_access import DataAccess
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.model import EntryKind
+from lakebed.catalog.restrictions import COPIES_NAMESPACE
+from lakebed.core.access import ActivatedRoles
+from lakebed.core.errors import AccessDenied
+from lakebed.objects.model import Caller
+from tests.catalog.catalogs import Catalog, a_change, may, name, set_properties
+from tests.catalog.policies.policing import CATALOG, NS, TABLE, policing_on
+from tests.objects.stores import ROOT
+
+from .subjects import content, delegated, restrict_rows, role
+
+ANN = may("s3:*", "s3tables:*", who="ann")
+BO = may("s3:*", "s3tables:*", who="bo")
+
+
+async def is_restricted(catalog: Catalog, caller: Caller, table: str = "t") -> bool:
+    found = await catalog.entries.find(catalog.store.meta, "lake", name(table))
+    assert found.live is not None
+    seen = await catalog.entries.restrictions.of(caller.principal, found.warehouse, ("ns",), found.live)
+    return seen is not None
+
+
+def calling_with(caller: Caller, *roles: str, by_provider: bool = False) -> Caller:
+    activated = ActivatedRoles(frozenset(roles), by_provider)
+    return caller._replace(principal=replace(caller.principal, activated=activated))
+
+
+async def test_whom_a_policy_names_is_restricted_where_it_holds(catalog: Catalog) -> None:
+    policing = policing_on(catalog)
+    await catalog.create("t")
+    await catalog.create("other")
+    assert not await is_restricted(catalog, ANN)
+    await restrict_rows(policing)
+    assert await is_restricted(catalog, ANN)
+    assert not await is_restricted(catalog, BO)
+    assert not await is_restricted(catalog, ANN, "other")
+    await policing.attach("p", CATALOG)
+    assert await is_restricted(catalog, ANN, "other")
+    await policing.detach("p", CATALOG)
+    await policing.update("p", content({"filter": False}, enable=False))
+    assert not await is_restricted(catalog, ANN)
+
+
+async def test_nearer_policies_lift_nothing(light_catalog: Catalog) -> None:
+    policing = policing_on(light_catalog)
+    await light_catalog.create("t")
+    await restrict_rows(policing, "far", CATALOG)
+    await policing.create("near", "lakebed.row-filter", content({"filter": True}, enable=False))
+    await policing.attach("near", NS)
+    await policing.attach("near", TABLE)
+    assert await is_restricted(light_catalog, ANN)
+    assert await policing.applicable() == [("far", "catalog", True), ("near", "table ns.t", False)]
+    await restrict_rows(policing, "also", TABLE, True)
+    assert [one[0] for one in await policing.applicable()] == ["also", "far", "near"]
+
+
+async def test_roles_restrict_who_has_them_and_spare_who_calls_with_them(catalog: Catalog) -> None:
+    policing = policing_on(catalog)
+    await catalog.create("t")
+    await role(catalog, "reader", "ann")
+    await role(catalog, "chief", "ann")
+    await restrict_rows(policing, principal_roles=["reader"])
+    assert await is_restricted(catalog, ANN)
+    assert await is_restricted(catalog, calling_with(ANN, "chief"))
+    assert not await is_restricted(catalog, BO)
+    await policing.update("p", content({"filter": False}, principal_roles=["reader"], except_principal_roles=["chief"]))
+    assert not await is_restricted(catalog, ANN)
+    assert not await is_restricted(catalog, calling_with(ANN, "chief"))
+    assert await is_restricted(catalog, calling_with(ANN, "reader"))
+    # Named in a token, and never given.
+    await role(catalog, "chief")
+    assert await is_restricted(catalog, calling_with(ANN, "reader", "chief"))
+
+
+async def test_roles_of_a_provider_count_as_it_says(light_catalog: Catalog) -> None:
+    policing = policing_on(light_catalog)
+    await light_catalog.create("t")
+    await role(light_catalog, "staff", federated=True)
+    await role(light_catalog, "boss", federated=True)
+    await restrict_rows(policing, principal_roles=["staff"], except_principal_roles=["boss"])
+    assert not await is_restricted(light_catalog, ANN)
+    assert await is_restricted(light_catalog, calling_with(ANN, "staff", by_provider=True))
+    assert not await is_restricted(light_catalog, calling_with(ANN, "staff", "boss", by_provider=True))
+    # A token of the server's own cannot say so.
+    assert await is_restricted(light_catalog, calling_with(ANN, "staff", "boss"))
+    # Keys that were handed out are for the roles of who asked.
+    keys = delegated(ANN, "t", ActivatedRoles(frozenset({"staff"}), True))
+    assert await is_restricted(light_catalog, keys)
+
+
+async def test_root_is_not_restricted_unless_it_calls_with_less(light_catalog: Catalog) -> None:
+    policing = policing_on(light_catalog)
+    await light_catalog.create("t")
+    await restrict_rows(policing, everyone=True)
+    assert await is_restricted(light_catalog, ANN)
+    assert not await is_restricted(light_catalog, ROOT)
+    assert await is_restricted(light_catalog, calling_with(ROOT, "reader"))
+
+
+async def test_views_have_no_rows_to_be_filtered(light_catalog: Catalog) -> None:
+    policing = policing_on(light_catalog)
+    view = (await light_catalog.create_view("v")).entry
+    await restrict_rows(policing, target=NS, everyone=True)
+    warehouse = await light_catalog.warehouses.find(light_catalog.store.meta, "lake")
+    assert warehouse.restricts
+    assert await light_catalog.entries.restrictions.of(ANN.principal, warehouse, ("ns",), view) is None
+
+
+UseCase = Callable[[Catalog, Caller], Awaitable[object]]
+
+
+async def commit(catalog: Catalog, caller: Caller) -> object:
+    return await catalog.commit(name(), set_properties(a="b"), caller=caller)
+
+
+async def commit_all(catalog: Catalog, caller: Caller) -> None:
+    await catalog.commit_all(a_change(name(), set_properties(a="b")), caller=caller)
+
+
+async def drop(catalog: Catalog, caller: Caller) -> object:
+    return await catalog.drop(caller=caller)
+
+
+async def unregister(catalog: Catalog, caller: Caller) -> object:
+    return await catalog.dropping.unregister(Mutation(caller), "lake", name(), lambda entry, document: b"")
+
+
+async def rename(catalog: Catalog, caller: Caller) -> None:
+    await catalog.renaming.rename(Mutation(caller), "lake", name(), name("u"), EntryKind.TABLE)
+
+
+async def move(catalog: Catalog, caller: Caller) -> object:
+    at = (await catalog.entry(name())).metadata_at
+    return await catalog.registration.register_table(Mutation(caller), "lake", name(), at, overwrite=True)
+
+
+async def hand_out(catalog: Catalog, caller: Caller) -> object:
+    found = await catalog.entries.find(catalog.store.meta, "lake", name())
+    assert found.entry is not None
+    access = DataAccess(catalog.store.meta, catalog.gate, catalog.claims)
+    return await access.of_entry(caller, found.warehouse, ("ns",), found.entry)
+
+
+@pytest.mark.parametrize("use", [commit, commit_all, drop, unregister, rename, move, hand_out])
+async def test_what_is_for_those_alone_who_see_all(light_catalog: Catalog, use: UseCase) -> None:
+    policing = policing_on(light_catalog)
+    await light_catalog.create("t")
+    await restrict_rows(policing)
+    async with light_catalog.unchanged():
+        with pytest.raises(AccessDenied, match="a policy restricts"):
+            await use(light_catalog, ANN)
+    await use(light_catalog, BO)
+
+
+async def test_files_of_a_dropped_table_are_not_given_up_by_who_sees_a_part(light_catalog: Catalog) -> None:
+    policing = policing_on(light_catalog)
+    await light_catalog.create("t")
+    await restrict_rows(policing)
+    await light_catalog.keep_dropped(3600)
+    await light_catalog.drop()
+    purge = light_catalog.dropping.purge_now
+    async with light_catalog.unchanged():
+        with pytest.raises(AccessDenied, match="a policy restricts"):
+            await purge(Mutation(ANN), "lake", name(), files=False)
+    await purge(Mutation(BO), "lake", name(), files=False)
+
+
+async def test_files_are_not_for_who_sees_a_part_whichever_keys_it_has(light_catalog: Catalog) -> None:
+    policing = policing_on(light_catalog)
+    made = (await light_catalog.create("t")).entry
+    key = made.metadata_at.removeprefix("s3://lake/")
+    reader, keys = light_catalog.store.reader, delegated(ANN, made.id)
+    for caller in (ANN, keys):
+        await reader.get(caller, "lake", key)
+    await restrict_rows(policing)
+    # Keys that were handed out before, too.
+    for caller in (ANN, keys):
+        with pytest.raises(AccessDenied, match="a policy restricts"):
+            await reader.get(caller, "lake", key)
+        with pytest.raises(AccessDenied, match="a policy restricts"):
+            await light_catalog.store.put("lake", f"{key}.new", b"x", caller=caller)
+    await reader.get(BO, "lake", key)
+    await reader.get(delegated(BO, made.id), "lake", key)
+
+
+async def test_the_namespace_of_copies_is_for_who_runs_tasks(light_catalog: Catalog) -> None:
+    worker = may("s3tables:*", "lakebed:RunTasks", who="worker")
+    await light_catalog.namespace(COPIES_NAMESPACE)
+    await light_catalog.create("c", namespace=COPIES_NAMESPACE)
+    listed = light_catalog.entries.list
+    for caller in (ROOT, worker):
+        page = await listed(caller, "lake", (COPIES_NAMESPACE,), EntryKind.TABLE, after="", limit=9)
+        assert page.names == ["c"]
+    with pytest.raises(AccessDenied):
+        await listed(ANN, "lake", (COPIES_NAMESPACE,), EntryKind.TABLE, after="", limit=9)
+    with pytest.raises(AccessDenied):
+        await light_catalog.create("d", namespace=COPIES_NAMESPACE, caller=ANN)

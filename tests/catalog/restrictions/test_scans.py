@@ -1,0 +1,338 @@
+"""Plans for those who see a part of a table: over copies, which a worker fills."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pytest
+
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.restrictions import COPIES_NAMESPACE
+from lakebed.catalog.restrictions import copies as copies_module
+from lakebed.catalog.restrictions.copies import KEPT_MS
+from lakebed.catalog.scans.scan_plans import Planned, Scans
+from lakebed.catalog.scans.stored_plans import PlanStatus
+from lakebed.core.errors import (
+    AccessDenied,
+    CatalogNotEmpty,
+    NoSuchPlanId,
+    NoSuchPlanTask,
+    NoSuchWarehouse,
+    NotFound,
+    NotSupported,
+    Throttled,
+)
+from lakebed.core.jobs import COPY_PROPERTY, CopyOrder, JobKind, decode_copy, decode_order
+from lakebed.meta.seam import Transaction
+from lakebed.meta.tasks import TaskState
+from lakebed.objects.model import Caller
+from tests.catalog.appends import appended
+from tests.catalog.catalogs import Catalog, may, name
+from tests.catalog.policies.policing import NS, Policing, policing_on
+from tests.objects.stores import ROOT
+
+from .subjects import content, delegated, restrict_rows, role, wire_scans
+
+ANN = may("s3:*", "s3tables:*", who="ann")
+BO = may("s3:*", "s3tables:*", who="bo")
+EU = {"type": "eq", "term": "payload", "value": "EU"}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A table with a snapshot, of which ann sees a part."""
+
+    catalog: Catalog
+    policing: Policing
+    scans: Scans
+
+    async def plan(self, caller: Caller = ANN, **request: Any) -> Planned:
+        return await self.scans.plan(caller, "lake", name(), {key.replace("_", "-"): v for key, v in request.items()})
+
+    async def result(self, plan: Planned, caller: Caller = ANN) -> Planned:
+        return await self.scans.result(caller, "lake", name(), plan.result.plan_id)
+
+    async def append(self, table: str = "t", *levels: str) -> None:
+        identifier = name(table, *levels)
+        await self.catalog.commit(identifier, *await appended(self.catalog, identifier))
+
+    async def tasks(self) -> list[Any]:
+        return list(
+            await self.catalog.tasks.of_kinds(
+                self.catalog.store.meta, (JobKind.COPY_RESTRICTED.value,), states=tuple(TaskState), after_id=0, limit=99
+            )
+        )
+
+    async def fill(self) -> list[CopyOrder]:
+        """Do what a worker does for each copy that was asked for, and has no rows yet; what was asked."""
+        done = []
+        for claim in await self.catalog.tasks.claim([JobKind.COPY_RESTRICTED], "w", 60, limit=99):
+            order = decode_order(claim.task.payload)
+            copy = name(order.table, *order.namespace)
+            done.append(decode_copy((await self.catalog.metadata(copy)).properties[COPY_PROPERTY]))
+            await self.append(order.table, *order.namespace)
+        return done
+
+
+@pytest.fixture
+async def stage(catalog: Catalog) -> Stage:
+    made = Stage(catalog, policing_on(catalog), wire_scans(catalog))
+    await catalog.create("t")
+    await made.append()
+    await restrict_rows(made.policing, condition=EU)
+    return made
+
+
+def paths(planned: Planned) -> list[str]:
+    tasks: Any = (planned.result.scan_tasks or {})["file-scan-tasks"]
+    return [task["data-file"]["file-path"] for task in tasks]
+
+
+async def test_a_plan_waits_for_its_copy_and_is_of_nothing_else(stage: Stage) -> None:
+    waiting = await stage.plan()
+    assert waiting.is_restricted
+    assert waiting.result.status is PlanStatus.SUBMITTED
+    assert (await stage.result(waiting)).result.status is PlanStatus.SUBMITTED
+    assert waiting.copy is not None
+
+    snapshot = (await stage.catalog.metadata(name())).current_snapshot_id
+    assert snapshot is not None
+    (order,) = await stage.fill()
+    assert order == CopyOrder(
+        namespace=("ns",),
+        table="t",
+        snapshot=snapshot,
+        columns=("`id` AS `id`", "`payload` AS `payload`"),
+        condition="(`payload` = CAST(X'4555' AS STRING))",
+    )
+    done = await stage.result(waiting)
+    assert done.result.status is PlanStatus.COMPLETED
+    (path,) = paths(done)
+    assert path.startswith(f"{waiting.copy.location}/")
+    # The next one need not wait, and is of the same copy.
+    again = await stage.plan(filter={"type": "not-null", "term": "payload"})
+    assert again.result.status is PlanStatus.COMPLETED
+    assert paths(again) == [path]
+    assert len(await stage.tasks()) == 1
+    everything = await stage.plan(BO)
+    assert not everything.is_restricted
+    assert paths(everything) != [path]
+
+
+async def test_those_whom_the_same_policies_restrict_share_a_copy(light_catalog: Catalog) -> None:
+    stage = Stage(light_catalog, policing_on(light_catalog), wire_scans(light_catalog))
+    await light_catalog.create("t")
+    await stage.append()
+    await role(light_catalog, "reader", "ann", "bo")
+    await restrict_rows(stage.policing, principal_roles=["reader"])
+    one, other = await stage.plan(ANN), await stage.plan(BO)
+    assert one.copy == other.copy
+    assert len(await stage.tasks()) == 1
+    await restrict_rows(stage.policing, "more", NS, EU, principals=["bo"])
+    assert (await stage.plan(BO)).copy != one.copy
+    assert (await stage.plan(ANN)).copy == one.copy
+
+
+async def test_another_snapshot_or_policy_makes_another_copy(stage: Stage) -> None:
+    first = await stage.plan()
+    before = (await stage.catalog.metadata(name())).current_snapshot_id
+    await stage.append()
+    second = await stage.plan()
+    assert second.copy != first.copy
+    assert (await stage.plan(snapshot_id=before)).copy == first.copy
+    await stage.policing.update("p", content({"filter": True}))
+    third = await stage.plan()
+    assert third.copy not in (first.copy, second.copy)
+    assert len(await stage.tasks()) == 3
+
+
+async def test_a_plan_is_nobody_else_s(stage: Stage) -> None:
+    waiting = await stage.plan()
+    everything = await stage.plan(BO)
+    with pytest.raises(NoSuchPlanId):
+        await stage.result(waiting, BO)
+    with pytest.raises(NoSuchPlanId):
+        await stage.result(everything, ANN)
+    with pytest.raises(NoSuchPlanId):
+        await stage.scans.cancel(ANN, "lake", name(), everything.result.plan_id)
+    await stage.scans.cancel(ANN, "lake", name(), waiting.result.plan_id)
+    assert (await stage.result(waiting)).result.status is PlanStatus.CANCELLED
+
+
+async def test_a_change_of_policy_ends_plans_and_keys_at_once(stage: Stage) -> None:
+    await stage.plan()
+    await stage.fill()
+    planned = await stage.plan()
+    assert planned.copy is not None
+    (path,) = paths(planned)
+    file, keys = path.removeprefix("s3://lake/"), delegated(ANN, planned.copy.id)
+    reader = stage.catalog.store.reader
+    await reader.get(keys, "lake", file)
+    # Of a copy nobody has anything but keys to read it that were given with a plan.
+    for caller in (ANN, BO, delegated(BO, planned.copy.id), delegated(ANN, "t")):
+        with pytest.raises(AccessDenied):
+            await reader.get(caller, "lake", file)
+    with pytest.raises(AccessDenied):
+        await stage.catalog.store.put("lake", file, b"x", caller=keys)
+
+    await stage.policing.update("p", content({"filter": True}))
+    with pytest.raises(AccessDenied, match="plan the scan again"):
+        await reader.get(keys, "lake", file)
+    with pytest.raises(NoSuchPlanId):
+        await stage.result(planned)
+    await stage.policing.detach()
+    with pytest.raises(AccessDenied):
+        await reader.get(keys, "lake", file)
+    await reader.get(ROOT, "lake", file)
+
+
+async def test_a_copy_that_cannot_be_made_fails_the_plan_and_is_asked_for_anew(stage: Stage) -> None:
+    waiting = await stage.plan()
+    (claim,) = await stage.catalog.tasks.claim([JobKind.COPY_RESTRICTED], "w", 60, limit=9)
+    await stage.catalog.tasks.fail(claim, "column ssn = 123-45-6789 is odd", retry=False)
+    failed = (await stage.result(waiting)).result
+    assert failed.status is PlanStatus.FAILED
+    assert "could not be made" in str(failed.failure)
+    assert "ssn" not in str(failed.failure)
+    anew = await stage.plan()
+    assert anew.result.status is PlanStatus.SUBMITTED
+    assert anew.copy != waiting.copy
+    assert len(await stage.fill()) == 1
+    assert (await stage.result(anew)).result.status is PlanStatus.COMPLETED
+
+
+async def test_a_table_without_rows_is_planned_without_a_copy(light_catalog: Catalog) -> None:
+    stage = Stage(light_catalog, policing_on(light_catalog), wire_scans(light_catalog))
+    await light_catalog.create("t")
+    await restrict_rows(stage.policing)
+    planned = await stage.plan()
+    assert (planned.result.status, planned.copy, paths(planned)) == (PlanStatus.COMPLETED, None, [])
+
+
+async def test_what_is_not_planned_for_the_restricted(stage: Stage) -> None:
+    before = (await stage.catalog.metadata(name())).current_snapshot_id
+    await stage.append()
+    after = (await stage.catalog.metadata(name())).current_snapshot_id
+    with pytest.raises(NotSupported):
+        await stage.plan(start_snapshot_id=before, end_snapshot_id=after)
+    await stage.policing.update("p", content({"filter": {"type": "is-null", "term": "nowhere"}}))
+    with pytest.raises(AccessDenied, match="cannot be applied"):
+        await stage.plan()
+    with pytest.raises(NoSuchPlanTask):
+        await stage.scans.tasks(ANN, "lake", name(), "no task")
+    f = stage.catalog
+    closed = Scans(f.store.meta, f.files, f.entries, f.commits, f.store.clock)
+    with pytest.raises(AccessDenied, match="a policy restricts"):
+        await closed.plan(ANN, "lake", name(), {})
+
+
+async def test_copies_that_nobody_uses_are_removed_with_their_files(stage: Stage) -> None:
+    copies = stage.catalog.copies
+    await stage.catalog.keep_dropped(7 * 86_400)
+    planned = await stage.plan()
+    await stage.fill()
+    assert planned.copy is not None
+    stage.catalog.store.clock.advance(KEPT_MS / 1000 - 60)
+    await stage.plan()
+    stage.catalog.store.clock.advance(KEPT_MS / 1000 - 60)
+    assert await copies.discard_unneeded() == 0
+    stage.catalog.store.clock.advance(120)
+    assert await copies.discard_unneeded() == 1
+    with pytest.raises(NotFound):
+        await stage.catalog.entries.by_id(planned.copy.id)
+    assert await stage.catalog.purges.run_due() == 1
+    assert not [key for key in await stage.catalog.keys_in() if planned.copy.id in key]
+    assert await copies.discard_unneeded() == 0
+    # And the table is as it was.
+    assert (await stage.plan()).result.status is PlanStatus.SUBMITTED
+
+
+async def test_columns_that_were_renamed_are_asked_for_by_the_name_they_have(stage: Stage) -> None:
+    fields = [
+        {"id": 1, "name": "id", "required": True, "type": "long"},
+        {"id": 2, "name": "area", "required": False, "type": "string"},
+    ]
+    await stage.policing.update("p", content({"filter": {"type": "is-null", "term": "id"}}))
+    await stage.catalog.commit(
+        name(),
+        {"action": "add-schema", "schema": {"type": "struct", "fields": fields}},
+        {"action": "set-current-schema", "schema-id": -1},
+    )
+    await stage.plan()
+    await stage.fill()
+    planned = await stage.plan(filter={"type": "eq", "term": "area", "value": "x"}, stats_fields=["area"])
+    assert len(paths(planned)) == 1
+
+
+async def test_copies_are_in_a_namespace_of_their_own(stage: Stage) -> None:
+    planned = await stage.plan()
+    assert planned.copy is not None
+    known = await stage.catalog.entries.by_id(planned.copy.id)
+    assert known.namespace.levels == (COPIES_NAMESPACE,)
+    metadata = await stage.catalog.metadata(name(known.entry.name, COPIES_NAMESPACE))
+    assert [field["id"] for field in msgspec.json.decode(metadata.schema.written)["fields"]] == [1, 2]
+
+
+async def test_copies_go_with_their_table(stage: Stage) -> None:
+    copies = stage.catalog.copies
+    planned = await stage.plan()
+    assert planned.copy is not None
+    await stage.catalog.keep_dropped(3600)
+    await stage.catalog.drop()
+    # It can be restored, and what was shown of it with it.
+    assert await copies.discard_unneeded() == 0
+    stage.catalog.store.clock.advance(3601)
+    await stage.catalog.dropping.expire_dropped()
+    assert await copies.discard_unneeded() == 1
+    with pytest.raises(NotFound):
+        await stage.catalog.entries.by_id(planned.copy.id)
+
+
+async def test_what_is_left_of_copies_does_not_keep_their_catalog(stage: Stage) -> None:
+    catalog = stage.catalog
+    assert (await stage.plan()).copy is not None
+    with pytest.raises(CatalogNotEmpty):
+        await catalog.management.delete(catalog.administrator(), ROOT, "lake")
+    # Nothing was taken from whom it is shown.
+    assert (await stage.plan()).copy is not None
+    await stage.policing.drop("p", detach_all=True)
+    await catalog.drop()
+    await catalog.namespaces.drop(Mutation(ROOT), "lake", ("ns",))
+    await catalog.management.delete(catalog.administrator(), ROOT, "lake")
+    with pytest.raises(NoSuchWarehouse):
+        await catalog.warehouses.find(catalog.store.meta, "lake")
+
+
+async def test_not_every_snapshot_is_copied(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies_module, "MAX_COPIES", 2)
+    await stage.plan()
+    await stage.append()
+    second = await stage.plan()
+    await stage.append()
+    with pytest.raises(Throttled):
+        await stage.plan()
+    assert (await stage.plan(snapshot_id=_of(second))).copy == second.copy
+
+
+async def test_copies_lie_in_their_catalog_whatever_it_is_called(light_catalog: Catalog) -> None:
+    stage = Stage(light_catalog, policing_on(light_catalog), wire_scans(light_catalog))
+    await light_catalog.create("t")
+    await stage.append()
+    await restrict_rows(stage.policing)
+
+    async def rename(tx: Transaction) -> None:
+        await tx.run("UPDATE warehouses SET name = 'sales' WHERE name = 'lake'")
+
+    await light_catalog.store.meta.transact(rename)
+    planned = await stage.scans.plan(ANN, "sales", name(), {})
+    assert planned.copy is not None
+    assert planned.copy.location == f"s3://lake/restricted/{planned.copy.id}"
+
+
+def _of(planned: Planned) -> int:
+    """The snapshot that was current when somebody planned."""
+    snapshot = planned.table.current_snapshot_id
+    assert snapshot is not None
+    return snapshot

@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.catalog.planning.lakes import a_lake, a_request
+from tests.catalog.validation.lake import Lake
+
+from lakebed.catalog.scans import MemoryPlanStore, PlanId, PlanningLimits, PlanningService, PlanResult, PlanStatus
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import InvalidInput, LakebedError, NoSuchPlanId, NoSuchPlanTask, NotFound
+from lakebed.core.paging import PageTokens
+
+TABLE = "table-1"
+LONG = PlanningLimits(inline_list_bytes=0)
+ONE_BY_ONE = PlanningLimits(manifests=1)
+
+
+class Desk:
+    """A table, and a service that plans scans of it."""
+
+    def __init__(self, files: int = 3, limits: PlanningLimits | None = None) -> None:
+        self.lake: Lake = a_lake()
+        for at in range(files):
+            self.lake.append(self.lake.data_file(str(at)))
+        self.clock = ManualClock()
+        self.store = MemoryPlanStore()
+        self.service = self.another(limits)
+
+    def another(self, limits: PlanningLimits | None = None) -> PlanningService:
+        """As another process has it."""
+        return PlanningService(lambda _: self.lake.files, self.store, self.clock, limits=limits)
+
+    async def plan(self, **request: Any) -> PlanResult:
+        return await self.service.plan(TABLE, self.lake.table, a_request(**request))
+
+    async def result(self, plan_id: str) -> PlanResult:
+        return await self.service.result(TABLE, self.lake.table, plan_id)
+
+    async def fetch(self, plan_task: str, service: PlanningService | None = None) -> list[str]:
+        return found(await (service or self.service).fetch_tasks(TABLE, self.lake.table, plan_task))
+
+    async def carry_out(self, plan_id: str) -> None:
+        await self.service.carry_out(TABLE, self.lake.table, plan_id)
+
+    async def cancel(self, plan_id: str) -> None:
+        await self.service.cancel(TABLE, plan_id)
+
+
+def found(scan_tasks: dict[str, Any] | None) -> list[str]:
+    assert scan_tasks is not None
+    return [task["data-file"]["file-path"].rpartition("/")[2] for task in scan_tasks["file-scan-tasks"]]
+
+
+def tasks_of(result: PlanResult) -> list[str]:
+    assert result.scan_tasks is not None
+    tasks = result.scan_tasks["plan-tasks"]
+    assert isinstance(tasks, list)
+    return tasks
+
+
+async def test_a_small_plan_is_answered_at_once() -> None:
+    desk = Desk()
+    result = await desk.plan()
+    assert result.status is PlanStatus.COMPLETED
+    assert found(result.scan_tasks) == ["2", "1", "0"]
+    assert tasks_of(result) == []
+    document = result.document()
+    assert document["status"] == "completed"
+    assert document["plan-id"] == result.plan_id
+
+
+async def test_an_empty_table_is_an_empty_plan() -> None:
+    desk = Desk(0)
+    result = await desk.plan()
+    assert result.document() == {
+        "status": "completed", "plan-id": result.plan_id, "plan-tasks": [], "file-scan-tasks": [], "delete-files": [],
+    }  # fmt: skip
+    desk.lake.append(desk.lake.data_file("later"))
+    assert found((await desk.result(result.plan_id)).scan_tasks) == []
+
+
+async def test_a_large_plan_is_fetched_task_by_task_by_any_process() -> None:
+    desk = Desk(4, ONE_BY_ONE)
+    result = await desk.plan()
+    assert found(result.scan_tasks) == ["3"]
+    elsewhere = desk.another(PlanningLimits(manifests=100))
+    fetched = [await desk.fetch(task, elsewhere) for task in tasks_of(result)]
+    assert fetched == [["2"], ["1"], ["0"]]
+    assert await desk.fetch(tasks_of(result)[0]) == ["2"], "a task can be fetched again"
+
+
+async def test_a_plan_can_be_asked_for_again() -> None:
+    desk = Desk(4, ONE_BY_ONE)
+    result = await desk.plan()
+    assert await desk.result(result.plan_id) == result
+
+
+async def test_a_plan_does_not_move_with_the_table() -> None:
+    desk = Desk(2, ONE_BY_ONE)
+    result = await desk.plan(filter={"type": "not-null", "term": "l"})
+    desk.lake.append(desk.lake.data_file("later"))
+    renamed = [{**field, "name": f"new_{field['name']}"} for field in desk.lake.document["schemas"][0]["fields"]]
+    desk.lake.document["schemas"].append({"type": "struct", "schema-id": 1, "fields": renamed})
+    desk.lake.document["current-schema-id"] = 1
+    assert await desk.fetch(tasks_of(result)[0]) == ["0"]
+    assert await desk.result(result.plan_id) == result
+
+
+async def test_planning_ends_with_the_rows_that_are_wanted() -> None:
+    desk = Desk(4, ONE_BY_ONE)
+    assert len(tasks_of(await desk.plan(min_rows_requested=10))) == 0
+    assert len(tasks_of(await desk.plan(min_rows_requested=11))) == 3
+
+
+async def test_a_long_plan_is_submitted_and_carried_out_later() -> None:
+    desk = Desk(2, LONG)
+    result = await desk.plan()
+    assert result.document() == {"status": "submitted", "plan-id": result.plan_id}
+    assert (await desk.result(result.plan_id)).status is PlanStatus.SUBMITTED
+    await desk.carry_out(result.plan_id)
+    done = await desk.result(result.plan_id)
+    assert done.status is PlanStatus.COMPLETED
+    assert found(done.scan_tasks) == ["1", "0"]
+    await desk.carry_out(result.plan_id)
+    assert await desk.result(result.plan_id) == done
+
+
+async def test_a_bad_request_is_refused_before_it_is_submitted() -> None:
+    desk = Desk(2, LONG)
+    with pytest.raises(InvalidInput):
+        await desk.plan(filter={"type": "is-null", "term": "nothing"})
+    assert await desk.store.remove_expired(2**62) == 0
+
+
+async def test_an_error_fails_a_plan_that_is_carried_out() -> None:
+    desk = Desk(2, LONG)
+    result = await desk.plan()
+    desk.lake.files.remove(desk.lake.lines[0].path)
+    await desk.carry_out(result.plan_id)
+    failed = await desk.result(result.plan_id)
+    assert failed.document() == {"status": "failed"}
+    assert isinstance(failed.failure, NotFound)
+    assert "no such file" in str(failed.failure)
+    await desk.cancel(result.plan_id)
+    assert (await desk.result(result.plan_id)).status is PlanStatus.FAILED
+
+
+async def test_an_unexpected_error_fails_it_and_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(2, LONG)
+    result = await desk.plan()
+
+    async def read(location: str, limit: int) -> bytes:
+        raise RuntimeError("secret details")
+
+    monkeypatch.setattr(desk.lake.files, "read", read)
+    with pytest.raises(RuntimeError):
+        await desk.carry_out(result.plan_id)
+    failed = await desk.result(result.plan_id)
+    assert type(failed.failure) is LakebedError
+    assert "secret" not in str(failed.failure)
+
+
+async def test_a_cancelled_plan_stays_cancelled() -> None:
+    desk = Desk(2, LONG)
+    result = await desk.plan()
+    await desk.cancel(result.plan_id)
+    await desk.cancel(result.plan_id)
+    await desk.carry_out(result.plan_id)
+    assert (await desk.result(result.plan_id)).document() == {"status": "cancelled"}
+
+
+async def test_one_that_is_cancelled_while_it_is_carried_out_too() -> None:
+    desk = Desk(2, LONG)
+    result = await desk.plan()
+    read = desk.lake.files.read
+
+    class Meanwhile:
+        stat = desk.lake.files.stat
+
+        async def read(self, location: str, limit: int) -> bytes:
+            await desk.cancel(result.plan_id)
+            return await read(location, limit)
+
+    worker = PlanningService(lambda _: Meanwhile(), desk.store, desk.clock)
+    await worker.carry_out(TABLE, desk.lake.table, result.plan_id)
+    assert (await desk.result(result.plan_id)).status is PlanStatus.CANCELLED
+
+
+async def test_the_tasks_of_a_cancelled_plan_are_gone() -> None:
+    desk = Desk(3, ONE_BY_ONE)
+    result = await desk.plan()
+    await desk.cancel(result.plan_id)
+    with pytest.raises(NoSuchPlanTask):
+        await desk.fetch(tasks_of(result)[0])
+
+
+async def test_cancelling_wins_over_completing_at_the_same_moment() -> None:
+    desk = Desk(2, LONG)
+    result = await desk.plan()
+    replace = desk.store.replace
+    carried_out: list[bool] = []
+
+    async def late(record: Any, expected: PlanStatus) -> bool:
+        if not carried_out:
+            carried_out.append(True)
+            await desk.carry_out(result.plan_id)
+        return await replace(record, expected)
+
+    desk.store.replace = late  # type: ignore[method-assign]
+    await desk.cancel(result.plan_id)
+    assert (await desk.result(result.plan_id)).status is PlanStatus.CANCELLED
+
+
+Use = Callable[[Desk, PlanResult], Any]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda desk, _: desk.service.result(TABLE, desk.lake.table, "unknown"),
+        lambda desk, _: desk.service.cancel(TABLE, "unknown"),
+        lambda desk, _: desk.service.carry_out(TABLE, desk.lake.table, "unknown"),
+        lambda desk, result: desk.service.result("table-2", desk.lake.table, result.plan_id),
+        lambda desk, result: desk.service.cancel("table-2", result.plan_id),
+    ],
+)
+async def test_plans_that_are_not_of_the_table_are_unknown(use: Use) -> None:
+    desk = Desk(3, ONE_BY_ONE)
+    result = await desk.plan()
+    with pytest.raises(NoSuchPlanId):
+        await use(desk, result)
+
+
+async def test_so_are_their_tasks() -> None:
+    desk = Desk(3, ONE_BY_ONE)
+    (task, _) = tasks_of(await desk.plan())
+    for table_id, token in (
+        ("table-2", task),
+        (TABLE, ""),
+        (TABLE, task[:-1]),
+        (TABLE, task + "A"),
+        (TABLE, "x" * 9999),
+    ):
+        with pytest.raises(NoSuchPlanTask):
+            await desk.service.fetch_tasks(table_id, desk.lake.table, token)
+
+
+async def test_a_task_that_was_not_handed_out_is_unknown() -> None:
+    desk = Desk(3, ONE_BY_ONE)
+    result = await desk.plan()
+    tokens = PageTokens("scan task", tuple[str, int])
+    assert tokens.encode((result.plan_id, 1)) == tasks_of(result)[0]
+    for unit in (-1, 0, 3):
+        with pytest.raises(NoSuchPlanTask):
+            await desk.fetch(tokens.encode((result.plan_id, unit)))
+
+
+async def test_a_plan_ends_with_its_time() -> None:
+    desk = Desk(3, ONE_BY_ONE)
+    result = await desk.plan()
+    desk.clock.advance(3599)
+    assert await desk.result(result.plan_id) == result
+    desk.clock.advance(1)
+    with pytest.raises(NoSuchPlanId):
+        await desk.result(result.plan_id)
+    with pytest.raises(NoSuchPlanTask):
+        await desk.fetch(tasks_of(result)[0])
+    assert await desk.store.remove_expired(desk.clock.now_ms()) == 1
+
+
+async def test_a_plan_ends_with_its_snapshot() -> None:
+    desk = Desk(3, ONE_BY_ONE)
+    result = await desk.plan(snapshot_id=101)
+    desk.lake.document["snapshots"] = desk.lake.document["snapshots"][2:]
+    with pytest.raises(NoSuchPlanId, match="expired"):
+        await desk.result(result.plan_id)
+    with pytest.raises(NoSuchPlanTask):
+        await desk.fetch(tasks_of(result)[0])
+
+
+async def test_an_incremental_plan_is_fetched_too() -> None:
+    desk = Desk(4, ONE_BY_ONE)
+    result = await desk.plan(start_snapshot_id=100, end_snapshot_id=102)
+    assert found(result.scan_tasks) == ["1"]
+    assert [await desk.fetch(task) for task in tasks_of(result)] == [["2"]]
+
+
+async def test_what_is_stored_is_plain() -> None:
+    desk = Desk(3, ONE_BY_ONE)
+    result = await desk.plan(filter={"type": "gt", "term": "i", "value": 3})
+    record = await desk.store.get(PlanId(result.plan_id))
+    assert record is not None
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(record), type=type(record)) == record
+    assert record.request.snapshot_id == 102
+
+
+@pytest.mark.slow
+@given(st.text(max_size=60))
+async def test_noise_is_no_task(noise: str) -> None:
+    desk = Desk(0)
+    with pytest.raises(NoSuchPlanTask):
+        await desk.service.fetch_tasks(TABLE, desk.lake.table, noise)

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.catalog.planning.lakes import a_request
+
+from lakebed.catalog.scans import MemoryPlanStore, PlanFailure, PlanId, PlanRecord, PlanStatus
+from lakebed.catalog.scans.plan_tasks import ManifestSlice
+from lakebed.catalog.scans.stored_plans import new_plan_id
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import AlreadyExists
+
+
+def a_record(plan_id: str = "p", status: PlanStatus = PlanStatus.SUBMITTED, expires_ms: int = 100) -> PlanRecord:
+    return PlanRecord(
+        id=PlanId(plan_id),
+        table_id="t",
+        request=a_request(filter={"type": "eq", "term": "i", "value": 5}, snapshot_id=-(2**63), stats_fields=["i"]),
+        schema_id=0,
+        status=status,
+        work=((ManifestSlice(1, 2, 3, 4),), (ManifestSlice(1, 3), ManifestSlice(2, 0))),
+        failure=PlanFailure("InvalidInput", "because"),
+        created_ms=0,
+        expires_ms=expires_ms,
+    )
+
+
+def test_a_record_survives_its_storage() -> None:
+    record = a_record()
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(record), type=PlanRecord) == record
+    assert msgspec.json.decode(msgspec.json.encode(record), type=PlanRecord) == record
+
+
+async def test_a_store_keeps_plans_by_their_ids() -> None:
+    store = MemoryPlanStore()
+    await store.insert(a_record("a"))
+    assert await store.get(PlanId("a")) == a_record("a")
+    assert await store.get(PlanId("b")) is None
+    with pytest.raises(AlreadyExists):
+        await store.insert(a_record("a", PlanStatus.FAILED))
+
+
+async def test_a_store_replaces_only_what_is_as_expected() -> None:
+    store = MemoryPlanStore()
+    done = a_record(status=PlanStatus.COMPLETED)
+    assert not await store.replace(done, PlanStatus.SUBMITTED)
+    await store.insert(a_record())
+    assert not await store.replace(done, PlanStatus.COMPLETED)
+    assert await store.replace(done, PlanStatus.SUBMITTED)
+    assert await store.get(PlanId("p")) == done
+
+
+async def test_a_store_forgets_what_has_expired() -> None:
+    store = MemoryPlanStore()
+    for plan_id, expires_ms in (("a", 10), ("b", 20), ("c", 21)):
+        await store.insert(a_record(plan_id, expires_ms=expires_ms))
+    assert await store.remove_expired(20) == 2
+    assert await store.get(PlanId("b")) is None
+    assert await store.get(PlanId("c")) is not None
+    assert await store.remove_expired(20) == 0
+
+
+def test_ids_are_new_each_time_and_in_order() -> None:
+    clock = ManualClock()
+    first = new_plan_id(clock)
+    clock.advance(1)
+    assert first < new_plan_id(clock)
+    assert len({new_plan_id(clock) for _ in range(100)}) == 100

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import asyncio
+import re
+
+import msgspec
+import pytest
+from tests.catalog.catalogs import ASSERT_CREATE, NOBODY, Catalog, a_table, may, name, staged
+from tests.objects.stores import ROOT
+
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.model import EntryKind
+from lakebed.core.errors import (
+    AccessDenied,
+    AlreadyExists,
+    InvalidInput,
+    InvalidName,
+    LocationTaken,
+    NoSuchNamespace,
+    NoSuchWarehouse,
+)
+from lakebed.iceberg.metadata import parse_table
+
+AS_ROOT = Mutation(ROOT)
+
+
+async def test_created_table_is_there_with_its_file(catalog: Catalog) -> None:
+    made = await catalog.create()
+    entry = made.entry
+    assert entry == await catalog.entry(name())
+    assert (entry.kind, entry.name, entry.generation, entry.format_version) == (EntryKind.TABLE, "t", 1, 2)
+    assert entry.id == entry.uuid.replace("-", "")
+    assert entry.location == f"s3://lake/tables/{entry.id}"
+    assert re.fullmatch(
+        rf"s3://lake/tables/{entry.id}/metadata/00000-[0-9a-f-]{{36}}\.metadata\.json", entry.metadata_at
+    )
+    assert await catalog.keys_in() == [entry.metadata_at.removeprefix("s3://lake/")]
+    stored = await catalog.metadata(name())
+    assert (stored.uuid, stored.location, stored.last_updated_ms) == (
+        entry.uuid,
+        entry.location,
+        catalog.store.clock.now_ms(),
+    )
+    assert (stored.metadata_log, stored.snapshots, stored.current_snapshot_id) == ((), {}, None)
+    assert made.metadata.document == await catalog.files.read(entry.metadata_at)
+    assert await catalog.claimed() == {entry.id: [f"tables/{entry.id}/"]}
+
+
+async def test_creation_is_the_first_commit_of_the_log(catalog: Catalog) -> None:
+    made = await catalog.create()
+    [row] = await catalog.store.meta.rows(
+        "SELECT entry, generation, operation, previous_at, metadata_at, expected_token, version_token"
+        " FROM entry_commits"
+    )
+    assert row == (made.entry.id, 1, "create", None, made.entry.metadata_at, None, made.entry.version_token)
+
+
+async def test_location_properties_and_format_are_as_asked_for(catalog: Catalog) -> None:
+    made = await catalog.create(
+        location="s3a://lake/my/place/", properties={"format-version": "3", "owner": "ann", "write.data.path": ""}
+    )
+    assert (made.entry.location, made.entry.format_version) == ("s3a://lake/my/place", 3)
+    assert made.entry.metadata_at.startswith("s3://lake/my/place/metadata/00000-")
+    stored = await catalog.metadata(name())
+    assert (stored.location, stored.properties["owner"]) == ("s3a://lake/my/place", "ann")
+    assert "format-version" not in stored.properties
+
+
+async def test_first_file_goes_where_the_properties_say(catalog: Catalog) -> None:
+    made = await catalog.create(location="s3://lake/t", properties={"write.metadata.path": "s3://lake/meta/t/"})
+    assert made.entry.metadata_at.startswith("s3://lake/meta/t/00000-")
+    assert await catalog.claimed() == {made.entry.id: ["meta/t/", "t/"]}
+
+
+async def test_table_of_a_nested_namespace(catalog: Catalog) -> None:
+    await catalog.namespace("a", "b")
+    made = await catalog.creation.create(AS_ROOT, "lake", ("a", "b"), a_table())
+    assert made.identifier == name("t", "a", "b")
+    assert await catalog.entry(name("t", "a", "b")) == made.entry
+
+
+@pytest.mark.parametrize(
+    ("taken", "told"),
+    [
+        ("table", "^Table already exists: ns.t$"),
+        ("view", "^View with same name already exists: ns.t$"),
+        ("dropped table", "until it is restored"),
+    ],
+)
+async def test_name_is_taken_by_tables_and_views_alike(catalog: Catalog, taken: str, told: str) -> None:
+    if taken == "view":
+        await catalog.create_view("t")
+    else:
+        await catalog.create("t")
+    if taken == "dropped table":
+        await catalog.keep_dropped(60)
+        await catalog.drop()
+    async with catalog.unchanged():
+        with pytest.raises(AlreadyExists, match=told):
+            await catalog.create("t")
+        with pytest.raises(AlreadyExists):
+            await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
+
+
+async def test_of_several_at_once_one_makes_it_and_no_file_is_left_behind(catalog: Catalog) -> None:
+    outcomes = await asyncio.gather(*(catalog.create() for _ in range(6)), return_exceptions=True)
+    assert sum(isinstance(outcome, AlreadyExists) for outcome in outcomes) == 5
+    assert len(await catalog.keys_in()) == 1
+    assert len(await catalog.store.stored_blobs()) == 1
+    assert len(await catalog.claimed()) == 1
+
+
+async def test_of_several_in_one_place_at_once_one_moves_in(catalog: Catalog) -> None:
+    places = ["s3://lake/a", "s3://lake/a/b", "s3://lake/a/b/c", "s3://lake/a/"]
+    outcomes = await asyncio.gather(
+        *(catalog.create(f"t{number}", location=place) for number, place in enumerate(places)), return_exceptions=True
+    )
+    assert sum(isinstance(outcome, LocationTaken) for outcome in outcomes) == 3
+    assert len(await catalog.store.stored_blobs()) == 1
+
+
+async def test_refused_table_leaves_nothing(catalog: Catalog) -> None:
+    async with catalog.unchanged():
+        with pytest.raises(NoSuchNamespace):
+            await catalog.create(namespace="none")
+        with pytest.raises(NoSuchWarehouse):
+            await catalog.creation.create(AS_ROOT, "pond", ("ns",), a_table())
+        with pytest.raises(InvalidName):
+            await catalog.create("a/b")
+        with pytest.raises(InvalidInput, match="outside the table bucket"):
+            await catalog.create(location="s3://other/t")
+        with pytest.raises(InvalidInput, match="format version"):
+            await catalog.create(properties={"format-version": "9"})
+        with pytest.raises(InvalidInput):
+            await catalog.create(schema={"type": "struct", "fields": [{"id": 1, "name": "x", "type": "nonsense"}]})
+        for path in ("write.data.path", "write.metadata.path"):
+            with pytest.raises(InvalidInput):
+                await catalog.create(properties={path: "s3://other/t"})
+
+
+# -- staged ----------------------------------------------------------------------------------------------------------
+
+
+async def test_staged_table_is_promised_and_stores_nothing_else(catalog: Catalog) -> None:
+    promised = await catalog.creation.stage(
+        AS_ROOT, "lake", ("ns",), a_table(location="s3://lake/here/", properties={"owner": "ann"})
+    )
+    assert await catalog.claimed() == {}
+    for table, rows in (("entries", 0), ("objects", 0), ("promised_locations", 1)):
+        assert await catalog.store.meta.row(f"SELECT COUNT(*) FROM {table}") == (rows,)
+    assert promised.identifier == name()
+    metadata = parse_table(promised.document)
+    assert (metadata.location, metadata.properties["owner"]) == ("s3://lake/here", "ann")
+    assert metadata == promised.metadata
+
+
+async def test_staged_table_is_made_by_its_commit_as_it_was_promised(catalog: Catalog) -> None:
+    promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
+    made = await catalog.commit(name(), *staged(promised.document), requirements=[ASSERT_CREATE])
+    assert (made.entry.uuid, made.entry.location, made.entry.generation) == (
+        promised.metadata.uuid,
+        promised.metadata.location,
+        1,
+    )
+    assert msgspec.json.decode(made.metadata.document) == msgspec.json.decode(promised.document)
+    assert [kind for kind, _ in await catalog.told()][-1] == "TableCreated"
+
+
+@pytest.mark.parametrize(
+    ("location", "properties"),
+    [
+        ("s3://other/t", {}),
+        ("s3://lake/.lakebed/t", {}),
+        ("s3://lake", {}),
+        (None, {"write.data.path": "s3://other/t"}),
+        (None, {"write.metadata.path": "s3://lake/../t"}),
+    ],
+)
+async def test_location_of_a_staged_table_is_checked_before_anybody_gets_keys_to_it(
+    light_catalog: Catalog, location: str | None, properties: dict[str, str]
+) -> None:
+    asked = a_table(properties=properties) if location is None else a_table(location=location)
+    with pytest.raises(InvalidInput):
+        await light_catalog.creation.stage(AS_ROOT, "lake", ("ns",), asked)
+
+
+# -- who may ---------------------------------------------------------------------------------------------------------
+
+
+async def test_creating_asks_for_its_right(light_catalog: Catalog) -> None:
+    async with light_catalog.unchanged():
+        with pytest.raises(AccessDenied):
+            await light_catalog.create(caller=NOBODY)
+        with pytest.raises(AccessDenied):
+            await light_catalog.creation.stage(Mutation(NOBODY), "lake", ("ns",), a_table())
+        with pytest.raises(AccessDenied):
+            await light_catalog.create(caller=may("s3tables:GetTable", "s3:*"))
+        with pytest.raises(AccessDenied):
+            await light_catalog.create(
+                "t", caller=may(Action.CREATE_TABLE, condition={"StringEquals": {"s3tables:tableName": "u"}})
+            )
+        with pytest.raises(AccessDenied):
+            await light_catalog.create(
+                "u", caller=may(Action.CREATE_TABLE, condition={"StringEquals": {"s3tables:namespace": "other"}})
+            )
+    only_u = may(
+        Action.CREATE_TABLE,
+        resource="arn:aws:s3tables:us-east-1:000000000000:bucket/lake",
+        condition={"StringEquals": {"s3tables:tableName": "u", "s3tables:namespace": "ns"}},
+    )
+    made = await light_catalog.create("u", caller=only_u)
+    _, event = (await light_catalog.told())[-1]
+    assert (event.id, event.principal) == (made.entry.id, "alice")
+
+
+async def test_who_may_not_create_does_not_learn_what_is_there(light_catalog: Catalog) -> None:
+    await light_catalog.create()
+    for table in ("t", "u"):
+        with pytest.raises(AccessDenied):
+            await light_catalog.create(table, caller=NOBODY)

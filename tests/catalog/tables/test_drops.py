@@ -1,0 +1,358 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.catalog.catalogs import NOBODY, Catalog, Eventful, a_table, may, name, set_properties, wire_catalog
+from tests.objects.stores import ROOT
+
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.catalogs.service import UNDROP_WINDOW
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.model import EntryKind
+from lakebed.catalog.tables import drops as dropping_module
+from lakebed.catalog.tables.drops import PURGE_KIND, decode_purge
+from lakebed.core.errors import (
+    AccessDenied,
+    AlreadyExists,
+    NoSuchNamespace,
+    NoSuchTable,
+    NoSuchView,
+    NoSuchWarehouse,
+    TableProtected,
+)
+from lakebed.meta.tasks import TaskState
+
+AS_ROOT = Mutation(ROOT)
+TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
+WINDOW = 60
+
+
+async def dropped_names(catalog: Catalog) -> list[str]:
+    page = await catalog.dropping.dropped(ROOT, "lake", after="", limit=100)
+    return sorted(one.entry.name for one in page.dropped)
+
+
+async def purges_to_come(catalog: Catalog) -> int:
+    return len(await catalog.tasks.inspect(catalog.store.meta, TaskState.READY, kind=PURGE_KIND))
+
+
+# -- at once ---------------------------------------------------------------------------------------------------------
+
+
+async def test_without_a_window_a_drop_is_at_once(catalog: Catalog) -> None:
+    made = await catalog.create()
+    await catalog.commit(name(), set_properties(a="1"))
+    before = await catalog.last_event()
+    dropped = await catalog.drop()
+    assert dropped.id == made.entry.id
+    found = await catalog.entries.find(catalog.store.meta, "lake", name())
+    assert found.entry is None
+    assert await catalog.store.meta.rows("SELECT 1 FROM entry_commits") == []
+    assert await dropped_names(catalog) == []
+    assert len(await catalog.keys_in()) == 2
+    [(kind, event)] = await catalog.told(before)
+    assert (kind, event.id, event.facts) == (
+        "TableDropped",
+        made.entry.id,
+        {"purge": "false", "restorable": "false"},
+    )
+    again = await catalog.create()
+    assert again.entry.id != made.entry.id
+
+
+async def test_purge_is_a_task_that_commits_with_the_drop(catalog: Catalog) -> None:
+    made = await catalog.create(location="s3://lake/t", properties={"write.data.path": "s3://lake/d"})
+    await catalog.drop(purge=True)
+    [task] = await catalog.tasks.inspect(catalog.store.meta, TaskState.READY, kind=PURGE_KIND)
+    purge = decode_purge(task.payload)
+    assert (purge.warehouse, purge.namespace, purge.name, purge.entry) == ("lake", ("ns",), "t", made.entry.id)
+    assert (purge.prefixes, purge.metadata_at) == (("d/", "t/"), made.entry.metadata_at)
+    _, event = (await catalog.told())[-1]
+    assert event.facts == {"purge": "true", "restorable": "false"}
+
+
+async def test_table_is_not_dropped_as_a_view_nor_a_view_as_a_table(catalog: Catalog) -> None:
+    await catalog.create("t")
+    await catalog.create_view("v")
+    async with catalog.unchanged():
+        with pytest.raises(NoSuchView):
+            await catalog.drop("t", kind=VIEW)
+        with pytest.raises(NoSuchTable):
+            await catalog.drop("v")
+        with pytest.raises(NoSuchTable):
+            await catalog.drop("none")
+        with pytest.raises(NoSuchTable):
+            await catalog.dropping.drop(AS_ROOT, "lake", name("t", "none"), TABLE)
+        with pytest.raises(NoSuchWarehouse):
+            await catalog.dropping.drop(AS_ROOT, "pond", name(), TABLE)
+    await catalog.drop("v", kind=VIEW)
+
+
+async def test_of_several_drops_at_once_one_succeeds(catalog: Catalog) -> None:
+    await catalog.create()
+    before = await catalog.last_event()
+    outcomes = await asyncio.gather(*(catalog.drop(purge=True) for _ in range(4)), return_exceptions=True)
+    assert sum(isinstance(outcome, NoSuchTable) for outcome in outcomes) == 3
+    assert len(await catalog.told(before)) == 1
+    assert await purges_to_come(catalog) == 1
+
+
+# -- with a window ---------------------------------------------------------------------------------------------------
+
+
+async def test_dropped_table_waits_under_its_name(catalog: Catalog) -> None:
+    await catalog.keep_dropped(WINDOW)
+    made = await catalog.create(location="s3://lake/t")
+    now_ms = catalog.store.clock.now_ms()
+    await catalog.drop(purge=True)
+    [waiting] = (await catalog.dropping.dropped(ROOT, "lake", after="", limit=9)).dropped
+    assert waiting.namespace == ("ns",)
+    assert waiting.entry == made.entry._replace(dropped_ms=now_ms, expires_ms=now_ms + WINDOW * 1000, purge=True)
+    assert await purges_to_come(catalog) == 0
+    _, event = (await catalog.told())[-1]
+    assert event.facts == {"purge": "true", "restorable": "true"}
+    async with catalog.unchanged():
+        with pytest.raises(NoSuchTable):
+            await catalog.drop()
+        with pytest.raises(NoSuchTable):
+            await catalog.commit(name(), set_properties(a="1"))
+        with pytest.raises(AlreadyExists, match="until it is restored or purged"):
+            await catalog.create()
+        with pytest.raises(AlreadyExists):
+            await catalog.create_view("t")
+
+
+async def test_restored_table_is_as_it_was(catalog: Catalog) -> None:
+    await catalog.keep_dropped(WINDOW)
+    await catalog.create(location="s3://lake/t")
+    committed = await catalog.commit(name(), set_properties(a="1"))
+    await catalog.drop(purge=True)
+    catalog.store.clock.advance(WINDOW - 1)
+    before = await catalog.last_event()
+    restored = await catalog.dropping.restore(AS_ROOT, "lake", name())
+    assert restored == committed.entry._replace(updated_ms=catalog.store.clock.now_ms())
+    assert await catalog.entry(name()) == restored
+    [(kind, event)] = await catalog.told(before)
+    assert (kind, event.id, event.generation) == ("TableRestored", restored.id, 2)
+    assert await dropped_names(catalog) == []
+    catalog.store.clock.advance(WINDOW)
+    assert await catalog.dropping.expire_dropped() == 0
+    assert (await catalog.commit(name(), set_properties(b="2"))).entry.generation == 3
+
+
+async def test_restored_view_is_a_view(catalog: Catalog) -> None:
+    await catalog.keep_dropped(WINDOW)
+    await catalog.create_view()
+    await catalog.drop("v", kind=VIEW)
+    assert (await catalog.dropping.restore(AS_ROOT, "lake", name("v"))).kind is VIEW
+    assert (await catalog.told())[-1][0] == "ViewRestored"
+
+
+async def test_only_what_was_dropped_is_restored(catalog: Catalog) -> None:
+    await catalog.create()
+    async with catalog.unchanged():
+        with pytest.raises(AlreadyExists, match="not dropped"):
+            await catalog.dropping.restore(AS_ROOT, "lake", name())
+        with pytest.raises(NoSuchTable, match="its time is over"):
+            await catalog.dropping.restore(AS_ROOT, "lake", name("none"))
+        with pytest.raises(NoSuchNamespace):
+            await catalog.dropping.restore(AS_ROOT, "lake", name("t", "none"))
+
+
+@pytest.mark.parametrize("purge", [True, False])
+async def test_dropped_table_is_given_up_when_its_window_is_over(catalog: Catalog, purge: bool) -> None:
+    await catalog.keep_dropped(WINDOW)
+    made = await catalog.create(location="s3://lake/t")
+    await catalog.drop(purge=purge)
+    catalog.store.clock.advance(WINDOW - 0.001)
+    assert await catalog.dropping.expire_dropped() == 0
+    catalog.store.clock.advance(0.001)
+    before = await catalog.last_event()
+    assert await catalog.dropping.expire_dropped() == 1
+    assert await catalog.dropping.expire_dropped() == 0
+    [(kind, event)] = await catalog.told(before)
+    assert (kind, event.id, event.name) == ("TableExpired", made.entry.id, "t")
+    with pytest.raises(NoSuchTable):
+        await catalog.dropping.restore(AS_ROOT, "lake", name())
+    assert await purges_to_come(catalog) == int(purge)
+    assert (made.entry.id in await catalog.claimed()) is purge
+    await catalog.create("t", location="s3://lake/t2")
+
+
+async def test_many_are_given_up_in_several_runs(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dropping_module, "_EXPIRED_A_RUN", 2)
+    await catalog.keep_dropped(WINDOW)
+    for number in range(5):
+        await catalog.create(f"t{number}")
+        await catalog.drop(f"t{number}")
+    catalog.store.clock.advance(WINDOW)
+    assert [await catalog.dropping.expire_dropped() for _ in range(4)] == [2, 2, 1, 0]
+
+
+async def test_tables_of_several_warehouses_are_given_up_alike(catalog: Catalog) -> None:
+    await catalog.warehouse("pond")
+    await catalog.namespaces.create(AS_ROOT, "pond", ["ns"], {})
+    await catalog.warehouses.set_properties(ROOT, "pond", updates={UNDROP_WINDOW: "5"}, removals=[])
+    await catalog.keep_dropped(WINDOW)
+    await catalog.create()
+    await catalog.creation.create(AS_ROOT, "pond", ("ns",), a_table())
+    for warehouse in ("lake", "pond"):
+        await catalog.dropping.drop(AS_ROOT, warehouse, name(), TABLE, purge=True)
+    catalog.store.clock.advance(5)
+    assert await catalog.dropping.expire_dropped() == 1
+    assert await dropped_names(catalog) == ["t"]
+    assert (await catalog.told())[-1][1].warehouse == "pond"
+    assert await catalog.purges.run_due() == 1
+    assert await catalog.keys_in("pond") == []
+    assert len(await catalog.keys_in("lake")) == 1
+
+
+async def test_window_is_the_one_at_the_time_of_the_drop(catalog: Catalog) -> None:
+    await catalog.keep_dropped(WINDOW)
+    await catalog.create()
+    await catalog.drop()
+    await catalog.keep_dropped(0)
+    catalog.store.clock.advance(WINDOW - 1)
+    assert await catalog.dropping.expire_dropped() == 0
+    await catalog.dropping.restore(AS_ROOT, "lake", name())
+    await catalog.drop()
+    assert await dropped_names(catalog) == []
+
+
+@pytest.mark.parametrize(("asked_at_the_drop", "asked_now"), [(True, False), (False, True), (False, False)])
+async def test_dropped_table_can_be_given_up_before_its_time(
+    catalog: Catalog, asked_at_the_drop: bool, asked_now: bool
+) -> None:
+    await catalog.keep_dropped(WINDOW)
+    await catalog.create(location="s3://lake/t")
+    await catalog.drop(purge=asked_at_the_drop)
+    before = await catalog.last_event()
+    await catalog.dropping.purge_now(AS_ROOT, "lake", name(), files=asked_now)
+    assert [kind for kind, _ in await catalog.told(before)] == ["TableExpired"]
+    assert await purges_to_come(catalog) == int(asked_at_the_drop or asked_now)
+    assert await dropped_names(catalog) == []
+    await catalog.purges.run_due()
+    assert len(await catalog.keys_in()) == int(not (asked_at_the_drop or asked_now))
+    await catalog.create(location="s3://lake/t")
+
+
+async def test_only_what_was_dropped_is_given_up(catalog: Catalog) -> None:
+    await catalog.create()
+    async with catalog.unchanged():
+        for table in ("t", "none"):
+            with pytest.raises(NoSuchTable, match="nothing of that name was dropped"):
+                await catalog.dropping.purge_now(AS_ROOT, "lake", name(table), files=True)
+
+
+async def test_restore_and_expiry_at_once_agree_on_one_outcome(catalog: Catalog) -> None:
+    await catalog.keep_dropped(WINDOW)
+    for number in range(3):
+        table = f"t{number}"
+        await catalog.create(table)
+        await catalog.drop(table, purge=True)
+        restored, given_up = await asyncio.gather(
+            catalog.dropping.restore(AS_ROOT, "lake", name(table)),
+            catalog.dropping.purge_now(AS_ROOT, "lake", name(table), files=True),
+            return_exceptions=True,
+        )
+        lives = (await catalog.entries.find(catalog.store.meta, "lake", name(table))).live is not None
+        assert lives is not isinstance(restored, BaseException)
+        assert lives is isinstance(given_up, NoSuchTable)
+
+
+async def test_dropped_ones_are_listed_by_id_and_page(catalog: Catalog) -> None:
+    await catalog.keep_dropped(WINDOW)
+    made = []
+    for number in range(5):
+        made.append((await catalog.create(f"t{number}")).entry.id)
+        await catalog.drop(f"t{number}")
+    await catalog.create("live")
+    listed: list[str] = []
+    truncated = True
+    while truncated:
+        page = await catalog.dropping.dropped(ROOT, "lake", after=listed[-1] if listed else "", limit=2)
+        listed += [one.entry.id for one in page.dropped]
+        truncated = page.truncated
+    assert listed == sorted(made)
+
+
+# -- protection ------------------------------------------------------------------------------------------------------
+
+
+async def test_protected_table_is_not_dropped(catalog: Catalog) -> None:
+    await catalog.create()
+    before = await catalog.last_event()
+    protected = await catalog.dropping.protect(AS_ROOT, "lake", name(), TABLE, protected=True)
+    assert protected.protected
+    assert await catalog.entry(name()) == protected
+    async with catalog.unchanged():
+        for purge in (True, False):
+            with pytest.raises(TableProtected, match="switch the protection off"):
+                await catalog.drop(purge=purge)
+    await catalog.commit(name(), set_properties(a="1"))
+    assert (await catalog.entry(name())).protected
+    await catalog.dropping.protect(AS_ROOT, "lake", name(), TABLE, protected=False)
+    await catalog.drop()
+    assert [kind for kind, _ in await catalog.told(before)] == [
+        "TableProtected",
+        "TableCommitted",
+        "TableUnprotected",
+        "TableDropped",
+    ]
+
+
+async def test_drop_and_protection_at_once_agree_on_one_outcome(catalog: Catalog) -> None:
+    await catalog.create()
+    eventful = Eventful(catalog.store.meta)
+    late = wire_catalog(catalog.store, eventful)
+    eventful.meanwhile = lambda: catalog.dropping.protect(AS_ROOT, "lake", name(), TABLE, protected=True)
+    with pytest.raises(TableProtected):
+        await late.drop()
+    await catalog.dropping.protect(AS_ROOT, "lake", name(), TABLE, protected=False)
+    eventful.meanwhile = catalog.drop
+    with pytest.raises(NoSuchTable):
+        await late.dropping.protect(AS_ROOT, "lake", name(), TABLE, protected=True)
+
+
+async def test_protection_is_of_what_is_there(catalog: Catalog) -> None:
+    await catalog.create()
+    async with catalog.unchanged():
+        with pytest.raises(NoSuchTable):
+            await catalog.dropping.protect(AS_ROOT, "lake", name("none"), TABLE, protected=True)
+        with pytest.raises(NoSuchView):
+            await catalog.dropping.protect(AS_ROOT, "lake", name(), VIEW, protected=True)
+
+
+# -- who may ---------------------------------------------------------------------------------------------------------
+
+
+async def test_each_use_case_asks_for_its_right(light_catalog: Catalog) -> None:
+    catalog, dropping = light_catalog, light_catalog.dropping
+    await catalog.keep_dropped(WINDOW)
+    for table in ("t", "gone"):
+        await catalog.create(table)
+    await catalog.drop("gone")
+    wrong = may(Action.GET_TABLE, Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA)
+    async with catalog.unchanged():
+        for caller in (NOBODY, wrong):
+            with pytest.raises(AccessDenied):
+                await catalog.drop(caller=caller)
+            with pytest.raises(AccessDenied):
+                await dropping.protect(Mutation(caller), "lake", name(), TABLE, protected=True)
+            with pytest.raises(AccessDenied):
+                await dropping.dropped(caller, "lake", after="", limit=1)
+            with pytest.raises(AccessDenied):
+                await dropping.restore(Mutation(caller), "lake", name("gone"))
+            with pytest.raises(AccessDenied):
+                await dropping.purge_now(Mutation(caller), "lake", name("gone"), files=True)
+    of_gone = {"StringEquals": {"s3tables:tableName": "gone", "s3tables:namespace": "ns"}}
+    await dropping.dropped(may(Action.LIST_TABLES), "lake", after="", limit=1)
+    await dropping.restore(Mutation(may(Action.CREATE_TABLE, condition=of_gone)), "lake", name("gone"))
+    await dropping.protect(
+        Mutation(may(Action.DELETE_TABLE, condition=of_gone)), "lake", name("gone"), TABLE, protected=False
+    )
+    await catalog.drop("gone", caller=may(Action.DELETE_TABLE, condition=of_gone))
+    await dropping.purge_now(Mutation(may(Action.DELETE_TABLE, condition=of_gone)), "lake", name("gone"), files=True)
+    with pytest.raises(AccessDenied):
+        await catalog.drop("t", caller=may(Action.DELETE_TABLE, condition=of_gone))

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import gzip
+import zlib
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.catalog.catalogs import NOBODY, Catalog, may, name
+from tests.objects.model import md5
+from tests.objects.stores import ROOT
+
+from lakebed.catalog.rows import STAT_BATCH, STAT_LARGE_BATCH
+from lakebed.catalog.tables import files as files_module
+from lakebed.catalog.tables.files import MAX_METADATA_BYTES, FileAddress, FileFacts, parse_location, unpack_metadata
+from lakebed.core.errors import (
+    AccessDenied,
+    InvalidInput,
+    NoSuchBucket,
+    NoSuchKey,
+    NotFound,
+    PointerMoved,
+    TooLarge,
+)
+from lakebed.meta.seam import Transaction
+from lakebed.objects.publishing import Displaced
+
+# -- locations -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("s3://b/a/c", FileAddress("b", "a/c")),
+        ("s3a://b/a/c", FileAddress("b", "a/c")),
+        ("s3n://b/a/c/", FileAddress("b", "a/c/")),
+        ("s3://b", FileAddress("b", "")),
+        ("s3://b/", FileAddress("b", "")),
+        ("s3://b/ü %2F+?*#", FileAddress("b", "ü %2F+?*#")),
+        ("s3://b/...", FileAddress("b", "...")),
+        ("s3://b/" + "k" * 1024, FileAddress("b", "k" * 1024)),
+    ],
+)
+def test_location_is_read(text: str, address: FileAddress) -> None:
+    assert parse_location(text) == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "b/a",
+        "/b/a",
+        "file:///b/a",
+        "S3://b/a",
+        "https://b/a",
+        "s3:/b/a",
+        "s3://",
+        "s3:///a",
+        "s3://b//a",
+        "s3://b/a//c",
+        "s3://b/./a",
+        "s3://b/a/.",
+        "s3://b/a/./",
+        "s3://b/..",
+        "s3://b/a/../c",
+        "s3://b/a\\c",
+        "s3://b/a\0",
+        "s3://b/a\nc",
+        "s3://b/\ud800",
+        "s3://\ud800/a",
+        "s3://b\0/a",
+        "s3://b\n/a",
+        "s3://b/" + "k" * 1025,
+        "s3://b/" + "é" * 513,
+    ],
+)
+def test_location_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInput):
+        parse_location(text)
+
+
+@given(st.text(max_size=12).map(lambda key: "s3://b/" + key) | st.text(max_size=12))
+@example("s3://b/\ud800")
+def test_what_is_read_is_written_the_same_and_stays_in_its_directory(text: str) -> None:
+    try:
+        address = parse_location(text)
+    except InvalidInput:
+        return
+    assert parse_location(str(address)) == address
+    assert address.directory.endswith("/")
+    assert not address.directory.endswith("//")
+    assert ".." not in address.directory.split("/")
+
+
+def test_directory_ends_in_one_slash_so_that_it_does_not_hold_its_siblings() -> None:
+    assert parse_location("s3://b/t").directory == parse_location("s3://b/t/").directory == "t/"
+    assert not parse_location("s3://b/t10").directory.startswith(parse_location("s3://b/t").directory)
+
+
+# -- packed metadata -------------------------------------------------------------------------------------------------
+
+
+def test_packed_metadata_is_told_by_how_it_begins() -> None:
+    assert unpack_metadata(b'{"a":1}') == b'{"a":1}'
+    assert unpack_metadata(gzip.compress(b'{"a":1}')) == b'{"a":1}'
+
+
+@pytest.mark.parametrize(
+    "data",
+    [gzip.compress(b"{}" * 99)[:-4], gzip.compress(b"{}")[:12], b"\x1f\x8bnot gzip", b"\x1f\x8b"],
+    ids=["no-trailer", "half", "garbage", "magic-only"],
+)
+def test_damaged_gzip_is_refused(data: bytes) -> None:
+    with pytest.raises(InvalidInput):
+        unpack_metadata(data)
+
+
+def test_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files_module, "MAX_METADATA_BYTES", 1000)
+    assert len(unpack_metadata(gzip.compress(b"0" * 1000))) == 1000
+    with pytest.raises(TooLarge, match="limit=1000"):
+        unpack_metadata(gzip.compress(b"0" * 1001))
+
+
+@given(st.binary(max_size=40))
+def test_noise_is_plain_or_refused(data: bytes) -> None:
+    try:
+        plain = unpack_metadata(b"\x1f\x8b" + data)
+    except InvalidInput:
+        return
+    assert zlib.decompressobj(wbits=31).decompress(b"\x1f\x8b" + data) == plain
+
+
+# -- the files of tables ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", [b"", b"small", b"large enough for the byte store"])
+async def test_file_is_read_whole(catalog: Catalog, body: bytes) -> None:
+    await catalog.store.put("lake", "a/file", body)
+    for scheme in ("s3", "s3a", "s3n"):
+        assert await catalog.files.read(f"{scheme}://lake/a/file", len(body)) == body
+        assert await catalog.files.read_for(ROOT, f"{scheme}://lake/a/file", len(body)) == body
+
+
+async def test_file_is_read_with_what_is_known_of_it(catalog: Catalog) -> None:
+    where = "s3://lake/a/file"
+    for body in (b"before", b"afterwards"):
+        await catalog.store.put("lake", "a/file", body)
+        assert await catalog.files.fetch(where) == (body, (await catalog.files.stat([where]))[where])
+
+
+async def test_file_over_the_limit_is_not_read(catalog: Catalog) -> None:
+    await catalog.store.put("lake", "a/file", b"x" * 100)
+    for read in (catalog.files.read("s3://lake/a/file", 99), catalog.files.read_for(ROOT, "s3://lake/a/file", 99)):
+        with pytest.raises(TooLarge, match="size=100 limit=99"):
+            await read
+
+
+async def test_file_that_is_not_there_is_not_found(catalog: Catalog) -> None:
+    with pytest.raises(NotFound):
+        await catalog.files.read("s3://lake/none")
+    with pytest.raises(NotFound):
+        await catalog.files.read("s3://no-such-bucket/none")
+    with pytest.raises(NoSuchKey):
+        await catalog.files.read_for(ROOT, "s3://lake/none")
+    with pytest.raises(NoSuchBucket):
+        await catalog.files.read_for(ROOT, "s3://no-such-bucket/none")
+
+
+async def test_file_is_read_on_behalf_of_who_may_read_it(light_catalog: Catalog) -> None:
+    await light_catalog.store.bucket("other")
+    await light_catalog.store.put("other", "a/file", b"body")
+    allowed = may("s3:GetObject", resource="arn:aws:s3:::other/a/*")
+    assert await light_catalog.files.read_for(allowed, "s3://other/a/file") == b"body"
+    with pytest.raises(AccessDenied):
+        await light_catalog.files.read_for(NOBODY, "s3://other/a/file")
+
+
+@pytest.mark.parametrize("count", [0, 1, STAT_BATCH, STAT_BATCH + 1, 2 * STAT_BATCH])
+async def test_facts_of_many_files(catalog: Catalog, count: int) -> None:
+    await catalog.store.bucket("other")
+    there = {f"s3://lake/f{number}": f"f{number}" for number in range(count)}
+    for key in there.values():
+        await catalog.store.put("lake", key, key.encode())
+    await catalog.store.put("other", "f0", b"another")
+    now_ms = catalog.store.clock.now_ms()
+    asked = [*there, "s3a://lake/f0", "s3://other/f0", "s3://lake/none", "s3://no-such-bucket/f0"]
+    facts = await catalog.files.stat(asked)
+    assert list(facts) == asked
+    for location, key in there.items():
+        assert facts[location] == FileFacts(len(key), md5(key.encode()), now_ms)
+    assert facts["s3a://lake/f0"] == facts.get("s3://lake/f0")
+    assert facts["s3://other/f0"] == FileFacts(7, md5(b"another"), now_ms)
+    assert facts["s3://lake/none"] is None
+    assert facts["s3://no-such-bucket/f0"] is None
+
+
+@pytest.mark.parametrize("count", [STAT_LARGE_BATCH // 2, STAT_LARGE_BATCH - 1, STAT_LARGE_BATCH, STAT_LARGE_BATCH + 1])
+async def test_each_of_very_many_files_is_looked_for(light_catalog: Catalog, count: int) -> None:
+    asked = [f"s3://lake/f{number}" for number in range(count)]
+    there = {asked[0], asked[count // 2], asked[-1]}
+    for location in there:
+        await light_catalog.store.put("lake", location.removeprefix("s3://lake/"), b"x")
+    facts = await light_catalog.files.stat(asked)
+    assert list(facts) == asked
+    assert {location for location, found in facts.items() if found is not None} == there
+
+
+async def test_files_are_confirmed_while_they_are_as_they_were_seen(catalog: Catalog) -> None:
+    for key in ("a", "b"):
+        await catalog.store.put("lake", key, b"first")
+    seen = {key: facts for key, facts in (await catalog.files.stat(["s3://lake/a", "s3a://lake/b"])).items() if facts}
+    assert len(seen) == 2
+
+    async def confirm() -> None:
+        await catalog.store.meta.transact(lambda tx: catalog.files.confirm(tx, seen))
+
+    await confirm()
+    catalog.store.clock.advance(5)
+    await catalog.store.put("lake", "b", b"first")
+    await confirm()
+    await catalog.store.put("lake", "b", b"other")
+    with pytest.raises(PointerMoved, match=r"was written anew.*s3a://lake/b"):
+        await confirm()
+    await catalog.store.delete("lake", "b")
+    with pytest.raises(PointerMoved, match=r"is not there any more.*s3a://lake/b"):
+        await confirm()
+
+
+async def test_prepared_file_is_seen_once_it_is_placed(catalog: Catalog) -> None:
+    store = catalog.store
+    address = FileAddress("lake", "tables/a/metadata/1.metadata.json")
+    prepared = await catalog.files.prepare(address, b'{"some": "metadata"}')
+    assert await catalog.keys_in() == []
+
+    async def work(tx: Transaction) -> int:
+        return await catalog.files.place(tx, ROOT, prepared, 7, Displaced(7))
+
+    found = await catalog.entries.find(store.meta, "lake", name())
+    assert await store.meta.transact(work) == found.warehouse.bucket.id
+    assert await store.get("lake", address.key) == b'{"some": "metadata"}'
+    head = await store.reader.head(ROOT, "lake", address.key)
+    assert head.object.attributes.content_type == "application/json"
+    assert head.object.modified_ms == 7
+
+
+async def test_discarded_file_leaves_nothing(catalog: Catalog) -> None:
+    async with catalog.unchanged():
+        prepared = await catalog.files.prepare(FileAddress("lake", "a"), b"x" * 100)
+        assert len(await catalog.store.stored_blobs()) == 1
+        await catalog.files.discard(prepared)
+
+
+async def test_metadata_over_its_limit_is_not_stored(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files_module, "MAX_METADATA_BYTES", 100)
+    assert MAX_METADATA_BYTES == 50 * 1024 * 1024
+    async with catalog.unchanged():
+        with pytest.raises(TooLarge, match="expire snapshots"):
+            await catalog.files.prepare(FileAddress("lake", "a"), b"x" * 101)
+
+
+async def test_file_of_a_bucket_that_is_gone_is_not_stored(catalog: Catalog) -> None:
+    async with catalog.unchanged():
+        with pytest.raises(NoSuchBucket):
+            await catalog.files.prepare(FileAddress("gone", "a"), b"x" * 100)

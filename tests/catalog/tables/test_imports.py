@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import pytest
+from tests.catalog.catalogs import Catalog, Eventful, may, name, set_properties, wire_catalog
+from tests.catalog.extended import extended
+from tests.objects.stores import ROOT
+
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.tables.imports import Imported, origin_of
+from lakebed.core.errors import AccessDenied, AlreadyExists, CommitConflict, InvalidInput, NoSuchNamespace
+from lakebed.objects.model import Caller
+
+
+async def import_table(
+    catalog: Catalog,
+    where: str,
+    table: str = "t",
+    *,
+    token: str | None = None,
+    caller: Caller = ROOT,
+    **properties: str,
+) -> Imported:
+    return await extended(catalog).tables.imports.import_table(
+        Mutation(caller), "lake", name(table), where, properties=properties, external_token=token
+    )
+
+
+async def unnamed(catalog: Catalog) -> str:
+    """The metadata file of a table that has no name any more."""
+    await catalog.create("gone")
+    return (await catalog.drop("gone")).metadata_at
+
+
+async def test_table_is_brought_in_with_where_it_came_from(catalog: Catalog) -> None:
+    where = await unnamed(catalog)
+    imported = await import_table(catalog, where, token="v7", source="polaris")
+    assert imported.is_new
+    entry = imported.committed.entry
+    assert (entry.metadata_at, entry.generation) == (where, 1)
+    origin = await origin_of(catalog.store.meta, entry.id)
+    assert origin is not None
+    assert (origin.metadata_at, origin.external_token, origin.properties) == (where, "v7", {"source": "polaris"})
+    assert origin.principal == "root"
+
+
+async def test_same_import_again_changes_nothing(light_catalog: Catalog) -> None:
+    where = await unnamed(light_catalog)
+    first = await import_table(light_catalog, where, token="v7")
+    async with light_catalog.unchanged():
+        for token in ("v7", None):
+            again = await import_table(light_catalog, where.replace("s3://", "s3a://"), token=token)
+            assert not again.is_new
+            assert again.committed.entry == first.committed.entry
+
+
+async def test_import_of_something_else_is_refused(light_catalog: Catalog) -> None:
+    where = await unnamed(light_catalog)
+    await import_table(light_catalog, where, token="v7")
+    async with light_catalog.unchanged():
+        with pytest.raises(CommitConflict, match="version of the other catalog"):
+            await import_table(light_catalog, where, token="v8")
+        with pytest.raises(AlreadyExists):
+            await import_table(light_catalog, where + ".other")
+    await light_catalog.commit(name(), set_properties(a="1"))
+    with pytest.raises(AlreadyExists):
+        await import_table(light_catalog, where)
+
+
+async def test_table_that_was_not_imported_has_no_version_elsewhere(light_catalog: Catalog) -> None:
+    made = await light_catalog.create()
+    with pytest.raises(CommitConflict):
+        await import_table(light_catalog, made.entry.metadata_at, token="v7")
+    assert not (await import_table(light_catalog, made.entry.metadata_at)).is_new
+
+
+async def test_names_of_views_and_dropped_tables_are_taken(light_catalog: Catalog) -> None:
+    where = await unnamed(light_catalog)
+    await light_catalog.create_view("v")
+    await light_catalog.keep_dropped(60)
+    await light_catalog.create("dropped")
+    await light_catalog.drop("dropped")
+    for taken in ("v", "dropped"):
+        with pytest.raises(AlreadyExists):
+            await import_table(light_catalog, where, taken)
+
+
+async def test_what_cannot_be_imported_leaves_no_trace(light_catalog: Catalog) -> None:
+    async with light_catalog.unchanged():
+        with pytest.raises(InvalidInput, match="no metadata file"):
+            await import_table(light_catalog, "s3://lake/absent.metadata.json", token="v7")
+        with pytest.raises(InvalidInput, match="property"):
+            await extended(light_catalog).tables.imports.import_table(
+                Mutation(ROOT), "lake", name(), "s3://lake/x", properties={"x" * 300: "y"}
+            )
+        with pytest.raises(NoSuchNamespace):
+            await extended(light_catalog).tables.imports.import_table(
+                Mutation(ROOT), "lake", name("t", "none"), "s3://lake/x", properties={}
+            )
+
+
+async def test_table_and_its_origin_come_together(light_catalog: Catalog) -> None:
+    where = await unnamed(light_catalog)
+    eventful = Eventful(light_catalog.store.meta)
+    failing = wire_catalog(light_catalog.store, eventful)
+    eventful.refused = RuntimeError("power cut")
+    async with light_catalog.unchanged():
+        with pytest.raises(RuntimeError):
+            await import_table(failing, where, token="v7")
+    assert (await import_table(light_catalog, where, token="v7")).is_new
+
+
+async def test_import_needs_the_right_to_make_tables_and_to_read_the_file(light_catalog: Catalog) -> None:
+    where = await unnamed(light_catalog)
+    with pytest.raises(AccessDenied):
+        await import_table(light_catalog, where, caller=may("s3:GetObject"))
+    with pytest.raises(AccessDenied):
+        await import_table(light_catalog, where, caller=may("s3tables:CreateTable"))
+    with pytest.raises(AccessDenied, match="in S3"):
+        await import_table(light_catalog, where, caller=may("s3tables:CreateTable", "s3:GetObject"))
+    maker = may("s3tables:CreateTable", "s3:*")
+    assert (await import_table(light_catalog, where, caller=maker)).is_new
+    with pytest.raises(AccessDenied):
+        await import_table(light_catalog, where, caller=maker)  # it is there, and he may not see it

@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from tests.catalog.appends import appended
+from tests.catalog.catalogs import Catalog, a_table, name, set_properties
+from tests.objects.consistency import check_tables
+from tests.objects.stores import DAY_MS, ROOT
+
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.model import EntryKind
+from lakebed.catalog.tables import purging
+from lakebed.catalog.tables.drops import PURGE_KIND, Purge, decode_purge, encode_purge
+from lakebed.catalog.tables.purging import PurgeOutcome, PurgeWorker
+from lakebed.core.errors import LocationTaken, Unavailable
+from lakebed.meta.seam import Transaction
+from lakebed.meta.tasks import Task, TaskState
+from lakebed.objects.config.object_lock import Retention, RetentionMode
+from lakebed.objects.config.versioning import Versioning
+from lakebed.objects.model import ObjectAttributes
+
+AS_ROOT = Mutation(ROOT)
+
+
+async def purge_tasks(catalog: Catalog, state: TaskState = TaskState.READY) -> list[Task]:
+    return await catalog.tasks.inspect(catalog.store.meta, state, kind=PURGE_KIND)
+
+
+async def outcome(catalog: Catalog) -> PurgeOutcome:
+    [task] = await purge_tasks(catalog, TaskState.DONE)
+    assert task.outcome is not None
+    return msgspec.json.decode(task.outcome, type=PurgeOutcome)
+
+
+async def test_files_go_from_the_bucket_that_the_catalog_is_in(catalog: Catalog) -> None:
+    for warehouse in ("one", "two"):
+        await catalog.make(warehouse, f"s3://sea/{warehouse}")
+        await catalog.namespaces.create(AS_ROOT, warehouse, ("ns",), {})
+        await catalog.creation.create(AS_ROOT, warehouse, ("ns",), a_table("t"))
+    assert len(await catalog.keys_in("sea")) == 2
+    await catalog.dropping.drop(AS_ROOT, "one", name("t"), EntryKind.TABLE, purge=True)
+    assert await catalog.purges.run_due() == 1
+    (left,) = await catalog.keys_in("sea")
+    assert left.startswith("two/tables/")
+    assert await outcome(catalog) == PurgeOutcome(removed=1, kept=0)
+
+
+async def test_task_of_a_time_when_catalogs_were_buckets_is_done(catalog: Catalog) -> None:
+    made = await catalog.create("t")
+    await catalog.drop(purge=True)
+    [task] = await purge_tasks(catalog)
+    told = msgspec.json.decode(task.payload)
+    assert told.pop("bucket_name") == "lake"
+
+    async def work(tx: Transaction) -> None:
+        await tx.run("UPDATE tasks SET payload = ? WHERE id = ?", msgspec.json.encode(told), task.id)
+
+    await catalog.store.meta.transact(work)
+    assert await catalog.purges.run_due() == 1
+    assert [key for key in await catalog.keys_in() if made.entry.id in key] == []
+
+
+async def test_all_under_the_table_s_directories_goes_and_nothing_else(catalog: Catalog) -> None:
+    await catalog.create("t", location="s3://lake/a/t", properties={"write.data.path": "s3://lake/data/t"})
+    await catalog.commit(name(), *await appended(catalog, name()))
+    await catalog.create("u", location="s3://lake/a/t10")
+    mine = ["a/t/", "a/t/data/stray", "a/t/\U0010ffff", "data/t/1.parquet", "data/t/deep/er/2.parquet"]
+    others = ["a/t", "a/t!", "a/t0/x", "a/u", "data/t", "data/t2/x", "b"]
+    for key in (*mine, *others):
+        await catalog.store.put("lake", key, b"some bytes that are a blob")
+    before = set(await catalog.keys_in())
+    await catalog.drop(purge=True)
+    assert set(await catalog.keys_in()) == before, "files go when the task runs"
+    assert await catalog.purges.run_due() == 1
+    left = await catalog.keys_in()
+    assert set(others) < set(left)
+    assert [key for key in left if key.startswith(("a/t/", "data/t/"))] == []
+    assert len(left) == len(others) + 1
+    assert (await catalog.metadata(name("u"))).location == "s3://lake/a/t10"
+    assert await outcome(catalog) == PurgeOutcome(removed=len(before) - len(left), kept=0)
+    await catalog.store.reaper.sweep()
+    assert len(await catalog.store.stored_blobs()) == len(left)
+    await check_tables(catalog.store)
+
+
+async def test_files_of_deletes_and_their_manifests_go_too(catalog: Catalog) -> None:
+    """Others walked manifests of data alone, and left these behind."""
+    await catalog.create("t", location="s3://lake/a/t")
+    await catalog.commit(name(), *await appended(catalog, name()))
+    await catalog.commit(name(), *await appended(catalog, name(), deletes=True))
+    assert len([key for key in await catalog.keys_in() if key.startswith("a/t/data/")]) == 2
+    await catalog.drop(purge=True)
+    assert await catalog.purges.run_due() == 1
+    assert await catalog.keys_in() == []
+
+
+async def test_many_files_go_page_by_page(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(purging, "_PAGE_KEYS", 2)
+    made = await catalog.create()
+    for number in range(5):
+        await catalog.store.put("lake", f"tables/{made.entry.id}/data/{number}", b"x")
+    await catalog.drop(purge=True)
+    await catalog.purges.run_due()
+    assert await catalog.keys_in() == []
+    assert await outcome(catalog) == PurgeOutcome(removed=6, kept=0)
+
+
+async def test_nobody_moves_in_before_it_is_done(catalog: Catalog) -> None:
+    await catalog.create(location="s3://lake/a/t")
+    await catalog.drop(purge=True)
+    for location in ("s3://lake/a/t", "s3://lake/a", "s3://lake/a/t/x"):
+        with pytest.raises(LocationTaken):
+            await catalog.create(location=location)
+    await catalog.purges.run_due()
+    assert await catalog.claimed() == {}
+    await catalog.create(location="s3://lake/a/t")
+    assert await catalog.purges.run_due() == 0
+    assert len(await catalog.keys_in()) == 1
+
+
+async def test_drop_without_a_purge_keeps_the_files_and_frees_their_place(catalog: Catalog) -> None:
+    made = await catalog.create(location="s3://lake/a/t")
+    await catalog.drop()
+    assert await catalog.claimed() == {}
+    assert await catalog.purges.run_due() == 0
+    assert await catalog.keys_in() == [made.entry.metadata_at.removeprefix("s3://lake/")]
+    await catalog.create("u", location="s3://lake/a")
+
+
+async def test_view_is_purged_as_a_table_is(catalog: Catalog) -> None:
+    await catalog.create_view()
+    await catalog.drop("v", kind=EntryKind.VIEW, purge=True)
+    assert await catalog.purges.run_due() == 1
+    assert await catalog.keys_in() == []
+
+
+@pytest.mark.parametrize("versioning", [Versioning.ENABLED, Versioning.SUSPENDED])
+async def test_versions_and_markers_go_too(catalog: Catalog, versioning: Versioning) -> None:
+    made = await catalog.create(location="s3://lake/t")
+    await catalog.store.put("lake", "t/old", b"before there were versions")
+    await catalog.store.buckets.set_versioning(ROOT, "lake", Versioning.ENABLED)
+    await catalog.commit(name(), set_properties(a="1"))
+    for body in (b"first body, a blob", b"second body, a blob"):
+        await catalog.store.put("lake", "t/data/1", body)
+        await catalog.store.put("lake", "other", body)
+    await catalog.store.delete("lake", "t/data/1")
+    await catalog.store.delete("lake", "t/old")
+    await catalog.store.buckets.set_versioning(ROOT, "lake", versioning)
+    await catalog.drop(purge=True)
+    await catalog.purges.run_due()
+    rows = "SELECT key FROM objects UNION ALL SELECT key FROM versions"
+    assert [row[0] for row in await catalog.store.meta.rows(rows)] == ["other", "other"]
+    assert (await outcome(catalog)).kept == 0
+    await catalog.store.reaper.sweep()
+    assert len(await catalog.store.stored_blobs()) == 2
+    assert made.entry.id not in await catalog.claimed()
+    await check_tables(catalog.store)
+
+
+@pytest.mark.parametrize("protection", ["retention", "legal hold"])
+async def test_locked_files_are_kept_and_counted(catalog: Catalog, protection: str) -> None:
+    store = catalog.store
+    await store.buckets.create(ROOT, "vault", object_lock=True)
+    await catalog.warehouses.enable(ROOT, "vault")
+    await catalog.namespaces.create(AS_ROOT, "vault", ["ns"], {})
+    made = await catalog.creation.create(AS_ROOT, "vault", ("ns",), a_table(location="s3://vault/t"))
+    held = (
+        ObjectAttributes(retention=Retention(RetentionMode.COMPLIANCE, store.clock.now_ms() + DAY_MS))
+        if protection == "retention"
+        else ObjectAttributes(legal_hold=True)
+    )
+    await store.put("vault", "t/data/locked", b"a locked body", attributes=held)
+    await store.put("vault", "t/data/free", b"a free body")
+    await catalog.dropping.drop(AS_ROOT, "vault", name(), EntryKind.TABLE, purge=True)
+    await catalog.purges.run_due()
+    assert await outcome(catalog) == PurgeOutcome(removed=2, kept=1)
+    assert await store.get("vault", "t/data/locked") == b"a locked body"
+    assert await catalog.keys_in("vault") == ["t/data/locked"]
+    assert made.entry.id not in await catalog.claimed()
+
+
+async def test_current_metadata_of_another_table_is_kept(catalog: Catalog) -> None:
+    """A table that was registered may have its metadata in the directory of another."""
+    await catalog.create("t", location="s3://lake/t")
+    other = await catalog.create("u", location="s3://lake/u")
+    await catalog.store.put("lake", "t/export/u.metadata.json", other.metadata.document)
+    await catalog.drop("u")
+    await catalog.registration.register_table(AS_ROOT, "lake", name("u"), "s3://lake/t/export/u.metadata.json")
+    await catalog.drop("t", purge=True)
+    await catalog.purges.run_due()
+    assert (await outcome(catalog)).kept == 1
+    assert (await catalog.metadata(name("u"))).location == "s3://lake/u"
+
+
+# -- failures --------------------------------------------------------------------------------------------------------
+
+
+async def test_failed_purge_is_tried_again_and_the_place_stays_taken(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await catalog.create(location="s3://lake/t")
+    await catalog.drop(purge=True)
+
+    async def fail(*_: object) -> None:
+        raise Unavailable("the disk is away")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(catalog.store.deleter, "delete_many", fail)
+        assert await catalog.purges.run_due() == 1
+    [task] = await purge_tasks(catalog)
+    assert (task.attempts, task.outcome) == (1, b"the disk is away")
+    assert len(await catalog.claimed()) == 1
+    catalog.store.clock.advance(60)
+    assert await catalog.purges.run_due() == 1
+    assert await catalog.keys_in() == []
+    assert await catalog.claimed() == {}
+
+
+async def test_worker_that_was_given_up_does_not_disturb_the_one_that_took_over(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await catalog.create(location="s3://lake/t")
+    await catalog.store.put("lake", "t/data/1", b"x")
+    await catalog.drop(purge=True)
+    delete_many = catalog.store.deleter.delete_many
+    slow = True
+
+    async def overtaken(*arguments: Any) -> Any:
+        nonlocal slow
+        if slow:
+            slow = False
+            catalog.store.clock.advance(1000)
+            other = PurgeWorker(catalog.store.facilities, catalog.store.deleter, catalog.tasks, "other")
+            assert await other.run_due() == 1
+            # The place is free again, and somebody moves in before the slow worker comes back.
+            await catalog.create("next", location="s3://lake/t")
+        return await delete_many(*arguments)
+
+    monkeypatch.setattr(catalog.store.deleter, "delete_many", overtaken)
+    assert await catalog.purges.run_due() == 1
+    assert len(await purge_tasks(catalog, TaskState.DONE)) == 1
+    assert (await catalog.metadata(name("next"))).location == "s3://lake/t"
+    assert list(await catalog.claimed()) == [(await catalog.entry(name("next"))).id]
+
+
+async def test_worker_that_was_given_up_and_fails_is_silent(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    await catalog.create(location="s3://lake/t")
+    await catalog.drop(purge=True)
+    delete_many = catalog.store.deleter.delete_many
+    slow = True
+
+    async def overtaken(*arguments: Any) -> Any:
+        nonlocal slow
+        if not slow:
+            return await delete_many(*arguments)
+        slow = False
+        catalog.store.clock.advance(1000)
+        other = PurgeWorker(catalog.store.facilities, catalog.store.deleter, catalog.tasks, "other")
+        assert await other.run_due() == 1
+        raise Unavailable("too late")
+
+    monkeypatch.setattr(catalog.store.deleter, "delete_many", overtaken)
+    assert await catalog.purges.run_due() == 1
+    assert len(await purge_tasks(catalog, TaskState.DONE)) == 1
+
+
+async def test_workers_at_once_do_each_task_once(catalog: Catalog) -> None:
+    for number in range(4):
+        await catalog.create(f"t{number}")
+        await catalog.drop(f"t{number}", purge=True)
+    others = [
+        PurgeWorker(catalog.store.facilities, catalog.store.deleter, catalog.tasks, f"worker-{number}")
+        for number in range(3)
+    ]
+    done = await asyncio.gather(*(worker.run_due() for worker in (catalog.purges, *others)))
+    assert sum(done) == 4
+    assert await catalog.keys_in() == []
+    assert len(await purge_tasks(catalog, TaskState.DONE)) == 4
+
+
+async def test_purge_of_a_bucket_that_is_gone_is_done(catalog: Catalog) -> None:
+    await catalog.create()
+    await catalog.drop(purge=True)
+    for key in await catalog.keys_in():
+        await catalog.store.delete("lake", key)
+    await catalog.store.buckets.delete(ROOT, "lake")
+    assert await catalog.purges.run_due() == 1
+    assert await outcome(catalog) == PurgeOutcome(0, 0)
+    assert await catalog.claimed() == {}
+
+
+def test_task_comes_back_from_its_payload() -> None:
+    purge = Purge(
+        warehouse="lake",
+        bucket=1,
+        namespace=("a", "b"),
+        name="t",
+        entry="e",
+        prefixes=("t/", "d/"),
+        metadata_at="s3://x",
+    )
+    assert decode_purge(encode_purge(purge)) == purge

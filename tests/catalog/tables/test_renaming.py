@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.catalog.catalogs import NOBODY, Catalog, Eventful, may, name, set_properties, wire_catalog
+from tests.objects.stores import ROOT
+
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.idempotency import Answer, Mutation, RequestKey
+from lakebed.catalog.identifiers import Identifier
+from lakebed.catalog.model import EntryKind
+from lakebed.core.errors import (
+    AccessDenied,
+    AlreadyExists,
+    NoSuchNamespace,
+    NoSuchTable,
+    NoSuchView,
+    NoSuchWarehouse,
+)
+from lakebed.objects.model import Caller
+
+TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
+
+
+async def rename(
+    catalog: Catalog, source: Identifier, target: Identifier, kind: EntryKind = TABLE, caller: Caller = ROOT
+) -> None:
+    await catalog.renaming.rename(Mutation(caller), "lake", source, target, kind)
+
+
+@pytest.mark.parametrize("target", [name("u"), name("t", "other"), name("u", "other", "deep")], ids=str)
+async def test_name_moves_and_everything_else_stays(catalog: Catalog, target: Identifier) -> None:
+    await catalog.namespace("other", "deep")
+    await catalog.create()
+    committed = await catalog.commit(name(), set_properties(a="1"))
+    claimed = await catalog.claimed()
+    catalog.store.clock.advance(5)
+    before = await catalog.last_event()
+    await rename(catalog, name(), target)
+    renamed = await catalog.entry(target)
+    assert renamed == committed.entry._replace(
+        name=target.name, namespace=renamed.namespace, updated_ms=committed.entry.updated_ms + 5000
+    )
+    assert (await catalog.entries.by_id(renamed.id)).identifier == target
+    assert (await catalog.entries.find(catalog.store.meta, "lake", name())).entry is None
+    assert await catalog.claimed() == claimed
+    [(kind, event)] = await catalog.told(before)
+    assert (kind, event.namespace, event.name, event.facts) == (
+        "TableRenamed",
+        target.namespace,
+        target.name,
+        {"from": "ns.t"},
+    )
+    assert (await catalog.commit(target, set_properties(b="2"))).entry.generation == 3
+    await catalog.create()
+
+
+async def test_view_is_renamed_as_a_table_is(catalog: Catalog) -> None:
+    await catalog.create_view()
+    await rename(catalog, name("v"), name("w"), VIEW)
+    assert (await catalog.entry(name("w"))).kind is VIEW
+    assert (await catalog.told())[-1][0] == "ViewRenamed"
+
+
+@pytest.mark.parametrize(
+    ("taken", "told"),
+    [
+        ("table", r"^Cannot rename ns\.t to ns\.u\. Table already exists$"),
+        ("view", r"^Cannot rename ns\.t to ns\.u\. View already exists$"),
+        ("dropped table", "until it is restored"),
+    ],
+)
+async def test_taken_name_is_not_given_twice(catalog: Catalog, taken: str, told: str) -> None:
+    await catalog.keep_dropped(60)
+    await catalog.create()
+    if taken == "view":
+        await catalog.create_view("u")
+    else:
+        await catalog.create("u")
+    if taken == "dropped table":
+        await catalog.drop("u")
+    async with catalog.unchanged():
+        with pytest.raises(AlreadyExists, match=told):
+            await rename(catalog, name(), name("u"))
+
+
+async def test_table_keeps_its_name_when_it_is_renamed_to_it(catalog: Catalog) -> None:
+    made = await catalog.create()
+    await rename(catalog, name(), name())
+    assert await catalog.entry(name()) == made.entry
+
+
+async def test_what_is_not_there_is_not_renamed(catalog: Catalog) -> None:
+    await catalog.keep_dropped(60)
+    await catalog.create()
+    await catalog.create_view()
+    await catalog.create("dropped")
+    await catalog.drop("dropped")
+    async with catalog.unchanged():
+        for source in ("none", "v", "dropped"):
+            with pytest.raises(NoSuchTable):
+                await rename(catalog, name(source), name("x"))
+        with pytest.raises(NoSuchView):
+            await rename(catalog, name(), name("x"), VIEW)
+        with pytest.raises(NoSuchNamespace, match="Namespace does not exist: none"):
+            await rename(catalog, name(), name("t", "none"))
+        with pytest.raises(NoSuchTable):
+            await rename(catalog, name("t", "none"), name())
+        with pytest.raises(NoSuchWarehouse):
+            await catalog.renaming.rename(Mutation(ROOT), "pond", name(), name("u"), TABLE)
+
+
+async def test_of_several_at_once_each_name_goes_to_one(catalog: Catalog) -> None:
+    for table in ("a", "b", "c"):
+        await catalog.create(table)
+    outcomes = await asyncio.gather(
+        *(rename(catalog, name(table), name("x")) for table in ("a", "b", "c")), return_exceptions=True
+    )
+    assert outcomes.count(None) == 1
+    assert sum(isinstance(outcome, AlreadyExists) for outcome in outcomes) == 2
+
+
+async def test_table_that_was_dropped_meanwhile_is_not_renamed(catalog: Catalog) -> None:
+    await catalog.create()
+    eventful = Eventful(catalog.store.meta)
+    late = wire_catalog(catalog.store, eventful)
+    eventful.meanwhile = catalog.drop
+    with pytest.raises(NoSuchTable):
+        await rename(late, name(), name("u"))
+    assert (await catalog.told())[-1][0] == "TableDropped"
+
+
+async def test_commit_under_the_old_name_while_it_is_renamed_is_not_lost(catalog: Catalog) -> None:
+    await catalog.create()
+    eventful = Eventful(catalog.store.meta)
+    late = wire_catalog(catalog.store, eventful)
+    eventful.meanwhile = lambda: rename(catalog, name(), name("u"))
+    await late.commit(name(), set_properties(a="1"))
+    entry = await catalog.entry(name("u"))
+    assert entry.generation == 2
+    assert (await catalog.metadata(name("u"))).properties["a"] == "1"
+
+
+async def test_key_keeps_the_answer(catalog: Catalog) -> None:
+    await catalog.create()
+    key = RequestKey("k", "digest")
+    await catalog.renaming.rename(Mutation(ROOT, key), "lake", name(), name("u"), TABLE)
+    assert await catalog.keys.find(key) == Answer(204)
+
+
+async def test_renaming_asks_for_the_right_to_the_source_and_to_create_the_target(light_catalog: Catalog) -> None:
+    await light_catalog.create()
+    condition = {"StringEquals": {"s3tables:tableName": "t"}}
+    async with light_catalog.unchanged():
+        for caller in (
+            NOBODY,
+            may(Action.RENAME_TABLE),
+            may(Action.CREATE_TABLE),
+            may(Action.RENAME_TABLE, Action.CREATE_TABLE, condition=condition),
+        ):
+            with pytest.raises(AccessDenied):
+                await rename(light_catalog, name(), name("u"), caller=caller)
+    await rename(light_catalog, name(), name("u"), caller=may(Action.RENAME_TABLE, Action.CREATE_TABLE))

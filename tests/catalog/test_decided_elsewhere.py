@@ -1,0 +1,162 @@
+"""The catalog where somebody else has a say: what is asked, and what lists show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.model import EntryKind
+from lakebed.core.access import LastingKey
+from lakebed.core.errors import AccessDenied, Unavailable
+from lakebed.core.settings import DecisionMode
+from lakebed.governance.authorizer import PolicyAuthorizer
+from lakebed.governance.decision_point import DecisionPoint, DelegatingAuthorizer
+from tests.governance.decision_point.asking import Oracle
+
+from .catalogs import Catalog, may, name, wire_catalog
+
+TABLE = EntryKind.TABLE
+ANN = may("s3tables:*")
+ANN = ANN._replace(principal=replace(ANN.principal, key=LastingKey("KEY", 1)), request_id="R1")
+
+
+def asking(catalog: Catalog, oracle: Oracle, *, batch: bool = True) -> Catalog:
+    """The same catalog, by a server that asks."""
+    store = catalog.store
+    point = DecisionPoint(oracle.post, store.clock, remember_seconds=0, post_batch=oracle.post if batch else None)
+    authorizer = DelegatingAuthorizer(PolicyAuthorizer(store.clock), point, DecisionMode.AND)
+    return wire_catalog(replace(store, facilities=replace(store.facilities, authorizer=authorizer)))
+
+
+def showing(shows: Callable[[str], bool]) -> Callable[[Any], object]:
+    """Allows everything, and shows of lists what it is told to."""
+
+    def script(asked: Any) -> object:
+        targets = asked["resource"]["targets"]
+        if len(targets) == 1 and "arn" in targets[0]:
+            return True
+        return [index for index, target in enumerate(targets) if shows(target["name"])]
+
+    return script
+
+
+async def test_catalog_asks_by_names(light_catalog: Catalog) -> None:
+    await light_catalog.create("t")
+    oracle = Oracle()
+    catalog = asking(light_catalog, oracle)
+    await catalog.entries.load(ANN, "lake", name("t"), TABLE, Action.GET_METADATA_LOCATION)
+    (asked,) = oracle.asked
+    assert (asked["actor"]["principal"], asked["action"]) == ("alice", "s3tables:GetTableMetadataLocation")
+    (target,) = asked["resource"]["targets"]
+    assert (target["type"], target["name"]) == ("TABLE_LIKE", "t")
+    assert target["parents"] == [{"type": "CATALOG", "name": "lake"}, {"type": "NAMESPACE", "name": "ns"}]
+    assert asked["context"]["privileges"] == ["TABLE_READ_PROPERTIES"]
+    assert asked["context"]["request_id"] == "R1"
+    assert asked["context"]["facts"]["s3tables:tableName"] == "t"
+
+
+async def test_refusal_does_not_tell_whether_the_table_is_there(light_catalog: Catalog) -> None:
+    await light_catalog.create("orders")
+    catalog = asking(light_catalog, Oracle(lambda asked: False))
+    texts = []
+    for table in ("orders", "refunds"):
+        with pytest.raises(AccessDenied) as refused:
+            await catalog.entries.load(ANN, "lake", name(table), TABLE, Action.GET_METADATA_LOCATION)
+        texts.append(str(refused.value).replace(table, "TABLE"))
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+async def test_pages_are_filled_with_what_is_shown(light_catalog: Catalog, limit: int) -> None:
+    for table in ("a", "b", "c", "d", "e", "f"):
+        await light_catalog.create(table)
+    catalog = asking(light_catalog, Oracle(showing(lambda table: table in "bef")))
+    names: list[str] = []
+    after, sizes = "", []
+    while True:
+        page = await catalog.entries.list(ANN, "lake", ["ns"], TABLE, after=after, limit=limit)
+        names += page.names
+        sizes.append(len(page.names))
+        if not page.truncated:
+            break
+        after = page.names[-1]
+    assert names == ["b", "e", "f"]
+    assert all(size == limit for size in sizes[:-1])
+    assert sizes[-1] > 0
+
+
+async def test_list_is_one_question_more_and_not_one_a_table(light_catalog: Catalog) -> None:
+    for number in range(50):
+        await light_catalog.create(f"t{number}")
+    oracle = Oracle(showing(lambda table: True))
+    catalog = asking(light_catalog, oracle)
+    assert len((await catalog.entries.list(ANN, "lake", ["ns"], TABLE, after="", limit=100)).names) == 50
+    assert [len(asked["resource"]["targets"]) for asked in oracle.asked] == [1, 50]
+
+
+async def test_lists_are_whole_where_nobody_answers_for_many(light_catalog: Catalog) -> None:
+    await light_catalog.create("t")
+    oracle = Oracle()
+    catalog = asking(light_catalog, oracle, batch=False)
+    assert (await catalog.entries.list(ANN, "lake", ["ns"], TABLE, after="", limit=9)).names == ["t"]
+    assert len(oracle.asked) == 1
+
+
+async def test_namespaces_are_shown_as_they_are_decided(light_catalog: Catalog) -> None:
+    for child in ("a", "b", "c"):
+        await light_catalog.namespace("ns", child)
+    catalog = asking(light_catalog, Oracle(showing(lambda child: child != "b")))
+    page = await catalog.namespaces.list(ANN, "lake", ["ns"], after="", limit=2)
+    assert ([one.levels[-1] for one in page.namespaces], page.truncated) == (["a", "c"], False)
+
+
+async def test_nothing_is_shown_or_changed_without_an_answer(light_catalog: Catalog) -> None:
+    await light_catalog.create("t")
+    oracle = Oracle()
+    catalog = asking(light_catalog, oracle)
+    oracle.is_down = True
+    async with light_catalog.unchanged():
+        with pytest.raises(Unavailable):
+            await catalog.entries.list(ANN, "lake", ["ns"], TABLE, after="", limit=9)
+        with pytest.raises(Unavailable):
+            await catalog.namespace("other", caller=ANN)
+        with pytest.raises(Unavailable):
+            await catalog.create("u", caller=ANN)
+
+
+async def test_no_question_is_asked_while_a_transaction_is_open(
+    light_catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever answers may take as long as the settings let it, and all writers would wait."""
+    await light_catalog.create("t")
+    store = light_catalog.store
+    open_transactions = 0
+    transact = store.meta.transact
+
+    class Watching(Oracle):
+        async def post(self, body: bytes) -> Any:
+            assert not open_transactions
+            return await super().post(body)
+
+    async def watched(work: Any) -> Any:
+        async def inside(tx: Any) -> Any:
+            nonlocal open_transactions
+            open_transactions += 1
+            try:
+                return await work(tx)
+            finally:
+                open_transactions -= 1
+
+        return await transact(inside)
+
+    monkeypatch.setattr(store.meta, "transact", watched)
+    oracle = Watching()
+    catalog = asking(light_catalog, oracle)
+    await catalog.namespace("other", caller=ANN)
+    await catalog.create("u", caller=ANN)
+    await catalog.drop("u", caller=ANN)
+    assert len(oracle.asked) >= 3

@@ -1,0 +1,457 @@
+"""Callers who hold grants and no policies: what the gate lets them do, and what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakebed.catalog.access.authorization import Action, Gate
+from lakebed.catalog.access.data_access import DataAccess
+from lakebed.catalog.catalogs.service import unmade
+from lakebed.catalog.commits.service import CommitOptions
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.identifiers import Levels
+from lakebed.catalog.model import Entry, EntryKind, Warehouse
+from lakebed.catalog.tables.metrics_reports import COMMIT_REPORT, SCAN_REPORT
+from lakebed.core.access import DEFAULT_ACCOUNT, AccessRequest, Principal, ResourceRules, Session
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import AccessDenied, AlreadyExists, NoSuchNamespace, NoSuchTable
+from lakebed.core.ids import BucketId
+from lakebed.governance.authorizer import PolicyAuthorizer
+from lakebed.governance.rbac import INCLUDES, GrantKind, GrantSet, Privilege, action_privileges
+from lakebed.governance.rbac.securables import catalog_key, entry_key, namespace_key
+from lakebed.iceberg.commits import parse_view_updates
+from lakebed.objects.buckets.bucket import Bucket
+from lakebed.objects.model import Caller
+from tests.governance.documents import policy, statement
+
+from .catalogs import ASSERT_CREATE, Catalog, a_change, name, set_properties
+
+P = Privilege
+TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
+
+
+def holding(*held: tuple[str, Privilege], policies: tuple[bytes, ...] = (), session: Session | None = None) -> Caller:
+    """A user with these grants."""
+    arn = f"arn:aws:iam::{DEFAULT_ACCOUNT}:user/ann"
+    return Caller(
+        Principal("ann", DEFAULT_ACCOUNT, arn, policies=policies, session=session, user_id="A", grants=GrantSet(held))
+    )
+
+
+# -- against a naive oracle ------------------------------------------------------------------------------------------
+
+NAMESPACES: list[Levels] = [("ns",), ("ns1",), ("ns10",), ("ns", "1"), ("ns", "1", "in"), ("ns.1",), ("n", "s"), ("*",)]
+ENTRIES = [(levels, f"{'-'.join(levels)}+{one}") for levels in NAMESPACES for one in "tu"]
+CATALOGS = (3, 30)
+
+
+class Place(NamedTuple):
+    """Something in a catalog, by the way to it."""
+
+    catalog: int
+    namespace: Levels = ()
+    entry: str = ""
+
+    @property
+    def key(self) -> str:
+        if self.entry:
+            return entry_key(f"{self.catalog}{self.entry}")
+        return namespace_key(self.catalog, self.namespace) if self.namespace else catalog_key(self.catalog)
+
+    def holds(self, other: Place) -> bool:
+        """Whether `other` is this, or inside of it."""
+        if self.entry:
+            return self == other
+        return self.catalog == other.catalog and other.namespace[: len(self.namespace)] == self.namespace
+
+
+catalogs = st.sampled_from(CATALOGS)
+places = st.one_of(
+    # All fields are told: Hypothesis makes up those that are not, and two tables of one id.
+    st.builds(Place, catalogs, st.just(()), st.just("")),
+    st.builds(Place, catalogs, st.sampled_from(NAMESPACES), st.just("")),
+    st.builds(lambda catalog, entry: Place(catalog, *entry), catalogs, st.sampled_from(ENTRIES)),
+)
+grants = st.lists(st.tuples(places, st.sampled_from(list(Privilege))), max_size=6)
+
+
+class Asking:
+    """As much of the object store's facilities as the gate uses."""
+
+    reads_facts = False
+
+    async def ask(
+        self, caller: Caller, rules: ResourceRules, action: str, resource: str, extra: Any, **words: Any
+    ) -> None:
+        request = AccessRequest(caller.principal, action, resource, {}, **words)
+        PolicyAuthorizer(ManualClock()).decide(request, rules)
+
+
+def warehouse_of(catalog: int) -> Warehouse:
+    bucket = Bucket(BucketId(catalog + 1000), f"b{catalog}", DEFAULT_ACCOUNT, "us-east-1", 0, "", b"\x80")
+    return unmade(bucket, f"c{catalog}")._replace(id=catalog)
+
+
+def entry_of(place: Place, kind: EntryKind) -> Entry:
+    return Entry(f"{place.catalog}{place.entry}", kind, place.catalog, 1, "t", "", 2, "", "", "", 1, 0, 0, False)
+
+
+def is_held(held: list[tuple[Place, Privilege]], asked: Place, needed: tuple[Privilege, ...]) -> bool:
+    """For every privilege, some grant on the place or around it is of it, or of one that brings it along."""
+    return bool(needed) and all(
+        any(place.holds(asked) and privilege in INCLUDES[granted] for place, granted in held) for privilege in needed
+    )
+
+
+@given(grants, places, st.sampled_from(list(Action)), st.sampled_from(list(EntryKind)))
+async def test_gate_allows_what_a_naive_search_finds(
+    held: list[tuple[Place, Privilege]], target: Place, action: Action, kind: EntryKind
+) -> None:
+    gate = Gate(Asking())  # type: ignore[arg-type]  # what the gate asks of it is there
+    caller = holding(*((place.key, privilege) for place, privilege in held))
+    entry = entry_of(target, kind) if target.entry else None
+    asked, of_kind = target, GrantKind.CATALOG
+    if target.entry:
+        of_kind = GrantKind.VIEW if kind is VIEW else GrantKind.TABLE
+    elif target.namespace:
+        of_kind = GrantKind.NAMESPACE
+    if action is Action.CREATE_NAMESPACE:
+        asked = Place(target.catalog, target.namespace[:-1])
+    elif action is Action.CREATE_TABLE:
+        asked = Place(target.catalog, target.namespace)
+    try:
+        await gate.check(caller, warehouse_of(target.catalog), action, namespace=target.namespace, entry=entry)
+        allowed = True
+    except AccessDenied:
+        allowed = False
+    assert allowed == is_held(held, asked, action_privileges(action, of_kind))
+
+
+@given(grants, places, st.sampled_from([Action.PUT_TABLE_DATA, Action.GET_TABLE_DATA]))
+async def test_promised_table_is_asked_about_in_its_namespace_whatever_id_is_told(
+    held: list[tuple[Place, Privilege]], target: Place, action: Action
+) -> None:
+    gate = Gate(Asking())  # type: ignore[arg-type]  # as above
+    caller = holding(*((place.key, privilege) for place, privilege in held))
+    told = f"{target.catalog}{target.entry}" if target.entry else "id"
+    try:
+        await gate.check(
+            caller, warehouse_of(target.catalog), action, namespace=target.namespace, name="new", entry_id=told
+        )
+        allowed = True
+    except AccessDenied:
+        allowed = False
+    around = Place(target.catalog, target.namespace)
+    assert allowed == is_held(held, around, action_privileges(action, GrantKind.TABLE))
+
+
+# -- what each operation takes ---------------------------------------------------------------------------------------
+
+
+async def key_of(catalog: Catalog, *levels: str) -> str:
+    """The key of a namespace of `lake`, or of `lake` itself."""
+    number = (await catalog.warehouses.find(catalog.store.meta, "lake")).id
+    return namespace_key(number, levels) if levels else catalog_key(number)
+
+
+Operation = Callable[[Catalog, Caller], Awaitable[object]]
+
+LAKE = "lake"
+SET = set_properties(a="b")
+
+
+async def vend(catalog: Catalog, caller: Caller) -> object:
+    found = await catalog.entries.find(catalog.store.meta, LAKE, name("t"))
+    assert found.live is not None
+    data = DataAccess(catalog.store.meta, catalog.gate, catalog.claims)
+    return await data.of_entry(caller, found.warehouse, ("ns",), found.live)
+
+
+async def replace_view(catalog: Catalog, caller: Caller) -> object:
+    updates = parse_view_updates(b'[{"action": "set-properties", "updates": {"a": "b"}}]')
+    return await catalog.views.replace(Mutation(caller), LAKE, name("v"), (), updates)
+
+
+OPERATIONS: dict[str, tuple[tuple[Privilege, ...], Operation]] = {
+    "list tables": (
+        (P.TABLE_LIST,),
+        lambda c, who: c.entries.list(who, LAKE, ("ns",), TABLE, after="", limit=9),
+    ),
+    "list views": ((P.VIEW_LIST,), lambda c, who: c.entries.list(who, LAKE, ("ns",), VIEW, after="", limit=9)),
+    "list namespaces": ((P.NAMESPACE_LIST,), lambda c, who: c.namespaces.list(who, LAKE, ("ns",), after="", limit=9)),
+    "load namespace": ((P.NAMESPACE_READ_PROPERTIES,), lambda c, who: c.namespaces.get(who, LAKE, ("ns",))),
+    "configure namespace": (
+        (P.NAMESPACE_WRITE_PROPERTIES,),
+        lambda c, who: c.namespaces.set_properties(Mutation(who), LAKE, ("ns",), updates={"a": "b"}, removals=[]),
+    ),
+    "create inner namespace": ((P.NAMESPACE_CREATE,), lambda c, who: c.namespace("ns", "in", caller=who)),
+    "create table": ((P.TABLE_CREATE,), lambda c, who: c.create("new", caller=who)),
+    "create view": ((P.VIEW_CREATE,), lambda c, who: c.create_view("new", caller=who)),
+    "load table": (
+        (P.TABLE_READ_PROPERTIES,),
+        lambda c, who: c.entries.load(who, LAKE, name("t"), TABLE, Action.GET_METADATA_LOCATION),
+    ),
+    "load view": (
+        (P.VIEW_READ_PROPERTIES,),
+        lambda c, who: c.entries.load(who, LAKE, name("v"), VIEW, Action.GET_METADATA_LOCATION),
+    ),
+    "replace view": ((P.VIEW_WRITE_PROPERTIES,), replace_view),
+    "set properties": ((P.TABLE_SET_PROPERTIES,), lambda c, who: c.commit(name("t"), SET, caller=who)),
+    "set properties and a format": (
+        (P.TABLE_SET_PROPERTIES, P.TABLE_UPGRADE_FORMAT_VERSION),
+        lambda c, who: c.commit(name("t"), SET, {"action": "upgrade-format-version", "format-version": 3}, caller=who),
+    ),
+    "change nothing": ((P.TABLE_WRITE_PROPERTIES,), lambda c, who: c.commit(name("t"), caller=who)),
+    "transaction": (
+        (P.TABLE_WRITE_PROPERTIES, P.TABLE_CREATE),
+        lambda c, who: c.commit_all(a_change(name("t"), SET), caller=who),
+    ),
+    "drop table": ((P.TABLE_DROP,), lambda c, who: c.drop("t", caller=who)),
+    "drop view": ((P.VIEW_DROP,), lambda c, who: c.drop("v", kind=VIEW, caller=who)),
+    "purge table": ((P.TABLE_DROP, P.TABLE_WRITE_DATA), lambda c, who: c.drop("t", purge=True, caller=who)),
+    "rename table": (
+        (P.TABLE_DROP, P.TABLE_LIST, P.TABLE_CREATE),
+        lambda c, who: c.renaming.rename(Mutation(who), LAKE, name("t"), name("u"), TABLE),
+    ),
+    "rename view": (
+        (P.VIEW_DROP, P.VIEW_LIST, P.VIEW_CREATE),
+        lambda c, who: c.renaming.rename(Mutation(who), LAKE, name("v"), name("u"), VIEW),
+    ),
+    "report a scan": (
+        (P.TABLE_READ_DATA,),
+        lambda c, who: c.reports.keep(who, LAKE, name("t"), SCAN_REPORT, b"{}"),
+    ),
+    "report a commit": (
+        (P.TABLE_WRITE_DATA,),
+        lambda c, who: c.reports.keep(who, LAKE, name("t"), COMMIT_REPORT, b"{}"),
+    ),
+    "be given keys": ((P.TABLE_READ_DATA,), vend),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_operation_takes_all_its_privileges_and_no_more(light_catalog: Catalog, operation: str) -> None:
+    needed, run = OPERATIONS[operation]
+    await light_catalog.create("t")
+    await light_catalog.create_view("v")
+    key = await key_of(light_catalog, "ns")
+    for missing in needed:
+        # All that does not bring it along.
+        others = [(key, each) for each in Privilege if missing not in INCLUDES[each]]
+        with pytest.raises(AccessDenied):
+            await run(light_catalog, holding(*others))
+    for place in (await key_of(light_catalog, "ns1"), await key_of(light_catalog, "n")):
+        with pytest.raises(AccessDenied):
+            await run(light_catalog, holding(*((place, each) for each in Privilege)))
+    await run(light_catalog, holding(*((key, each) for each in needed)))
+
+
+async def test_keys_to_write_go_to_who_may_write(light_catalog: Catalog) -> None:
+    await light_catalog.create("t")
+    key = await key_of(light_catalog, "ns")
+    for privilege, writes in ((P.TABLE_READ_DATA, False), (P.TABLE_WRITE_DATA, True)):
+        data = await vend(light_catalog, holding((key, privilege)))
+        assert data.writes is writes  # type: ignore[attr-defined]  # what it is given
+
+
+async def test_staged_table_is_committed_by_who_may_create_it(light_catalog: Catalog) -> None:
+    key = await key_of(light_catalog, "ns")
+    everything_else = [(key, each) for each in Privilege if P.TABLE_CREATE not in INCLUDES[each]]
+    with pytest.raises(AccessDenied):
+        await light_catalog.commit(name("new"), requirements=[ASSERT_CREATE], caller=holding(*everything_else))
+    await light_catalog.create("t")
+    # To own a table is not to make another of its name.
+    owner = holding((entry_key((await light_catalog.entry(name("t"))).id), P.TABLE_FULL_METADATA))
+    for identifier in (name("t"), name("new")):
+        with pytest.raises(AccessDenied):
+            await light_catalog.commit(identifier, requirements=[ASSERT_CREATE], caller=owner)
+    with pytest.raises(AlreadyExists):
+        await light_catalog.commit(name("t"), requirements=[ASSERT_CREATE], caller=holding((key, P.TABLE_CREATE)))
+
+
+async def test_registering_takes_the_right_to_create_and_to_overwrite_that_to_all_metadata(
+    light_catalog: Catalog,
+) -> None:
+    reading = (policy(statement(action="s3:*", resource="*")),)
+    key = await key_of(light_catalog, "ns")
+    made = (await light_catalog.create("t")).entry
+    await light_catalog.create("other")
+    register = light_catalog.registration.register_table
+
+    def with_(privilege: Privilege, on: str = key) -> Mutation:
+        return Mutation(holding((on, privilege), (key, P.TABLE_WRITE_DATA), policies=reading))
+
+    with pytest.raises(AccessDenied):
+        await register(with_(P.TABLE_DROP), LAKE, name("u"), made.metadata_at)
+    with pytest.raises(AlreadyExists):
+        await register(with_(P.TABLE_CREATE), LAKE, name("other"), made.metadata_at)
+    with pytest.raises(AccessDenied):
+        await register(with_(P.TABLE_CREATE), LAKE, name("t"), made.metadata_at, overwrite=True)
+    owner = with_(P.TABLE_FULL_METADATA, entry_key(made.id))
+    with pytest.raises(AccessDenied):
+        await register(owner, LAKE, name("other"), made.metadata_at, overwrite=True)
+    await register(owner, LAKE, name("t"), made.metadata_at, overwrite=True)
+    await light_catalog.drop("t")
+    await register(with_(P.TABLE_CREATE), LAKE, name("u"), made.metadata_at)
+
+
+async def test_what_was_dropped_is_restored_and_purged_by_its_kind(light_catalog: Catalog) -> None:
+    await light_catalog.keep_dropped(60)
+    await light_catalog.create("t")
+    await light_catalog.create_view("v")
+    await light_catalog.drop("t")
+    await light_catalog.drop("v", kind=VIEW)
+    lake, key = await key_of(light_catalog), await key_of(light_catalog, "ns")
+    dropping = light_catalog.dropping
+    for one, restores, drops in (("t", P.TABLE_CREATE, P.TABLE_DROP), ("v", P.VIEW_CREATE, P.VIEW_DROP)):
+        others = holding(*((key, each) for each in Privilege if not {restores, drops} & INCLUDES[each]))
+        with pytest.raises(AccessDenied):
+            await dropping.restore(Mutation(others), LAKE, name(one))
+        await dropping.restore(Mutation(holding((key, restores))), LAKE, name(one))
+        await light_catalog.drop(one, kind=TABLE if one == "t" else VIEW)
+        with pytest.raises(AccessDenied):
+            await dropping.purge_now(Mutation(others), LAKE, name(one), files=False)
+    with pytest.raises(AccessDenied):
+        await dropping.dropped(holding((lake, P.TABLE_LIST)), LAKE, after="", limit=9)
+    both = holding((lake, P.TABLE_LIST), (lake, P.VIEW_LIST))
+    assert len((await dropping.dropped(both, LAKE, after="", limit=9)).dropped) == 2
+    with pytest.raises(AccessDenied):
+        await dropping.purge_now(Mutation(holding((key, P.TABLE_DROP))), LAKE, name("t"), files=True)
+    await dropping.purge_now(Mutation(holding((key, P.TABLE_DROP))), LAKE, name("t"), files=False)
+    await dropping.purge_now(Mutation(holding((key, P.VIEW_DROP))), LAKE, name("v"), files=False)
+
+
+async def test_commit_that_is_sent_again_takes_what_it_took(light_catalog: Catalog) -> None:
+    await light_catalog.create("t")
+    caller = holding((await key_of(light_catalog, "ns"), P.TABLE_SET_PROPERTIES))
+    options = CommitOptions(commit_id="one")
+    first = await light_catalog.commit(name("t"), SET, caller=caller, options=options)
+    again = await light_catalog.commit(name("t"), SET, caller=caller, options=options)
+    assert again.entry.version_token == first.entry.version_token
+    with pytest.raises(AccessDenied):
+        await light_catalog.commit(name("t"), SET, caller=holding(), options=options)
+
+
+async def test_namespace_is_made_by_who_may_where_it_will_be(light_catalog: Catalog) -> None:
+    create = P.NAMESPACE_CREATE
+    inner = holding((await key_of(light_catalog, "ns"), create))
+    for levels in (("other",), ("ns",), ("ns1", "in"), ("n", "s")):
+        with pytest.raises(AccessDenied):
+            await light_catalog.namespace(*levels, caller=inner)
+    await light_catalog.namespace("ns", "a", "b", caller=inner)
+    await light_catalog.namespace("other", caller=holding((await key_of(light_catalog), create)))
+
+
+async def test_both_ends_of_a_rename_are_asked_about(light_catalog: Catalog) -> None:
+    await light_catalog.create("t")
+    await light_catalog.namespace("to")
+    here, there = [await key_of(light_catalog, one) for one in ("ns", "to")]
+    rename = light_catalog.renaming.rename
+    source, target = name("t"), name("t", "to")
+    for held in (
+        [(here, P.TABLE_FULL_METADATA)],
+        [(there, P.TABLE_FULL_METADATA)],
+        [(here, P.TABLE_DROP), (there, P.TABLE_LIST)],
+    ):
+        with pytest.raises(AccessDenied):
+            await rename(Mutation(holding(*held)), LAKE, source, target, TABLE)
+    await rename(Mutation(holding((here, P.TABLE_DROP), (there, P.TABLE_CREATE))), LAKE, source, target, TABLE)
+
+
+async def test_name_is_asked_about_as_what_is_wanted_of_it(light_catalog: Catalog) -> None:
+    await light_catalog.create_view("v")
+    caller = holding((await key_of(light_catalog, "ns"), P.TABLE_FULL_METADATA))
+    for table in ("v", "ghost"):
+        with pytest.raises(NoSuchTable):
+            await light_catalog.entries.get(caller, LAKE, name(table), TABLE, Action.GET_TABLE)
+        with pytest.raises(AccessDenied):
+            await light_catalog.entries.get(caller, LAKE, name(table), VIEW, Action.GET_TABLE)
+
+
+# -- with policies ---------------------------------------------------------------------------------------------------
+
+
+async def test_denial_and_session_policies_bind_who_holds_grants(light_catalog: Catalog) -> None:
+    await light_catalog.create("t")
+    entry = await light_catalog.entry(name("t"))
+    deny = policy(statement("Deny", "s3tables:ListTables", "*"))
+    narrow = Session(None, 0, 1, policies=(policy(statement(action="s3tables:GetTable", resource="*")),))
+    place = await key_of(light_catalog, "ns")
+    for key in (place, entry_key(entry.id)):
+        for caller in (
+            holding((key, P.TABLE_LIST), policies=(deny,)),
+            holding((key, P.TABLE_LIST), session=narrow),
+        ):
+            with pytest.raises(AccessDenied):
+                await light_catalog.entries.list(caller, LAKE, ("ns",), TABLE, after="", limit=9)
+
+
+# -- lists -----------------------------------------------------------------------------------------------------------
+
+
+async def listed(catalog: Catalog, caller: Caller, kind: EntryKind = TABLE, *, after: str = "", limit: int = 9) -> Any:
+    page = await catalog.entries.list(caller, LAKE, ("ns",), kind, after=after, limit=limit)
+    return page.names, page.truncated
+
+
+async def test_list_is_of_what_is_held_where_the_namespace_is_not(catalog: Catalog) -> None:
+    made = {one: (await catalog.create(one)).entry for one in ("t1", "t2", "t3", "t4")}
+    view = (await catalog.create_view("v")).entry
+    await catalog.namespace("far")
+    far = (await catalog.create("t9", namespace="far")).entry
+    held = [(entry_key(made[one].id), P.TABLE_READ_DATA) for one in ("t3", "t1", "t4")]
+    caller = holding(*held, (entry_key(far.id), P.TABLE_LIST), (entry_key(view.id), P.VIEW_LIST))
+    assert await listed(catalog, caller) == (["t1", "t3", "t4"], False)
+    assert await listed(catalog, caller, limit=2) == (["t1", "t3"], True)
+    assert await listed(catalog, caller, after="t3", limit=2) == (["t4"], False)
+    assert await listed(catalog, caller, after="t4") == ([], False)
+    assert await listed(catalog, caller, VIEW) == (["v"], False)
+    # Who holds the namespace sees all of it.
+    both = holding(*held, (await key_of(catalog, "ns"), P.TABLE_LIST))
+    assert (await listed(catalog, both))[0] == ["t1", "t2", "t3", "t4"]
+    for other in (holding(), holding((entry_key(far.id), P.TABLE_LIST)), holding((entry_key("x"), P.TABLE_LIST))):
+        with pytest.raises(AccessDenied):
+            await listed(catalog, other)
+    with pytest.raises(AccessDenied):
+        await listed(catalog, holding(*held), VIEW)
+    await catalog.drop("t1")
+    assert (await listed(catalog, caller))[0] == ["t3", "t4"]
+
+
+async def test_list_of_many_held_is_whole(light_catalog: Catalog) -> None:
+    entry = (await light_catalog.create("t")).entry
+    for number in (63, 64, 5000):
+        others = [(entry_key(f"x{one}"), P.TABLE_LIST) for one in range(number)]
+        assert await listed(light_catalog, holding(*others, (entry_key(entry.id), P.TABLE_LIST))) == (["t"], False)
+
+
+async def test_namespaces_are_listed_as_they_are_held(catalog: Catalog) -> None:
+    for levels in (("ns", "a"), ("ns", "b"), ("ns", "b", "in"), ("ns1",), ("ns10",)):
+        await catalog.namespace(*levels)
+
+    async def children(caller: Caller, *parent: str, after: str = "", limit: int = 9) -> list[str]:
+        page = await catalog.namespaces.list(caller, LAKE, parent, after=after, limit=limit)
+        return [".".join(one.levels) for one in page.namespaces]
+
+    held = [
+        (await key_of(catalog, *levels), P.NAMESPACE_LIST)
+        for levels in (("ns1",), ("ns10",), ("ns", "b", "in"), ("x",))
+    ]
+    caller = holding(*held)
+    assert await children(caller) == ["ns1", "ns10"]
+    assert await children(caller, limit=1) == ["ns1"]
+    assert await children(caller, after="ns1") == ["ns10"]
+    assert await children(caller, "ns", "b") == ["ns.b.in"]
+    assert await children(caller, "ns1") == []
+    for parent in (("ns",), ("ns", "a"), ("ghost",)):
+        with pytest.raises(AccessDenied):
+            await children(caller, *parent)
+    everything = holding((await key_of(catalog), P.NAMESPACE_LIST))
+    assert await children(everything) == ["ns", "ns1", "ns10"]
+    with pytest.raises(NoSuchNamespace):
+        await children(everything, "ghost")

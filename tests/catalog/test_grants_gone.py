@@ -1,0 +1,173 @@
+"""What was granted on something goes with it: what has its name next holds nothing, not even for a warm cache."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from lakebed.catalog.access.authorization import Action
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.model import EntryKind
+from lakebed.core.access import DEFAULT_ACCOUNT, Principal, Securable, root_of
+from lakebed.core.errors import AccessDenied, NoSuchPrincipal
+from lakebed.governance.rbac import GrantKind, Privilege
+from lakebed.governance.rbac.administering import Administrator
+from lakebed.governance.rbac.catalog_roles import CatalogRoles
+from lakebed.governance.rbac.granting import Granting
+from lakebed.governance.rbac.loading import CallerGrants
+from lakebed.governance.rbac.model import CATALOG_ADMIN, GrantTarget
+from lakebed.governance.rbac.principal_roles import PrincipalRoles
+from lakebed.governance.rbac.rows import LATEST_CHANGE
+from lakebed.objects.model import Caller
+from tests.objects.stores import ROOT
+
+from .catalogs import ASSERT_CREATE, Catalog, name, staged
+
+P = Privilege
+NAMESPACE = GrantTarget(GrantKind.NAMESPACE, ("ns",))
+TABLE = GrantTarget(GrantKind.TABLE, ("ns",), "t")
+VIEW = GrantTarget(GrantKind.VIEW, ("ns",), "v")
+
+
+async def allow(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
+    """The question that comes before, answered."""
+
+
+class Roles:
+    """Root, seen as a user with a role of `lake`: who is in no table needs no keys."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        f = catalog.store.facilities
+        self.meta = f.meta
+        self.by = Administrator(root_of(DEFAULT_ACCOUNT), allow)
+        self.catalog_roles = CatalogRoles(f.meta, f.outbox, f.clock)
+        self.principal_roles = PrincipalRoles(f.meta, f.outbox, f.clock)
+        self.granting = Granting(f.meta, f.outbox, f.clock)
+        self.grants = CallerGrants(f.meta)
+
+    async def open(self) -> Roles:
+        await self.catalog_roles.create(self.by, "lake", "role", properties={})
+        await self.catalog_roles.assign(self.by, "service_admin", "lake", "role")
+        return self
+
+    async def number(self) -> int:
+        row = await self.meta.row(LATEST_CHANGE)
+        assert row is not None
+        return int(row[0])
+
+    async def caller(self) -> Caller:
+        """Who calls now, as keys and tokens find it: the number, and what was compiled for it."""
+        held = await self.grants.of("root", await self.number())
+        return Caller(Principal("root", DEFAULT_ACCOUNT, "arn", grants=held))
+
+    async def give(self, target: GrantTarget, privilege: Privilege) -> None:
+        await self.granting.add(self.by, "lake", "role", target, privilege)
+
+
+@pytest.fixture
+async def roles(catalog: Catalog) -> Roles:
+    return await Roles(catalog).open()
+
+
+async def may(catalog: Catalog, caller: Caller, table: str = "t") -> bool:
+    try:
+        await catalog.entries.get(caller, "lake", name(table), EntryKind.TABLE, Action.PUT_TABLE_DATA)
+    except AccessDenied:
+        return False
+    return True
+
+
+async def test_namespace_made_anew_holds_nothing_of_the_last(catalog: Catalog, roles: Roles) -> None:
+    await roles.give(NAMESPACE, P.TABLE_WRITE_DATA)
+    await catalog.create("t")
+    assert await may(catalog, await roles.caller())
+    await catalog.drop("t")
+    await catalog.namespaces.drop(Mutation(ROOT), "lake", ("ns",))
+    await catalog.namespace("ns")
+    await catalog.create("t")
+    assert not await may(catalog, await roles.caller())
+    await roles.give(NAMESPACE, P.TABLE_WRITE_DATA)
+    assert await may(catalog, await roles.caller())
+
+
+async def test_table_made_anew_with_the_same_id_holds_nothing_of_the_last(catalog: Catalog, roles: Roles) -> None:
+    made = await catalog.create("t")
+    await roles.give(TABLE, P.TABLE_WRITE_DATA)
+    assert await may(catalog, await roles.caller())
+    await catalog.drop("t")
+    await catalog.commit(name("t"), *staged(made.metadata.document), requirements=[ASSERT_CREATE])
+    assert (await catalog.entry(name("t"))).id == made.entry.id
+    assert not await may(catalog, await roles.caller())
+
+
+async def test_renamed_and_restored_table_keeps_its_grants(catalog: Catalog, roles: Roles) -> None:
+    await catalog.keep_dropped(60)
+    await catalog.create("t")
+    await roles.give(TABLE, P.TABLE_WRITE_DATA)
+    before = await roles.number()
+    await catalog.renaming.rename(Mutation(ROOT), "lake", name("t"), name("u"), EntryKind.TABLE)
+    assert await may(catalog, await roles.caller(), "u")
+    await catalog.drop("u")
+    assert not await may(catalog, await roles.caller(), "u")
+    await catalog.dropping.restore(Mutation(ROOT), "lake", name("u"))
+    assert await may(catalog, await roles.caller(), "u")
+    assert await roles.number() == before
+    await catalog.drop("u")
+    await catalog.dropping.purge_now(Mutation(ROOT), "lake", name("u"), files=False)
+    assert await roles.number() == before + 1
+
+
+async def test_number_moves_with_what_has_grants_and_with_nothing_else(catalog: Catalog, roles: Roles) -> None:
+    await catalog.create("t")
+    await catalog.create_view("v")
+    await catalog.namespace("empty")
+    before = await roles.number()
+    await catalog.drop("t")
+    await catalog.drop("v", kind=EntryKind.VIEW)
+    await catalog.namespaces.drop(Mutation(ROOT), "lake", ("empty",))
+    assert await roles.number() == before
+    await catalog.create_view("v")
+    await roles.give(VIEW, P.VIEW_DROP)
+    before = await roles.number()
+    await catalog.drop("v", kind=EntryKind.VIEW)
+    assert await roles.number() == before + 1
+
+
+async def test_catalog_comes_and_goes_with_the_role_that_administers_it(catalog: Catalog, roles: Roles) -> None:
+    await catalog.warehouse("pond")
+    assert [one.name for one in await roles.catalog_roles.list(roles.by, "pond")] == [CATALOG_ADMIN]
+    holders = await roles.catalog_roles.holders(roles.by, "pond", CATALOG_ADMIN)
+    assert [one.name for one in holders] == ["service_admin"]
+    before = await roles.number()
+    # Once is enough.
+    await catalog.warehouses.enable(ROOT, "pond")
+    assert await roles.number() == before
+    caller = await roles.caller()
+    await catalog.warehouses.get(caller, "pond")
+    await catalog.store.buckets.delete(ROOT, "pond")
+    assert await roles.number() == before + 1
+    await catalog.store.bucket("pond")
+    await catalog.warehouses.enable(ROOT, "pond")
+    with pytest.raises(NoSuchPrincipal):
+        await roles.catalog_roles.get(roles.by, "pond", "role")
+
+
+async def test_who_has_any_role_of_a_catalog_may_ask_where_it_is(catalog: Catalog, roles: Roles) -> None:
+    await catalog.warehouse("pond")
+    guest_role = f"guest-{uuid4().hex}"
+    await roles.principal_roles.create(roles.by, guest_role, properties={})
+    await roles.catalog_roles.assign(roles.by, guest_role, "lake", "role")
+    held = await roles.grants.of("root", await roles.number(), frozenset({guest_role}))
+    assert held is not None
+    # Root has not this role.
+    stranger = Caller(Principal("root", DEFAULT_ACCOUNT, "arn", grants=held))
+    with pytest.raises(AccessDenied):
+        await catalog.warehouses.enter(stranger, "lake")
+    await roles.principal_roles.assign(roles.by, "root", guest_role)
+    held = await roles.grants.of("root", await roles.number(), frozenset({guest_role}))
+    guest = Caller(Principal("root", DEFAULT_ACCOUNT, "arn", grants=held))
+    await catalog.warehouses.enter(guest, "lake")
+    for refused in (catalog.warehouses.enter(guest, "pond"), catalog.warehouses.get(guest, "lake")):
+        with pytest.raises(AccessDenied):
+            await refused

@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from lakebed.catalog.idempotency import Mutation, RequestKey
+from lakebed.catalog.identifiers import path_of
+from lakebed.catalog.model import EntryKind
+from lakebed.core.errors import (
+    AccessDenied,
+    AlreadyExists,
+    ConflictingProperties,
+    InvalidInput,
+    InvalidName,
+    NamespaceNotEmpty,
+    NoSuchNamespace,
+    NoSuchWarehouse,
+)
+from tests.objects.stores import ROOT
+
+from .catalogs import NOBODY, Catalog, may
+
+AS_ROOT = Mutation(ROOT)
+
+
+async def paths(catalog: Catalog, *parent: str) -> list[tuple[str, ...]]:
+    page = await catalog.namespaces.list(ROOT, "lake", parent, after="", limit=1000)
+    assert not page.truncated
+    return [one.levels for one in page.namespaces]
+
+
+# -- created ---------------------------------------------------------------------------------------------------------
+
+
+async def test_created_namespace_is_there_with_its_properties(catalog: Catalog) -> None:
+    before = await catalog.last_event()
+    made = await catalog.namespaces.create(AS_ROOT, "lake", ["sales"], {"owner": "ann"})
+    assert (made.levels, made.properties) == (("sales",), {"owner": "ann"})
+    assert await catalog.namespaces.get(ROOT, "lake", ["sales"]) == made
+    [(kind, event)] = await catalog.told(before)
+    assert (kind, event.warehouse, event.namespace) == ("NamespaceCreated", "lake", ("sales",))
+    assert (event.principal, event.request_id, event.source_ip) == ("root", "R1", "127.0.0.1")
+
+
+async def test_parents_come_into_being_with_their_child(catalog: Catalog) -> None:
+    before = await catalog.last_event()
+    await catalog.namespaces.create(AS_ROOT, "lake", ["a", "b", "c"], {"deep": "yes"})
+    assert await paths(catalog) == [("a",), ("ns",)]
+    assert await paths(catalog, "a") == [("a", "b")]
+    assert await paths(catalog, "a", "b") == [("a", "b", "c")]
+    assert (await catalog.namespaces.get(ROOT, "lake", ["a", "b"])).properties == {}
+    assert [(kind, event.namespace) for kind, event in await catalog.told(before)] == [
+        ("NamespaceCreated", ("a", "b", "c"))
+    ]
+
+
+async def test_parent_that_is_there_stays_as_it_is(catalog: Catalog) -> None:
+    parent = await catalog.namespaces.create(AS_ROOT, "lake", ["a"], {"owner": "ann"})
+    await catalog.namespace("a", "b")
+    assert await catalog.namespaces.get(ROOT, "lake", ["a"]) == parent
+
+
+async def test_name_is_taken_also_by_a_parent_that_nobody_made(catalog: Catalog) -> None:
+    await catalog.namespace("a", "b")
+    for levels in (["ns"], ["a"], ["a", "b"]):
+        async with catalog.unchanged():
+            with pytest.raises(AlreadyExists, match="Namespace already exists: "):
+                await catalog.namespaces.create(AS_ROOT, "lake", levels, {})
+
+
+async def test_of_several_at_once_one_makes_it(catalog: Catalog) -> None:
+    before = await catalog.last_event()
+    outcomes = await asyncio.gather(
+        *(catalog.namespaces.create(AS_ROOT, "lake", ["a", "b"], {"by": str(number)}) for number in range(4)),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(outcome, AlreadyExists) for outcome in outcomes) == 3
+    assert len(await catalog.told(before)) == 1
+
+
+async def test_refused_namespace_leaves_nothing(catalog: Catalog) -> None:
+    async with catalog.unchanged():
+        for levels in ([], [""], ["a/b"], ["a", ".."]):
+            with pytest.raises(InvalidName):
+                await catalog.namespaces.create(AS_ROOT, "lake", levels, {})
+        with pytest.raises(InvalidInput):
+            await catalog.namespaces.create(AS_ROOT, "lake", ["a"], {"k": "v" * 4097})
+        with pytest.raises(NoSuchWarehouse):
+            await catalog.namespaces.create(AS_ROOT, "pond", ["a"], {})
+
+
+async def test_namespaces_of_two_warehouses_are_apart(catalog: Catalog) -> None:
+    await catalog.warehouse("pond")
+    await catalog.namespaces.create(AS_ROOT, "pond", ["ns"], {"in": "pond"})
+    assert (await catalog.namespaces.get(ROOT, "lake", ["ns"])).properties == {}
+
+
+# -- listed ----------------------------------------------------------------------------------------------------------
+
+
+async def test_listing_names_direct_children_page_by_page(catalog: Catalog) -> None:
+    for one in ("c", "a", "b", "ab", "a-b"):
+        await catalog.namespace("top", one)
+        await catalog.namespace("top", one, "below")
+    await catalog.namespace("top2", "x")
+    listed: list[tuple[str, ...]] = []
+    sizes: list[int] = []
+    truncated = True
+    while truncated:
+        page = await catalog.namespaces.list(
+            ROOT, "lake", ["top"], after=path_of(listed[-1]) if listed else "", limit=2
+        )
+        listed += [one.levels for one in page.namespaces]
+        sizes.append(len(page.namespaces))
+        truncated = page.truncated
+    assert listed == [("top", one) for one in ("a", "a-b", "ab", "b", "c")]
+    assert sizes == [2, 2, 1]
+    assert await paths(catalog) == [("ns",), ("top",), ("top2",)]
+
+
+async def test_page_that_is_just_full_is_the_last(catalog: Catalog) -> None:
+    await catalog.namespace("other")
+    page = await catalog.namespaces.list(ROOT, "lake", [], after="", limit=2)
+    assert (len(page.namespaces), page.truncated) == (2, False)
+
+
+async def test_children_of_what_is_not_there_are_not_listed(catalog: Catalog) -> None:
+    assert await paths(catalog, "ns") == []
+    with pytest.raises(NoSuchNamespace, match=r"Namespace does not exist: a\.b"):
+        await catalog.namespaces.list(ROOT, "lake", ["a", "b"], after="", limit=1)
+    with pytest.raises(NoSuchWarehouse):
+        await catalog.namespaces.list(ROOT, "pond", [], after="", limit=1)
+    with pytest.raises(InvalidName):
+        await catalog.namespaces.list(ROOT, "lake", [""], after="", limit=1)
+
+
+# -- described -------------------------------------------------------------------------------------------------------
+
+
+async def test_properties_change_and_say_so(catalog: Catalog) -> None:
+    await catalog.namespaces.create(AS_ROOT, "lake", ["a"], {"x": "1", "y": "2"})
+    before = await catalog.last_event()
+    change = await catalog.namespaces.set_properties(
+        AS_ROOT, "lake", ["a"], updates={"y": "3", "z": "4"}, removals=["x", "none"]
+    )
+    assert (change.updated, change.removed, change.missing) == (["y", "z"], ["x"], ["none"])
+    assert (await catalog.namespaces.get(ROOT, "lake", ["a"])).properties == {"y": "3", "z": "4"}
+    [(kind, event)] = await catalog.told(before)
+    assert (kind, event.namespace) == ("NamespaceConfigured", ("a",))
+
+
+async def test_changes_at_once_lose_nothing(catalog: Catalog) -> None:
+    await asyncio.gather(
+        *(
+            catalog.namespaces.set_properties(AS_ROOT, "lake", ["ns"], updates={str(number): ""}, removals=[])
+            for number in range(6)
+        )
+    )
+    assert sorted((await catalog.namespaces.get(ROOT, "lake", ["ns"])).properties) == list("012345")
+
+
+async def test_bad_changes_of_properties_change_nothing(catalog: Catalog) -> None:
+    full = {f"{number}": "v" for number in range(256)}
+    await catalog.namespaces.set_properties(AS_ROOT, "lake", ["ns"], updates=full, removals=[])
+    change = catalog.namespaces.set_properties
+    async with catalog.unchanged():
+        with pytest.raises(InvalidInput, match="too many"):
+            await change(AS_ROOT, "lake", ["ns"], updates={"one more": ""}, removals=[])
+        with pytest.raises(ConflictingProperties):
+            await change(AS_ROOT, "lake", ["ns"], updates={"1": ""}, removals=["1"])
+        with pytest.raises(InvalidInput, match="twice"):
+            await change(AS_ROOT, "lake", ["ns"], updates={}, removals=["1", "1"])
+        with pytest.raises(NoSuchNamespace):
+            await change(AS_ROOT, "lake", ["none"], updates={}, removals=[])
+    await change(AS_ROOT, "lake", ["ns"], updates={"one more": ""}, removals=["1"])
+
+
+# -- removed ---------------------------------------------------------------------------------------------------------
+
+
+async def test_dropped_namespace_is_gone_and_its_parents_stay(catalog: Catalog) -> None:
+    await catalog.namespace("a", "b")
+    before = await catalog.last_event()
+    await catalog.namespaces.drop(AS_ROOT, "lake", ["a", "b"])
+    with pytest.raises(NoSuchNamespace):
+        await catalog.namespaces.get(ROOT, "lake", ["a", "b"])
+    assert await paths(catalog, "a") == []
+    assert [(kind, event.namespace) for kind, event in await catalog.told(before)] == [("NamespaceDropped", ("a", "b"))]
+    async with catalog.unchanged():
+        with pytest.raises(NoSuchNamespace):
+            await catalog.namespaces.drop(AS_ROOT, "lake", ["a", "b"])
+    await catalog.namespace("a", "b")
+
+
+@pytest.mark.parametrize("held", ["table", "view", "namespace", "dropped table"])
+async def test_namespace_that_holds_something_is_not_dropped(catalog: Catalog, held: str) -> None:
+    if held == "namespace":
+        await catalog.namespace("ns", "child")
+    elif held == "view":
+        await catalog.create_view()
+    else:
+        await catalog.create()
+    if held == "dropped table":
+        await catalog.keep_dropped(60)
+        await catalog.drop()
+    async with catalog.unchanged():
+        with pytest.raises(NamespaceNotEmpty, match="is not empty: it still holds"):
+            await catalog.namespaces.drop(AS_ROOT, "lake", ["ns"])
+
+
+async def test_namespace_whose_name_begins_alike_is_no_child(catalog: Catalog) -> None:
+    await catalog.namespace("ns2", "child")
+    await catalog.namespaces.drop(AS_ROOT, "lake", ["ns"])
+
+
+async def test_drop_and_create_at_once_leave_no_table_without_its_namespace(catalog: Catalog) -> None:
+    for number in range(4):
+        await catalog.namespace(f"n{number}")
+        outcomes = await asyncio.gather(
+            catalog.namespaces.drop(AS_ROOT, "lake", [f"n{number}"]),
+            catalog.create("t", namespace=f"n{number}"),
+            return_exceptions=True,
+        )
+        failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        assert [type(failure) for failure in failures] in ([NamespaceNotEmpty], [NoSuchNamespace])
+        there = (f"n{number}",) in await paths(catalog)
+        assert there is isinstance(failures[0], NamespaceNotEmpty)
+        if there:
+            page = await catalog.entries.list(ROOT, "lake", [f"n{number}"], EntryKind.TABLE, after="", limit=1)
+            assert page.names == ["t"]
+
+
+# -- who may, and once -----------------------------------------------------------------------------------------------
+
+
+async def test_each_use_case_asks_for_its_right(light_catalog: Catalog) -> None:
+    namespaces = light_catalog.namespaces
+    async with light_catalog.unchanged():
+        with pytest.raises(AccessDenied):
+            await namespaces.create(Mutation(NOBODY), "lake", ["a"], {})
+        with pytest.raises(AccessDenied):
+            await namespaces.get(NOBODY, "lake", ["ns"])
+        with pytest.raises(AccessDenied):
+            await namespaces.list(NOBODY, "lake", [], after="", limit=1)
+        with pytest.raises(AccessDenied):
+            await namespaces.set_properties(Mutation(NOBODY), "lake", ["ns"], updates={}, removals=[])
+        with pytest.raises(AccessDenied):
+            await namespaces.drop(Mutation(NOBODY), "lake", ["ns"])
+    await namespaces.create(Mutation(may("s3tables:CreateNamespace")), "lake", ["a"], {})
+    await namespaces.get(may("s3tables:GetNamespace"), "lake", ["a"])
+    await namespaces.list(may("s3tables:ListNamespaces"), "lake", [], after="", limit=1)
+    await namespaces.set_properties(
+        Mutation(may("s3tables:UpdateNamespace")), "lake", ["a"], updates={"k": "v"}, removals=[]
+    )
+    await namespaces.drop(Mutation(may("s3tables:DeleteNamespace")), "lake", ["a"])
+
+
+async def test_who_may_not_see_a_namespace_does_not_learn_whether_it_is_there(light_catalog: Catalog) -> None:
+    for levels in (["ns"], ["none"]):
+        with pytest.raises(AccessDenied):
+            await light_catalog.namespaces.get(NOBODY, "lake", levels)
+
+
+async def test_rights_may_be_for_one_namespace(light_catalog: Catalog) -> None:
+    sales = may("s3tables:*", condition={"StringLike": {"s3tables:namespace": ["sales", "sales.*"]}})
+    await light_catalog.namespaces.create(Mutation(sales), "lake", ["sales"], {})
+    await light_catalog.namespaces.create(Mutation(sales), "lake", ["sales", "eu"], {})
+    async with light_catalog.unchanged():
+        for levels in (["sales2"], ["other", "sales"]):
+            with pytest.raises(AccessDenied):
+                await light_catalog.namespaces.create(Mutation(sales), "lake", levels, {})
+
+
+async def test_key_keeps_the_answer_of_each_change(catalog: Catalog) -> None:
+    namespaces = catalog.namespaces
+    keys = [RequestKey(f"k{number}", "digest") for number in range(3)]
+    await namespaces.create(Mutation(ROOT, keys[0]), "lake", ["a"], {"x": "1"})
+    await namespaces.set_properties(Mutation(ROOT, keys[1]), "lake", ["a"], updates={"y": "2"}, removals=["x", "z"])
+    await namespaces.drop(Mutation(ROOT, keys[2]), "lake", ["a"])
+    answers = [await catalog.keys.find(key) for key in keys]
+    assert [answer and answer.status for answer in answers] == [200, 200, 204]
+    assert [answer and answer.body and msgspec.json.decode(answer.body) for answer in answers] == [
+        {"namespace": ["a"], "properties": {"x": "1"}},
+        {"updated": ["y"], "removed": ["x"], "missing": ["z"]},
+        b"",
+    ]

@@ -1,0 +1,1117 @@
+"""What commits may bring, rule by rule: real manifests, a validator, and its verdict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakebed.catalog.validation import CommitLimits, CommitReport, CommitValidator, Level, SnapshotReport
+from lakebed.core.errors import CommitConflict, Corrupted, InvalidInput, LakebedError, NotSupported, TooLarge
+from lakebed.iceberg.manifests import DataFile, EntryStatus, FileContent
+from lakebed.iceberg.metadata import TableMetadata
+from tests.iceberg.manifests.avro_files import a_file, an_entry, optional
+
+from .lake import COMMITTED_MS, LOCATION, Lake, deleted, existing
+
+
+async def check(lake: Lake, base: TableMetadata | None, level: Level = Level.STANDARD, **options: Any) -> CommitReport:
+    limits = options.pop("limits", CommitLimits())
+    return await CommitValidator(lake.files, level=level, limits=limits).check(base, lake.table, **options)
+
+
+async def refused(
+    lake: Lake,
+    base: TableMetadata | None,
+    reason: str,
+    error: type[LakebedError] = InvalidInput,
+    level: Level = Level.STANDARD,
+    **options: Any,
+) -> None:
+    with pytest.raises(error, match=reason):
+        await check(lake, base, level, **options)
+
+
+@pytest.fixture(params=[1, 2, 3])
+def lake(request: pytest.FixtureRequest) -> Lake:
+    return Lake(request.param)
+
+
+@pytest.fixture(params=list(Level))
+def level(request: pytest.FixtureRequest) -> Level:
+    level: Level = request.param
+    return level
+
+
+class TestGoodCommits:
+    async def test_first_append(self, lake: Lake, level: Level) -> None:
+        base = lake.append(lake.data_file(), lake.data_file())
+        report = await check(lake, base, level)
+        assert report.snapshots == (SnapshotReport(100, "append", manifests_added=1, data_files_added=2),)
+        assert set(report.observed) == set(lake.files.facts)
+
+    async def test_a_table_is_created_with_data(self, lake: Lake, level: Level) -> None:
+        lake.append(lake.data_file())
+        assert (await check(lake, None, level)).snapshots[0].data_files_added == 1
+
+    async def test_later_append(self, lake: Lake, level: Level) -> None:
+        lake.append(lake.data_file())
+        base = lake.append(lake.data_file())
+        report = await check(lake, base, level)
+        assert report.snapshots == (
+            SnapshotReport(101, "append", manifests_inherited=1, manifests_added=1, data_files_added=1),
+        )
+
+    async def test_several_snapshots_in_one_commit(self, lake: Lake, level: Level) -> None:
+        base = lake.append(lake.data_file())
+        lake.append(lake.data_file())
+        lake.append(lake.data_file())
+        assert [one.snapshot_id for one in (await check(lake, base, level)).snapshots] == [100, 101, 102]
+
+    async def test_an_append_that_merges_manifests(self, lake: Lake, level: Level) -> None:
+        old, new = lake.data_file(), lake.data_file()
+        lake.append(old)
+        row_id = 0 if lake.version > 2 else None
+        number = 1 if lake.version > 1 else 0
+        kept = existing(old._replace(first_row_id=row_id), number)
+        base = lake.snapshot([lake.manifest([an_entry(new), kept])])
+        report = await check(lake, base, level)
+        assert report.snapshots == (
+            SnapshotReport(101, "append", manifests_added=1, manifests_removed=1, data_files_added=1),
+        )
+
+    async def test_manifests_are_rewritten_and_nothing_else(self, level: Level) -> None:
+        lake = Lake()
+        one, two = lake.data_file(), lake.data_file()
+        lake.append(one)
+        lake.append(two)
+        base = lake.snapshot([lake.manifest([existing(one, 1), existing(two, 2, 101)])], "replace")
+        report = await check(lake, base, level)
+        assert report.snapshots[0].manifests_removed == 2
+        assert report.snapshots[0].data_files_removed == 0
+
+    async def test_files_are_compacted(self, level: Level) -> None:
+        lake = Lake()
+        one, two = lake.data_file(), lake.data_file()
+        lake.append(one, two)
+        big = lake.data_file()
+        # The new file's rows are as old as those that it replaces.
+        own = [lake.manifest([an_entry(big, sequence_number=1)]), lake.manifest([deleted(one, 101), deleted(two, 101)])]
+        base = lake.snapshot(own, "replace")
+        report = await check(lake, base, level)
+        assert (report.snapshots[0].data_files_added, report.snapshots[0].data_files_removed) == (1, 2)
+
+    async def test_overwrite_of_an_empty_table(self, lake: Lake, level: Level) -> None:
+        base = lake.snapshot([lake.manifest([an_entry(lake.data_file())])], "overwrite")
+        await check(lake, base, level)
+
+    @pytest.mark.parametrize("operation", ["overwrite", "delete", "replace", "append"])
+    async def test_a_snapshot_that_changes_nothing(self, lake: Lake, level: Level, operation: str) -> None:
+        lake.append(lake.data_file())
+        base = lake.snapshot(lake.lines, operation)
+        await check(lake, base, level)
+
+    async def test_files_of_deletions_need_not_exist(self, level: Level) -> None:
+        lake = Lake()
+        one, two = lake.data_file(), lake.data_file()
+        lake.append(one, two)
+        base = lake.snapshot([lake.manifest([existing(one), deleted(two, 101)])], "delete")
+        lake.files.remove(two.file_path)
+        await check(lake, base, level)
+        # … nor later, when the manifest that tells of them is carried along.
+        later = lake.append(lake.data_file())
+        await check(lake, later, level)
+
+    async def test_a_delete_may_drop_a_manifest_without_saying_so(self) -> None:
+        lake = Lake()
+        lake.append(lake.data_file())
+        base = lake.snapshot([], "delete")
+        assert (await check(lake, base)).snapshots[0].data_files_removed == 1
+
+    async def test_delete_files(self, level: Level) -> None:
+        lake = Lake()
+        lake.append(lake.data_file())
+        positions = lake.data_file(content=FileContent.POSITION_DELETES.value)
+        equality = lake.data_file(content=FileContent.EQUALITY_DELETES.value, equality_ids=(1,))
+        own = lake.manifest([an_entry(positions), an_entry(equality)], content=1)
+        base = lake.snapshot([own, *lake.lines], "delete")
+        assert (await check(lake, base, level)).snapshots[0].delete_files_added == 2
+
+    async def test_partitioned_files(self, level: Level) -> None:
+        lake = Lake()
+        field = {"name": "region", "transform": "identity", "source-id": 2, "field-id": 1000}
+        lake.document["partition-specs"].append({"spec-id": 1, "fields": [field]})
+        lake.document["last-partition-id"] = 1000
+        file = lake.data_file("region=eu/1.parquet", partition=("eu",))
+        own = lake.manifest([an_entry(file)], partition=[("region", optional("string"), 1000)], partition_spec_id=1)
+        base = lake.snapshot([own])
+        await check(lake, base, level)
+
+    async def test_a_replaced_table_begins_without_a_parent(self, level: Level) -> None:
+        lake = Lake()
+        lake.append(lake.data_file())
+        base = lake.snapshot([lake.manifest([an_entry(lake.data_file())])], "overwrite", parent_snapshot_id=None)
+        await check(lake, base, level)
+
+    async def test_a_commit_without_snapshots(self, lake: Lake, level: Level) -> None:
+        base = lake.table
+        lake.document["properties"] = {"owner": "me"}
+        assert await check(lake, base, level) == CommitReport()
+
+    async def test_encrypted_lists_are_not_looked_into(self) -> None:
+        lake = Lake(3)
+        base = lake.append(lake.data_file())
+        lake.document["snapshots"][-1]["key-id"] = "k1"
+        lake.files.put(f"{LOCATION}/metadata/snap-100.avro", b"AGS1....")
+        assert (await check(lake, base)).snapshots == (SnapshotReport(100, "append", is_opaque=True),)
+        await refused(lake, base, "encrypted", NotSupported, Level.STRICT)
+
+    async def test_encrypted_manifests_are_not_looked_into(self) -> None:
+        lake = Lake(3)
+        own = lake.manifest([an_entry(lake.data_file())], key_metadata=b"key", length=9)
+        lake.files.put(own.path, b"AGS1....")
+        base = lake.snapshot([own])
+        assert (await check(lake, base)).snapshots[0].is_opaque
+        await refused(lake, base, "encrypted", NotSupported, Level.STRICT)
+        # … nor later, when they are dropped or stay.
+        dropping = lake.snapshot([], "delete")
+        assert (await check(lake, dropping)).snapshots[0].is_opaque
+        lake.snapshot([own._replace(path=f"{LOCATION}/metadata/m8.avro", added_snapshot_id=102, sequence_number=3)])
+        lake.files.put(f"{LOCATION}/metadata/m8.avro", b"AGS1....")
+        keeping = lake.append(lake.data_file())
+        await check(lake, keeping)
+        await refused(lake, keeping, "encrypted", NotSupported, Level.STRICT)
+
+    async def test_what_only_claims_to_be_encrypted_is_looked_into(self) -> None:
+        lake = Lake(3)
+        own = lake.manifest([an_entry(lake.data_file("s3://lake/u/a.parquet"))], key_metadata=b"key")
+        base = lake.snapshot([own], key_id="k1")
+        await refused(lake, base, "file lies outside")
+
+    async def test_what_follows_an_encrypted_list_is_looked_into(self, level: Level) -> None:
+        """Who hides a snapshot cannot pass off anything as taken over from it."""
+        lake = Lake(3)
+        lake.append(lake.data_file("s3://lake/u/a.parquet"))
+        lake.files.put(f"{LOCATION}/metadata/snap-100.avro", b"AGS1....")
+        base = lake.append(lake.data_file())
+        await refused(lake, base, "file lies outside", level=level)
+
+    async def test_snapshots_may_be_written_in_any_order(self, lake: Lake, level: Level) -> None:
+        base = lake.append(lake.data_file())
+        for _ in range(3):
+            lake.append(lake.data_file())
+        lake.document["snapshots"].reverse()
+        report = await check(lake, base, level)
+        assert [one.snapshot_id for one in report.snapshots] == [100, 101, 102, 103]
+
+    async def test_a_snapshot_is_not_its_own_ancestor(self, lake: Lake) -> None:
+        base = lake.append(lake.data_file())
+        lake.append(lake.data_file())
+        lake.document["snapshots"][0]["parent-snapshot-id"] = 101
+        await refused(lake, base, "its own ancestor")
+
+
+class TestCost:
+    async def test_an_append_reads_what_it_brings(self) -> None:
+        """A thousand manifests of the parent are compared by their lines."""
+        lake = Lake()
+        lake.snapshot([lake.manifest([an_entry(lake.data_file())]) for _ in range(1_000)])
+        base = lake.append(lake.data_file("new.parquet"))
+        lake.files.reads.clear()
+        await check(lake, base)
+        own = lake.lines[0].path
+        assert sorted(lake.files.reads) == sorted(
+            [f"{LOCATION}/metadata/snap-100.avro", f"{LOCATION}/metadata/snap-101.avro", own]
+        )
+        assert sorted(lake.files.stats) == sorted({*lake.files.reads, f"{LOCATION}/data/new.parquet"})
+
+    async def test_a_delete_reads_also_what_it_drops(self) -> None:
+        lake = Lake()
+        doomed = lake.data_file()
+        lake.snapshot(
+            [lake.manifest([an_entry(lake.data_file())]) for _ in range(100)] + [lake.manifest([an_entry(doomed)])]
+        )
+        dropped = lake.lines[-1].path
+        base = lake.snapshot([lake.manifest([deleted(doomed, 101)]), *lake.lines[:-1]], "delete")
+        lake.files.reads.clear()
+        await check(lake, base)
+        assert len(lake.files.reads) == 4
+        assert dropped in lake.files.reads
+
+    async def test_files_are_looked_for_in_batches(self) -> None:
+        lake = Lake()
+        base = lake.append(*(lake.data_file() for _ in range(2_500)))
+        calls: list[int] = []
+        stat = lake.files.stat
+
+        async def counted(locations: Any) -> Any:
+            calls.append(len(locations))
+            return await stat(locations)
+
+        lake.files.stat = counted  # type: ignore[method-assign]  # it counts what passes through
+        await check(lake, base)
+        assert calls == [1, 1, 1_000, 1_000, 500]
+
+    async def test_an_older_file_is_looked_for_in_the_newest_manifests_only(self) -> None:
+        lake = Lake()
+        lake.snapshot([lake.manifest([an_entry(lake.data_file())]) for _ in range(100)])
+        file = lake.data_file()
+        lake.files.put(file.file_path, file.file_size_in_bytes, COMMITTED_MS - 1)
+        base = lake.append(file)
+        lake.files.reads.clear()
+        await check(lake, base, limits=CommitLimits(recent_manifests=5))
+        assert len(lake.files.reads) == 3 + 5
+
+
+class TestWhatIsRemembered:
+    """Of one commit for the next, by one validator."""
+
+    async def test_a_later_append_reads_its_own_list_and_manifest_only(self, lake: Lake, level: Level) -> None:
+        validator = CommitValidator(lake.files, level=level)
+        await append_old(lake, validator)
+        await append_old(lake, validator)
+        lake.files.reads.clear()
+        await append_old(lake, validator)
+        assert lake.files.reads == [f"{LOCATION}/metadata/snap-102.avro", lake.lines[0].path]
+
+    async def test_a_file_that_is_live_is_found_in_a_remembered_manifest(self, lake: Lake, level: Level) -> None:
+        validator = CommitValidator(lake.files, level=level)
+        file = await append_old(lake, validator)
+        base = lake.append(file)
+        lake.files.reads.clear()
+        with pytest.raises(CommitConflict, match="is live in the parent"):
+            await validator.check(base, lake.table)
+        assert len(lake.files.reads) == 2
+
+    async def test_a_file_that_was_deleted_may_come_back(self, lake: Lake, level: Level) -> None:
+        validator = CommitValidator(lake.files, level=level)
+        file = await append_old(lake, validator)
+        number = 1 if lake.version > 1 else 0
+        row_id = 0 if lake.version > 2 else None
+        gone = deleted(file._replace(first_row_id=row_id), lake.next_id, number)
+        await validator.check(lake.snapshot([lake.manifest([gone])], "delete"), lake.table)
+        base = lake.append(file)
+        assert (await validator.check(base, lake.table)).snapshots[0].data_files_added == 1
+
+    async def test_a_list_that_was_written_over_is_read_again(self, lake: Lake, level: Level) -> None:
+        validator = CommitValidator(lake.files, level=level)
+        await append_old(lake, validator)
+        lake.files.put(f"{LOCATION}/metadata/snap-100.avro", b"no list")
+        base = lake.append(lake.data_file())
+        with pytest.raises(Corrupted, match="cannot be read"):
+            await validator.check(base, lake.table)
+
+    async def test_a_list_that_is_gone_is_missed(self, lake: Lake, level: Level) -> None:
+        validator = CommitValidator(lake.files, level=level)
+        await append_old(lake, validator)
+        lake.files.remove(f"{LOCATION}/metadata/snap-100.avro")
+        base = lake.append(lake.data_file())
+        with pytest.raises(Corrupted, match="cannot be read"):
+            await validator.check(base, lake.table)
+
+    async def test_a_manifest_that_is_gone_is_missed(self, lake: Lake) -> None:
+        validator = CommitValidator(lake.files, level=Level.STRICT)
+        await append_old(lake, validator)
+        lake.files.remove(lake.lines[0].path)
+        base = lake.append(lake.data_file())
+        with pytest.raises(InvalidInput, match="manifest is not there"):
+            await validator.check(base, lake.table)
+
+    async def test_a_manifest_means_what_its_line_says_not_what_another_try_said(self) -> None:
+        """A commit that lost is sent again: the same manifest, under another sequence number."""
+        lake = Lake()
+        validator = CommitValidator(lake.files)
+        first = lake.data_file()
+        lost = lake.manifest([an_entry(first)])
+        document = {**lake.document, "snapshots": []}
+        await validator.check(lake.snapshot([lost]), lake.table)
+        lake.document = document
+        lake.append(lake.data_file())
+        line = lost._replace(sequence_number=2, min_sequence_number=2, added_snapshot_id=lake.next_id)
+        await validator.check(lake.snapshot([line, *lake.lines]), lake.table)
+        kept = existing(first, 2, 101)
+        base = lake.snapshot([lake.manifest([kept]), *lake.lines[1:]], "replace")
+        assert (await validator.check(base, lake.table)).snapshots[0].manifests_removed == 1
+
+    async def test_the_verdict_is_about_the_list_that_was_read(self, lake: Lake) -> None:
+        """Somebody writes over it between the look and the reading."""
+        base = lake.append(lake.data_file())
+        where = f"{LOCATION}/metadata/snap-100.avro"
+        stat = lake.files.stat
+
+        async def outrun(locations: Any) -> Any:
+            seen = await stat(locations)
+            if where in locations:
+                lake.files.put(where, lake.files.contents[where])
+            return seen
+
+        lake.files.stat = outrun  # type: ignore[method-assign]  # it writes where others look
+        report = await check(lake, base)
+        assert report.observed[where] == lake.files.facts[where]
+
+
+async def append_old(lake: Lake, validator: CommitValidator) -> DataFile:
+    """Append a file that was there before, so that the parent's newest manifests are looked through; the file."""
+    file = lake.data_file()
+    lake.files.put(file.file_path, file.file_size_in_bytes, COMMITTED_MS - 1)
+    await validator.check(lake.append(file), lake.table)
+    return file
+
+
+class TestScope:
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "s3://lake/t2/data/a.parquet",
+            "s3://lake/t-other/a.parquet",
+            "s3://other/t/data/a.parquet",
+            "s3://lake/a.parquet",
+            "s3://lake/t",
+            "s3://lake/t/../u/a.parquet",
+            "s3://lake/t/data/../../u/a.parquet",
+            "s3://lake/t/./a.parquet",
+            "s3://lake/t//a.parquet",
+            "s3://lake/t/data\\a.parquet",
+            "file:///lake/t/data/a.parquet",
+            "https://lake/t/data/a.parquet",
+            "lake/t/data/a.parquet",
+            "",
+        ],
+    )
+    async def test_files_outside_are_refused(self, path: str, level: Level) -> None:
+        lake = Lake()
+        file = a_file(path)
+        lake.files.put(path, file.file_size_in_bytes)
+        base = lake.append(file)
+        await refused(lake, base, "file lies outside", level=level)
+
+    @pytest.mark.parametrize(
+        "path",
+        [
+            f"{LOCATION}/data/a.parquet",
+            f"{LOCATION}/data/region=eu/day=2024-01-01/00000-0-x.parquet",
+            f"{LOCATION}/data/0101/1010/0011/10111010/region=eu/a.parquet",
+            f"{LOCATION}/a.parquet",
+            f"{LOCATION}/delete/a b%20c+größer.parquet",
+            f"{LOCATION}/data/..a/a..parquet",
+        ],
+    )
+    async def test_any_folder_of_the_table_will_do(self, path: str) -> None:
+        lake = Lake()
+        await check(lake, lake.append(lake.data_file(path)))
+
+    async def test_other_schemes_name_the_same_files(self, level: Level) -> None:
+        lake = Lake()
+        file = lake.data_file()
+        base = lake.append(file._replace(file_path=file.file_path.replace("s3://", "s3a://")))
+        await check(lake, base, level)
+        again = lake.append(file._replace(file_path=file.file_path.replace("s3://", "s3n://")))
+        lake.files.put(file.file_path, file.file_size_in_bytes, COMMITTED_MS)
+        await refused(lake, again, "is live in the parent", CommitConflict, level)
+
+    @pytest.mark.parametrize("name", ["write.data.path", "write.metadata.path", "write.object-storage.path"])
+    async def test_properties_add_directories(self, name: str) -> None:
+        lake = Lake()
+        lake.document["properties"] = {name: "s3://lake/elsewhere/"}
+        await check(lake, lake.append(lake.data_file("s3://lake/elsewhere/a.parquet")))
+        await refused(lake, lake.append(lake.data_file("s3://lake/elsewhere2/a.parquet")), "outside")
+
+    async def test_a_table_that_moves_keeps_what_it_wrote(self) -> None:
+        lake = Lake()
+        base = lake.append(lake.data_file())
+        lake.document["location"] = "s3://lake/new-home"
+        await check(lake, base)
+
+    async def test_manifests_outside_are_refused(self) -> None:
+        lake = Lake()
+        base = lake.snapshot([lake.manifest([an_entry(lake.data_file())], name="s3://lake/u/metadata/m.avro")])
+        await refused(lake, base, "manifest lies outside")
+
+    async def test_a_list_outside_is_refused(self) -> None:
+        lake = Lake()
+        base = lake.append(lake.data_file())
+        lake.document["snapshots"][-1]["manifest-list"] = "s3://lake/u/metadata/snap.avro"
+        await refused(lake, base, "manifest list lies outside")
+
+    async def test_what_was_outside_before_may_stay(self, level: Level) -> None:
+        """As after a table moved: its manifests are in the former place, and name files there."""
+        lake = Lake()
+        far = lake.data_file("s3://lake/old/data/a.parquet")
+        near = lake.data_file("s3://lake/old/data/b.parquet")
+        lake.snapshot([lake.manifest([an_entry(far), an_entry(near)], name="s3://lake/old/metadata/m.avro")])
+        base = lake.append(lake.data_file())
+        await check(lake, base, level)
+        rewritten = lake.manifest([existing(far), deleted(near, 102)])
+        again = lake.snapshot([rewritten, lake.lines[0]], "delete")
+        await check(lake, again, level)
+
+
+class TestObjects:
+    async def test_a_file_that_is_not_there(self, lake: Lake, level: Level) -> None:
+        file = lake.data_file()
+        base = lake.append(file)
+        lake.files.remove(file.file_path)
+        await refused(lake, base, "file is not there", level=level)
+
+    async def test_a_file_of_another_size(self, lake: Lake, level: Level) -> None:
+        file = lake.data_file()
+        base = lake.append(file)
+        lake.files.put(file.file_path, file.file_size_in_bytes + 1)
+        await refused(lake, base, "another size", level=level)
+
+    async def test_a_manifest_that_is_not_there(self, lake: Lake) -> None:
+        base = lake.append(lake.data_file())
+        lake.files.remove(lake.lines[0].path)
+        await refused(lake, base, "manifest is not there")
+
+    async def test_a_manifest_that_goes_while_it_is_checked(self, lake: Lake) -> None:
+        base = lake.append(lake.data_file())
+        del lake.files.contents[lake.lines[0].path]
+        await refused(lake, base, "manifest is not there")
+
+    async def test_a_manifest_of_the_parent_that_is_not_there_when_strict(self, lake: Lake) -> None:
+        lake.append(lake.data_file())
+        base = lake.append(lake.data_file())
+        lake.files.remove(lake.lines[1].path)
+        await check(lake, base)
+        await refused(lake, base, "manifest is not there", level=Level.STRICT)
+
+    async def test_a_list_that_is_not_there(self, lake: Lake) -> None:
+        base = lake.append(lake.data_file())
+        lake.files.remove(f"{LOCATION}/metadata/snap-100.avro")
+        await refused(lake, base, "manifest list is not there")
+
+    async def test_a_list_that_is_none(self, lake: Lake) -> None:
+        base = lake.append(lake.data_file())
+        lake.files.put(f"{LOCATION}/metadata/snap-100.avro", b"junk")
+        await refused(lake, base, r"not an avro.*manifest-list=s3://lake/t/metadata/snap-100.avro")
+
+    async def test_a_manifest_that_is_none(self, lake: Lake) -> None:
+        own = lake.manifest([an_entry(lake.data_file())], length=4)
+        lake.files.put(own.path, b"junk")
+        await refused(lake, lake.snapshot([own]), r"not an avro.*manifest=s3://lake/t/metadata/m")
+
+    async def test_a_snapshot_without_a_list(self) -> None:
+        lake = Lake(1)
+        base = lake.append(lake.data_file())
+        snapshot = lake.document["snapshots"][-1]
+        del snapshot["manifest-list"]
+        snapshot["manifests"] = [lake.lines[0].path]
+        await refused(lake, base, "needs a manifest-list")
+
+    async def test_the_parents_list_is_lost(self) -> None:
+        lake = Lake()
+        lake.append(lake.data_file())
+        base = lake.append(lake.data_file())
+        lake.files.remove(f"{LOCATION}/metadata/snap-100.avro")
+        await refused(lake, base, "parent snapshot cannot be read", Corrupted)
+
+    async def test_a_lost_manifest_can_be_dropped(self) -> None:
+        lake = Lake()
+        lake.append(lake.data_file())
+        lake.append(lake.data_file())
+        lake.files.remove(lake.lines[1].path)
+        base = lake.snapshot(lake.lines[:1], "delete")
+        assert (await check(lake, base)).snapshots[0].manifests_lost == 1
+
+    async def test_a_broken_manifest_of_the_parent_is_told(self) -> None:
+        lake = Lake()
+        file = lake.data_file()
+        lake.append(file)
+        lake.files.put(lake.lines[0].path, b"junk")
+        base = lake.snapshot([lake.manifest([deleted(file, 101)])], "delete")
+        await refused(lake, base, "cannot be read", Corrupted)
+
+
+class TestLines:
+    """What a manifest list says of each manifest."""
+
+    async def test_a_manifest_twice(self, lake: Lake) -> None:
+        own = lake.manifest([an_entry(lake.data_file())])
+        await refused(lake, lake.snapshot([own, own]), "manifest is listed twice")
+
+    @pytest.mark.parametrize("length", [0, -1])
+    async def test_a_length_that_is_none(self, lake: Lake, length: int) -> None:
+        own = lake.manifest([an_entry(lake.data_file())], length=length)
+        await refused(lake, lake.snapshot([own]), "has no length")
+
+    async def test_another_length(self, lake: Lake) -> None:
+        own = lake.manifest([an_entry(lake.data_file())], length=17)
+        await refused(lake, lake.snapshot([own]), "another length")
+
+    async def test_a_spec_that_the_table_does_not_have(self, lake: Lake) -> None:
+        own = lake.manifest([an_entry(lake.data_file())], partition_spec_id=1)
+        await refused(lake, lake.snapshot([own]), "partition spec that the table does not have")
+
+    @pytest.mark.parametrize(("least", "number"), [(0, 2), (2, 1), (-1, 1), (-2, -1)])
+    async def test_sequence_numbers_out_of_bounds(self, least: int, number: int) -> None:
+        lake = Lake()
+        own = lake.manifest([an_entry(lake.data_file())], min_sequence_number=least, sequence_number=number)
+        await refused(lake, lake.snapshot([own]), "out of bounds")
+
+    async def test_an_own_manifest_with_an_older_number(self) -> None:
+        lake = Lake()
+        lake.append(lake.data_file())
+        own = lake.manifest([an_entry(lake.data_file())], sequence_number=1, min_sequence_number=1)
+        await refused(lake, lake.snapshot([own, *lake.lines]), "another sequence number than its snapshot")
+
+    async def test_a_manifest_of_neither(self, lake: Lake) -> None:
+        stray = lake.manifest([an_entry(lake.data_file())], added_snapshot_id=7)
+        await refused(lake, lake.snapshot([stray]), "neither the snapshot's own nor its parent's")
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"added_files_count": 0},
+            {"sequence_number": 2},
+            {"min_sequence_number": 0},
+            {"added_snapshot_id": 101},
+            {"length": 10},
+            {"content": 1},
+            {"added_rows_count": 3},
+        ],
+        ids=str,
+    )
+    async def test_a_manifest_of_the_parent_stays_as_it_was(self, change: dict[str, Any]) -> None:
+        lake = Lake()
+        lake.append(lake.data_file())
+        altered = lake.lines[0]._replace(**change)
+        base = lake.snapshot([lake.manifest([an_entry(lake.data_file())]), altered])
+        await refused(lake, base, f"with another {next(iter(change))}")
+
+    async def test_delete_manifests_need_format_2(self) -> None:
+        lake = Lake(1)
+        own = lake.manifest([an_entry(lake.data_file(content=1))])
+        lake.version = 2  # its list says what lists of format 1 cannot
+        base = lake.snapshot([own._replace(content=1)])
+        lake.version = lake.document["format-version"] = 1
+        lake.document["last-sequence-number"] = 0
+        del lake.document["snapshots"][-1]["sequence-number"]
+        await refused(lake, base, "later format")
+
+    async def test_row_ids_are_given_out_to_manifests(self) -> None:
+        lake = Lake(3)
+        own = lake.manifest([an_entry(lake.data_file())], first_row_id=None)
+        await refused(lake, lake.snapshot([own]), "no first row id")
+
+    async def test_an_upgrade_gives_row_ids_to_manifests_of_before(self, level: Level) -> None:
+        lake = Lake(2)
+        lake.append(lake.data_file())
+        lake.version = lake.document["format-version"] = 3
+        own = lake.manifest([an_entry(lake.data_file())])
+        old = lake.lines[0]._replace(first_row_id=10)
+        base = lake.snapshot([own, old], added_rows=20)
+        await check(lake, base, level)
+
+
+class TestEntries:
+    """What a manifest says of each file."""
+
+    async def test_a_file_twice_in_a_manifest(self, lake: Lake) -> None:
+        file = lake.data_file()
+        await refused(lake, lake.append(file, file), "file is listed twice")
+
+    async def test_a_file_twice_in_two_manifests(self, lake: Lake) -> None:
+        file = lake.data_file()
+        base = lake.snapshot([lake.manifest([an_entry(file)]), lake.manifest([an_entry(file)])])
+        await refused(lake, base, "file is listed twice")
+
+    async def test_a_file_both_added_and_deleted(self) -> None:
+        lake = Lake()
+        file = lake.data_file()
+        lake.append(file)
+        own = [lake.manifest([an_entry(file)]), lake.manifest([deleted(file, 101)])]
+        await refused(lake, lake.snapshot(own, "overwrite"), "file is listed twice")
+
+    async def test_another_snapshots_addition(self, lake: Lake) -> None:
+        base = lake.snapshot([lake.manifest([an_entry(lake.data_file(), snapshot_id=7)])])
+        await refused(lake, base, "by another snapshot")
+
+    async def test_another_snapshots_deletion(self) -> None:
+        lake = Lake()
+        file = lake.data_file()
+        lake.append(file)
+        base = lake.snapshot([lake.manifest([deleted(file, 100)])], "delete")
+        await refused(lake, base, "by another snapshot")
+
+    @pytest.mark.parametrize("facts", [{"record_count": -1}, {"file_size_in_bytes": -1}], ids=str)
+    async def test_negative_sizes(self, facts: dict[str, Any]) -> None:
+        lake = Lake()
+        await refused(lake, lake.append(lake.data_file(**facts)), "negative size")
+
+    async def test_a_sequence_number_of_the_future(self) -> None:
+        lake = Lake()
+        own = lake.manifest([an_entry(lake.data_file(), sequence_number=2)], min_sequence_number=1)
+        await refused(lake, lake.snapshot([own]), "sequence number out of bounds")
+
+    async def test_a_number_below_the_manifests_least_when_strict(self) -> None:
+        lake = Lake()
+        lake.append(lake.data_file())
+        own = lake.manifest([an_entry(lake.data_file(), sequence_number=1)], min_sequence_number=2)
+        base = lake.snapshot([own, *lake.lines])
+        await check(lake, base)
+        await refused(lake, base, "below its manifest's least", level=Level.STRICT)
+
+    async def test_a_new_file_of_an_older_number(self) -> None:
+        lake = Lake()
+        lake.append(lake.data_file())
+        own = lake.manifest([an_entry(lake.data_file(), sequence_number=1, file_sequence_number=1)])
+        await refused(lake, lake.snapshot([own, *lake.lines]), "another file sequence number")
+
+    async def test_partition_values_that_the_spec_does_not_have(self) -> None:
+        lake = Lake()
+        file = lake.data_file(partition=("eu",))
+        own = lake.manifest([an_entry(file)], partition=[("region", optional("string"), 1000)])
+        await refused(lake, lake.snapshot([own]), "other partition values")
+
+    async def test_a_header_of_another_kind(self) -> None:
+        lake = Lake()
+        own = lake.manifest([an_entry(lake.data_file())], header_content="deletes")
+        await refused(lake, lake.snapshot([own]), "another kind of files")
+
+    async def test_a_header_of_another_spec(self) -> None:
+        lake = Lake()
+        own = lake.manifest([an_entry(lake.data_file())], header_spec=4)
+        await refused(lake, lake.snapshot([own]), "another partition spec")
+
+    @pytest.mark.parametrize("content", [0, 1])
+    async def test_data_and_deletes_in_one_manifest(self, content: int) -> None:
+        lake = Lake()
+        entries = [an_entry(lake.data_file(content=0)), an_entry(lake.data_file(content=1))]
+        await refused(lake, lake.snapshot([lake.manifest(entries, content=content)], "overwrite"), "in one manifest")
+
+    @pytest.mark.parametrize(
+        "counts", [{"added_files_count": 0}, {"existing_files_count": 1}, {"deleted_files_count": 1}], ids=str
+    )
+    async def test_counts_that_would_hide_files(self, counts: dict[str, Any]) -> None:
+        lake = Lake()
+        own = lake.manifest([an_entry(lake.data_file())], **counts)
+        await refused(lake, lake.snapshot([own]), "another number of")
+
+    async def test_counts_of_rows_matter_when_strict(self) -> None:
+        lake = Lake()
+        base = lake.snapshot([lake.manifest([an_entry(lake.data_file())], added_rows_count=7)])
+        await check(lake, base)
+        await refused(lake, base, "another number of added rows", level=Level.STRICT)
+
+    @pytest.mark.parametrize(("ids", "reason"), [(None, "name no columns"), ((), "no columns"), ((1, 9), "id=9")])
+    async def test_equality_deletes_name_columns(self, ids: tuple[int, ...] | None, reason: str) -> None:
+        lake = Lake()
+        file = lake.data_file(content=FileContent.EQUALITY_DELETES.value, equality_ids=ids)
+        await refused(lake, lake.snapshot([lake.manifest([an_entry(file)], content=1)], "delete"), reason)
+
+
+class TestParent:
+    """Changes of files that were there before."""
+
+    @pytest.mark.parametrize("change", [deleted, existing], ids=["deleted", "kept"])
+    async def test_a_file_that_is_not_live_is_a_conflict(self, change: Any) -> None:
+        lake = Lake()
+        lake.append(lake.data_file())
+        stranger = lake.data_file()
+        entry = change(stranger, snapshot_id=101)
+        base = lake.snapshot([lake.manifest([entry]), *lake.lines], "overwrite")
+        await refused(lake, base, "not live in the parent", CommitConflict)
+
+    async def test_a_file_that_was_deleted_meanwhile_is_a_conflict(self) -> None:
+        lake = Lake()
+        one, two = lake.data_file(), lake.data_file()
+        lake.append(one, two)
+        lake.snapshot([lake.manifest([existing(one), deleted(two, 101)])], "delete")
+        base = lake.snapshot([lake.manifest([existing(one), deleted(two, 102)])], "delete")
+        await refused(lake, base, "not live in the parent", CommitConflict)
+
+    async def test_without_a_parent_there_is_nothing_to_delete(self) -> None:
+        lake = Lake()
+        base = lake.snapshot([lake.manifest([deleted(lake.data_file(), 100, 0)])], "delete")
+        await refused(lake, base, "without a parent")
+
+    async def test_a_file_kept_while_its_manifest_stays_would_be_there_twice(self) -> None:
+        lake = Lake()
+        file = lake.data_file()
+        lake.append(file)
+        base = lake.snapshot([lake.manifest([existing(file)]), *lake.lines], "replace")
+        await refused(lake, base, "still listed", CommitConflict)
+
+    async def test_a_file_added_again_in_place_of_its_manifest(self) -> None:
+        lake = Lake()
+        file = lake.data_file()
+        lake.append(file)
+        base = lake.snapshot([lake.manifest([an_entry(file)])], "overwrite")
+        await refused(lake, base, "is live in the parent", CommitConflict)
+
+    @pytest.mark.parametrize("change", [deleted, existing], ids=["deleted", "kept"])
+    @pytest.mark.parametrize(
+        "facts", [{"file_size_in_bytes": 7}, {"record_count": 7}, {"content": 1}], ids=["size", "rows", "content"]
+    )
+    async def test_files_stay_as_they_were(self, change: Any, facts: dict[str, Any]) -> None:
+        lake = Lake()
+        file = lake.data_file()
+        lake.append(file)
+        own = lake.manifest([change(file._replace(**facts), snapshot_id=101)], content=facts.get("content", 0))
+        await refused(lake, lake.snapshot([own], "overwrite"), "listed with another size")
+
+    @pytest.mark.parametrize("change", [deleted, existing], ids=["deleted", "kept"])
+    async def test_files_keep_their_sequence_numbers(self, change: Any) -> None:
+        lake = Lake()
+        file = lake.data_file()
+        lake.append(file)
+        own = lake.manifest([change(file, snapshot_id=101, number=2)])
+        await refused(lake, lake.snapshot([own], "overwrite"), "sequence number")
+
+    async def test_files_of_older_writers_have_no_number_to_keep(self, level: Level) -> None:
+        lake = Lake()
+        file = lake.data_file()
+        lake.append(file)
+        base = lake.snapshot([lake.manifest([existing(file, file_sequence_number=None)])], "replace")
+        await check(lake, base, level)
+
+    async def test_who_added_a_file_matters_when_strict(self) -> None:
+        lake = Lake()
+        file = lake.data_file()
+        lake.append(file)
+        base = lake.snapshot([lake.manifest([existing(file, snapshot_id=55)])], "replace")
+        await check(lake, base)
+        await refused(lake, base, "added by another snapshot", level=Level.STRICT)
+
+
+class TestFilesThatAreLiveAlready:
+    """The rule that costs: whether an added file is in a manifest that stays."""
+
+    async def test_a_commit_sent_twice_is_a_conflict(self, level: Level) -> None:
+        """The answer to an append was lost; its writer appends the same files again, on top of itself."""
+        lake = Lake()
+        file = lake.data_file()
+        lake.files.put(file.file_path, file.file_size_in_bytes, COMMITTED_MS - 5_000)
+        lake.append(file)
+        base = lake.append(file)
+        await refused(lake, base, "is live in the parent", CommitConflict, level)
+
+    async def test_it_is_found_among_the_newest(self) -> None:
+        lake = Lake()
+        lake.snapshot([lake.manifest([an_entry(lake.data_file())]) for _ in range(50)])
+        file = lake.data_file()
+        lake.files.put(file.file_path, file.file_size_in_bytes, COMMITTED_MS - 5_000)
+        lake.append(file)
+        for _ in range(3):
+            lake.append(lake.data_file())
+        base = lake.append(file)
+        await refused(lake, base, "is live in the parent", CommitConflict)
+
+    async def test_one_that_was_written_over_is_found_when_strict(self) -> None:
+        lake = Lake()
+        file = lake.data_file()
+        lake.append(file)
+        base = lake.append(file)
+        await check(lake, base)
+        await refused(lake, base, "is live in the parent", CommitConflict, Level.STRICT)
+
+    async def test_one_that_is_there_twice_from_before_is_found_when_strict(self) -> None:
+        lake = Lake()
+        file = lake.data_file()
+        lake.append(file)
+        lake.append(file)
+        base = lake.append(lake.data_file())
+        await check(lake, base)
+        await refused(lake, base, "file is listed twice", level=Level.STRICT)
+
+    async def test_twice_in_one_commit(self, level: Level) -> None:
+        lake = Lake()
+        file = lake.data_file()
+        base = lake.append(file)
+        lake.append(file)
+        await refused(lake, base, "is live in the parent", CommitConflict, level)
+
+
+class TestOperations:
+    async def test_an_append_removes_nothing(self) -> None:
+        lake = Lake()
+        file = lake.data_file()
+        lake.append(file)
+        base = lake.snapshot([lake.manifest([deleted(file, 101)])], "append")
+        await refused(lake, base, "append cannot remove")
+
+    async def test_an_append_loses_nothing(self) -> None:
+        lake = Lake()
+        lake.append(lake.data_file())
+        base = lake.snapshot([lake.manifest([an_entry(lake.data_file())])], "append")
+        await refused(lake, base, "append cannot remove")
+
+    async def test_an_append_adds_no_deletes(self) -> None:
+        lake = Lake()
+        base = lake.snapshot([lake.manifest([an_entry(lake.data_file(content=1))], content=1)], "append")
+        await refused(lake, base, "append cannot add delete files")
+
+    async def test_a_delete_adds_no_data(self) -> None:
+        lake = Lake()
+        base = lake.snapshot([lake.manifest([an_entry(lake.data_file())])], "delete")
+        await refused(lake, base, "delete cannot add data")
+
+    async def test_a_replace_does_not_just_add_data(self) -> None:
+        lake = Lake()
+        base = lake.snapshot([lake.manifest([an_entry(lake.data_file())])], "replace")
+        await refused(lake, base, "must remove what they replace")
+
+    async def test_what_nobody_knows(self) -> None:
+        lake = Lake()
+        base = lake.snapshot([lake.manifest([an_entry(lake.data_file())])], "rewrite")
+        await refused(lake, base, "unknown operation")
+
+
+class TestFormat3:
+    async def test_vectors_of_one_file(self, level: Level) -> None:
+        lake = Lake(3)
+        one, two = lake.data_file(), lake.data_file()
+        lake.append(one, two)
+        vectors = [lake.vector(one.file_path, 4), lake.vector(two.file_path, 50)]
+        own = lake.manifest([an_entry(vector) for vector in vectors], content=1)
+        base = lake.snapshot([own, *lake.lines], "delete")
+        report = await check(lake, base, level)
+        assert report.snapshots[0].delete_files_added == 2
+
+    async def test_a_vector_replaces_another(self, level: Level) -> None:
+        lake = Lake(3)
+        file = lake.data_file()
+        lake.append(file)
+        old, new = lake.vector(file.file_path), lake.vector(file.file_path, name="v2.puffin")
+        lake.snapshot([lake.manifest([an_entry(old)], content=1), *lake.lines], "delete")
+        own = lake.manifest([an_entry(new), deleted(old, 102, 2)], content=1)
+        base = lake.snapshot([own, lake.lines[1]], "delete")
+        await check(lake, base, level)
+
+    async def test_two_vectors_for_a_file(self) -> None:
+        lake = Lake(3)
+        file = lake.data_file()
+        lake.append(file)
+        own = lake.manifest([an_entry(lake.vector(file.file_path, at)) for at in (4, 50)], content=1)
+        await refused(lake, lake.snapshot([own, *lake.lines], "delete"), "two deletion vectors")
+
+    async def test_a_second_vector_while_the_first_stays_is_a_conflict(self, level: Level) -> None:
+        lake = Lake(3)
+        file = lake.data_file()
+        lake.append(file)
+        lake.snapshot([lake.manifest([an_entry(lake.vector(file.file_path))], content=1), *lake.lines], "delete")
+        own = lake.manifest([an_entry(lake.vector(file.file_path, name="v2.puffin"))], content=1)
+        base = lake.snapshot([own, *lake.lines], "delete")
+        await refused(lake, base, "has a deletion vector already", CommitConflict, level)
+
+    async def test_a_vector_about_a_file_that_is_not_live_when_strict(self) -> None:
+        lake = Lake(3)
+        lake.append(lake.data_file())
+        own = lake.manifest([an_entry(lake.vector(f"{LOCATION}/data/gone.parquet"))], content=1)
+        base = lake.snapshot([own, *lake.lines], "delete")
+        await check(lake, base)
+        await refused(lake, base, "about a file that is not live", level=Level.STRICT)
+
+    @pytest.mark.parametrize(
+        ("facts", "reason"),
+        [
+            ({"referenced_data_file": None}, "does not say"),
+            ({"content_size_in_bytes": None}, "does not say"),
+            ({"content_offset": None}, "does not say"),
+            ({"content_offset": 990}, "outside its file"),
+            ({"content_offset": -1}, "outside its file"),
+            ({"content_size_in_bytes": 0}, "outside its file"),
+        ],
+        ids=str,
+    )
+    async def test_a_vector_says_where_it_is(self, facts: dict[str, Any], reason: str) -> None:
+        lake = Lake(3)
+        own = lake.manifest([an_entry(lake.vector("s3://lake/t/data/a")._replace(**facts))], content=1)
+        await refused(lake, lake.snapshot([own], "delete"), reason)
+
+    async def test_vectors_need_format_3(self) -> None:
+        lake = Lake(2)
+        own = lake.manifest([an_entry(lake.vector("s3://lake/t/data/a"))], content=1)
+        await refused(lake, lake.snapshot([own], "delete"), "need format version 3")
+
+    async def test_position_delete_files_are_not_added_any_more(self) -> None:
+        lake = Lake(3)
+        own = lake.manifest([an_entry(lake.data_file(content=1))], content=1)
+        await refused(lake, lake.snapshot([own], "delete"), "no new position delete files")
+
+    async def test_position_delete_files_of_before_are_carried_along(self) -> None:
+        lake = Lake(2)
+        deletes = lake.data_file(content=1)
+        lake.snapshot([lake.manifest([an_entry(deletes)], content=1)], "delete")
+        lake.version = lake.document["format-version"] = 3
+        base = lake.snapshot([lake.manifest([existing(deletes)], content=1)], "replace")
+        await check(lake, base)
+
+    async def test_data_is_not_in_puffin_files(self) -> None:
+        lake = Lake(3)
+        await refused(lake, lake.append(lake.data_file(file_format="puffin")), "deletion vectors only")
+
+    @pytest.mark.parametrize("first_row_id", [0, 9, 11, 1_000])
+    async def test_new_files_take_row_ids_of_their_snapshot(self, first_row_id: int) -> None:
+        lake = Lake(3)
+        lake.append(lake.data_file())
+        own = lake.manifest([an_entry(lake.data_file())], first_row_id=first_row_id)
+        await refused(lake, lake.snapshot([own, *lake.lines]), "row ids that are not its snapshot's")
+
+    async def test_new_files_do_not_share_row_ids(self) -> None:
+        lake = Lake(3)
+        own = [lake.manifest([an_entry(lake.data_file())]) for _ in range(2)]
+        await refused(lake, lake.snapshot(own), "row ids of another")
+
+    async def test_row_ids_of_several_manifests(self, level: Level) -> None:
+        lake = Lake(3)
+        own = [lake.manifest([an_entry(lake.data_file())], first_row_id=first) for first in (10, 0)]
+        await check(lake, lake.snapshot(own), level)
+
+    async def test_kept_files_keep_their_row_ids(self) -> None:
+        lake = Lake(3)
+        file = lake.data_file()
+        lake.append(file)
+        base = lake.snapshot([lake.manifest([existing(file)])], "replace")
+        await refused(lake, base, "other row ids")
+
+
+class TestLimits:
+    async def test_manifests(self) -> None:
+        lake = Lake()
+        base = lake.snapshot([lake.manifest([an_entry(lake.data_file())]) for _ in range(3)])
+        await check(lake, base, limits=CommitLimits(manifests=3))
+        await refused(lake, base, "too many manifests", TooLarge, limits=CommitLimits(manifests=2))
+
+    async def test_bytes(self) -> None:
+        lake = Lake()
+        base = lake.append(*(lake.data_file() for _ in range(200)))
+        stored = lake.lines[0].length + len(lake.files.contents[f"{LOCATION}/metadata/snap-100.avro"])
+        await refused(lake, base, r"bytes of manifests\.", TooLarge, limits=CommitLimits(avro_bytes=stored - 1))
+        await refused(lake, base, "when unpacked", TooLarge, limits=CommitLimits(avro_bytes=stored))
+
+    async def test_file_references(self) -> None:
+        lake = Lake()
+        base = lake.append(*(lake.data_file() for _ in range(11)))
+        await check(lake, base, limits=CommitLimits(file_refs=11))
+        await refused(lake, base, "too many file references", TooLarge, limits=CommitLimits(file_refs=10))
+
+
+def statistics(path: str = f"{LOCATION}/metadata/1.stats", size: int = 100) -> dict[str, Any]:
+    return {
+        "snapshot-id": 100,
+        "statistics-path": path,
+        "file-size-in-bytes": size,
+        "file-footer-size-in-bytes": 10,
+        "blob-metadata": [],
+    }
+
+
+class TestStatistics:
+    @pytest.fixture
+    def lake(self) -> Lake:
+        lake = Lake()
+        lake.append(lake.data_file())
+        lake.files.put(f"{LOCATION}/metadata/1.stats", 100)
+        return lake
+
+    async def test_a_file_that_is_there(self, lake: Lake) -> None:
+        base = lake.table
+        lake.document["statistics"] = [statistics()]
+        report = await check(lake, base)
+        assert list(report.observed) == [f"{LOCATION}/metadata/1.stats"]
+
+    async def test_only_new_ones_are_looked_for(self, lake: Lake) -> None:
+        lake.document["statistics"] = [statistics("s3://lake/gone/1.stats")]
+        base = lake.table
+        lake.document["properties"] = {"a": "b"}
+        await check(lake, base)
+
+    @pytest.mark.parametrize(
+        ("file", "reason"),
+        [
+            (statistics("s3://lake/u/1.stats"), "outside"),
+            (statistics(f"{LOCATION}/metadata/2.stats"), "not there"),
+            (statistics(size=99), "another size"),
+        ],
+    )
+    async def test_bad_ones(self, lake: Lake, file: dict[str, Any], reason: str) -> None:
+        base = lake.table
+        lake.document["statistics"] = [file]
+        await refused(lake, base, reason)
+        del lake.document["statistics"]
+        lake.document["partition-statistics"] = [file]
+        await refused(lake, base, reason)
+
+    @pytest.mark.parametrize(
+        "limits",
+        [CommitLimits(statistics_files=0), CommitLimits(statistics_bytes=99), CommitLimits(statistics_file_bytes=99)],
+    )
+    async def test_limits(self, lake: Lake, limits: CommitLimits) -> None:
+        base = lake.table
+        lake.document["statistics"] = [statistics()]
+        await refused(lake, base, "statistics", TooLarge, limits=limits)
+
+
+class TestAdoption:
+    """Metadata that was made elsewhere."""
+
+    async def test_a_history_whose_beginning_is_expired(self, lake: Lake, level: Level) -> None:
+        for _ in range(3):
+            lake.append(lake.data_file())
+        lake.document["snapshots"] = lake.document["snapshots"][2:]
+        report = await check(lake, None, level, adopted=True)
+        assert report.snapshots == (
+            SnapshotReport(102, "append", manifests_inherited=2, manifests_added=1, data_files_added=1),
+        )
+
+    async def test_only_what_branches_and_tags_name_is_checked(self) -> None:
+        lake = Lake()
+        for _ in range(3):
+            lake.append(lake.data_file())
+        lake.document["refs"] = {
+            "main": {"snapshot-id": 102, "type": "branch"},
+            "then": {"snapshot-id": 100, "type": "tag"},
+        }
+        report = await check(lake, None, adopted=True)
+        assert [one.snapshot_id for one in report.snapshots] == [100, 102]
+
+    async def test_manifests_must_be_there(self, lake: Lake) -> None:
+        lake.append(lake.data_file())
+        lake.append(lake.data_file())
+        lake.files.remove(lake.lines[1].path)
+        await refused(lake, None, "manifest is not there", adopted=True)
+
+    async def test_live_files_must_be_there_when_strict(self, lake: Lake) -> None:
+        file = lake.data_file()
+        lake.append(file)
+        lake.append(lake.data_file())
+        lake.files.remove(file.file_path)
+        await check(lake, None, adopted=True)
+        await refused(lake, None, "file is not there", level=Level.STRICT, adopted=True)
+
+    async def test_live_files_must_be_inside_when_strict(self, lake: Lake) -> None:
+        lake.append(lake.data_file("s3://lake/u/a.parquet"))
+        lake.append(lake.data_file())
+        await check(lake, None, adopted=True)
+        await refused(lake, None, "file lies outside", level=Level.STRICT, adopted=True)
+
+
+class TestRemovedSpecs:
+    def evolved(self) -> Lake:
+        lake = Lake()
+        field = {"name": "region", "transform": "identity", "source-id": 2, "field-id": 1000}
+        lake.document["partition-specs"].append({"spec-id": 1, "fields": [field]})
+        lake.document["last-partition-id"] = 1000
+        lake.document["default-spec-id"] = 1
+        return lake
+
+    async def test_one_that_nothing_is_divided_by(self, level: Level) -> None:
+        lake = self.evolved()
+        base = lake.table
+        lake.document["partition-specs"] = lake.document["partition-specs"][1:]
+        await check(lake, base, level)
+
+    async def test_one_that_is_in_use(self, level: Level) -> None:
+        lake = self.evolved()
+        lake.append(lake.data_file())
+        base = lake.table
+        lake.document["partition-specs"] = lake.document["partition-specs"][1:]
+        await refused(lake, base, "spec cannot be removed", level=level)
+
+
+async def test_status_of_entries_is_not_guessed() -> None:
+    lake = Lake()
+    own = lake.manifest([an_entry(lake.data_file(), EntryStatus.ADDED)._replace(status=5)])
+    await refused(lake, lake.snapshot([own]), "unknown status")
