@@ -22,12 +22,12 @@ from lakebed.fluss.kv_batches import write_kv_batch
 from lakebed.fluss.log_batches import iterate_batches
 from lakebed.fluss.schema import Schema
 from lakebed.fluss.types import DataType, TypeRoot
-from lakebed.streams.keys.bucket import KeyBucket, open_keys
-from lakebed.streams.keys.changelog import ChangelogRendering
-from lakebed.streams.keys.counting import Counter
-from lakebed.streams.keys.index import KeyIndex
-from lakebed.streams.keys.table import KeyedTable, KeySettings
-from lakebed.streams.log.presentation import Presentation
+from lakebed.streams.kv.auto_increment import Counter
+from lakebed.streams.kv.bucket import KeyBucket, open_keys
+from lakebed.streams.kv.changelog import ChangelogRendering
+from lakebed.streams.kv.index.seam import KeyIndex
+from lakebed.streams.kv.table import KeyedTable, KeySettings
+from lakebed.streams.log.reading.rendering import Presentation
 from lakebed.streams.seam import Acks, MergeMode, Put
 from tests.fixtures.memory_index import MemoryIndex
 from tests.fixtures.memory_log import MemoryLog

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from lakebed.core.clock import ManualClock
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.log_batches import LogBuffer, has_valid_checksum, iterate_batches, with_body, write_batch
-from lakebed.streams.log.presentation import PLAIN, Presentation
-from lakebed.streams.log.projection import ColumnShape, shape_of
+from lakebed.streams.log.reading.projection import ColumnShape, shape_of
+from lakebed.streams.log.reading.rendering import PLAIN, Presentation
 from lakebed.streams.seam import Acks, BucketLog
 
 MAX_BATCH_BYTES = 64 * 1024

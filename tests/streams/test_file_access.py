@@ -15,7 +15,7 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
 from lakebed.storage.credentials import Credentials
 from lakebed.streams.file_access import KEY_SECONDS, MAX_POLICY_CHARS, FileAccess, FileGrant, FilePlace
-from lakebed.streams.log.manifest import LogPlace
+from lakebed.streams.log.remote.manifest import LogPlace
 from lakebed.streams.seam import TableBucket
 
 from .world import ACCOUNT, StreamWorld, caller_of

@@ -17,13 +17,13 @@ from lakebed.objects.model import Caller
 from lakebed.streams.admin.acls import Acls
 from lakebed.streams.admin.altering import Altering
 from lakebed.streams.admin.auto_partitions import AutoPartitions
-from lakebed.streams.admin.lake import Lake
-from lakebed.streams.admin.producers import ProducerOffsets
+from lakebed.streams.admin.producer_offsets import ProducerOffsets
 from lakebed.streams.admin.servers import Servers
-from lakebed.streams.configs import ClusterConfigs
+from lakebed.streams.authorization import Gate
+from lakebed.streams.cluster_configs import ClusterConfigs
 from lakebed.streams.databases import Databases
 from lakebed.streams.events import StreamEvent, decode_event
-from lakebed.streams.gate import Gate
+from lakebed.streams.lake.service import Lake
 from lakebed.streams.partitions import Partitions
 from lakebed.streams.table import StreamTable
 from lakebed.streams.tables import Tables

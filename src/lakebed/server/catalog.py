@@ -65,8 +65,8 @@ from lakebed.objects.deleting import ObjectDeleter
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import ObjectWriter
 from lakebed.streams.admin.failover import Failover
-from lakebed.streams.gate import Gate as StreamGate
-from lakebed.streams.server_registry import ServerRegistry
+from lakebed.streams.authorization import Gate as StreamGate
+from lakebed.streams.servers.registry import ServerRegistry
 from lakebed.wire.admin.operations import admin_mount
 from lakebed.wire.admin.services import AdminServices
 from lakebed.wire.aws.authentication import SignatureAuthenticator

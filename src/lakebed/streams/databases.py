@@ -16,8 +16,8 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.objects.model import Caller
 
+from .authorization import Gate, Need
 from .events import tell
-from .gate import Gate, Need
 from .json_documents import read_json
 from .names import DEFAULT_DATABASE, check_database_name
 from .tables import Tables

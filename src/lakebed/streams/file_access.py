@@ -24,8 +24,8 @@ from lakebed.objects.model import Caller
 from lakebed.storage.credentials import CredentialProvider, Credentials
 from lakebed.storage.credentials.sts import AssumedRole, TokenService
 
-from .gate import Gate, Need
-from .log.manifest import LogPlace
+from .authorization import Gate, Need
+from .log.remote.manifest import LogPlace
 from .seam import TableBucket
 from .table import StreamTable
 from .tables import Tables

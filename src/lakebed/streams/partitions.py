@@ -15,10 +15,10 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 
-from .configs import ClusterConfigs
+from .authorization import Gate, Need
+from .cluster_configs import ClusterConfigs
 from .events import tell
-from .gate import Gate, Need
-from .log.writers import FORGET_WRITERS_AFTER_MS
+from .log.writer_state import FORGET_WRITERS_AFTER_MS
 from .names import check_partition_value
 from .table import StreamTable
 from .tables import Tables

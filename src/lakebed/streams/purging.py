@@ -10,7 +10,7 @@ from typing import Final
 from lakebed.core.errors import LakebedError
 from lakebed.meta.seam import MetaStore, Transaction
 
-from .buckets import Buckets
+from .buckets.open_buckets import Buckets
 
 __all__ = ["Purging"]
 

@@ -19,7 +19,7 @@ from lakebed.fluss.table_options import check_options, flag, whole_number
 from lakebed.fluss.types import TypeRoot
 
 from .json_documents import read_json
-from .keys.table import KeySettings
+from .kv.table import KeySettings
 from .names import RESERVED_COLUMNS
 
 __all__ = ["MAX_BUCKETS", "StreamTable", "TableDefinition", "TablePath"]

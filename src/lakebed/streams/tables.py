@@ -21,9 +21,9 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 from lakebed.objects.model import Caller
 
-from .configs import ClusterConfigs
+from .authorization import Gate, Need
+from .cluster_configs import ClusterConfigs
 from .events import tell
-from .gate import Gate, Need
 from .names import check_table_name
 from .table import StreamTable, TableDefinition, TablePath
 

@@ -14,7 +14,7 @@ from lakebed.catalog.access.authorization import Action, ServerAction
 from lakebed.governance.policy_language.actions import KNOWN_ACTIONS, action_problem
 from lakebed.governance.rbac.administering import action_of
 from lakebed.governance.rbac.operations import MANAGEMENT_OPERATIONS
-from lakebed.streams.gate import Need
+from lakebed.streams.authorization import Need
 
 _LITERAL = re.compile(r'"((?:s3|s3tables|sts|lakebed|streams):[A-Z][A-Za-z]+)"')
 _NO_ACTIONS = {

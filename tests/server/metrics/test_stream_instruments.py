@@ -10,10 +10,10 @@ import pytest
 from lakebed.server.metrics import Metrics
 from lakebed.server.metrics import stream_instruments as instruments_module
 from lakebed.server.metrics.stream_instruments import StreamInstruments
-from lakebed.streams.admin.census import Census, LakeCount, TableCount
-from lakebed.streams.admin.key_sizes import KeyUse
+from lakebed.streams.admin.inventory import Census, LakeCount, TableCount
+from lakebed.streams.admin.kv_sizes import KeyUse
 from lakebed.streams.admin.stats import Health
-from lakebed.streams.tending import Copied
+from lakebed.streams.buckets.log_maintenance import Copied
 from lakebed.streams.traffic import TableTraffic, Traffic
 from lakebed.wire.fluss.call_counts import CallCount
 

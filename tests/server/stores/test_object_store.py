@@ -20,7 +20,7 @@ from lakebed.core.ids import BlobId, new_blob_id
 from lakebed.objects.blobs.ingest import blob_key
 from lakebed.server.stores.object_store import BYTES_FOLDER
 from lakebed.server.streams.composition import STREAMS_FOLDER
-from lakebed.streams.folder_ownership import LOGS_FOLDER
+from lakebed.streams.buckets.folder_ownership import LOGS_FOLDER
 from tests.clients.boto import connected
 from tests.fixtures.minio import MinioServer, find_or_build_minio, running_minio
 from tests.fixtures.postgres import PostgresServer

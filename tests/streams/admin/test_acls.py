@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lakebed.core.errors import AccessDenied, NoSuchPrincipal
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.admin.acls import CLUSTER, Acl, AclFilter, AclOperation, Permission, ResourceType, acl_of, grant_of
-from lakebed.streams.gate import Need
+from lakebed.streams.authorization import Need
 from tests.streams.world import StreamWorld
 
 R, O = ResourceType, AclOperation  # noqa: E741 - as short as the tables below want it

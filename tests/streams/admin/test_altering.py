@@ -8,7 +8,7 @@ from lakebed.core.errors import AccessDenied
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.table_options import milliseconds
 from lakebed.fluss.types import DataType, TypeRoot
-from lakebed.streams.evolution import AddColumn, Operation, OptionChange
+from lakebed.streams.schema_evolution import AddColumn, Operation, OptionChange
 from lakebed.streams.table import StreamTable
 from tests.streams.world import StreamWorld
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from lakebed.streams.evolution import Operation, OptionChange
+from lakebed.streams.schema_evolution import Operation, OptionChange
 from tests.streams.world import StreamWorld
 
 AUTO = {"table.auto-partition.enabled": "true", "table.auto-partition.num-retention": "2"}

@@ -6,10 +6,10 @@ import pytest
 
 from lakebed.core.errors import AccessDenied
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.streams.admin.producers import BucketEnd
+from lakebed.streams.admin.producer_offsets import BucketEnd
 from lakebed.streams.admin.servers import RebalanceStatus, ServerTag
-from lakebed.streams.configs import DYNAMIC, INITIAL, ClusterConfig
-from lakebed.streams.evolution import Operation, OptionChange
+from lakebed.streams.cluster_configs import DYNAMIC, INITIAL, ClusterConfig
+from lakebed.streams.schema_evolution import Operation, OptionChange
 from lakebed.streams.seam import TableBucket
 from tests.streams.world import StreamWorld
 

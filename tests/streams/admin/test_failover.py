@@ -8,10 +8,10 @@ from lakebed.core.errors import AccessDenied, NotFound, StateConflict
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.seam import Reader
 from lakebed.streams.admin.failover import Failover, StreamStatus
-from lakebed.streams.home import LEASE
-from lakebed.streams.log.log_rows import LogRows
+from lakebed.streams.log.remote.log_rows import LogRows
 from lakebed.streams.seam import TableBucket
-from lakebed.streams.server_registry import SeenServer, ServerRegistry
+from lakebed.streams.servers.leader import LEASE
+from lakebed.streams.servers.registry import SeenServer, ServerRegistry
 from tests.streams.world import StreamWorld
 
 ONE = SeenServer("aaaa", 1, "one:9123", acks_after_upload=False)

@@ -15,15 +15,15 @@ from lakebed.meta.seam import Reader
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
 from lakebed.streams.admin.stats import Health, HealthCheck, HealthStatus, Stats
-from lakebed.streams.buckets import Buckets
-from lakebed.streams.log.log_rows import LogRows
+from lakebed.streams.buckets.log_maintenance import AGAIN_SECONDS
+from lakebed.streams.buckets.open_buckets import Buckets
+from lakebed.streams.log.remote.log_rows import LogRows
 from lakebed.streams.seam import TableBucket
-from lakebed.streams.tending import AGAIN_SECONDS
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Call
 from lakebed.wire.fluss.handlers.cluster import stats_calls
-from tests.streams.test_buckets import RefusingLog, Shelf
-from tests.streams.test_tending import SERVER, LogShelf, Server, begun, claim_tail, written
+from tests.streams.buckets.test_log_maintenance import SERVER, LogShelf, Server, begun, claim_tail, written
+from tests.streams.buckets.test_open_buckets import RefusingLog, Shelf
 from tests.streams.world import StreamWorld
 
 HEALTH_CALL = 1062

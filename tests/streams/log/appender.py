@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 
 from lakebed.core.clock import SystemClock
-from lakebed.streams.log.folder import FolderLog
+from lakebed.streams.log.local.folder_log import FolderLog
 from lakebed.streams.log.settings import LogSettings
 from lakebed.streams.seam import Acks
 

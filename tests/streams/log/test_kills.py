@@ -14,7 +14,7 @@ import pytest
 
 from lakebed.core.clock import SystemClock
 from lakebed.fluss.log_batches import has_valid_checksum, iterate_batches
-from lakebed.streams.log.folder import FolderLog
+from lakebed.streams.log.local.folder_log import FolderLog
 
 from .appender import SETTINGS, append_until_killed
 from .kill_batches import batch_of

@@ -17,11 +17,11 @@ from lakebed.fluss.log_batches import iterate_batches
 from lakebed.meta.seam import Reader
 from lakebed.storage.ownership import Marker, claim_marker
 from lakebed.storage.seam import Key, ObjectHead
-from lakebed.streams.log.log_rows import LogRows
-from lakebed.streams.log.presentation import Presentation
-from lakebed.streams.log.remote import RemoteLogs
+from lakebed.streams.log.reading.rendering import Presentation
+from lakebed.streams.log.remote.log_rows import LogRows
+from lakebed.streams.log.remote.remote_backed_log import TieredLog
+from lakebed.streams.log.remote.remote_log import RemoteLogs
 from lakebed.streams.log.retention import RetentionPolicy
-from lakebed.streams.log.tiered import TieredLog
 from lakebed.streams.seam import Acks
 from tests.contracts.stream_log import (
     Doubling,

@@ -6,6 +6,7 @@ import pytest
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.table_options import check_options
+from lakebed.streams.log.local.segment import Segment
 from lakebed.streams.log.retention import (
     RetentionPolicy,
     expired_segments,
@@ -13,7 +14,6 @@ from lakebed.streams.log.retention import (
     remote_expired,
     retention_of,
 )
-from lakebed.streams.log.segment import Segment
 from lakebed.streams.seam import RemoteSegment
 
 

@@ -16,14 +16,14 @@ from lakebed.meta.sqlite.store import SqliteStore
 from lakebed.storage.backoff import Retrier, RetryPolicy
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
-from lakebed.streams.log.log_rows import LogRows
-from lakebed.streams.log.logs import Logs
-from lakebed.streams.log.manifest import LogPlace
-from lakebed.streams.log.presentation import PLAIN, Presentation
-from lakebed.streams.log.remote import RemoteLogs, RemoteSettings
+from lakebed.streams.log.local.logs import Logs
+from lakebed.streams.log.reading.rendering import PLAIN, Presentation
+from lakebed.streams.log.remote.log_rows import LogRows
+from lakebed.streams.log.remote.manifest import LogPlace
+from lakebed.streams.log.remote.remote_backed_log import TieredLog, open_tiered, return_tail
+from lakebed.streams.log.remote.remote_log import RemoteLogs, RemoteSettings
 from lakebed.streams.log.retention import RetentionPolicy
 from lakebed.streams.log.settings import LogSettings
-from lakebed.streams.log.tiered import TieredLog, open_tiered, return_tail
 from lakebed.streams.seam import BucketLog, TableBucket
 from tests.contracts.stream_log import (
     MAX_BATCH_BYTES,

@@ -17,9 +17,9 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.kv_batches import write_kv_batch
 from lakebed.fluss.log_batches import LogBuffer
 from lakebed.fluss.schema import Schema
-from lakebed.streams.keys.bucket import KeyBucket, open_keys
-from lakebed.streams.keys.table import KeyedTable, KeySettings
-from lakebed.streams.log.folder import FolderLog
+from lakebed.streams.kv.bucket import KeyBucket, open_keys
+from lakebed.streams.kv.table import KeyedTable, KeySettings
+from lakebed.streams.log.local.folder_log import FolderLog
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Backpressure
 from lakebed.wire.fluss.deadlines import CallTimeout

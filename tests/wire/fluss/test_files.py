@@ -14,7 +14,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.secrets import Secret
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.storage.credentials import Credentials
-from lakebed.streams.buckets import OpenBucket
+from lakebed.streams.buckets.open_buckets import OpenBucket
 from lakebed.streams.file_access import FileAccess, FileGrant, FilePlace
 from lakebed.streams.seam import Acks, Fetched, RemoteSegment, TableBucket
 from lakebed.wire.fluss import messages_pb2 as pb

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.streams.buckets import Buckets, OpenBucket
+from lakebed.streams.buckets.open_buckets import Buckets, OpenBucket
 from lakebed.streams.partitions import Partition
 from lakebed.streams.seam import Acks, TableBucket
 from lakebed.streams.table import StreamTable

@@ -9,7 +9,7 @@ import pytest
 
 from lakebed.core.settings import Address
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.streams.home import HomeNode
+from lakebed.streams.servers.leader import HomeNode
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Call
 from lakebed.wire.fluss.handlers.metadata import MAX_PARTITIONS, MAX_TABLES, metadata_calls

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.streams.keys.cursors import ScanPage
+from lakebed.streams.kv.cursors import ScanPage
 from lakebed.streams.seam import RemoteSegment
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.encoding import MAX_FIELDS, MAX_MESSAGE_BYTES, fields, read_message, signed_64, varint

@@ -8,9 +8,9 @@ import pytest
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import Transaction
-from lakebed.streams.buckets import Buckets, OpenBucket
+from lakebed.streams.buckets.open_buckets import Buckets, OpenBucket
 from lakebed.streams.file_access import FileAccess, FilePlace
-from lakebed.streams.keys.snapshots import KeySnapshot, KeySnapshots, SnapshotFile
+from lakebed.streams.kv.snapshots import KeySnapshot, KeySnapshots, SnapshotFile
 from lakebed.streams.partitions import Partition
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.table import StreamTable

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakebed.streams.tiering import State
+from lakebed.streams.lake.tiering import State
 
 from . import Counter, Histogram, Metrics
 from .registry import GaugeFamily
 
 if TYPE_CHECKING:
     # What counts needs what streams need, and every process has instruments.
-    from lakebed.streams.admin.census import Census, TableCount
+    from lakebed.streams.admin.inventory import Census, TableCount
     from lakebed.streams.traffic import TableTraffic
     from lakebed.wire.fluss.call_counts import CallCount
 

@@ -14,8 +14,8 @@ from lakebed.objects.blobs.ingest import OpenWriter
 from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.ownership import MARKER_KEY, StoreOwnership
 from lakebed.storage.seam import ObjectStorage
-from lakebed.streams.log.log_rows import sample_manifests
-from lakebed.streams.server_registry import ServerRegistry
+from lakebed.streams.log.remote.log_rows import sample_manifests
+from lakebed.streams.servers.registry import ServerRegistry
 
 from .data_lock import found_a_file
 

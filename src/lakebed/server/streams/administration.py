@@ -18,24 +18,24 @@ from lakebed.objects.model import Caller
 from lakebed.streams.admin.acls import Acls
 from lakebed.streams.admin.altering import Altering
 from lakebed.streams.admin.auto_partitions import AutoPartitions
-from lakebed.streams.admin.census import CensusTaker
-from lakebed.streams.admin.key_sizes import KeySizes
-from lakebed.streams.admin.lake import Lake
-from lakebed.streams.admin.lake_planning import LakePlanner, Rounds
-from lakebed.streams.admin.producers import ProducerOffsets
+from lakebed.streams.admin.inventory import CensusTaker
+from lakebed.streams.admin.kv_sizes import KeySizes
+from lakebed.streams.admin.producer_offsets import ProducerOffsets
 from lakebed.streams.admin.servers import Servers
 from lakebed.streams.admin.stats import HealthCheck, Stats
-from lakebed.streams.buckets import Buckets
-from lakebed.streams.configs import ClusterConfigs
+from lakebed.streams.authorization import Gate
+from lakebed.streams.buckets.log_maintenance import Tending
+from lakebed.streams.buckets.open_buckets import Buckets
+from lakebed.streams.cluster_configs import ClusterConfigs
 from lakebed.streams.databases import Databases
+from lakebed.streams.durations import Durations
 from lakebed.streams.file_access import FileAccess
-from lakebed.streams.gate import Gate
-from lakebed.streams.home import Home
-from lakebed.streams.keys.snapshots import KeySnapshots
+from lakebed.streams.kv.snapshots import KeySnapshots
+from lakebed.streams.lake.planner import LakePlanner, Rounds
+from lakebed.streams.lake.service import Lake
 from lakebed.streams.partitions import Partitions
+from lakebed.streams.servers.leader import Home
 from lakebed.streams.tables import Tables
-from lakebed.streams.tending import Tending
-from lakebed.streams.timing import Durations
 from lakebed.streams.traffic import Traffic
 from lakebed.wire.fluss.calls import AnyCall
 from lakebed.wire.fluss.handlers.acls import acl_calls

@@ -28,37 +28,37 @@ from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.blobs.attachment import STREAM_SERVERS_PREFIX
 from lakebed.storage.ownership import Ownership
 from lakebed.storage.seam import ObjectStorage
-from lakebed.streams.admin.census import CensusTaker
-from lakebed.streams.admin.key_sizes import KeySizes
+from lakebed.streams.admin.inventory import CensusTaker
+from lakebed.streams.admin.kv_sizes import KeySizes
 from lakebed.streams.admin.stats import HealthCheck
-from lakebed.streams.admin.tiering_tasks import TieringTasks
-from lakebed.streams.bucket_opening import StoredBuckets
-from lakebed.streams.buckets import Buckets
-from lakebed.streams.configs import ClusterConfigs
-from lakebed.streams.counters import Counters, WriterIds
+from lakebed.streams.authorization import Gate
+from lakebed.streams.buckets.folder_ownership import LOGS_FOLDER, FolderOwnership
+from lakebed.streams.buckets.log_maintenance import Tending
+from lakebed.streams.buckets.open_buckets import Buckets
+from lakebed.streams.buckets.opening import StoredBuckets
+from lakebed.streams.cluster_configs import ClusterConfigs
 from lakebed.streams.databases import Databases
 from lakebed.streams.file_access import SNAPSHOTS_FOLDER
-from lakebed.streams.folder_ownership import LOGS_FOLDER, FolderOwnership
-from lakebed.streams.gate import Gate
-from lakebed.streams.home import Home
-from lakebed.streams.home_store import HomeStore
-from lakebed.streams.keys.cursors import CursorLimits, Cursors
-from lakebed.streams.keys.rocks import RocksMemory
-from lakebed.streams.keys.snapshots import KeySnapshots
-from lakebed.streams.keys.snapshotting import KeySnapshotting
-from lakebed.streams.keys.store import KeyStore
-from lakebed.streams.log.log_rows import LogRows
-from lakebed.streams.log.logs import Logs
-from lakebed.streams.log.remote import RemoteLogs, RemoteSettings
+from lakebed.streams.id_ranges import Counters, WriterIds
+from lakebed.streams.kv.cursors import CursorLimits, Cursors
+from lakebed.streams.kv.index.rocksdb import RocksMemory
+from lakebed.streams.kv.index.store import KeyStore
+from lakebed.streams.kv.snapshot_files import KeySnapshotting
+from lakebed.streams.kv.snapshots import KeySnapshots
+from lakebed.streams.lake.tiering_tasks import TieringTasks
+from lakebed.streams.log.local.logs import Logs
+from lakebed.streams.log.remote.log_rows import LogRows
+from lakebed.streams.log.remote.remote_log import RemoteLogs, RemoteSettings
 from lakebed.streams.log.settings import LogSettings
 from lakebed.streams.partitions import Partitions
 from lakebed.streams.purging import Purging
-from lakebed.streams.returning import TailReturn
-from lakebed.streams.server_identity import establish_server_name, establish_server_number
-from lakebed.streams.server_registry import SeenServer, ServerRegistry
-from lakebed.streams.shared_store import join_servers
+from lakebed.streams.servers.identity import establish_server_name, establish_server_number
+from lakebed.streams.servers.leader import Home
+from lakebed.streams.servers.leader_store import HomeStore
+from lakebed.streams.servers.registry import SeenServer, ServerRegistry
+from lakebed.streams.servers.shared_store import join_servers
+from lakebed.streams.servers.tail_return import TailReturn
 from lakebed.streams.tables import Tables
-from lakebed.streams.tending import Tending
 from lakebed.streams.traffic import Traffic
 from lakebed.wire.fluss.calls import AnyCall
 from lakebed.wire.fluss.handlers.databases import database_calls

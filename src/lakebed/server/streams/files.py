@@ -10,9 +10,9 @@ from lakebed.core.settings import Settings
 from lakebed.storage.credentials import Surroundings
 from lakebed.storage.credentials.sts import TokenService
 from lakebed.storage.s3 import S3Options, credentials_of, region_of
+from lakebed.streams.authorization import Gate
 from lakebed.streams.file_access import FileAccess, FilePlace, RoleCredentials
-from lakebed.streams.gate import Gate
-from lakebed.streams.log.remote import RemoteSettings
+from lakebed.streams.log.remote.remote_log import RemoteSettings
 from lakebed.streams.tables import Tables
 
 from ..stores.remote_storage import s3_options

@@ -9,7 +9,7 @@ from typing import Final
 from lakebed.core.clock import SystemClock
 from lakebed.core.errors import LakebedError
 from lakebed.core.memory import give_back
-from lakebed.streams.admin.census import Census
+from lakebed.streams.admin.inventory import Census
 from lakebed.wire.fluss.call_counts import CallCounts
 from lakebed.wire.fluss.listening import FlussListener
 

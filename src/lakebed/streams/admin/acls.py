@@ -19,7 +19,7 @@ from lakebed.governance.rbac.securables import ANY_NAME, stream_key
 from lakebed.governance.rbac.stream_grants import GranteeKind, StreamGrant, StreamGrants
 from lakebed.objects.model import Caller
 
-from ..gate import Gate, Need
+from ..authorization import Gate, Need
 from ..names import check_database_name, check_table_name
 
 __all__ = ["CLUSTER", "Acl", "AclFilter", "Acls", "Permission", "ResourceType", "acl_of", "grant_of"]

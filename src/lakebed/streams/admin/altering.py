@@ -9,9 +9,9 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 
+from ..authorization import Gate, Need
 from ..databases import DatabaseDefinition, Databases
-from ..evolution import AddColumn, OptionChange, changed_options, evolved
-from ..gate import Gate, Need
+from ..schema_evolution import AddColumn, OptionChange, changed_options, evolved
 from ..tables import Tables
 
 __all__ = ["Altering"]

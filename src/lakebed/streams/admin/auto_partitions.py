@@ -16,7 +16,7 @@ from lakebed.core.errors import LakebedError
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
 
-from ..configs import ClusterConfigs
+from ..cluster_configs import ClusterConfigs
 from ..partitions import Partitions
 from ..table import StreamTable
 from ..tables import Tables

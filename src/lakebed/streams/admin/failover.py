@@ -18,10 +18,10 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.objects.model import Caller
 
+from ..authorization import Gate, Need
 from ..events import tell
-from ..gate import Gate, Need
-from ..home import LEASE, Leader, leader_of
-from ..server_registry import SeenServer, ServerRegistry
+from ..servers.leader import LEASE, Leader, leader_of
+from ..servers.registry import SeenServer, ServerRegistry
 
 __all__ = ["Failover", "Forgotten", "StrandedBucket", "StreamStatus"]
 

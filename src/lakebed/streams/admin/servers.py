@@ -20,8 +20,8 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Row, Transaction
 from lakebed.objects.model import Caller
 
+from ..authorization import Gate, Need
 from ..events import tell
-from ..gate import Gate, Need
 
 __all__ = ["Goal", "Rebalance", "RebalanceStatus", "ServerTag", "Servers"]
 

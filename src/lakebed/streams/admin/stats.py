@@ -10,9 +10,9 @@ from enum import IntEnum
 from lakebed.fluss.errors import FlussError
 from lakebed.objects.model import Caller
 
-from ..buckets import Buckets
-from ..gate import Gate, Need
-from ..log.log_rows import LogRows
+from ..authorization import Gate, Need
+from ..buckets.open_buckets import Buckets
+from ..log.remote.log_rows import LogRows
 from ..partitions import Partitions
 from ..seam import TableBucket
 from ..tables import Tables

@@ -13,7 +13,7 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.log_batches import LogBuffer, LogRecordBatch, check_batches, stored_batch
 from lakebed.streams.seam import Appended
 
-from .writers import Writers
+from .writer_state import Writers
 
 __all__ = ["Admission", "Admitted"]
 

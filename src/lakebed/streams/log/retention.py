@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lakebed.fluss.table_options import byte_count, milliseconds, whole_number
 from lakebed.streams.seam import RemoteSegment
 
-from .segment import Segment
+from .local.segment import Segment
 
 __all__ = ["RetentionPolicy", "expired_segments", "local_end", "remote_expired", "retention_of"]
 

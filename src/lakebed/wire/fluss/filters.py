@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.schema import Schema
-from lakebed.streams.log.predicates import Combination, Comparison, Function, Predicate
+from lakebed.streams.log.reading.predicates import Combination, Comparison, Function, Predicate
 
 from . import messages_pb2 as pb
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError, Message
 
-from lakebed.streams.keys.cursors import ScanPage
+from lakebed.streams.kv.cursors import ScanPage
 from lakebed.streams.seam import RemoteSegment
 
 from . import messages_pb2 as pb

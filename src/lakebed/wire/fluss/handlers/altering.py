@@ -9,8 +9,8 @@ from lakebed.fluss.schema import Aggregation
 from lakebed.fluss.types import parse_type
 from lakebed.objects.model import Caller
 from lakebed.streams.admin.altering import Altering
-from lakebed.streams.evolution import AddColumn, OptionChange
 from lakebed.streams.json_documents import read_json
+from lakebed.streams.schema_evolution import AddColumn, OptionChange
 
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call

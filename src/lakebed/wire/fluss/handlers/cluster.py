@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakebed.objects.model import Caller
 from lakebed.streams.admin.servers import Servers
 from lakebed.streams.admin.stats import Stats
-from lakebed.streams.configs import ClusterConfigs
+from lakebed.streams.cluster_configs import ClusterConfigs
 
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call

@@ -13,10 +13,10 @@ from lakebed.core.errors import LakebedError
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.kv_batches import declared_count
 from lakebed.objects.model import Caller
-from lakebed.streams.buckets import Buckets, OpenBucket
-from lakebed.streams.gate import Gate, Need
-from lakebed.streams.keys.cursors import Cursors, ScanCall
-from lakebed.streams.log.last_rows import last_batches
+from lakebed.streams.authorization import Gate, Need
+from lakebed.streams.buckets.open_buckets import Buckets, OpenBucket
+from lakebed.streams.kv.cursors import Cursors, ScanCall
+from lakebed.streams.log.reading.last_rows import last_batches
 from lakebed.streams.seam import Acks, BucketKeys, MergeMode, Put, TableBucket
 from lakebed.streams.table import StreamTable
 from lakebed.streams.tables import Tables

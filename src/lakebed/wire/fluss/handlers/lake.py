@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from lakebed.core.errors import LakebedError
 from lakebed.objects.model import Caller
-from lakebed.streams.admin.lake import Answer, Ended, Lake
+from lakebed.streams.lake.service import Answer, Ended, Lake
+from lakebed.streams.lake.tiering import Finished
 from lakebed.streams.partitions import Partitions
-from lakebed.streams.tiering import Finished
 
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call

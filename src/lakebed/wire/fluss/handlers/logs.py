@@ -19,10 +19,10 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
-from lakebed.streams.buckets import Buckets, OpenBucket
-from lakebed.streams.counters import WriterIds
-from lakebed.streams.gate import Gate, Need
-from lakebed.streams.log.filtering import BatchFilter, filtered_columns
+from lakebed.streams.authorization import Gate, Need
+from lakebed.streams.buckets.open_buckets import Buckets, OpenBucket
+from lakebed.streams.id_ranges import WriterIds
+from lakebed.streams.log.reading.filtering import BatchFilter, filtered_columns
 from lakebed.streams.partitions import Partitions
 from lakebed.streams.seam import Acks, BucketLog, Fetched
 from lakebed.streams.table import StreamTable

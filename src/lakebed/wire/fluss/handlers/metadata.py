@@ -8,8 +8,8 @@ from typing import Final
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
-from lakebed.streams.home import Home, HomeNode
 from lakebed.streams.partitions import Partition, Partitions
+from lakebed.streams.servers.leader import Home, HomeNode
 from lakebed.streams.table import StreamTable
 from lakebed.streams.tables import Tables
 

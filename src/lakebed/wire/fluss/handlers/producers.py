@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from lakebed.objects.model import Caller
-from lakebed.streams.admin.producers import BucketEnd, ProducerOffsets
+from lakebed.streams.admin.producer_offsets import BucketEnd, ProducerOffsets
 from lakebed.streams.seam import TableBucket
 
 from .. import messages_pb2 as pb

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lakebed.objects.model import Caller
-from lakebed.streams.gate import Gate, Need
-from lakebed.streams.log.remote import RemoteLogs
+from lakebed.streams.authorization import Gate, Need
+from lakebed.streams.log.remote.remote_log import RemoteLogs
 from lakebed.streams.tables import Tables
 
 from .. import messages_pb2 as pb

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
-from lakebed.streams.buckets import Buckets
+from lakebed.streams.authorization import Gate, Need
+from lakebed.streams.buckets.open_buckets import Buckets
 from lakebed.streams.file_access import FileAccess
-from lakebed.streams.gate import Gate, Need
-from lakebed.streams.keys.snapshots import KeySnapshots
+from lakebed.streams.kv.snapshots import KeySnapshots
 from lakebed.streams.partitions import Partitions
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.table import StreamTable

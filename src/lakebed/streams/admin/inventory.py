@@ -1,0 +1,292 @@
+"""How much there is of streams, counted now and then: for metrics, and for who looks after the server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakebed.core.clock import Clock
+
+from ..buckets.log_maintenance import Copied
+from ..buckets.open_buckets import OpenBucket
+from ..durations import Durations
+from ..kv.snapshots import KeySnapshots
+from ..lake.service import Lake, is_tiered, pending_records
+from ..lake.tiering import State, TieringTable
+from ..log.remote.remote_backed_log import TieredLog
+from ..partitions import Partitions
+from ..table import StreamTable
+from ..tables import Tables
+from ..traffic import TableTraffic, Traffic
+from .kv_sizes import KeySizes, KeyUse
+from .stats import Health, HealthCheck
+
+__all__ = ["Census", "CensusTaker", "LakeCount", "TableCount"]
+
+TABLES: Final = 100
+"""How many tables are counted one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LakeCount:
+    """How a table stands in the lake. What is not known is None."""
+
+    freshness_ms: int
+    """How old what is there may get."""
+
+    tiered_ms: int | None = None
+    """As of when it was there as far as it went."""
+
+    age_ms: int | None = None
+    """Since then."""
+
+    lag_ms: int | None = None
+    """From then to the newest record, if some are not there: of so much time records can be missing."""
+
+    waits_ms: int = 0
+    """Since when it waits for a worker, if it does."""
+
+    took_ms: int | None = None
+    """The last round."""
+
+    file_bytes: int | None = None
+    records: int | None = None
+    """What its worker said of it."""
+
+    failures: int = 0
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether what is there is no older than it may be."""
+        return self.age_ms is not None and self.age_ms <= self.freshness_ms
+
+
+@dataclass(frozen=True, slots=True)
+class TableCount:
+    """What was counted of the open logs of one table, and of its keys."""
+
+    table_id: int
+    table: str
+    readable: int = 0
+    written: int = 0
+    """Ever: what was let go of is among them."""
+
+    pending: int = 0
+    """Not in the lake yet; of a table that is not tiered, none."""
+
+    log_bytes: int = 0
+    """On this server's disk."""
+
+    remote_bytes: int = 0
+    """In the byte store, of which some may be on the disk as well."""
+
+    index_bytes: int = 0
+    lake: LakeCount | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """What was counted."""
+
+    tables: int = 0
+    keyed_tables: int = 0
+    partitions: int = 0
+    health: Health = field(default_factory=lambda: Health(0, 0, 0))
+    """Of all buckets."""
+
+    open_buckets: int = 0
+    segments: int = 0
+    remote_segments: int = 0
+    writers: int = 0
+    """Known to the logs that are open: one that writes to several is counted for each."""
+
+    records: int = 0
+    """Of the logs that are open: what can be read of them."""
+
+    log_bytes: int = 0
+    remote_bytes: int = 0
+    """Of the logs that are open, too."""
+
+    lake_tables: Mapping[str, int] = field(default_factory=dict)
+    """By what they wait for."""
+
+    lake_failures: int = 0
+    pending_records: int = 0
+    """Of the logs that are open and of tables of the lake: what is not in it yet."""
+
+    leases: int = 0
+    leased_snapshots: int = 0
+    keys: KeyUse = field(default_factory=KeyUse)
+    copied: Copied = field(default_factory=Copied)
+    """Since the last census."""
+
+    traffic: Mapping[int | None, TableTraffic] = field(default_factory=dict)
+    """By table, since the last census."""
+
+    flush_seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Of logs and of keys: how long each flush since the last census took."""
+
+    by_table: Sequence[TableCount] = ()
+    """Of the first `TABLES` tables that there are."""
+
+
+class CensusTaker:
+    """Counts."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        partitions: Partitions,
+        opened: Iterable[OpenBucket],
+        lake: Lake,
+        snapshots: KeySnapshots,
+        clock: Clock,
+        check: HealthCheck,
+        key_sizes: KeySizes,
+        copied: Callable[[], Copied] = Copied,
+        traffic: Traffic | None = None,
+        flushes: Mapping[str, Durations] | None = None,
+    ) -> None:
+        """`opened` are the buckets that are open, each time that it is gone through.
+
+        `copied` tells what was copied to the byte store since it was last asked.
+        """
+        self._tables = tables
+        self._partitions = partitions
+        self._opened = opened
+        self._lake = lake
+        self._snapshots = snapshots
+        self._clock = clock
+        self._check = check
+        self._key_sizes = key_sizes
+        self._copied = copied
+        self._traffic = Traffic() if traffic is None else traffic
+        self._flushes = {} if flushes is None else flushes
+
+    async def take(self) -> Census:
+        """Count all there is. It reads a few rows for each table, and nothing of records."""
+        tables = await self._tables.all()
+        buckets: dict[tuple[int, int | None], int] = {}
+        partitions = 0
+        tiered = {}
+        for table in tables:
+            parts: list[int | None] = [None]
+            if table.is_partitioned:
+                parts = [each.id for each in await self._partitions.of(table)]
+                partitions += len(parts)
+            buckets |= {(table.id, part): table.bucket_count for part in parts}
+            if is_tiered(table):
+                tiered[table.id] = await self._lake.offsets(table.id)
+        health = await self._check.of(buckets)
+        keys = await self._key_sizes.of(tables)
+        leases, leased = await self._snapshots.held()
+        await self._lake.waiting()  # so that a table is told of that no worker has ever asked for
+        # From here on nothing is waited for: what is taken from others is told, or was not taken.
+        opened = list(self._opened)
+        counts = {table.id: _Count() for table in tables}
+        for each in opened:
+            # Its table may have been dropped while we counted.
+            counts.setdefault(each.bucket.table_id, _Count()).add(each, tiered.get(each.bucket.table_id))
+        lake = self._lake.tiering.tables
+        now_ms = self._clock.now_ms()
+
+        def of_table(table: StreamTable) -> TableCount:
+            standing = lake.get(table.id)
+            return counts[table.id].told(
+                table, keys.index_bytes.get(table.id, 0), None if standing is None else (standing, now_ms)
+            )
+
+        return Census(
+            tables=len(tables),
+            keyed_tables=sum(table.is_keyed for table in tables),
+            partitions=partitions,
+            health=health,
+            open_buckets=len(opened),
+            segments=sum(each.segments for each in counts.values()),
+            remote_segments=sum(each.remote_segments for each in counts.values()),
+            writers=sum(each.writers for each in counts.values()),
+            records=sum(each.readable for each in counts.values()),
+            log_bytes=sum(each.log_bytes for each in counts.values()),
+            remote_bytes=sum(each.remote_bytes for each in counts.values()),
+            lake_tables=Counter(table.state.value for table in lake.values()),
+            lake_failures=sum(table.failures for table in lake.values()),
+            pending_records=sum(each.pending for each in counts.values()),
+            leases=leases,
+            leased_snapshots=leased,
+            keys=keys,
+            copied=self._copied(),
+            traffic=self._traffic.take(),
+            flush_seconds={kind: flushes.take() for kind, flushes in self._flushes.items()},
+            by_table=[of_table(table) for table in tables[:TABLES]],
+        )
+
+
+class _Count:
+    """The open logs of one table, added up."""
+
+    def __init__(self) -> None:
+        self.readable = self.written = self.pending = 0
+        self.segments = self.remote_segments = self.writers = 0
+        self.log_bytes = self.remote_bytes = 0
+        self._newest_ms: int | None = None
+        """Of records that are not in the lake, when the last was committed."""
+
+    def add(self, opened: OpenBucket, lake: Mapping[tuple[int | None, int], int] | None) -> None:
+        """Count one more; `lake` is how far the table is there, if it is tiered."""
+        log = opened.log
+        start, end = log.start_offset, log.stable_offset
+        self.readable += end - start
+        self.written += end
+        if isinstance(log, TieredLog):
+            remote = log.remote.manifest.segments
+            self.segments += len(log.local.segments)
+            self.remote_segments += len(remote)
+            self.writers += log.local.writer_count
+            self.log_bytes += log.local.size_bytes
+            self.remote_bytes += sum(segment.size_bytes for segment in remote)
+        if lake is not None and (pending := pending_records(opened, lake)):
+            self.pending += pending
+            if isinstance(log, TieredLog) and (newest := _newest_ms(log)) is not None:
+                self._newest_ms = max(newest, self._newest_ms or 0)
+
+    def told(self, table: StreamTable, index_bytes: int, lake: tuple[TieringTable, int] | None) -> TableCount:
+        """All of it; with how the table stands in the lake, and what time it is."""
+        return TableCount(
+            table.id,
+            str(table.path),
+            self.readable,
+            self.written,
+            self.pending,
+            self.log_bytes,
+            self.remote_bytes,
+            index_bytes,
+            None if lake is None else self._lake(*lake),
+        )
+
+    def _lake(self, table: TieringTable, now_ms: int) -> LakeCount:
+        tiered_ms = table.tiered_ms
+        lag_ms = None if self.pending else 0
+        if tiered_ms is not None and self._newest_ms is not None:
+            lag_ms = max(self._newest_ms - tiered_ms, 0)
+        return LakeCount(
+            freshness_ms=table.freshness_ms,
+            tiered_ms=tiered_ms,
+            age_ms=None if tiered_ms is None else max(now_ms - tiered_ms, 0),
+            lag_ms=lag_ms,
+            waits_ms=max(now_ms - table.since_ms, 0) if table.state is State.PENDING else 0,
+            took_ms=table.took_ms,
+            file_bytes=table.last.file_size,
+            records=table.last.record_count,
+            failures=table.failures,
+        )
+
+
+def _newest_ms(log: TieredLog) -> int | None:
+    """When the last batch was committed, if there is one."""
+    for segment in reversed(log.local.segments):
+        if segment.timestamp_ms >= 0:  # or it has just begun
+            return segment.timestamp_ms
+    remote = log.remote.manifest.segments
+    return remote[-1].max_timestamp_ms if remote else None

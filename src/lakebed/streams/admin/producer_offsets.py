@@ -1,0 +1,155 @@
+"""Where the writes of a job end: written down once under the job's name, so that who starts it again can undo the rest.
+
+The first who registers a name writes; everybody after it is told that it was there, and reads that. After its time the
+name is free again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.objects.model import Caller
+
+from ..authorization import Gate, Need
+from ..cluster_configs import ClusterConfigs
+from ..seam import TableBucket
+from ..tables import Tables
+
+__all__ = ["BucketEnd", "ProducerOffsets", "Registered"]
+
+MAX_OFFSETS: Final = 100_000
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,254}")
+
+_FIND: Final = "SELECT offsets, expires_ms FROM stream_producers WHERE id = ? AND expires_ms > ?"
+_INSERT: Final = "INSERT INTO stream_producers (id, offsets, expires_ms) VALUES (?, ?, ?)"
+_DELETE: Final = "DELETE FROM stream_producers WHERE id = ?"
+_EXPIRE: Final = "DELETE FROM stream_producers WHERE expires_ms <= ?"
+
+
+@dataclass(frozen=True, slots=True)
+class BucketEnd:
+    """Where a job's writes to a bucket ended."""
+
+    bucket: TableBucket
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What a name was registered with."""
+
+    offsets: tuple[BucketEnd, ...]
+    expires_ms: int
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[tuple[int, int | None, int, int]]).decode
+
+
+class ProducerOffsets:
+    """The use cases."""
+
+    def __init__(self, meta: MetaStore, clock: Clock, gate: Gate, tables: Tables, configs: ClusterConfigs) -> None:
+        self._meta = meta
+        self._clock = clock
+        self._gate = gate
+        self._tables = tables
+        self._configs = configs
+
+    async def register(
+        self, caller: Caller, name: str, offsets: Sequence[BucketEnd], ttl_ms: int | None = None
+    ) -> bool:
+        """Write it down unless it is; whether it was not.
+
+        Error codes: INVALID_PRODUCER_ID, INVALID_CONFIG, UNKNOWN_TABLE_OR_BUCKET.
+        """
+        _check_name(name)
+        if ttl_ms is not None and ttl_ms <= 0:
+            raise FlussError(ErrorCode.INVALID_CONFIG, f"a time to live is more than nothing. ttl_ms={ttl_ms}")
+        if len(offsets) > MAX_OFFSETS:
+            raise FlussError(ErrorCode.INVALID_CONFIG, f"more buckets than can be. limit={MAX_OFFSETS}")
+        await self._admit(caller, Need.WRITE, offsets)
+        if ttl_ms is None:
+            ttl_ms = await self._configs.number("coordinator.producer-offsets.ttl")
+        now_ms = self._clock.now_ms()
+        packed = _pack(offsets)
+
+        async def work(tx: Transaction) -> bool:
+            if await tx.row(_FIND, name, now_ms) is not None:
+                return False
+            await tx.run(_DELETE, name)
+            await tx.run(_INSERT, name, packed, now_ms + ttl_ms)
+            return True
+
+        return await self._meta.transact(work)
+
+    async def get(self, caller: Caller, name: str) -> Registered | None:
+        """What it was registered with; None if it was not, or its time is over. Error codes: INVALID_PRODUCER_ID."""
+        _check_name(name)
+        row = await self._meta.row(_FIND, name, self._clock.now_ms())
+        if row is None:
+            await self._gate.check(caller.principal, Need.DESCRIBE, request_id=caller.request_id)
+            return None
+        found = _unpack(row[0])
+        await self._admit(caller, Need.READ, found, if_there=True)
+        return Registered(found, row[1])
+
+    async def delete(self, caller: Caller, name: str) -> None:
+        """Let the name be free again. Idempotent. Error codes: INVALID_PRODUCER_ID."""
+        _check_name(name)
+        row = await self._meta.row(_FIND, name, self._clock.now_ms())
+        if row is None:
+            return
+        found = _unpack(row[0])
+        await self._admit(caller, Need.WRITE, found, if_there=True)
+
+        async def work(tx: Transaction) -> None:
+            await tx.run(_DELETE, name)
+
+        await self._meta.transact(work)
+
+    async def expire(self) -> int:
+        """Remove those whose time is over; how many."""
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> int:
+            return await tx.run(_EXPIRE, now_ms)
+
+        return await self._meta.transact(work)
+
+    async def _admit(self, caller: Caller, need: Need, offsets: Sequence[BucketEnd], *, if_there: bool = False) -> None:
+        """Return if the caller may on each table. With `if_there`, what was dropped since needs no leave."""
+        for table_id in sorted({each.bucket.table_id for each in offsets}):
+            try:
+                path = (await self._tables.by_id(table_id)).path
+            except FlussError as failure:
+                if if_there and failure.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET:
+                    continue
+                raise
+            await self._gate.check(caller.principal, need, *path, request_id=caller.request_id)
+
+
+def _pack(offsets: Sequence[BucketEnd]) -> bytes:
+    return _encode(
+        [(each.bucket.table_id, each.bucket.partition_id, each.bucket.bucket, each.offset) for each in offsets]
+    )
+
+
+def _unpack(packed: bytes) -> tuple[BucketEnd, ...]:
+    return tuple(
+        BucketEnd(TableBucket(table_id, partition_id, bucket), offset)
+        for table_id, partition_id, bucket, offset in _decode(packed)
+    )
+
+
+def _check_name(name: str) -> None:
+    if _NAME.fullmatch(name) is None:
+        raise FlussError(ErrorCode.INVALID_PRODUCER_ID, f"no name of a producer. producer_id={name[:255]!r}")

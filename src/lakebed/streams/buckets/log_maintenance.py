@@ -1,0 +1,175 @@
+"""Logs that are looked after: copied to the byte store when sealed, let go of when too old, handed over at the end.
+
+Those of open buckets at every round. A bucket that nobody has asked for since the server began gets nothing new, but
+its records grow old, and what a crash left uncopied waits in it: it is visited now and then.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, NamedTuple
+
+from lakebed.core.clock import Clock
+from lakebed.core.errors import LakebedError
+from lakebed.fluss.errors import ErrorCode, FlussError
+
+from ..log.remote.log_rows import LogRows
+from ..log.remote.remote_backed_log import TieredLog
+from ..log.retention import retention_of
+from ..seam import TableBucket
+from ..tables import Tables
+from .open_buckets import Buckets, OpenBucket
+
+__all__ = ["Copied", "Tending"]
+
+log = logging.getLogger("lakebed.streams")
+
+VISITS: Final = 64
+"""Buckets that are opened in one round only to be looked after: a server that has begun has clients to think of."""
+
+VISIT_SECONDS: Final = 3600.0
+"""How long it is until the same is visited again. Nothing is added to it, so that only its age matters."""
+
+AGAIN_SECONDS: Final = 300.0
+"""How long it is until one is visited again that could not be opened, or not be copied: it may have been in passing."""
+
+_Work = Callable[[OpenBucket], Awaitable[None]]
+
+
+class Copied(NamedTuple):
+    """What was copied to the byte store in some time."""
+
+    segments: int = 0
+    size_bytes: int = 0
+    failures: int = 0
+    """Logs that could not be, each time."""
+
+
+class Tending:
+    """Looks after the logs of all buckets. What one of them fails with concerns no other."""
+
+    def __init__(
+        self,
+        buckets: Buckets,
+        tables: Tables,
+        rows: LogRows,
+        clock: Clock,
+        is_home: Callable[[], bool],
+        *,
+        server: str,
+    ) -> None:
+        self._buckets = buckets
+        self._tables = tables
+        self._rows = rows
+        self._clock = clock
+        self._is_home = is_home
+        self._server = server
+        self._visited_at: dict[TableBucket, float] = {}
+        self._uncopied: set[TableBucket] = set()
+        self._copied = Copied()
+        self._recorded: dict[TableBucket, int] = {}
+
+    @property
+    def uncopied(self) -> frozenset[TableBucket]:
+        """Those whose last copying failed: the byte store may not have of them what it should."""
+        return frozenset(self._uncopied)
+
+    def take_copied(self) -> Copied:
+        """What was copied since this was last asked."""
+        copied, self._copied = self._copied, Copied()
+        return copied
+
+    async def tend(self) -> int:
+        """Look after all that are open, and some of the others; how many could not be."""
+        failed = await self._each_open(self._tend)
+        now = self._clock.monotonic()
+        idle = [bucket for bucket, _ in await self._idle()]
+        at = self._visited_at = {bucket: self._visited_at[bucket] for bucket in idle if bucket in self._visited_at}
+        due = [bucket for bucket in idle if bucket not in at or now - at[bucket] >= VISIT_SECONDS]
+        due.sort(key=lambda bucket: at.get(bucket, -math.inf))  # those that fail again and again keep nobody out
+        for bucket in due[:VISITS]:
+            at[bucket] = now
+            failed += await self._visit(bucket, self._tend)
+        for bucket in self._buckets.broken().keys() | self._uncopied:
+            if at.get(bucket) == now:
+                at[bucket] = now - VISIT_SECONDS + AGAIN_SECONDS
+        self._uncopied &= {each.bucket for each in self._buckets} | set(idle)  # others were dropped
+        await self._record_ends()
+        return failed
+
+    async def _record_ends(self) -> None:
+        """Record how far open logs reach of which this disk alone has the newest records, where that has changed."""
+        ends = {
+            each.bucket: each.log.stable_offset
+            for each in self._buckets
+            if isinstance(each.log, TieredLog) and each.log.is_tail_here
+        }
+        changed = [(bucket, end) for bucket, end in ends.items() if self._recorded.get(bucket) != end]
+        if changed and self._is_home():
+            await self._rows.record_ends(changed)
+        self._recorded = ends
+
+    async def hand_over(self) -> int:
+        """Have all that was acknowledged in the byte store, for another server to go on; of how many that failed."""
+        failed = await self._each_open(self._hand_over)
+        for bucket, tail_server in await self._idle():
+            if tail_server == self._server:
+                failed += await self._visit(bucket, self._hand_over)
+        return failed
+
+    async def _idle(self) -> list[tuple[TableBucket, str]]:
+        opened = {each.bucket for each in self._buckets}
+        return [(bucket, tail) for bucket, tail in await self._rows.all() if bucket not in opened]
+
+    async def _each_open(self, work: _Work) -> int:
+        failed = 0
+        for opened in self._buckets:
+            failed += await self._try(opened.bucket, partial(work, opened))
+        return failed
+
+    async def _visit(self, bucket: TableBucket, work: _Work) -> int:
+        return await self._try(bucket, partial(self._buckets.visit, bucket, work))
+
+    async def _try(self, bucket: TableBucket, work: Callable[[], Awaitable[None]]) -> int:
+        if not self._is_home():
+            return 0
+        try:
+            await work()
+        except LakebedError as error:
+            if isinstance(error, FlussError) and error.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET:
+                return 0  # dropped meanwhile
+            log.warning("a log could not be looked after", extra={"bucket": str(bucket)}, exc_info=error)
+            return 1
+        return 0
+
+    async def _tend(self, opened: OpenBucket) -> None:
+        if isinstance(opened.log, TieredLog) and opened.log.failure is None:
+            table = await self._tables.by_id(opened.bucket.table_id)
+            retention = retention_of(table.definition.options)
+            await self._copy(opened.bucket, opened.log, lambda log: log.tend(retention))
+
+    async def _hand_over(self, opened: OpenBucket) -> None:
+        if isinstance(opened.log, TieredLog) and opened.log.failure is None:
+            await self._copy(opened.bucket, opened.log, TieredLog.hand_over)
+
+    async def _copy(self, bucket: TableBucket, log: TieredLog, work: Callable[[TieredLog], Awaitable[None]]) -> None:
+        """Do what copies some of a log, and count it."""
+        end, failures = log.remote.manifest.copied_end, 0
+        try:
+            await work(log)
+            self._uncopied.discard(bucket)
+        except LakebedError as error:
+            # Whoever is not the home any more has nothing to copy.
+            if not (isinstance(error, FlussError) and error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER):
+                self._uncopied.add(bucket)
+                failures = 1
+            raise
+        finally:
+            fresh = [segment for segment in log.remote.manifest.segments if segment.start_offset >= end]
+            segments, size, before = self._copied
+            self._copied = Copied(
+                segments + len(fresh), size + sum(each.size_bytes for each in fresh), before + failures
+            )

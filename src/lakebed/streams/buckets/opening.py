@@ -1,0 +1,183 @@
+"""Opens stream buckets: the log of each and, for primary-key tables, the KV index over it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lakebed.core.clock import Clock
+from lakebed.fluss.arrow_types import arrow_type
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.schema import Schema
+
+from ..id_ranges import Counters
+from ..kv.auto_increment import Counter
+from ..kv.bucket import KeyBucket
+from ..kv.changelog import ChangelogRendering
+from ..kv.index.store import KeyStore
+from ..kv.key_rows import KeyRows
+from ..kv.table import KeyedTable, KeySettings
+from ..log.local.logs import Logs
+from ..log.reading.projection import ColumnShape, shape_of
+from ..log.reading.rendering import Presentation
+from ..log.remote.manifest import LogPlace
+from ..log.remote.remote_backed_log import open_tiered, return_tail
+from ..log.remote.remote_log import RemoteLogs
+from ..partitions import Partition
+from ..seam import TableBucket
+from ..table import StreamTable
+from ..tables import Tables
+from .open_buckets import OpenBucket
+
+
+class StoredBuckets:
+    """Opens, closes and removes buckets. Implements `buckets.BucketStore`."""
+
+    def __init__(
+        self,
+        logs: Logs,
+        remotes: RemoteLogs,
+        keys: KeyStore,
+        tables: Tables,
+        counters: Counters,
+        clock: Clock,
+        is_home: Callable[[], bool],
+        *,
+        server: str,
+        ack_after_upload: bool,
+    ) -> None:
+        self._logs = logs
+        self._remotes = remotes
+        self._clock = clock
+        self._server = server
+        self._ack_after_upload = ack_after_upload
+        self._keys = keys
+        self._tables = tables
+        self._counters = counters
+        self._is_home = is_home
+        self._known: dict[int, _Known] = {}
+        tables.when_changed(self._changed)
+
+    async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:
+        """Open a bucket."""
+        known = await self._know(table)
+        log = await open_tiered(
+            self._logs,
+            self._remotes,
+            _place(table, partition, bucket),
+            known.presentation(),
+            server=self._server,
+            clock=self._clock,
+            is_home=self._is_home,
+            ack_after_upload=self._ack_after_upload,
+        )
+        keyed = known.keyed
+        if keyed is None:
+            return OpenBucket(bucket, log)
+
+        async def learn(schema_id: int) -> Schema:
+            return await self._tables.schema(await self._tables.by_id(table.id), schema_id)
+
+        async def take(count: int) -> int:
+            return (await self._counters.take(f"table {table.id}", count, first=1)).start
+
+        counter = None
+        if table.schema.auto_increment is not None:
+            counter = Counter(take, keyed.settings.counter_cache)
+        values = None if partition is None else partition.values(table)
+        rows = KeyRows(keyed, values, table.definition.bucket_keys)
+        try:
+            keys = await self._keys.open(keyed, bucket, log, learn, counter, rows, life=log.life)
+        except BaseException:
+            await log.close()
+            raise
+        # Keys are made whole after a crash by their last snapshot and the changes since: these stay, however old.
+        log.keep_from = lambda: self._keys.needs_from(bucket)
+        return OpenBucket(bucket, log, keys)
+
+    async def return_tail(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> bool:
+        """Upload the records of a bucket that only this disk has; False if there are none. The bucket is not open."""
+        known = await self._know(table)
+        place, presentation = _place(table, partition, bucket), known.presentation()
+        return await return_tail(self._logs, self._remotes, place, presentation, server=self._server, clock=self._clock)
+
+    async def close(self, opened: OpenBucket) -> None:
+        """Close its log and its index."""
+        # The log first: it gives up waiting for a byte store that is away, and keys wait for the log.
+        await opened.log.close()
+        if isinstance(opened.keys, KeyBucket):
+            await opened.keys.close()
+
+    async def remove(self, table_id: int, partition_id: int | None) -> None:
+        """Remove what is stored."""
+        if partition_id is None:
+            self._known.pop(table_id, None)
+        await self._keys.remove(table_id, partition_id)
+        await self._logs.remove(table_id, partition_id)
+        await self._remotes.remove(table_id, partition_id)
+
+    async def _know(self, table: StreamTable) -> _Known:
+        known = self._known.get(table.id)
+        if known is None:
+            schemas = {number: await self._tables.schema(table, number) for number in range(1, table.schema_id + 1)}
+            known = self._known.setdefault(table.id, _Known(table, schemas))
+        for number in range(1, table.schema_id + 1):
+            # Another server may have been the home meanwhile, and the table got columns there.
+            if not known.knows(number):
+                known.learn(number, await self._tables.schema(table, number))
+        return known
+
+    async def _changed(self, table: StreamTable) -> None:
+        known = self._known.get(table.id)
+        if known is not None:
+            known.learn(table.schema_id, table.schema)
+
+
+def _place(table: StreamTable, partition: Partition | None, bucket: TableBucket) -> LogPlace:
+    return LogPlace(bucket, table.path.database, table.path.name, None if partition is None else partition.name)
+
+
+class _Known:
+    """What the buckets of a table have in common: its schemas, and how its keys are merged."""
+
+    def __init__(self, table: StreamTable, schemas: dict[int, Schema]) -> None:
+        self.keyed: KeyedTable | None = None
+        if table.is_keyed:
+            self.keyed = KeyedTable(KeySettings.parse(table.schema, table.definition.options), schemas)
+        self._is_arrow = table.definition.log_format == "ARROW"
+        self._schemas = schemas
+        self._shapes: dict[int, Sequence[ColumnShape]] = {}
+
+    def knows(self, schema_id: int) -> bool:
+        """Whether the table has such a schema."""
+        return schema_id in self._schemas
+
+    def learn(self, schema_id: int, schema: Schema) -> None:
+        """The table has a schema more."""
+        self._schemas[schema_id] = schema
+        if self.keyed is not None:
+            self.keyed.learn(schema_id, schema)
+
+    def presentation(self) -> Presentation:
+        """How the log of one of its buckets is read."""
+        rendering = None
+        if self.keyed is not None:
+            settings = self.keyed.settings
+            rendering = ChangelogRendering(
+                self.schema, settings.row_format, settings.log_format, settings.compression, settings.zstd_level
+            )
+        return Presentation(self.shapes if self._is_arrow else None, rendering, self.knows)
+
+    def schema(self, schema_id: int) -> Schema:
+        """Raises SCHEMA_NOT_EXIST."""
+        found = self._schemas.get(schema_id)
+        if found is None:
+            raise FlussError(ErrorCode.SCHEMA_NOT_EXIST, f"no such schema. schema_id={schema_id}")
+        return found
+
+    def shapes(self, schema_id: int) -> Sequence[ColumnShape]:
+        """The columns of a schema as Arrow has them."""
+        found = self._shapes.get(schema_id)
+        if found is None:
+            columns = self.schema(schema_id).columns
+            found = self._shapes[schema_id] = [shape_of(arrow_type(column.type)) for column in columns]
+        return found

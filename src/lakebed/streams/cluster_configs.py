@@ -1,0 +1,125 @@
+"""Configs of the cluster: what the server was started with, and what was set since, which goes before it.
+
+Only what somebody asks for at every use can be set while the server runs; what it was started with stays until it is
+started again, and can be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.table_options import milliseconds, whole_number
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore, Reader, Transaction
+from lakebed.objects.model import Caller
+
+from .authorization import Gate, Need
+from .events import tell
+from .schema_evolution import OptionChange, changed_options
+
+__all__ = ["DYNAMIC", "INITIAL", "ClusterConfig", "ClusterConfigs"]
+
+DYNAMIC: Final = "DYNAMIC_SERVER_CONFIG"
+INITIAL: Final = "INITIAL_SERVER_CONFIG"
+
+_ALL: Final = "SELECT name, value FROM stream_configs ORDER BY name"
+_ONE: Final = "SELECT value FROM stream_configs WHERE name = ?"
+_SET: Final = """
+INSERT INTO stream_configs (name, value, set_ms) VALUES (?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value, set_ms = excluded.set_ms
+"""
+_UNSET: Final = "DELETE FROM stream_configs WHERE name = ?"
+
+
+class _Setting(NamedTuple):
+    default: str
+    read: Callable[[str], int]
+    least: int
+    most: int
+
+
+_SETTINGS: Final[Mapping[str, _Setting]] = {
+    "default.bucket.number": _Setting("1", whole_number, 1, 4096),
+    "max.bucket.num": _Setting("4096", whole_number, 1, 65_536),
+    "max.partition.num": _Setting("1000", whole_number, 1, 1_000_000),
+    "auto-partition.check.interval": _Setting("10min", milliseconds, 1_000, 86_400_000),
+    "coordinator.producer-offsets.ttl": _Setting("24h", milliseconds, 1, 366 * 86_400_000),
+}
+"""What can be set while the server runs."""
+
+
+class ClusterConfig(NamedTuple):
+    """One config."""
+
+    name: str
+    value: str
+    source: str
+
+
+class ClusterConfigs:
+    """The use cases of configs."""
+
+    def __init__(
+        self, meta: MetaStore, outbox: Outbox, clock: Clock, gate: Gate, initial: Mapping[str, str] | None = None
+    ) -> None:
+        """`initial` is what the server was started with."""
+        self._meta = meta
+        self._outbox = outbox
+        self._clock = clock
+        self._gate = gate
+        self._initial = {name: setting.default for name, setting in _SETTINGS.items()} | dict(initial or {})
+
+    async def number(self, name: str) -> int:
+        """A number or, in milliseconds, a duration that can be set, as it is now."""
+        row = await self._meta.row(_ONE, name)
+        return _SETTINGS[name].read(self._initial[name] if row is None else row[0])
+
+    async def describe(self, caller: Caller) -> Sequence[ClusterConfig]:
+        """All of them, by name."""
+        await self._gate.check(caller.principal, Need.DESCRIBE, request_id=caller.request_id)
+        dynamic = await _set(self._meta)
+        found = {name: ClusterConfig(name, value, INITIAL) for name, value in self._initial.items()}
+        found |= {name: ClusterConfig(name, value, DYNAMIC) for name, value in dynamic.items()}
+        return [found[name] for name in sorted(found)]
+
+    async def alter(self, caller: Caller, changes: Sequence[OptionChange]) -> None:
+        """Set some anew, all or nothing. Error codes: CONFIG for what cannot be set, INVALID_CONFIG for a value."""
+        await self._gate.check(caller.principal, Need.ALTER, request_id=caller.request_id)
+        for change in changes:
+            if change.name not in _SETTINGS:
+                known = "as the server was started" if change.name in self._initial else "no such config"
+                raise FlussError(ErrorCode.CONFIG, f"it cannot be set: {known}. config={change.name}")
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            before = await _set(tx)
+            try:
+                after = changed_options(before, changes)
+            except FlussError as failure:
+                raise FlussError(ErrorCode.CONFIG, str(failure)) from failure
+            for name, value in after.items():
+                _check(name, value)
+                if before.get(name) != value:
+                    await tx.run(_SET, name, value, now_ms)
+            for name in before.keys() - after.keys():
+                await tx.run(_UNSET, name)
+            if after != before:
+                facts = {change.name: after.get(change.name, "") for change in changes}
+                await tell(self._outbox, tx, "StreamConfigAltered", caller, now_ms, "", facts=facts)
+
+        await self._meta.transact(work)
+
+
+async def _set(reader: Reader) -> dict[str, str]:
+    return {str(name): str(value) for name, value in await reader.rows(_ALL)}
+
+
+def _check(name: str, value: str) -> None:
+    setting = _SETTINGS[name]
+    if not setting.least <= setting.read(value) <= setting.most:
+        raise FlussError(
+            ErrorCode.INVALID_CONFIG, f"not within {setting.least} to {setting.most}. config={name} value={value}"
+        )

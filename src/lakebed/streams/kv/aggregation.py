@@ -1,0 +1,142 @@
+"""How two values of an aggregated column become one, field by field.
+
+Fields are passed on as the bytes they are wherever a function does not have to look at them. Whole numbers that no
+longer fit wrap around, as the arithmetic of the protocol's own server does. Decimals are exact: what a product has
+behind their last place is rounded, a half away from zero as Java has it; one that needs more digits than its type has
+is null.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.rows.fields import RowFormat, decode_field, encode_field
+from lakebed.fluss.schema import Aggregation, AggregationFunction, Column
+from lakebed.fluss.types import DataType, TypeRoot
+
+if TYPE_CHECKING:
+    from .bitmaps import Bitmaps
+
+__all__ = ["BITMAP_FUNCTIONS", "FieldMerge", "field_merge"]
+
+FieldMerge: TypeAlias = Callable[[bytes | None, bytes | None], bytes | None]
+"""Of the field that is there and the one that is written."""
+
+BITMAP_FUNCTIONS: Final = frozenset({AggregationFunction.RBM32, AggregationFunction.RBM64})
+_EXACT: Final = Context(prec=80, rounding=ROUND_HALF_UP)
+"""For all digits that a product of two decimals can have, which is twice 38."""
+
+_BITS: Final = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
+
+
+def field_merge(format_: RowFormat, column: Column) -> FieldMerge:
+    """The function of this column, for fields of rows of this format."""
+    chosen = column.aggregation or Aggregation(AggregationFunction.LAST_VALUE_IGNORE_NULLS)
+    match chosen.function:
+        case AggregationFunction.LAST_VALUE:
+            return lambda old, new: new
+        case AggregationFunction.LAST_VALUE_IGNORE_NULLS:
+            return lambda old, new: old if new is None else new
+        case AggregationFunction.FIRST_VALUE:
+            return lambda old, new: old
+        case AggregationFunction.FIRST_VALUE_IGNORE_NULLS:
+            return lambda old, new: new if old is None else old
+        case AggregationFunction.RBM32 | AggregationFunction.RBM64:
+            return _of_bitmaps(format_, column.type, _bitmaps(chosen.function, column.name))
+        case function:
+            combine = _combination(function, column.type, chosen.delimiter)
+            merge = _computed(format_, column.type, combine)
+            return merge if column.type.is_nullable else _never_null(column, merge)
+
+
+def _bitmaps(function: AggregationFunction, column: str) -> Bitmaps:
+    from .bitmaps import bitmaps_32, bitmaps_64
+
+    return bitmaps_32(column) if function is AggregationFunction.RBM32 else bitmaps_64(column)
+
+
+def _of_bitmaps(format_: RowFormat, type_: DataType, bitmaps: Bitmaps) -> FieldMerge:
+    """Their union. The first one is looked at, too: what is no bitmap would be in the way of all that come later."""
+
+    def merge(old: bytes | None, new: bytes | None) -> bytes | None:
+        if new is None:
+            return old
+        written = decode_field(format_, type_, new)
+        if old is None:
+            bitmaps.check(written)
+            return new
+        return encode_field(format_, type_, bitmaps.union(decode_field(format_, type_, old), written))
+
+    return merge
+
+
+def _never_null(column: Column, merge: FieldMerge) -> FieldMerge:
+    """The same where there is no null to tell that a result has no place in its type."""
+
+    def checked(old: bytes | None, new: bytes | None) -> bytes | None:
+        found = merge(old, new)
+        if found is None:
+            raise FlussError(
+                ErrorCode.INVALID_TARGET_COLUMN,
+                f"result has more digits than its column, which is never null. column={column.name} type={column.type}",
+            )
+        return found
+
+    return checked
+
+
+def _combination(function: AggregationFunction, type_: DataType, delimiter: str | None) -> Callable[[Any, Any], Any]:
+    match function:
+        case AggregationFunction.SUM:
+            return lambda old, new: _fit(type_, _EXACT.add(old, new) if type_.root is TypeRoot.DECIMAL else old + new)
+        case AggregationFunction.PRODUCT:
+            return lambda old, new: _fit(
+                type_, _EXACT.multiply(old, new) if type_.root is TypeRoot.DECIMAL else old * new
+            )
+        case AggregationFunction.MAX:
+            return lambda old, new: max(old, new, key=_order)
+        case AggregationFunction.MIN:
+            return lambda old, new: min(old, new, key=_order)
+        case AggregationFunction.BOOL_AND:
+            return lambda old, new: old and new
+        case AggregationFunction.BOOL_OR:
+            return lambda old, new: old or new
+        case _:
+            between = "," if delimiter is None else delimiter
+            return lambda old, new: old + between + new
+
+
+def _computed(format_: RowFormat, type_: DataType, combine: Callable[[Any, Any], Any]) -> FieldMerge:
+    """Of values: null is nothing to compute with."""
+
+    def merge(old: bytes | None, new: bytes | None) -> bytes | None:
+        if old is None or new is None:
+            return new if old is None else old
+        found = combine(decode_field(format_, type_, old), decode_field(format_, type_, new))
+        return None if found is None else encode_field(format_, type_, found)
+
+    return merge
+
+
+def _order(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value  # text by its bytes
+
+
+def _fit(type_: DataType, value: Any) -> Any:
+    bits = _BITS.get(type_.root)
+    if bits is not None:
+        wrapped = value & ((1 << bits) - 1)
+        return wrapped - (1 << bits) if wrapped >> (bits - 1) else wrapped
+    if type_.root is TypeRoot.DECIMAL:
+        rounded = value.quantize(Decimal(1).scaleb(-(type_.scale or 0)), context=_EXACT)
+        return rounded if len(rounded.as_tuple().digits) <= (type_.precision or 0) else None
+    if type_.root is TypeRoot.FLOAT:
+        try:
+            return struct.unpack("<f", struct.pack("<f", value))[0]
+        except OverflowError:
+            return float("inf") if value > 0 else float("-inf")
+    return value

@@ -1,0 +1,397 @@
+"""The keys of one bucket over its log: puts that are merged in order, synced together and then shown.
+
+A put is decided against what puts before it decided, whether or not that is on stable storage yet: values on their way
+stand in `_Pending`. The log takes its changes and syncs them with whatever else waits. Only then does the index have
+them, so it never shows, nor keeps, what the log might not have after a crash. One task a bucket does that for all puts
+that got there meanwhile. The index holds them in memory first; bringing them to disk is nothing that a put waits for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.kv_batches import KvRecordBatch, ValueRecordBatch, read_kv_batch, write_kv_batch
+from lakebed.fluss.log_batches import iterate_batches
+from lakebed.fluss.rows.decoding import check_rows
+from lakebed.fluss.schema import Schema
+from lakebed.streams.seam import Acks, BucketLog, KeyScan, Put
+
+from .auto_increment import Counter
+from .changelog import ChangeType, read_changes, write_changes
+from .index.batched_reads import SharedReads
+from .index.seam import IndexView, KeyIndex
+from .key_rows import KeyRows
+from .merge_engines import merging_for
+from .put_decision import Decision, decide, keys_to_read
+from .table import Image, KeyedTable
+
+__all__ = ["KeyBucket", "LearnSchema", "open_keys"]
+
+LearnSchema = Callable[[int], Awaitable[Schema]]
+"""Finds a schema of the table by its id; raises SCHEMA_NOT_EXIST."""
+
+MAX_PENDING_BYTES: Final = 64 * 1024 * 1024
+"""Of puts that the index does not have yet, in one bucket; later ones wait."""
+
+FLUSH_SECONDS: Final = 60.0
+"""After which the index has on disk what it was given: a log that is let go of by age must not be needed for it."""
+
+_INSERT: Final = int(ChangeType.INSERT)
+_BEFORE: Final = int(ChangeType.UPDATE_BEFORE)
+_DELETE: Final = int(ChangeType.DELETE)
+
+_REPLAY_BYTES: Final = 8 * 1024 * 1024
+_PORTION_BYTES: Final = 128 * 1024
+"""Of a scan, read and written before the next: so that rows are in the processor's caches when they are written."""
+
+_FEW: Final = 64
+"""Keys that are looked up on the loop: handing them to a thread costs more than they do."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A put on its way from the log to the index."""
+
+    values: dict[bytes, bytes | None]
+    end_offset: int
+    size_bytes: int
+    row_count: int | None
+    done: asyncio.Future[None] = field(repr=False)
+
+
+class KeyBucket:
+    """The latest row of every key of a bucket (`BucketKeys`)."""
+
+    def __init__(
+        self,
+        table: KeyedTable,
+        log: BucketLog,
+        index: KeyIndex,
+        learn: LearnSchema,
+        counter: Counter | None = None,
+        rows: KeyRows | None = None,
+    ) -> None:
+        """`index` has all that the log has: `open_keys` sees to it. `counter` is there if a column is counted."""
+        self._rows = rows or KeyRows(table)
+        self._table = table
+        self._log = log
+        self._index = index
+        self._learn = learn
+        self._counter = counter
+        self._reads = SharedReads(index.get_many)
+        self._order = asyncio.Lock()
+        self._room = asyncio.Condition()
+        self._pending: deque[_Pending] = deque()
+        self._pending_bytes = 0
+        self._overlay: dict[bytes, bytes | None] = {}
+        self._count = index.row_count
+        self._applying: asyncio.Task[None] | None = None
+        self._failure: FlussError | None = None
+        self._flush: asyncio.TimerHandle | None = None
+        self._flushing: asyncio.Task[None] | None = None
+        self._spilling: asyncio.Task[None] | None = None
+
+    @property
+    def row_count(self) -> int | None:
+        """How many keys there are; not known where the changelog is written without looking at what was there."""
+        return self._index.row_count
+
+    @property
+    def failure(self) -> FlussError | None:
+        """Why it takes no more."""
+        return self._failure
+
+    async def put(self, put: Put, acks: Acks) -> int:
+        """Merge the records, append their changes to the log, and show them to lookups; the log's end after them."""
+        batch = read_kv_batch(put.records)
+        async with self._order:
+            await self._wait_for_room()
+            self._check_open()
+            await self._know(batch.schema_id)
+            merging = merging_for(self._table, put.target_columns, put.mode)
+            check_rows(self._table.settings.row_format, self._table.layout(batch.schema_id).types, batch.rows)
+            olds = await self._values(keys_to_read(self._table, batch, merging))
+            if self._counter is not None:
+                await self._counter.reserve(len(batch.keys))
+            decision = decide(self._table, batch, merging, olds, self._counter)
+            pending = self._hand_over(batch, decision)
+        if isinstance(pending, int):
+            return await self._repeated(pending, acks)
+        if acks is Acks.ALL:
+            # Whoever waits may give up; what it put goes on, and who repeats it waits for the same.
+            await asyncio.shield(pending.done)
+        return pending.end_offset
+
+    async def lookup(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of these keys: schema id and row."""
+        self._check_open()
+        with self._reading():
+            found = self._index.recall(keys)
+            if found is not None:
+                return found
+            if len(keys) <= _FEW:
+                return self._index.get_many(keys)
+            return await self._reads.get(keys)
+
+    async def lookup_or_insert(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The same, once a row of nothing but its key was put for each that has none."""
+        found = await self.lookup(keys)
+        missing = dict.fromkeys(key for key, value in zip(keys, found, strict=True) if value is None)
+        if not missing:
+            return found
+        # Of a row that somebody else put meanwhile this changes nothing: it writes the key alone.
+        batch = write_kv_batch([(key, self._rows.row(key)) for key in missing], self._table.latest_id)
+        await self.put(Put(batch, self._table.latest.key_positions), Acks.ALL)
+        return await self.lookup(keys)
+
+    async def lookup_prefixes(self, prefixes: Sequence[bytes], max_bytes: int) -> list[list[bytes]]:
+        """The values of all keys that begin so, in the order of keys, if they have no more bytes than that."""
+        self._check_open()
+        with self._reading():
+            return await asyncio.to_thread(self._prefixed, prefixes, max_bytes)
+
+    def _prefixed(self, prefixes: Sequence[bytes], max_bytes: int) -> list[list[bytes]]:
+        left = max_bytes
+        found: list[list[bytes]] = []
+        for prefix in prefixes:
+            found.append([])
+            for value in self._index.get_prefixed(prefix):
+                left -= len(value)
+                if left < 0:
+                    more = f"these prefixes have more rows than an answer. max_bytes={max_bytes} hint=scan the table"
+                    raise FlussError(ErrorCode.RECORD_TOO_LARGE, more)
+                found[-1].append(value)
+        return found
+
+    def scan(self, limit: int | None = None) -> KeyScan:
+        """Begin a scan of the rows as they are now."""
+        self._check_open()
+        return _Scan(self._index.view(), limit if limit is not None and limit > 0 else None)
+
+    async def close(self) -> None:
+        """Have the index take what is on stable storage, and let go of it. Idempotent; the log is its owner's."""
+        async with self._order:
+            if self._failure is None:
+                self._failure = FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "bucket is closed")
+        if self._flush is not None:
+            self._flush.cancel()
+        for task in (self._applying, self._flushing, self._spilling):  # in this order: one begins the next
+            if task is not None:
+                await asyncio.wait({task})
+        await asyncio.to_thread(self._index.close)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Tell of an index that cannot be read, or was closed under way, in words that clients know."""
+        try:
+            yield
+        except FlussError:
+            raise
+        except Exception as error:
+            self._check_open()
+            raise FlussError(ErrorCode.KV_STORAGE, f"index cannot be read. error={error}") from error
+
+    def _check_open(self) -> None:
+        if self._failure is not None:
+            raise FlussError(self._failure.code, str(self._failure)) from self._failure
+
+    async def _wait_for_room(self) -> None:
+        """Wait while too much is on its way. Whoever waits holds the order: others come after it."""
+        if self._pending_bytes > MAX_PENDING_BYTES:
+            async with self._room:
+                await self._room.wait_for(lambda: self._pending_bytes <= MAX_PENDING_BYTES)
+
+    async def _know(self, schema_id: int) -> None:
+        if not self._table.knows(schema_id):
+            self._table.learn(schema_id, await self._learn(schema_id))
+
+    async def _values(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """What is there, or on its way; whoever asks holds the order, so no more comes meanwhile."""
+        # Looked at first: what is on its way now may have arrived, and be gone from here, when the index was read.
+        coming = self._overlay
+        on_the_way = [(at, coming[key]) for at, key in enumerate(keys) if key in coming] if coming else ()
+        found = await self.lookup(keys)
+        for at, value in on_the_way:
+            found[at] = value
+        return found
+
+    def _hand_over(self, batch: KvRecordBatch, decision: Decision) -> _Pending | int:
+        """Give the changes to the log; what the index is to have of them, or where they were if they are repeated."""
+        stored = write_changes(decision.changes, self._table.latest_id, batch.writer_id, batch.sequence)
+        appended = self._log.enqueue(stored)
+        if appended.is_repeated:
+            return appended.end_offset
+        if self._count is not None:
+            self._count = None if self._table.settings.image is Image.WAL else self._count + decision.added
+        end = appended.end_offset
+        done = asyncio.get_running_loop().create_future()
+        done.add_done_callback(_seen)
+        pending = _Pending(decision.values, end, len(stored), self._count, done)
+        self._pending.append(pending)
+        self._pending_bytes += pending.size_bytes
+        self._overlay.update(decision.values)
+        if self._applying is None:
+            self._applying = asyncio.create_task(self._apply())
+        return pending
+
+    async def _repeated(self, end_offset: int, acks: Acks) -> int:
+        """A repeat is answered when what it repeats would be."""
+        if acks is Acks.ALL:
+            waiting = next((each for each in self._pending if each.end_offset >= end_offset), None)
+            if waiting is not None:
+                await asyncio.shield(waiting.done)
+        return end_offset
+
+    async def _apply(self) -> None:
+        """Have the index take all that is handed over, as the log syncs it."""
+        try:
+            while self._pending:
+                await self._log.settle(self._pending[0].end_offset)
+                stable = self._log.stable_offset
+                ready = [each for each in self._pending if each.end_offset <= stable] or [self._pending[0]]
+                values, *later = (each.values for each in ready)
+                for more in later:
+                    values.update(more)
+                last = ready[-1]
+                self._index.apply(values, last.end_offset, last.row_count)
+                await self._settled(ready)
+                if self._index.is_full:
+                    await self._begin_spill()
+        except Exception as error:
+            self._fail(error)
+            async with self._room:
+                self._room.notify_all()
+        finally:
+            self._applying = None
+
+    async def _settled(self, ready: Sequence[_Pending]) -> None:
+        for each in ready:
+            self._pending.popleft()
+            self._pending_bytes -= each.size_bytes
+            if not each.done.done():
+                each.done.set_result(None)
+        # Anew, of those that are left: they are few, and to take the others out one by one costs more.
+        self._overlay.clear()
+        for each in self._pending:
+            self._overlay.update(each.values)
+        async with self._room:
+            self._room.notify_all()
+        if self._flush is None:
+            self._flush = asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._begin_flush)
+
+    async def _begin_spill(self) -> None:
+        """Have the index bring to disk what it holds; what comes meanwhile takes its place, and no more than that."""
+        if self._spilling is not None:
+            await asyncio.wait({self._spilling})
+        self._spilling = asyncio.create_task(self._spilled())
+
+    async def _spilled(self) -> None:
+        try:
+            await asyncio.to_thread(self._index.spill)
+        except Exception as error:
+            self._fail(error)
+
+    def _begin_flush(self) -> None:
+        self._flush = None
+        if self._failure is None:
+            self._flushing = asyncio.create_task(self._flushed())
+
+    async def _flushed(self) -> None:
+        try:
+            await asyncio.to_thread(self._index.flush)
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """What is on its way may or may not be in the log: only a replay, when the bucket is opened anew, can tell."""
+        failure = error if isinstance(error, FlussError) else FlussError(ErrorCode.KV_STORAGE, str(error))
+        self._failure = failure
+        for each in self._pending:
+            if not each.done.done():
+                each.done.set_exception(FlussError(failure.code, str(failure)))
+        self._pending.clear()
+        self._pending_bytes = 0  # whoever waits for room is told by `_apply`
+
+
+class _Scan:
+    """Values in batches (`KeyScan`)."""
+
+    def __init__(self, view: IndexView, limit: int | None) -> None:
+        self._view = view
+        self._left = limit
+
+    @property
+    def log_offset(self) -> int:
+        return self._view.log_offset
+
+    def next(self, max_bytes: int) -> tuple[list[bytes], bool]:
+        batch = ValueRecordBatch()
+        has_more = True
+        while has_more and batch.size_bytes < max_bytes:
+            values, has_more = self._view.take(min(max_bytes - batch.size_bytes, _PORTION_BYTES), self._left)
+            batch.add(values)
+            if self._left is not None:
+                self._left -= len(values)
+                has_more = has_more and self._left > 0
+        return batch.pieces(), has_more
+
+    def close(self) -> None:
+        self._view.close()
+
+
+async def open_keys(
+    table: KeyedTable,
+    log: BucketLog,
+    index: KeyIndex,
+    learn: LearnSchema,
+    counter: Counter | None = None,
+    rows: KeyRows | None = None,
+) -> KeyBucket:
+    """The keys of a bucket, once its index has all that its log has; raises KV_STORAGE if it cannot."""
+    offset = index.log_offset
+    if offset > log.end_offset:
+        raise FlussError(ErrorCode.KV_STORAGE, f"index is ahead of its log. index={offset} log={log.end_offset}")
+    if offset < log.start_offset:
+        raise FlussError(
+            ErrorCode.KV_STORAGE, f"log no longer has what the index lacks. index={offset} log={log.start_offset}"
+        )
+    while offset < log.end_offset:
+        fetched = await log.read_stored(offset, _REPLAY_BYTES)
+        if fetched.next_offset <= offset:
+            raise FlussError(ErrorCode.KV_STORAGE, f"log cannot be replayed. offset={offset} end={log.end_offset}")
+        await asyncio.to_thread(_replay, table, index, bytes(fetched.records), offset)
+        offset = fetched.next_offset
+    return KeyBucket(table, log, index, learn, counter, rows)
+
+
+def _replay(table: KeyedTable, index: KeyIndex, records: bytes, offset: int) -> None:
+    """Have the index take the changes of these batches from `offset` on."""
+    values: dict[bytes, bytes | None] = {}
+    # Where changes do not tell what was there before, an insert may be of a key that there was.
+    count = None if table.settings.image is Image.WAL else index.row_count
+    end = offset
+    for batch in iterate_batches(records):
+        if batch.next_offset <= offset:
+            continue
+        changes = read_changes(batch)
+        for type_, key, value in zip(changes.types, changes.keys, changes.values, strict=True):
+            if type_ != _BEFORE:
+                values[key] = None if type_ == _DELETE else value
+        if count is not None:
+            count += changes.types.count(_INSERT) - changes.types.count(_DELETE)
+        end = batch.next_offset
+    index.apply(values, end, count)
+    if index.is_full:
+        index.spill()
+
+
+def _seen(done: asyncio.Future[None]) -> None:
+    """Nobody may wait for a put that was not to be acknowledged: its failure is the bucket's, not a warning."""
+    if not done.cancelled():
+        done.exception()

@@ -1,0 +1,66 @@
+"""A row made of nothing but its key: what a lookup that may insert writes for a key that is not there."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.key_encoding import choose_encoding, decode_key
+from lakebed.fluss.rows.fields import encode_field
+from lakebed.fluss.types import DataType, TypeRoot
+
+from .table import KeyedTable
+
+__all__ = ["KeyRows"]
+
+_EPOCH: Final = datetime.date(1970, 1, 1)
+_PARTITION_INTEGERS: Final = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT})
+
+
+class KeyRows:
+    """Rows of keys of one bucket. The columns of a key are written in it as its table has them (`key_forms`).
+
+    Columns that the partition is by are not in the key: all rows of the partition have the same, `constants`, in the
+    words of its name.
+    """
+
+    def __init__(
+        self, table: KeyedTable, constants: Mapping[str, str] | None = None, bucket_key: Sequence[str] | None = None
+    ) -> None:
+        """`bucket_key` are the columns that the bucket is by, where they are not all that are in the key."""
+        self._table = table
+        self._constants = dict(constants or {})
+        schema, settings = table.latest, table.settings
+        self._names = [name for name in schema.primary_key if name not in self._constants]
+        self._form = choose_encoding(settings.lake, settings.key_version, self._names, bucket_key or self._names)
+
+    def row(self, key: bytes) -> bytes:
+        """The row of this key in the latest schema, with null in all other columns; raises CORRUPT_RECORD."""
+        schema, format_ = self._table.latest, self._table.settings.row_format
+        types = {
+            name: schema.columns[at].type for name, at in zip(schema.primary_key, schema.key_positions, strict=True)
+        }
+        values: dict[str, Any] = {name: _partition_value(types[name], text) for name, text in self._constants.items()}
+        written = decode_key(self._form, [types[name] for name in self._names], key)
+        values.update(zip(self._names, written, strict=True))
+        fields: list[bytes | None] = [None] * len(schema.columns)
+        for name, at in zip(schema.primary_key, schema.key_positions, strict=True):
+            fields[at] = encode_field(format_, types[name], values[name])
+        return self._table.layout(self._table.latest_id).join(fields)
+
+
+def _partition_value(type_: DataType, text: str) -> Any:
+    root = type_.root
+    if root in (TypeRoot.STRING, TypeRoot.CHAR):
+        return text
+    if root in _PARTITION_INTEGERS:
+        return int(text)
+    if root is TypeRoot.BOOLEAN:
+        return text == "true"
+    if root is TypeRoot.DATE:
+        return (datetime.date.fromisoformat(text) - _EPOCH).days
+    if root in (TypeRoot.BYTES, TypeRoot.BINARY):
+        return bytes.fromhex(text)
+    raise FlussError(ErrorCode.INVALID_TARGET_COLUMN, f"rows of such a partition are not made of keys. type={type_}")

@@ -1,0 +1,162 @@
+"""From a batch of writes and the values that are there, to what changes: the whole decision of a put, without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.kv_batches import KvRecordBatch
+from lakebed.fluss.rows.fields import encode_field
+
+from .changelog import Changes, ChangeType
+from .merge_engines import Merging
+from .table import DeleteBehavior, Image, KeyedTable
+
+__all__ = ["Decision", "Number", "decide", "keys_to_read", "with_number"]
+
+Number: TypeAlias = Callable[[], int]
+"""Gives out the next number of the counted column."""
+
+_INSERT = int(ChangeType.INSERT)
+_AFTER = int(ChangeType.UPDATE_AFTER)
+_DELETE = int(ChangeType.DELETE)
+_UPDATE = bytes((ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER))
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a put does."""
+
+    changes: Changes
+    """To the log."""
+
+    values: dict[bytes, bytes | None]
+    """To the index: the value that each key has after it, none if it has none."""
+
+    added: int
+    """How many keys there are more, if it could be told."""
+
+
+def keys_to_read(table: KeyedTable, batch: KvRecordBatch, merging: Merging) -> Sequence[bytes]:
+    """The keys whose values have to be known to decide: all, unless replacing them blindly says the same."""
+    if not _is_blind(table, merging):
+        return batch.keys
+    return [key for key, value in zip(batch.keys, batch.values, strict=True) if value is None]
+
+
+def decide(
+    table: KeyedTable,
+    batch: KvRecordBatch,
+    merging: Merging,
+    olds: Sequence[bytes | None],
+    number: Number | None = None,
+) -> Decision:
+    """What the batch changes, given the values of `keys_to_read`; raises DELETION_DISABLED."""
+    if None in batch.values:
+        return _decide(table, batch, merging, olds, number)
+    if _is_blind(table, merging):
+        values = [value for value in batch.values if value is not None]
+        changes = Changes(bytearray((_AFTER,)) * len(values), batch.keys, values)
+        return Decision(changes, dict(zip(batch.keys, values, strict=True)), 0)
+    if merging.merge is None and number is None and table.settings.image is Image.FULL:
+        alike = _decide_alike(batch, olds)
+        if alike is not None:
+            return alike
+    return _decide(table, batch, merging, olds, number)
+
+
+def with_number(table: KeyedTable, value: bytes, number: int) -> bytes:
+    """The value with this number in its counted column."""
+    position = table.latest.auto_increment_position
+    if position is None:
+        return value
+    fields = table.fields(value)
+    fields[position] = encode_field(table.settings.row_format, table.latest.columns[position].type, number)
+    return table.value(fields)
+
+
+def _is_blind(table: KeyedTable, merging: Merging) -> bool:
+    """Whether a write is logged the same, whatever was there."""
+    return table.settings.image is Image.WAL and merging.merge is None and table.latest.auto_increment is None
+
+
+def _decide_alike(batch: KvRecordBatch, olds: Sequence[bytes | None]) -> Decision | None:
+    """What replaces, with the whole image, where each key is written once and all of them are new or none is.
+
+    Most batches are so, and are decided at once.
+    """
+    keys, values = batch.keys, [value for value in batch.values if value is not None]
+    after: dict[bytes, bytes | None] = dict(zip(keys, values, strict=True))
+    count = len(keys)
+    if len(after) < count:
+        return None
+    if not any(olds):  # a value that is there is never empty: it begins with its schema
+        return Decision(Changes(bytearray((_INSERT,)) * count, keys, values), after, count)
+    if not all(olds):
+        return None
+    both_keys, both_values = [b""] * (2 * count), [b""] * (2 * count)
+    both_keys[1::2] = keys
+    both_values[0::2] = [old for old in olds if old is not None]
+    both_values[1::2] = values
+    return Decision(Changes(bytearray(_UPDATE) * count, both_keys, both_values), after, 0)
+
+
+def _decide(
+    table: KeyedTable, batch: KvRecordBatch, merging: Merging, olds: Sequence[bytes | None], number: Number | None
+) -> Decision:
+    changes = Changes()
+    types, keys, values = changes.types, changes.keys, changes.values
+    after: dict[bytes, bytes | None] = {}
+    is_full = table.settings.image is Image.FULL
+    is_blind = _is_blind(table, merging)
+    merge = merging.merge
+    found = iter(olds)
+    added = 0
+    for key, new in zip(batch.keys, batch.values, strict=True):
+        # Of a key that was written before in this batch, that is what is there.
+        if is_blind and new is not None:
+            types.append(_AFTER)
+            keys.append(key)
+            values.append(new)
+            after[key] = new
+            continue
+        old = next(found)
+        if key in after:
+            old = after[key]
+        if new is None:
+            if merging.deletes is DeleteBehavior.DISABLE:
+                raise FlussError(ErrorCode.DELETION_DISABLED, "table takes no deletes")
+            if old is None or merging.deletes is DeleteBehavior.IGNORE:
+                continue
+            left = None if merging.delete is None else merging.delete(old)
+            if left is None:
+                types.append(_DELETE)
+                keys.append(key)
+                values.append(old)
+                after[key] = None
+                added -= 1
+                continue
+            merged = left
+        else:
+            merged = new if merge is None else merge(old, new)
+        if merged is old:
+            continue
+        if old is None:
+            if number is not None:
+                merged = with_number(table, merged, number())
+            types.append(_INSERT)
+            keys.append(key)
+            values.append(merged)
+            added += 1
+        elif is_full:
+            types += _UPDATE
+            keys += (b"", key)
+            values += (old, merged)
+        else:
+            types.append(_AFTER)
+            keys.append(key)
+            values.append(merged)
+        after[key] = merged
+    return Decision(changes, after, added)

@@ -1,0 +1,236 @@
+"""What a folder holds of a log, found again: sealed segments by their indexes, the last one batch by batch.
+
+A crash leaves at most the end of the last segment in doubt. Batches are taken as long as they are whole and follow each
+other; what is left is a torn tail that nobody was told is there, and is cut off. If whole batches come after one that
+is not, that is damage: they may have been acknowledged, so nothing is cut and the log is not opened. Only where a block
+of the file was never written are they what a loss of power leaves of one last write.
+
+How far the file was looked at before is in the checkpoint, which is only ever written of what is synced.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import os
+import struct
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from awscrt.checksums import crc32c
+
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import LogRecordBatch, has_valid_checksum, read_header
+from lakebed.storage.folder.files import make_folder, sync_folder
+
+from ..admission import Admission
+from ..writer_state import Writers
+from .segment import Segment, segment_path
+from .sparse_index import SparseIndex
+
+__all__ = ["CHECKPOINT", "recover", "replace_file", "write_checkpoint", "writers_at"]
+
+CHECKPOINT: Final = "checkpoint"
+
+_logger = logging.getLogger(__name__)
+_HEAD: Final = struct.Struct("<4sIqqqqI")
+_MAGIC: Final = b"LBc1"
+_BLOCK_BYTES: Final = 4096
+_SEARCH_BYTES: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Checkpoint:
+    base_offset: int
+    size: int
+    end_offset: int
+    timestamp_ms: int
+    index: SparseIndex
+    writers: Writers
+
+
+def recover(folder: str, admission: Admission, first_offset: int = 0) -> list[Segment]:
+    """Open the log in `folder`, and have `admission` go on where it ends; all that is there is stable afterwards.
+
+    A log that has no files yet begins at `first_offset`. Blocks. Raises LOG_STORAGE for what is damaged, OSError.
+    """
+    make_folder(folder)
+    bases = sorted(int(name[:20]) for name in os.listdir(folder) if name.endswith(".log"))
+    if not bases:
+        bases = [first_offset]
+        os.close(os.open(segment_path(folder, first_offset), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        sync_folder(folder)
+    segments = []
+    for base, following in pairwise(bases):
+        segment = _open_sealed(folder, base)
+        if segment.end_offset != following:
+            raise _damaged(segment.path, f"a segment is missing after it. end={segment.end_offset} next={following}")
+        segments.append(segment)
+    last = _open_last(folder, bases[-1], admission, segments)
+    segments.append(last)
+    admission.end_offset = last.end_offset
+    admission.timestamp_ms = max(segment.timestamp_ms for segment in segments)
+    return segments
+
+
+def write_checkpoint(folder: str, segment: Segment, index: bytes, writers: bytes) -> None:
+    """Note how far a segment need not be looked at again. Blocks. Raises OSError."""
+    body = index + writers
+    numbers = (segment.base_offset, segment.size, segment.end_offset, segment.timestamp_ms, len(index))
+    head = _HEAD.pack(_MAGIC, crc32c(body, crc32c(struct.pack("<qqqqI", *numbers))), *numbers)
+    # Not synced: one that is lost or torn is found out by its checksum, and costs a longer look.
+    replace_file(os.path.join(folder, CHECKPOINT), head + body, synced=False)
+
+
+def replace_file(path: str, body: bytes, *, synced: bool = True) -> None:
+    """Write a small file whole. Raises OSError."""
+    passing = path + ".new"
+    descriptor = os.open(passing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(body)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        if synced:
+            os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.replace(passing, path)
+
+
+def _read_checkpoint(folder: str, base_offset: int, file_size: int) -> _Checkpoint | None:
+    try:
+        with open(os.path.join(folder, CHECKPOINT), "rb") as file:
+            document = file.read()
+        magic, crc, base, size, end, stamp, index_bytes = _HEAD.unpack_from(document)
+        body = document[_HEAD.size :]
+        head = struct.pack("<qqqqI", base, size, end, stamp, index_bytes)
+        if magic != _MAGIC or crc32c(body, crc32c(head)) != crc or base != base_offset or size > file_size:
+            return None
+        index = SparseIndex.parse(body[:index_bytes], size)
+        return _Checkpoint(base, size, end, stamp, index, Writers.parse(body[index_bytes:]))
+    except (OSError, ValueError, struct.error):
+        return None
+
+
+def _open_sealed(folder: str, base_offset: int) -> Segment:
+    """A segment that was synced as a whole before the next one began."""
+    segment = Segment(segment_path(folder, base_offset), base_offset)
+    size = os.stat(segment.path).st_size
+    with suppress(OSError, ValueError, FlussError):
+        with open(segment_path(folder, base_offset, "index"), "rb") as file:
+            index = SparseIndex.parse(file.read(), size)
+        segment.index, segment.size = index, size
+        last = segment.last_place()
+        segment.end_offset, segment.timestamp_ms = last.next_offset, last.timestamp_ms
+        return segment
+    segment.index, segment.size = SparseIndex(), 0
+    if _scan(segment, size) < size:
+        raise _damaged(segment.path, f"a batch is not whole. position={segment.size}")
+    replace_file(segment_path(folder, base_offset, "index"), segment.index.document(size))
+    return segment
+
+
+def _open_last(folder: str, base_offset: int, admission: Admission, sealed: list[Segment]) -> Segment:
+    segment = Segment(segment_path(folder, base_offset), base_offset)
+    file_size = os.stat(segment.path).st_size
+    checkpoint = _read_checkpoint(folder, base_offset, file_size)
+    if checkpoint is not None:
+        segment.index, segment.size = checkpoint.index, checkpoint.size
+        segment.end_offset, segment.timestamp_ms = checkpoint.end_offset, checkpoint.timestamp_ms
+        admission.writers = checkpoint.writers
+    else:
+        admission.writers = writers_at(folder, base_offset, sealed)
+    end = _scan(segment, file_size, admission.writers)
+    if end < file_size:
+        _cut(segment, file_size)
+    # What a process that was killed has written is in the kernel's hands, and may not be on the disk yet.
+    os.fsync(segment.descriptor())
+    return segment
+
+
+def writers_at(folder: str, offset: int, sealed: list[Segment]) -> Writers:
+    """Who had written what when a segment began: as noted then, or by all that is there."""
+    with suppress(OSError, ValueError), open(segment_path(folder, offset, "writers"), "rb") as file:
+        document = file.read()
+        if crc32c(document[4:]) == int.from_bytes(document[:4], "little"):
+            return Writers.parse(document[4:])
+    writers = Writers()
+    for segment in sealed:
+        again = Segment(segment.path, segment.base_offset)
+        _scan(again, segment.size, writers)
+        again.close()
+    return writers
+
+
+def _scan(segment: Segment, file_size: int, writers: Writers | None = None) -> int:
+    """Take whole batches from where `segment` ends, as far as they go; returns how far that is."""
+    if segment.size >= file_size:
+        return segment.size
+    with mmap.mmap(segment.descriptor(), file_size, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
+        while segment.size < file_size:
+            batch = _whole_at(view, segment.size, segment.end_offset)
+            if batch is None:
+                break
+            if writers is not None:
+                writers.note(batch, batch.base_offset, batch.timestamp_ms)
+            segment.grew(batch.base_offset, len(batch.view), batch.timestamp_ms)
+            segment.end_offset = batch.next_offset
+            batch.view.release()
+    return segment.size
+
+
+def _whole_at(view: memoryview, position: int, offset: int) -> LogRecordBatch | None:
+    try:
+        batch = read_header(view, position)
+    except FlussError:
+        return None
+    if batch.base_offset != offset or batch.magic != 0 or batch.last_offset_delta < 0 or not has_valid_checksum(batch):
+        batch.view.release()
+        return None
+    return batch
+
+
+def _cut(segment: Segment, file_size: int) -> None:
+    """Cut off what follows the last whole batch. Raises LOG_STORAGE if that is no torn tail but damage."""
+    tail = os.pread(segment.descriptor(), min(file_size - segment.size, _SEARCH_BYTES), segment.size)
+    following = _find_batch(tail, segment.end_offset)
+    if following is not None and not _has_hole(tail[:following], segment.size):
+        raise _damaged(segment.path, f"a batch is not whole and others follow it. position={segment.size}")
+    _logger.warning(
+        "the end of a log was not whole and is cut off. path=%s position=%d bytes=%d",
+        segment.path,
+        segment.size,
+        file_size - segment.size,
+    )
+    os.ftruncate(segment.descriptor(), segment.size)
+
+
+def _find_batch(tail: bytes, offset: int) -> int | None:
+    """The place of a whole batch of a later offset, if there is one behind the bad one at the beginning."""
+    view = memoryview(tail)
+    # The highest byte of an offset is 0, as the layout is: so is little else, once bodies are compressed or text.
+    at = tail.find(b"\0", 1)
+    while at != -1:
+        position = at - 7
+        if position > 0 and at + 5 < len(tail) and tail[at + 5] == 0:
+            base = int.from_bytes(tail[position : position + 8], "little")
+            if offset < base < offset + 2**40:
+                with suppress(FlussError):
+                    batch = read_header(view, position)
+                    if batch.record_count >= 0 and has_valid_checksum(batch):
+                        return position
+        at = tail.find(b"\0", at + 1)
+    return None
+
+
+def _has_hole(bad: bytes, position: int) -> bool:
+    """Whether a block of the file is there that was never written."""
+    start = -position % _BLOCK_BYTES
+    empty = bytes(_BLOCK_BYTES)
+    return any(bad[at : at + _BLOCK_BYTES] == empty for at in range(start, len(bad) - _BLOCK_BYTES + 1, _BLOCK_BYTES))
+
+
+def _damaged(path: str, what: str) -> FlussError:
+    return FlussError(ErrorCode.LOG_STORAGE, f"log is damaged and is not opened. path={path} reason={what}")

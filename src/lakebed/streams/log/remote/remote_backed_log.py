@@ -1,0 +1,449 @@
+"""A log whose sealed segments go to the object store, and which another server can continue (ADR 30, ADR 45).
+
+Readers see one log, wherever its parts are. With `ack_after_upload` nothing is acknowledged, or read, that the object
+store does not have, and any server continues it. Without, the newest records are on this server's disk alone: the row
+of the log names this server, and no other opens the log before `return_tail` has uploaded them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from awscrt.checksums import crc32c
+
+from lakebed.core.clock import Clock
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import LogBuffer
+from lakebed.storage.folder.files import file_deletion_fields, make_folder
+from lakebed.streams.seam import Acks, Appended, Fetched, TableBucket
+
+from ..local.folder_log import FolderLog
+from ..local.local_copy import LocalCopy, LocalFiles, judge
+from ..local.logs import Logs
+from ..local.recovery import replace_file, writers_at
+from ..local.segment import Segment, segment_path
+from ..reading.rendering import PLAIN, Presentation
+from ..retention import RetentionPolicy, expired_segments, local_end, remote_expired
+from .log_rows import LogRow, tail_fence
+from .manifest import LogPlace
+from .remote_log import RemoteLog, RemoteLogs, storage_failures
+from .tails import Tail
+
+__all__ = ["TieredLog", "open_tiered", "return_tail"]
+
+_logger = logging.getLogger(__name__)
+_EPOCH: Final = "epoch"
+_LIFE: Final = "life"
+_PIECE_BYTES: Final = 16 * 1024 * 1024
+_FIRST_PAUSE_SECONDS: Final = 0.1
+_LONGEST_PAUSE_SECONDS: Final = 5.0
+_SLOW_SECONDS: Final = 1.0
+"""After that whoever looks after the server is told what appends wait for."""
+
+
+async def open_tiered(
+    logs: Logs,
+    remotes: RemoteLogs,
+    place: LogPlace,
+    presentation: Presentation = PLAIN,
+    *,
+    server: str,
+    clock: Clock,
+    is_home: Callable[[], bool] = lambda: True,
+    ack_after_upload: bool = False,
+) -> TieredLog:
+    """Open a bucket's log here, with all that was acknowledged of it anywhere.
+
+    Raises LEADER_NOT_AVAILABLE if only another server has some of that; NOT_LEADER_OR_FOLLOWER, LOG_STORAGE, STORAGE.
+    """
+    bucket, folder = place.bucket, logs.folder_of(place.bucket)
+    row, epoch = await remotes.claim(place, server)
+    remote = await remotes.open(place, row.manifest)
+    copied = remote.manifest.copied_end
+    local = await _open_current(logs, bucket, presentation, row, server, copied, is_home)
+    try:
+        life = await logs.run(_prepare, folder, epoch, copied, await remote.writers())
+        if local is None:
+            local = await logs.open(bucket, presentation, is_home=is_home, first_offset=copied)
+        tail = Tail(remotes, place, epoch)
+        pieces = await tail.look(copied)
+        if row.tail_server != server:
+            copied = pieces[-1].end if pieces else copied
+            end = local.end_offset
+            async for body in tail.read([piece for piece in pieces if piece.end > end]):
+                await local.restore(body)
+        log = TieredLog(local, remote, presentation, tail, clock, life, ack_after_upload=ack_after_upload)
+        if ack_after_upload:
+            await log.upload_tail(copied)
+            if row.tail_server:
+                await remotes.release_tail(bucket)
+            else:
+                # Otherwise another server may have opened the log before it could find what was uploaded.
+                await remote.check_leads()
+        elif not row.tail_server:
+            await remotes.keep_tail(bucket, server, remote.manifest.copied_end, local.stable_offset)
+    except BaseException:
+        if local is not None:
+            await local.close()
+        raise
+    return log
+
+
+async def return_tail(
+    logs: Logs, remotes: RemoteLogs, place: LogPlace, presentation: Presentation, *, server: str, clock: Clock
+) -> bool:
+    """Upload the records of a log that only this disk has, for the leader to continue; False if there are none.
+
+    For a server that is not the leader, or not yet: nothing of the log is open here. What was uploaded before a crash
+    stays, and the next call goes on behind it. Raises LOG_STORAGE, STORAGE; NOT_LEADER_OR_FOLLOWER if the log was
+    dropped or given up meanwhile.
+    """
+    bucket = place.bucket
+    with storage_failures():
+        row = await remotes.rows.find(bucket)
+    if row.tail_server != server:
+        return False
+    remotes = remotes.fenced_by(tail_fence(bucket, row))
+    remote = await remotes.open(place, row.manifest)
+    local = await _open_current(logs, bucket, presentation, row, server, remote.manifest.copied_end)
+    if local is None:
+        raise RuntimeError("the files of a tail server are the log, or lost")
+    log = TieredLog(local, remote, presentation, Tail(remotes, place, row.epoch), clock, life="")
+    try:
+        await log.hand_over()
+    finally:
+        await log.close()
+    return True
+
+
+async def _open_current(
+    logs: Logs,
+    bucket: TableBucket,
+    presentation: Presentation,
+    row: LogRow,
+    server: str,
+    copied_end: int,
+    is_home: Callable[[], bool] = lambda: True,
+) -> FolderLog | None:
+    """The log from this disk, if its files are current. Stale ones are removed. Raises LOG_STORAGE if some are lost."""
+    folder = logs.folder_of(bucket)
+    epoch = await logs.run(_opened_in, folder)
+    verdict = judge(row, server, LocalFiles(epoch), copied_end)
+    if await logs.run(_has_files, folder) and (row.tail_server == server or row.epoch == epoch):
+        local = await logs.open(bucket, presentation, is_home=is_home)
+        verdict = judge(row, server, LocalFiles(epoch, local.end_offset), copied_end)
+        if verdict is LocalCopy.CURRENT:
+            return local
+        await local.close()
+    if verdict is LocalCopy.LOST:
+        raise FlussError(
+            ErrorCode.LOG_STORAGE,
+            "acknowledged records are missing on this server's disk: restore the folder, or give them up with "
+            f"`lakebed streams forget-server {server}` while this server is stopped. folder={folder} "
+            f"uploaded_end={copied_end} recorded_end={row.recorded_end}",
+        )
+    with storage_failures():
+        await logs.discard(bucket)
+    if await logs.run(_has_files, folder):
+        raise FlussError(
+            ErrorCode.LOG_STORAGE, f"stale files of a log cannot be removed: remove the folder. folder={folder}"
+        )
+    return None
+
+
+class TieredLog:
+    """A bucket's log, of which the byte store has the older part."""
+
+    def __init__(
+        self,
+        local: FolderLog,
+        remote: RemoteLog,
+        presentation: Presentation,
+        tail: Tail,
+        clock: Clock,
+        life: str,
+        *,
+        ack_after_upload: bool = False,
+    ) -> None:
+        self._local = local
+        self._remote = remote
+        self._presentation = presentation
+        self._tail = tail
+        self._clock = clock
+        self._closing = asyncio.Event()
+        self._tending = asyncio.Lock()
+        self.life = life
+        """Names the log on this disk: another once it was begun anew, as another server had gone on with it. What was
+        made here of its former life may have what the log has not."""
+        self.keep_from: Callable[[], int] = lambda: local.stable_offset
+        """From which offset on records are needed in the form in which they were appended, however old they are."""
+        self._acks_uploaded = ack_after_upload
+        if ack_after_upload:
+            local.replicate = self._replicate
+
+    @property
+    def start_offset(self) -> int:
+        """The first that can be read."""
+        segments = self._remote.manifest.segments
+        return min(segments[0].start_offset, self._local.start_offset) if segments else self._local.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The one after the last that has a place."""
+        return self._local.end_offset
+
+    @property
+    def stable_offset(self) -> int:
+        """The one after the last that is where it has to be to be acknowledged."""
+        return self._local.stable_offset
+
+    @property
+    def failure(self) -> FlussError | None:
+        """Why it takes no more until it is opened anew, if that is so."""
+        return self._local.failure
+
+    @property
+    def is_tail_here(self) -> bool:
+        """Whether this disk alone has the newest records that were acknowledged."""
+        return not self._acks_uploaded
+
+    @property
+    def local(self) -> FolderLog:
+        """The part that is here."""
+        return self._local
+
+    @property
+    def remote(self) -> RemoteLog:
+        """The part that is in the byte store. Both parts may have a segment."""
+        return self._remote
+
+    def enqueue(self, records: bytes | memoryview) -> Appended:
+        """Give batches their places, and have them stored from here on."""
+        return self._local.enqueue(records)
+
+    async def settle(self, offset: int) -> None:
+        """Return when all before `offset` may be acknowledged."""
+        await self._local.settle(offset)
+
+    async def append(self, records: bytes | memoryview, acks: Acks) -> Appended:
+        """Append batches, and answer when that is as stable as `acks` asks."""
+        return await self._local.append(records, acks)
+
+    async def read(self, offset: int, max_bytes: int, columns: Sequence[int] | None = None) -> Fetched:
+        """Batches from the one with `offset` on."""
+        if offset >= self._local.start_offset or offset < self.start_offset:
+            return await self._local.read(offset, max_bytes, columns)
+        self._presentation.check(columns)
+        found = await self._remote.read(offset, max_bytes)
+        if columns is None:
+            return found
+        shown = await asyncio.to_thread(self._presentation.present, found.records, columns, is_rendered=True)
+        return Fetched(shown, found.next_offset)
+
+    async def read_stored(self, offset: int, max_bytes: int) -> Fetched:
+        """The same as they were appended."""
+        if offset >= self._local.start_offset or offset < self.start_offset:
+            return await self._local.read_stored(offset, max_bytes)
+        if self._presentation.renders:
+            return await self._remote.read_stored(offset, max_bytes)
+        return await self._remote.read(offset, max_bytes)
+
+    async def locate(self, offset: int, columns: Sequence[int] | None = None) -> Fetched | None:
+        """Where in the byte store `offset` is, if it is not here and clients can read there."""
+        is_here = offset >= self._local.start_offset or offset < self.start_offset
+        if is_here or self._remote.directory is None:
+            return None
+        self._presentation.check(columns)
+        return await self._remote.locate(offset)
+
+    async def wait_for(self, offset: int) -> None:
+        """Return when a record at `offset` or later can be read, or the log is closed."""
+        await self._local.wait_for(offset)
+
+    def watch(self, offset: int, told: Callable[[], None]) -> Callable[[], None]:
+        """Have `told` called when `wait_for` would return."""
+        return self._local.watch(offset, told)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+        return self._local.is_closed
+
+    async def find_time(self, timestamp_ms: int) -> int:
+        """The offset of the first batch that was committed then or later."""
+        if self.start_offset < self._local.start_offset:
+            found = await self._remote.find_time(timestamp_ms)
+            if found is not None and found < self._local.start_offset:
+                return found
+        return await self._local.find_time(timestamp_ms)
+
+    async def tend(self, policy: RetentionPolicy) -> None:
+        """Copy what is sealed; let go of what is too old, or need not be here.
+
+        Raises STORAGE, LOG_STORAGE, NOT_LEADER_OR_FOLLOWER.
+        """
+        async with self._tending:
+            now_ms = self._clock.now_ms()
+            last = self._local.segments[-1]
+            if policy.ttl_ms is not None and last.size and last.timestamp_ms < now_ms - policy.ttl_ms:
+                await self._local.roll()
+            manifest = self._remote.manifest
+            needed = self.keep_from()
+            expired = remote_expired(manifest.segments, self._local.segments, policy, now_ms)
+            await self._remote.trim(sum(it.end_offset <= needed for it in manifest.segments[:expired]))
+            await self._forget_expired(policy, now_ms)
+            self._local.forget_idle_writers()
+            await self._upload_sealed()
+            spare = local_end(self._local.segments, self._remote.manifest.copied_end, policy, now_ms)
+            await self._forget_local(min(spare, needed))
+            if self._presentation.renders:
+                await self._remote.drop_stored(needed)
+            if self._acks_uploaded:
+                await self._merge_tail()
+            await self._remote.sweep()
+
+    async def hand_over(self) -> None:
+        """Have all that was acknowledged in the byte store, for any server to go on.
+
+        Raises STORAGE, NOT_LEADER_OR_FOLLOWER.
+        """
+        async with self._tending:
+            await self._local.roll()
+            await self._upload_sealed()
+            await self._remote.release_tail()
+
+    async def upload_tail(self, offset: int) -> None:
+        """Have the byte store have all that is here from `offset` on. Raises STORAGE."""
+        offset = max(offset, self._local.start_offset)
+        while offset < self._local.stable_offset:
+            found = await self._local.read_stored(offset, _PIECE_BYTES)
+            await self._tail.put(offset, found.next_offset, [found.records])
+            offset = found.next_offset
+
+    async def close(self) -> None:
+        """Store what was appended, let go of all who wait and of the files."""
+        self._closing.set()
+        await self._local.close()
+
+    async def remove(self) -> None:
+        """Close it, and remove its files."""
+        self._closing.set()
+        await self._local.remove()
+
+    async def _forget_expired(self, policy: RetentionPolicy, now_ms: int) -> None:
+        """Let go of what is here and is not kept at all: what the byte store let go of, or never had."""
+        if self._remote.manifest.segments:
+            end = self._remote.manifest.start_offset
+        else:
+            segments = self._local.segments
+            sizes = [(segment.timestamp_ms, segment.size) for segment in segments[:-1]]
+            count = expired_segments(sizes, segments[-1].size, policy, now_ms)
+            end = segments[count - 1].end_offset if count else 0
+        await self._forget_local(min(end, self.keep_from()))
+
+    async def _forget_local(self, end: int) -> None:
+        """Remove local segments that end at `end` or before. Raises STORAGE unless the object store is ours now.
+
+        It has the only other copy of most of them.
+        """
+        if any(segment.end_offset <= end for segment in self._local.segments[:-1]):
+            await self._remote.confirm_store()
+            gone = self._local.forget(end)
+            _logger.info(
+                "local log segments deleted by retention",
+                extra=file_deletion_fields([(segment.path, segment.size) for segment in gone]),
+            )
+
+    async def _upload_sealed(self) -> None:
+        for segment in list(self._local.segments[:-1]):
+            if segment.base_offset >= self._remote.manifest.copied_end:
+                await self._remote.upload(segment, self._presentation, await self._writers_after(segment))
+        await self._tail.drop(self._remote.manifest.copied_end)
+
+    async def _merge_tail(self) -> None:
+        """Merge what is many small objects of the tail: another leader would read each before it serves the log.
+
+        Only those of the last segment: once a segment that was sealed meanwhile is uploaded, the tail is looked for
+        where that ends, and an object that begins before is not found.
+        """
+        start, end = self._local.segments[-1].base_offset, self._local.stable_offset
+        for run in self._tail.runs(self._remote.manifest.copied_end, start, end):
+            size, body, offset = self._tail.size_of(run), bytearray(), run[0].start
+            while offset < run[-1].end:
+                found = await self._local.read_stored(offset, size - len(body))
+                body += found.records
+                offset = found.next_offset
+            if (len(body), offset) != (size, run[-1].end):
+                raise FlussError(
+                    ErrorCode.LOG_STORAGE, f"log and its tail differ. from={run[0].start} to={run[-1].end}"
+                )
+            await self._tail.merge(run, bytes(body), self._remote.check_leads)
+
+    async def _writers_after(self, segment: Segment) -> bytes:
+        sealed = [each for each in self._local.segments if each.end_offset <= segment.end_offset]
+        found = await asyncio.to_thread(writers_at, self._local.folder, segment.end_offset, sealed)
+        return found.document()
+
+    async def _replicate(self, start: int, end: int, batches: Sequence[LogBuffer]) -> None:
+        """Have the byte store have a group before it is acknowledged; while it is away, appends wait."""
+        # Not only when it fails: a store asks again by itself, for long.
+        words = "appends wait for the byte store. from=%d to=%d"
+        telling = asyncio.get_running_loop().call_later(_SLOW_SECONDS, _logger.warning, words, start, end)
+        try:
+            await self._insist(lambda: self._tail.put(start, end, batches))
+            # The next leader finds what was uploaded before it begins to lead. Clocks differ and stand still, so only
+            # the metadata store knows that this was.
+            await self._insist(self._remote.check_leads)
+        finally:
+            telling.cancel()
+
+    async def _insist(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Repeat `work` while a store is away. Raises STORAGE once the log is closing, NOT_LEADER_OR_FOLLOWER."""
+        pause = _FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                return await work()
+            except FlussError as failure:
+                if failure.code is not ErrorCode.STORAGE or self._closing.is_set():
+                    raise
+                _logger.warning("appends wait for the byte store. reason=%s", failure)
+            try:
+                await asyncio.wait_for(self._closing.wait(), pause)
+            except TimeoutError:
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def _opened_in(folder: str) -> int | None:
+    """In a thread: the epoch in which this server opened the log last."""
+    try:
+        with open(os.path.join(folder, _EPOCH), encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):
+        return None
+
+
+def _has_files(folder: str) -> bool:
+    """In a thread: whether this disk has some of the log."""
+    return os.path.isdir(folder) and any(name.endswith(".log") for name in os.listdir(folder))
+
+
+def _prepare(folder: str, epoch: int, first_offset: int, writers: bytes) -> str:
+    """In a thread: note who opens the log, and who had written what if it begins here where the byte store's ends.
+
+    The name of its life here.
+    """
+    make_folder(folder)
+    named = os.path.join(folder, _LIFE)
+    if not os.path.exists(named):
+        replace_file(named, secrets.token_hex(8).encode())
+    if not _has_files(folder):
+        document = crc32c(writers).to_bytes(4, "little") + writers
+        replace_file(segment_path(folder, first_offset, "writers"), document)
+    replace_file(os.path.join(folder, _EPOCH), str(epoch).encode())
+    with open(named, encoding="ascii") as file:
+        return file.read()

@@ -1,0 +1,169 @@
+"""The newest records of a log in the byte store, for homes that acknowledge nothing that is only on their disk.
+
+Each group of appends is one small object, named by its offsets and by who wrote it. Which of them are the log is told
+by their names alone: from an offset on the object that begins there and was written last, and never one that was
+written before its predecessor. So what a former home sends too late is not the log, whenever it arrives: by then
+somebody else has written at that offset, or will.
+
+Many small ones are merged into larger ones now and then: another leader reads all of them before it serves the log. A
+merged piece has the name of the last that it replaces, from the first offset on. Of two that begin at an offset and
+have one author, the longer is the log: so at any crash the log is either that piece or those it was made of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from lakebed.fluss.log_batches import LogBuffer
+from lakebed.storage.seam import Key
+
+from .manifest import LogPlace
+from .remote_log import RemoteLogs, storage_failures
+
+__all__ = ["Tail", "TailPiece", "chain", "mergeable"]
+
+MERGED: Final = 32
+"""So many pieces of a size, one after the other, are merged."""
+
+_SIZES: Final = (64 * 1024, 1024 * 1024, 16 * 1024 * 1024)
+_READ_TOGETHER_BYTES: Final = 32 * 1024 * 1024
+
+_NAME: Final = re.compile(r"(\d{20})-(\d{20})-(\d{12})-(\d{6})\.log")
+
+
+class TailPiece(NamedTuple):
+    """An object of a tail: its offsets, and who wrote it."""
+
+    start: int
+    end: int
+    epoch: int
+    opening: int
+    """How often the log had been opened in that epoch."""
+
+    @property
+    def name(self) -> str:
+        """The last part of its key."""
+        return f"{self.start:020d}-{self.end:020d}-{self.epoch:012d}-{self.opening:06d}.log"
+
+
+def chain(pieces: Iterable[TailPiece], offset: int) -> list[TailPiece]:
+    """Those that are the log from `offset` on."""
+    starting: dict[int, list[TailPiece]] = {}
+    for piece in pieces:
+        starting.setdefault(piece.start, []).append(piece)
+    found: list[TailPiece] = []
+    author = (0, 0)
+    while offset in starting:
+        newest = max(starting[offset], key=lambda piece: (piece.epoch, piece.opening, piece.end))
+        if (newest.epoch, newest.opening) < author or newest.end <= offset:
+            break
+        found.append(newest)
+        author, offset = (newest.epoch, newest.opening), newest.end
+    return found
+
+
+def mergeable(pieces: Sequence[tuple[TailPiece, int]]) -> list[list[TailPiece]]:
+    """Runs of a chain, with the size of each piece, that are better one piece each.
+
+    Pieces are merged with others of their size: so each record is uploaded a few times again, and not with every round.
+    """
+    for limit in _SIZES:
+        runs: list[list[TailPiece]] = []
+        run: list[TailPiece] = []
+        total = 0
+        for piece, size in pieces:
+            if size >= limit or total + size > _SIZES[-1]:
+                runs.append(run)
+                run, total = [], 0
+            if size < limit:
+                run.append(piece)
+                total += size
+        runs.append(run)
+        if found := [each for each in runs if len(each) >= MERGED]:
+            return found
+    return []
+
+
+class Tail:
+    """The tail of one log. `look` is called before anything else."""
+
+    def __init__(self, logs: RemoteLogs, place: LogPlace, epoch: int) -> None:
+        self._logs = logs
+        self._folder = f"{place.folder}/tail"
+        self._epoch = epoch
+        self._opening = 0
+        self._pieces: dict[TailPiece, int] = {}
+        """With the size of each."""
+
+    async def look(self, offset: int) -> list[TailPiece]:
+        """See what is there: the pieces that are the log from `offset` on. Raises STORAGE."""
+        prefix = self._logs.key(self._folder) + "/"
+        with storage_failures():
+            async for head in self._logs.storage.list_prefix(prefix):
+                if match := _NAME.fullmatch(head.key.removeprefix(prefix)):
+                    self._pieces[TailPiece(*map(int, match.groups()))] = head.size
+        self._opening = 1 + max((it.opening for it in self._pieces if it.epoch == self._epoch), default=0)
+        return chain(self._pieces, offset)
+
+    async def read(self, pieces: Sequence[TailPiece]) -> AsyncIterator[bytes]:
+        """The batches of pieces that `look` found, one after the other, as they were appended. Raises STORAGE."""
+        at = 0
+        while at < len(pieces):
+            # Several at a time: each is a round trip, and there can be thousands.
+            total, end = 0, at
+            while end < len(pieces) and end - at < MERGED and (end == at or total < _READ_TOGETHER_BYTES):
+                total += self._pieces[pieces[end]]
+                end += 1
+            with storage_failures():
+                bodies = await asyncio.gather(*(self._logs.storage.get(self._key(piece)) for piece in pieces[at:end]))
+            for body in bodies:
+                yield body
+            at = end
+
+    async def put(self, start: int, end: int, batches: Sequence[LogBuffer]) -> None:
+        """Write a piece; when this returns it is on the store's stable storage. Raises STORAGE."""
+        piece = TailPiece(start, end, self._epoch, self._opening)
+        body = b"".join(batches)
+        with storage_failures():
+            await self._logs.storage.put(self._key(piece), body)
+        self._pieces[piece] = len(body)
+
+    def runs(self, copied_end: int, start: int, end: int) -> list[list[TailPiece]]:
+        """Runs of pieces of the log between `start` and `end` that are to be merged. The log begins at `copied_end`."""
+        found = [piece for piece in chain(self._pieces, copied_end) if start <= piece.start and piece.end <= end]
+        return mergeable([(piece, self._pieces[piece]) for piece in found])
+
+    def size_of(self, run: Sequence[TailPiece]) -> int:
+        """How many bytes the batches of a run have."""
+        return sum(self._pieces[piece] for piece in run)
+
+    async def merge(self, run: Sequence[TailPiece], body: bytes, check: Callable[[], Awaitable[object]]) -> None:
+        """Put one piece with the batches of a run in its place; `check` raises if another server leads by now.
+
+        Raises STORAGE, NOT_LEADER_OR_FOLLOWER.
+        """
+        merged = run[-1]._replace(start=run[0].start)
+        with storage_failures():
+            await self._logs.storage.put(self._key(merged), body)
+            self._pieces[merged] = len(body)
+            # A leader that lists the tail after this finds the merged piece; one that has listed it before needs these.
+            await check()
+            await self._logs.delete([self._key(piece) for piece in run])
+        for piece in run:
+            del self._pieces[piece]
+
+    async def drop(self, offset: int) -> None:
+        """Remove what ends at `offset` or before: sealed segments have it. Raises STORAGE."""
+        gone = [piece for piece in self._pieces if piece.end <= offset]
+        if not gone:
+            return
+        with storage_failures():
+            await self._logs.delete([self._key(piece) for piece in gone])
+        for piece in gone:
+            del self._pieces[piece]
+
+    def _key(self, piece: TailPiece) -> Key:
+        return self._logs.key(f"{self._folder}/{piece.name}")

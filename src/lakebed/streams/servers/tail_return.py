@@ -1,0 +1,97 @@
+"""Uploads the acknowledged records that only this server's disk has, whenever this server is not the leader (ADR 45).
+
+That is so after it was killed, paused or cut off while it led without `ack_after_upload`. The leader cannot open those
+buckets; it continues each as soon as its records are uploaded. The leader does not change for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+from lakebed.core.errors import LakebedError
+from lakebed.fluss.errors import ErrorCode, FlussError
+
+from ..buckets.open_buckets import Buckets
+from ..log.remote.log_rows import LogRows
+from ..partitions import Partition
+from ..seam import TableBucket
+from ..table import StreamTable
+
+__all__ = ["ReturnTail", "TailReturn"]
+
+log = logging.getLogger("lakebed.streams")
+
+ReturnTail = Callable[[StreamTable, Partition | None, TableBucket], Awaitable[bool]]
+"""Uploads what only this disk has of a bucket that is not open; False if there is nothing."""
+
+_PAUSE_SECONDS: Final = 2.0
+
+_GONE: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TABLE_OR_BUCKET,
+        ErrorCode.PARTITION_NOT_EXISTS,
+        ErrorCode.TABLE_NOT_EXIST,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    }
+)
+"""The bucket was dropped, or its records were given up, while it was uploaded."""
+
+
+class TailReturn:
+    """The task of a server that does that. What one bucket fails with concerns no other."""
+
+    def __init__(
+        self, buckets: Buckets, rows: LogRows, return_tail: ReturnTail, leads: Callable[[], bool], *, server: str
+    ) -> None:
+        self._buckets = buckets
+        self._rows = rows
+        self._return_tail = return_tail
+        self._leads = leads
+        self._server = server
+        self.failure = ""
+        """Why buckets could not be uploaded in the last round; empty if all were."""
+
+    async def run(self) -> None:
+        """Upload whenever there is something, until cancelled."""
+        while True:
+            try:
+                if not self._leads():
+                    await self.upload()
+            except LakebedError as error:
+                log.warning("tail upload failed, retrying", exc_info=error)
+            except Exception:
+                # A defect must not end the task for the life of the process.
+                log.exception("tail upload crashed, retrying")
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def upload(self) -> int:
+        """Upload every bucket whose newest records only this disk has; how many were.
+
+        Should this server lead before it is done, it opens the bucket under way once that is uploaded, and the others
+        from its disk.
+        """
+        held = await self._rows.held(self._server)
+        failures: list[str] = []
+        returned = 0
+        for bucket in held:
+            if self._leads():
+                break
+            try:
+                returned += await self._buckets.while_closed(bucket, partial(self._upload_one, bucket))
+            except LakebedError as error:
+                if isinstance(error, FlussError) and error.code in _GONE:
+                    continue
+                failures.append(f"table_id={bucket.table_id} bucket={bucket.bucket}: {error}")
+                log.warning("tail upload failed, retrying", extra={"bucket": str(bucket)}, exc_info=error)
+        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+        self.failure = failures[0] + more if failures else ""
+        if returned:
+            log.info("uploaded records that only this disk had", extra={"buckets": returned})
+        return returned
+
+    async def _upload_one(self, bucket: TableBucket, table: StreamTable, partition: Partition | None) -> None:
+        await self._return_tail(table, partition, bucket)

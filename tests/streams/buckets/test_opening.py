@@ -1,0 +1,48 @@
+"""Buckets with keys over logs that wait for a byte store: they are let go of though it is away."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from tests.contracts.bucket_keys import PLAIN, key_of
+from tests.contracts.stream_log import refused
+from tests.fixtures.memory_index import MemoryIndex
+from tests.streams.log.conftest import world
+from tests.streams.log.tiered_world import PLACE, World
+
+from lakebed.fluss.errors import ErrorCode
+from lakebed.fluss.kv_batches import write_kv_batch
+from lakebed.fluss.schema import Schema
+from lakebed.streams.buckets.open_buckets import OpenBucket
+from lakebed.streams.buckets.opening import StoredBuckets
+from lakebed.streams.kv.bucket import open_keys
+from lakebed.streams.kv.table import KeyedTable, KeySettings
+from lakebed.streams.seam import Acks, Put
+
+__all__ = ["world"]
+
+
+async def learn(schema_id: int) -> Schema:
+    raise AssertionError("all schemas are known")
+
+
+async def test_closing_keys_does_not_wait_for_a_byte_store_that_is_away(world: World) -> None:
+    server = await world.server("one")
+    table = KeyedTable(KeySettings.parse(PLAIN, {}), {1: PLAIN})
+    put = Put(write_kv_batch([(key_of(1), table.layout(1).encode((1, "a", 1)))], 1, 7, 0))
+    log = await server.open(ack_after_upload=True)
+    keys = await open_keys(table, log, MemoryIndex(), learn)
+    world.storage.is_away = True
+    waiting = asyncio.create_task(keys.put(put, Acks.ALL))
+    while not world.storage.refused:
+        await asyncio.sleep(0.01)
+    await asyncio.wait_for(StoredBuckets.close(cast(Any, None), OpenBucket(PLACE.bucket, log, keys)), 20)
+    with refused(ErrorCode.STORAGE):
+        await waiting
+    world.storage.is_away = False
+    log = await server.open(ack_after_upload=True)
+    keys = await open_keys(table, log, MemoryIndex(), learn)
+    assert await keys.lookup([key_of(1)]) == [None]
+    assert await keys.put(put, Acks.ALL) == 1
+    await keys.close()

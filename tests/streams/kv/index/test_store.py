@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.contracts.bucket_keys import PLAIN, key_of
+from tests.fixtures.memory_log import MemoryLog
+from tests.meta.stores import open_migrated_file
+from tests.storage.ownership import ClaimedAtFirstUse
+from tests.streams.kv.test_snapshots import unfenced, with_table
+
+from lakebed.core.clock import ManualClock
+from lakebed.fluss.kv_batches import write_kv_batch
+from lakebed.fluss.schema import Schema
+from lakebed.meta.sqlite.store import SqliteStore
+from lakebed.storage.memory import MemoryStorage
+from lakebed.streams.kv.bucket import KeyBucket
+from lakebed.streams.kv.index.rocksdb import RocksIndex, RocksMemory
+from lakebed.streams.kv.index.store import KeyStore
+from lakebed.streams.kv.snapshot_files import KeySnapshotting
+from lakebed.streams.kv.snapshots import KeySnapshots
+from lakebed.streams.kv.table import KeyedTable, KeySettings
+from lakebed.streams.seam import Acks, Put, TableBucket
+
+TABLE = KeyedTable(KeySettings.parse(PLAIN, {}), {1: PLAIN})
+MEMORY = RocksMemory(8 << 20, 8 << 20)
+
+
+async def learn(schema_id: int) -> Schema:
+    raise AssertionError("all schemas are known")
+
+
+async def put(keys: KeyBucket, *numbers: int) -> None:
+    row = TABLE.layout(1).encode
+    batch = write_kv_batch([(key_of(number), row((number, "x", number))) for number in numbers], 1)
+    await keys.put(Put(batch), Acks.ALL)
+
+
+async def test_keys_are_where_they_were_left(tmp_path: Path) -> None:
+    store = KeyStore(tmp_path, MEMORY)
+    log = MemoryLog(ManualClock())
+    for bucket in (TableBucket(1, None, 0), TableBucket(1, None, 1), TableBucket(2, 7, 0)):
+        keys = await store.open(TABLE, bucket, MemoryLog(ManualClock()), learn)
+        assert keys.row_count == 0
+        await keys.close()
+    keys = await store.open(TABLE, TableBucket(1, None, 0), log, learn)
+    await put(keys, 1, 2, 3)
+    await keys.close()
+    again = await store.open(TABLE, TableBucket(1, None, 0), log, learn)
+    assert again.row_count == 3
+    assert store.needs_from(TableBucket(1, None, 0)) == 3
+    await put(again, 4)
+    assert store.needs_from(TableBucket(1, None, 0)) == 3
+    await again.close()
+    await store.remove(2, 7)
+    await store.remove(2, 7)
+    assert not (tmp_path / "2" / "p7").exists()
+    await store.remove(1, None)
+    assert not (tmp_path / "1").exists()
+
+
+async def test_a_lost_index_is_made_of_its_snapshot_and_the_log_after_it(tmp_path: Path) -> None:
+    meta = await open_migrated_file(tmp_path / "meta.db")
+    await with_table(meta)
+    clock = ManualClock()
+    storage = MemoryStorage(clock)
+    taking = KeySnapshotting(KeySnapshots(meta, clock), storage, ClaimedAtFirstUse(storage), "kv", tmp_path / "scratch")
+    store = KeyStore(tmp_path / "keys", MEMORY, taking)
+    bucket, log = TableBucket(1, None, 0), MemoryLog(clock)
+    keys = await store.open(TABLE, bucket, log, learn)
+    await put(keys, 1, 2)
+    await put(keys, 3)
+    assert store.needs_from(bucket) == 0
+    assert await store.take_snapshots(unfenced) == (1, 0)
+    assert store.needs_from(bucket) == 3
+    assert await store.take_snapshots(unfenced) == (0, 0)
+    await put(keys, 4)
+    await keys.close()
+    assert await store.take_snapshots(unfenced) == (0, 0)
+    shutil.rmtree(tmp_path / "keys")
+    log.forget(2)  # so that it cannot have been the log alone
+
+    again = await store.open(TABLE, bucket, log, learn)
+    found = await again.lookup([key_of(number) for number in range(1, 6)])
+    assert [value is not None for value in found] == [True, True, True, True, False]
+    assert again.row_count == 4
+    await again.close()
+    await store.remove(1, None)
+    assert [head async for head in storage.list_prefix("kv/")] == []
+    await meta.close()
+
+
+class Shared:
+    """What two servers share: snapshots in a byte store, and a log."""
+
+    def __init__(self, folder: Path, meta: SqliteStore) -> None:
+        self.folder = folder
+        self.clock = ManualClock()
+        self.storage = MemoryStorage(self.clock)
+        self.snapshots = KeySnapshots(meta, self.clock)
+        self.bucket = TableBucket(1, None, 0)
+
+    def store(self, server: str) -> KeyStore:
+        taking = KeySnapshotting(
+            self.snapshots, self.storage, ClaimedAtFirstUse(self.storage), "kv", self.folder / server / "scratch"
+        )
+        return KeyStore(self.folder / server / "keys", MEMORY, taking)
+
+
+@pytest.fixture
+async def shared(tmp_path: Path) -> AsyncIterator[Shared]:
+    meta = await open_migrated_file(tmp_path / "meta.db")
+    await with_table(meta)
+    yield Shared(tmp_path, meta)
+    await meta.close()
+
+
+async def found(keys: KeyBucket) -> list[int]:
+    values = await keys.lookup([key_of(number) for number in range(10)])
+    return [number for number, value in enumerate(values) if value is not None]
+
+
+@pytest.mark.parametrize("life", ["first", "another"], ids=["same log", "log begun anew"])
+async def test_an_index_that_was_left_behind_is_made_anew(shared: Shared, life: str) -> None:
+    one, other, log = shared.store("one"), shared.store("other"), MemoryLog(shared.clock)
+    keys = await one.open(TABLE, shared.bucket, log, learn, life="first")
+    await put(keys, 1)
+    await keys.close()
+    keys = await other.open(TABLE, shared.bucket, log, learn, life="other")
+    await put(keys, 2)
+    await put(keys, 3)
+    assert (await other.take_snapshots(unfenced)).taken == 1
+    await put(keys, 4)
+    await keys.close()
+    log.forget(3)  # what the snapshot has: the first server lacks some of it
+
+    keys = await one.open(TABLE, shared.bucket, log, learn, life=life)
+    assert (await found(keys), keys.row_count) == ([1, 2, 3, 4], 4)
+    await keys.close()
+    again = await one.open(TABLE, shared.bucket, log, learn, life=life)
+    assert await found(again) == [1, 2, 3, 4]
+    await again.close()
+
+
+@pytest.mark.parametrize("life", ["first", "another"], ids=["ahead of its log", "of a log that was begun anew"])
+async def test_what_the_log_never_had_is_not_in_the_index(shared: Shared, life: str) -> None:
+    store = shared.store("one")
+    keys = await store.open(TABLE, shared.bucket, MemoryLog(shared.clock), learn, life="first")
+    await put(keys, 1)
+    await put(keys, 2)
+    await keys.close()
+    # Neither of the two was acknowledged: another server became the home, and went on with this.
+    log = MemoryLog(shared.clock)
+    elsewhere = await shared.store("other").open(TABLE, shared.bucket, log, learn)
+    await put(elsewhere, 5)
+    if life == "another":
+        await put(elsewhere, 6, 7)
+    await elsewhere.close()
+    keys = await store.open(TABLE, shared.bucket, log, learn, life=life)
+    assert await found(keys) == ([5] if life == "first" else [5, 6, 7])
+    await keys.close()
+
+
+async def test_a_snapshot_that_fails_keeps_no_other_from_being_taken(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = shared.store("one")
+    opened = []
+    for number in range(3):
+        bucket = TableBucket(1, None, number)
+        opened.append(await store.open(TABLE, bucket, MemoryLog(shared.clock), learn))
+        await put(opened[-1], 1)
+    checkpoint = RocksIndex.checkpoint
+
+    def refuse(index: RocksIndex, folder: Path) -> tuple[int, int | None]:
+        if folder.name == "1-0":
+            raise RuntimeError("IO error: no space left on device")
+        return checkpoint(index, folder)
+
+    monkeypatch.setattr(RocksIndex, "checkpoint", refuse)
+    assert await store.take_snapshots(unfenced) == (2, 1)
+    assert [store.needs_from(TableBucket(1, None, number)) for number in range(3)] == [0, 1, 1]
+    monkeypatch.undo()
+    assert await store.take_snapshots(unfenced) == (1, 0)
+    for keys in opened:
+        await keys.close()

@@ -1,0 +1,83 @@
+"""A process that puts keys until it is killed, and says what was acknowledged: run by `test_kills`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from random import Random
+
+from lakebed.core.clock import SystemClock
+from lakebed.fluss.kv_batches import write_kv_batch
+from lakebed.fluss.schema import Schema
+from lakebed.fluss.types import DataType, TypeRoot
+from lakebed.streams.kv.bucket import KeyBucket
+from lakebed.streams.kv.changelog import ChangelogRendering
+from lakebed.streams.kv.index.rocksdb import RocksMemory
+from lakebed.streams.kv.index.store import KeyStore
+from lakebed.streams.kv.index.write_buffer import WarmMemory
+from lakebed.streams.kv.table import KeyedTable, KeySettings
+from lakebed.streams.log.local.folder_log import FolderLog
+from lakebed.streams.log.reading.rendering import Presentation
+from lakebed.streams.seam import Acks, Put, TableBucket
+from tests.contracts.bucket_keys import key_of
+
+SCHEMA = Schema.of(
+    [("k", DataType(TypeRoot.INT)), ("writer", DataType(TypeRoot.INT)), ("sequence", DataType(TypeRoot.INT))],
+    primary_key=["k"],
+)
+BUCKET = TableBucket(1, None, 0)
+KEYS = 50
+ROWS = 20
+
+
+def batch_of(writer: int, sequence: int) -> bytes:
+    """The batch that this writer sends under this number, whenever it does: some rows, and some deletes."""
+    chance = Random(writer << 20 | sequence)
+    layout = table().layout(1)
+    records: list[tuple[bytes, bytes | None]] = []
+    for _ in range(ROWS):
+        key = chance.randrange(KEYS)
+        row = None if chance.random() < 0.2 else layout.encode((key, writer, sequence))
+        records.append((key_of(key), row))
+    return write_kv_batch(records, 1, writer, sequence)
+
+
+def table() -> KeyedTable:
+    return KeyedTable(KeySettings.parse(SCHEMA, {}), {1: SCHEMA})
+
+
+async def learn(schema_id: int) -> Schema:
+    raise AssertionError("all schemas are known")
+
+
+async def opened(folder: Path, threads: ThreadPoolExecutor) -> tuple[FolderLog, KeyBucket]:
+    keyed = table()
+    rendering = ChangelogRendering(keyed.schema, keyed.settings.row_format)
+    log = await FolderLog.open(
+        str(folder / "log"), clock=SystemClock(), threads=threads, presentation=Presentation(rendering=rendering)
+    )
+    # Buffers so small that they are flushed all the time: some of what is there when it is killed is on disk, some not.
+    store = KeyStore(folder / "keys", RocksMemory(8 << 20, 64 << 10, WarmMemory(64 << 10, 4 << 10)))
+    return log, await store.open(keyed, BUCKET, log, learn)
+
+
+async def put_for_ever(folder: Path, following: Mapping[int, int]) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        _, keys = await opened(folder, threads)
+        print("open", flush=True)
+
+        async def one(writer: int, sequence: int) -> None:
+            while True:
+                end = await keys.put(Put(batch_of(writer, sequence)), Acks.ALL)
+                print(writer, sequence, end, flush=True)
+                sequence += 1
+
+        await asyncio.gather(*(one(writer, sequence) for writer, sequence in following.items()))
+
+
+if __name__ == "__main__":
+    asyncio.run(put_for_ever(Path(sys.argv[1]), {int(key): at for key, at in json.loads(sys.argv[2]).items()}))

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.streams.kv.index.rocksdb import RocksIndex, RocksMemory
+from lakebed.streams.kv.index.write_buffer import WarmMemory
+from tests.contracts.bucket_keys import BucketKeysContract, OpenIndex, key_of
+from tests.fixtures.memory_index import MemoryIndex
+
+
+class TestKeysInMemory(BucketKeysContract):
+    @pytest.fixture
+    def open_index(self) -> OpenIndex:
+        """A new one each time: all is replayed."""
+        return MemoryIndex
+
+
+class _Unreadable(MemoryIndex):
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        raise RuntimeError("Corruption: block checksum mismatch")
+
+
+async def test_an_index_that_cannot_be_read_is_told_of_as_such() -> None:
+    bucket = await BucketKeysContract().open(_Unreadable)
+    for call in (bucket.put((1, "a", 1)), bucket.keys.lookup([key_of(1)])):
+        with pytest.raises(FlussError) as failed:
+            await call
+        assert failed.value.code is ErrorCode.KV_STORAGE
+    assert bucket.log.end_offset == 0
+    await bucket.keys.close()
+
+
+class _Unwritable(MemoryIndex):
+    def apply(self, values: Mapping[bytes, bytes | None], log_offset: int, row_count: int | None) -> None:
+        raise RuntimeError("No space left on device")
+
+
+async def test_a_put_that_the_index_does_not_take_is_not_acknowledged_and_ends_the_bucket() -> None:
+    bucket = await BucketKeysContract().open(_Unwritable)
+    for _ in range(2):
+        with pytest.raises(FlussError) as failed:
+            await bucket.put((1, "a", 1))
+        assert failed.value.code is ErrorCode.KV_STORAGE
+    assert bucket.log.end_offset == 1
+    await bucket.keys.close()
+    again = await BucketKeysContract().open(MemoryIndex, log=bucket.log)
+    assert await again.row(1) == (1, "a", 1)  # the log has it: whoever sends it again is told that it is there
+    await again.keys.close()
+
+
+class TestKeysInRocksDb(BucketKeysContract):
+    @pytest.fixture
+    def open_index(self, tmp_path: Path) -> OpenIndex:
+        memory = RocksMemory(8 << 20, 8 << 20)
+        return lambda: RocksIndex(tmp_path / "index", memory)
+
+
+class TestKeysInRocksDbWithoutRoom(BucketKeysContract):
+    @pytest.fixture
+    def open_index(self, tmp_path: Path) -> OpenIndex:
+        """One that brings to disk what it is given at once, and remembers nothing of it."""
+        memory = RocksMemory(8 << 20, 8 << 20, WarmMemory(most_bytes=1, fresh_bytes=1))
+        return lambda: RocksIndex(tmp_path / "index", memory)
+
+
+class _Refusing(MemoryIndex):
+    """Its disk refuses what it has in memory."""
+
+    @property
+    def is_full(self) -> bool:
+        return True
+
+    def spill(self) -> None:
+        raise RuntimeError("No space left on device")
+
+
+async def test_an_index_whose_disk_refuses_ends_the_bucket_though_the_log_has_the_put() -> None:
+    bucket = await BucketKeysContract().open(_Refusing)
+    assert await bucket.put((1, "a", 1)) == 1
+    while bucket.keys.failure is None:
+        await asyncio.sleep(0)
+    with pytest.raises(FlussError) as failed:
+        await bucket.put((2, "b", 2))
+    assert failed.value.code is ErrorCode.KV_STORAGE
+    await bucket.keys.close()

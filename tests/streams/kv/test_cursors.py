@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.streams.kv.cursors import CursorLimits, Cursors, ScanCall, ScanPage
+from lakebed.streams.kv.index.seam import IndexView
+from lakebed.streams.seam import BucketKeys, TableBucket
+from tests.contracts.bucket_keys import Bucket, BucketKeysContract
+from tests.fixtures.memory_index import MemoryIndex
+
+HERE = TableBucket(1, None, 0)
+SMALL = 30
+
+
+class Scans:
+    """A bucket of ten rows and cursors over it; what a client would send and get."""
+
+    def __init__(self, bucket: Bucket, limits: CursorLimits) -> None:
+        self.bucket = bucket
+        self.clock = ManualClock()
+        self.cursors = Cursors(self.clock, limits)
+        self.refusal: FlussError | None = None
+        self.keys: BucketKeys = bucket.keys
+
+    async def find(self, bucket: TableBucket) -> BucketKeys:
+        if self.refusal is not None:
+            raise self.refusal
+        return self.keys
+
+    async def open(self, *, limit: int | None = None, size: int = SMALL, at: TableBucket = HERE) -> ScanPage:
+        return await self.cursors.call(ScanCall(bucket=at, limit=limit, sequence=0, batch_bytes=size), self.find)
+
+    async def next(self, page: ScanPage, sequence: int, size: int = SMALL) -> ScanPage:
+        return await self.cursors.call(ScanCall(page.scanner_id, sequence=sequence, batch_bytes=size), self.find)
+
+    async def close(self, scanner_id: bytes | None) -> ScanPage:
+        return await self.cursors.call(ScanCall(scanner_id, is_close=True), self.find)
+
+    def rows(self, page: ScanPage) -> list[int]:
+        return [] if page.records is None else [row[0] for row in self.bucket.rows_of(page.records)]
+
+
+async def made(limits: CursorLimits = CursorLimits()) -> Scans:  # noqa: B008 - frozen
+    bucket = await BucketKeysContract().open(MemoryIndex)
+    await bucket.put(*((number, "row", number) for number in range(10)))
+    return Scans(bucket, limits)
+
+
+@pytest.fixture
+async def scans() -> AsyncIterator[Scans]:
+    scans = await made()
+    yield scans
+    await scans.bucket.keys.close()
+
+
+async def refused(call: Awaitable[ScanPage]) -> ErrorCode:
+    with pytest.raises(FlussError) as failed:
+        await call
+    return failed.value.code
+
+
+async def test_a_scan_goes_on_to_its_end(scans: Scans) -> None:
+    page = await scans.open()
+    assert page.log_offset == 10
+    rows, sequence = scans.rows(page), 0
+    while page.has_more:
+        sequence += 1
+        page = await scans.next(page, sequence)
+        assert page.log_offset is None
+        rows += scans.rows(page)
+    assert rows == list(range(10))
+    assert sequence > 1
+    assert len(scans.cursors) == 0
+    assert await refused(scans.next(page, sequence + 1)) is ErrorCode.UNKNOWN_SCANNER_ID
+
+
+async def test_a_scan_that_fits_one_answer_leaves_nothing_behind(scans: Scans) -> None:
+    page = await scans.open(size=1 << 20)
+    assert (scans.rows(page), page.has_more, len(scans.cursors)) == (list(range(10)), False, 0)
+    page = await scans.open(limit=2, size=1 << 20)
+    assert (scans.rows(page), page.has_more) == ([0, 1], False)
+    page = await scans.open(limit=0, size=1 << 20)
+    assert len(scans.rows(page)) == 10
+
+
+async def test_an_empty_bucket_has_no_session() -> None:
+    scans = Scans(await BucketKeysContract().open(MemoryIndex), CursorLimits())
+    assert await scans.open() == ScanPage(None, False, None, 0)
+    await scans.bucket.keys.close()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ScanCall(),
+        ScanCall(b"x", HERE, sequence=0, batch_bytes=1),
+        ScanCall(bucket=HERE, is_close=True),
+        ScanCall(is_close=True),
+        ScanCall(bucket=HERE, sequence=0),
+        ScanCall(bucket=HERE, sequence=0, batch_bytes=0),
+        ScanCall(bucket=HERE, sequence=0, batch_bytes=-5),
+        ScanCall(bucket=HERE, sequence=1, batch_bytes=5),
+        ScanCall(bucket=HERE, batch_bytes=5),
+    ],
+)
+async def test_a_call_that_makes_no_sense_is_refused(scans: Scans, call: ScanCall) -> None:
+    assert await refused(scans.cursors.call(call, scans.find)) is ErrorCode.INVALID_SCAN_REQUEST
+
+
+@pytest.mark.parametrize("sequence", [0, 2, None])
+async def test_a_call_out_of_order_ends_the_scan(scans: Scans, sequence: int | None) -> None:
+    page = await scans.open()
+    call = ScanCall(page.scanner_id, sequence=sequence, batch_bytes=SMALL)
+    assert await refused(scans.cursors.call(call, scans.find)) is ErrorCode.INVALID_SCAN_REQUEST
+    assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER_ID
+
+
+async def test_closing_is_always_answered(scans: Scans) -> None:
+    page = await scans.open()
+    assert await scans.close(page.scanner_id) == ScanPage(page.scanner_id)
+    assert await scans.close(page.scanner_id) == ScanPage(page.scanner_id)
+    assert await scans.close(b"never was") == ScanPage(b"never was")
+    assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER_ID
+
+
+async def test_two_calls_of_a_scan_at_once_are_one_too_many(scans: Scans) -> None:
+    page = await scans.open()
+    gate = asyncio.Event()
+
+    async def slow(bucket: TableBucket) -> BucketKeys:
+        await gate.wait()
+        return scans.keys
+
+    call = ScanCall(page.scanner_id, sequence=1, batch_bytes=SMALL)
+    first = asyncio.create_task(scans.cursors.call(call, slow))
+    await asyncio.sleep(0)
+    assert await refused(scans.next(page, 1)) is ErrorCode.INVALID_SCAN_REQUEST
+    gate.set()
+    assert scans.rows(await first)
+
+
+async def test_there_are_so_many_scans_and_no_more() -> None:
+    scans = await made(CursorLimits(max_per_server=3, max_per_bucket=2))
+    first = await scans.open()
+    await scans.open()
+    assert await refused(scans.open()) is ErrorCode.TOO_MANY_SCANNERS
+    other = TableBucket(1, None, 1)
+    await scans.open(at=other)
+    assert await refused(scans.open(at=TableBucket(2, 3, 4))) is ErrorCode.TOO_MANY_SCANNERS
+    await scans.close(first.scanner_id)
+    await scans.open(at=other)
+    scans.cursors.close()
+    assert len(scans.cursors) == 0
+    await scans.bucket.keys.close()
+
+
+async def test_a_scan_that_nobody_goes_on_with_expires(scans: Scans) -> None:
+    idle, used = await scans.open(), await scans.open()
+    scans.clock.advance(400)
+    await scans.next(used, 1)
+    scans.clock.advance(400)
+    scans.cursors.sweep()
+    assert len(scans.cursors) == 1
+    assert await refused(scans.next(idle, 1)) is ErrorCode.SCANNER_EXPIRED
+    await scans.next(used, 2)
+    scans.clock.advance(601)
+    assert await refused(scans.next(used, 3)) is ErrorCode.SCANNER_EXPIRED
+    scans.clock.advance(1201)
+    scans.cursors.sweep()
+    assert await refused(scans.next(used, 3)) is ErrorCode.UNKNOWN_SCANNER_ID
+
+
+class _WatchedIndex(MemoryIndex):
+    """Knows which of its moments are held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = 0
+
+    def view(self) -> IndexView:
+        self.held += 1
+        return _WatchedView(super().view(), self)
+
+
+class _WatchedView:
+    def __init__(self, view: IndexView, index: _WatchedIndex) -> None:
+        self._view = view
+        self._index: _WatchedIndex | None = index
+
+    @property
+    def log_offset(self) -> int:
+        return self._view.log_offset
+
+    def take(self, max_bytes: int, limit: int | None) -> tuple[list[bytes], bool]:
+        return self._view.take(max_bytes, limit)
+
+    def close(self) -> None:
+        if self._index is not None:
+            self._index.held -= 1
+            self._index = None
+
+
+async def test_what_is_held_for_scans_whose_clients_died_is_let_go_of() -> None:
+    index = _WatchedIndex()
+    bucket = await BucketKeysContract().open(lambda: index)
+    await bucket.put(*((number, "row", number) for number in range(10)))
+    scans = Scans(bucket, CursorLimits(max_per_bucket=3))
+    for _ in range(3):
+        assert (await scans.open()).has_more
+    assert index.held == 3
+    assert await refused(scans.open()) is ErrorCode.TOO_MANY_SCANNERS
+    scans.clock.advance(601)
+    page = await scans.open()
+    assert (page.has_more, len(scans.cursors), index.held) == (True, 1, 1)
+    scans.clock.advance(601)
+    scans.cursors.sweep()
+    assert (len(scans.cursors), index.held) == (0, 0)
+    await bucket.keys.close()
+
+
+async def test_a_call_that_was_refused_does_not_keep_a_scan_alive(scans: Scans) -> None:
+    page = await scans.open()
+    scans.refusal = FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert await refused(scans.next(page, 1)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    scans.refusal = None
+    assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER_ID
+
+
+async def test_a_bucket_that_is_let_go_of_takes_its_scans_along(scans: Scans) -> None:
+    page = await scans.open()
+    scans.cursors.close_bucket(HERE)
+    assert await refused(scans.next(page, 1)) is ErrorCode.SCANNER_EXPIRED
+    page = await scans.open()
+    again = await BucketKeysContract().open(MemoryIndex, log=scans.bucket.log)
+    scans.keys = again.keys
+    assert await refused(scans.next(page, 1)) is ErrorCode.SCANNER_EXPIRED
+    await again.keys.close()
+
+
+async def test_an_answer_is_never_larger_than_the_server_allows() -> None:
+    scans = await made(CursorLimits(max_batch_bytes=SMALL))
+    page = await scans.open(size=1 << 20)
+    assert 0 < len(scans.rows(page)) < 10
+    scans.cursors.close()
+    await scans.bucket.keys.close()

@@ -1,0 +1,276 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import pytest
+from tests.streams.world import StreamWorld
+
+from lakebed.core.errors import Unavailable
+from lakebed.streams.buckets.open_buckets import OpenBucket
+from lakebed.streams.lake.planner import LakePlanner, Outcome
+from lakebed.streams.lake.tiering import FIRST_REST_MS, State
+from lakebed.streams.schema_evolution import Operation, OptionChange
+from lakebed.streams.seam import TableBucket
+from lakebed.streams.table import StreamTable
+
+LAKE = {"table.datalake.enabled": "true"}
+FRESHNESS = 30
+
+
+@dataclass
+class MemoryRounds:
+    """Rounds that somebody may do, or not."""
+
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    withdrawn: list[int] = field(default_factory=list)
+    tidied: list[tuple[str, str, bool, bool]] = field(default_factory=list)
+    is_down: bool = False
+
+    async def ask(self, database: str, table: str, reason: str) -> int:
+        if self.is_down:
+            raise Unavailable("the queue is away")
+        for number, path in enumerate(self.asked):
+            if path == (database, table) and self.outcomes[number] is Outcome.OPEN:
+                return number
+        self.asked.append((database, table))
+        self.reasons.append(reason)
+        self.outcomes[len(self.asked) - 1] = Outcome.OPEN
+        return len(self.asked) - 1
+
+    async def outcome(self, number: int) -> Outcome:
+        return self.outcomes[number]
+
+    async def withdraw(self, number: int, why: str) -> None:
+        self.withdrawn.append(number)
+        self.outcomes[number] = Outcome.GIVEN_UP
+
+    async def tidy(self, database: str, table: str, *, compact: bool, expire: bool) -> None:
+        if self.is_down:
+            raise Unavailable("the queue is away")
+        self.tidied.append((database, table, compact, expire))
+
+
+class Log:
+    """As much of a log as is counted."""
+
+    def __init__(self) -> None:
+        self.start_offset = self.stable_offset = 0
+
+
+class Planning:
+    """A planner over logs that are numbers."""
+
+    def __init__(self, world: StreamWorld) -> None:
+        self.world = world
+        self.rounds = MemoryRounds()
+        self.logs: dict[tuple[int, int | None, int], Log] = defaultdict(Log)
+        self.restart()
+
+    def restart(self) -> None:
+        """As a process that has just started has it."""
+        world = self.world
+        self.lake = world.another_lake()
+        self.planner = LakePlanner(
+            world.clock, self.lake, world.tables, world.partitions, self.find, self.rounds, lambda: True
+        )
+
+    async def find(self, table: StreamTable, partition_id: int | None, number: int) -> OpenBucket:
+        log = self.logs[table.id, partition_id, number]
+        return OpenBucket(TableBucket(table.id, partition_id, number), log)  # type: ignore[arg-type]  # only counted
+
+    def write(self, table: StreamTable, count: int, *, bucket: int = 0, partition_id: int | None = None) -> None:
+        self.logs[table.id, partition_id, bucket].stable_offset += count
+
+    async def tier(self, table: StreamTable, number: int) -> None:
+        """What a worker does with a round."""
+        reached = {
+            (partition_id, bucket): log.stable_offset
+            for (table_id, partition_id, bucket), log in self.logs.items()
+            if table_id == table.id
+        }
+        name = await self.lake.prepare(self.world.root, table.id, reached)
+        await self.lake.commit(self.world.root, table.id, 100 + number, name)
+        self.rounds.outcomes[number] = Outcome.DONE
+
+    async def after(self, seconds: float) -> int:
+        """Plan after a while; how many rounds were asked for by then."""
+        self.world.clock.advance(seconds)
+        await self.planner.plan()
+        return len(self.rounds.asked)
+
+    def state(self, table: StreamTable) -> State:
+        return self.lake.tiering.tables[table.id].state
+
+
+@pytest.fixture
+def planning(light_world: StreamWorld) -> Planning:
+    return Planning(light_world)
+
+
+async def test_a_table_is_tiered_when_it_has_records_and_its_freshness_has_passed(planning: Planning) -> None:
+    table = await planning.world.table(properties=LAKE, bucket_count=2)
+    planning.write(table, 7)
+    planning.write(table, 5, bucket=1)
+    assert await planning.after(0) == 1
+    assert planning.rounds.asked == [("fluss", "orders")]
+    assert planning.rounds.reasons[0].startswith("12 records are not in the lake, which has none of the table yet")
+    await planning.tier(table, 0)
+    planning.write(table, 1)
+    assert await planning.after(1) == 1
+    assert await planning.after(FRESHNESS - 2) == 1
+    assert await planning.after(1) == 2
+    assert planning.rounds.reasons[1] == "1 records are not in the lake, which is as of 30 s ago; freshness is 30 s"
+
+
+async def test_a_table_with_nothing_new_is_not_tiered_and_what_comes_is_within_its_freshness(
+    planning: Planning,
+) -> None:
+    table = await planning.world.table(properties=LAKE)
+    assert await planning.after(0) == 0
+    assert planning.state(table) is State.SCHEDULED
+    assert await planning.after(FRESHNESS) == 0
+    planning.write(table, 3)
+    assert await planning.after(FRESHNESS - 1) == 0
+    assert await planning.after(1) == 1
+
+
+async def test_there_is_one_round_of_a_table_at_a_time_however_long_it_takes(planning: Planning) -> None:
+    table = await planning.world.table(properties=LAKE)
+    planning.write(table, 1)
+    assert await planning.after(0) == 1
+    for _ in range(10):
+        planning.write(table, 1)
+        assert await planning.after(60) == 1
+        assert planning.state(table) is State.TIERING
+    # Nor does anybody else get it, who asks for tables.
+    assert await planning.lake.next_table(planning.world.root) is None
+    await planning.tier(table, 0)
+    planning.write(table, 1)
+    # As fresh as of when the round was asked for, which is long ago.
+    assert await planning.after(0) == 2
+
+
+async def test_a_table_that_another_worker_has_is_left_to_it(planning: Planning) -> None:
+    table = await planning.world.table(properties=LAKE)
+    planning.write(table, 1)
+    assert await planning.lake.next_table(planning.world.root) is not None
+    assert await planning.after(60) == 0
+
+
+async def test_switched_off_means_off(planning: Planning) -> None:
+    world = planning.world
+    table, plain = await world.table(properties=LAKE), await world.table("plain")
+    planning.write(table, 1)
+    planning.write(plain, 1)
+    assert await planning.after(0) == 1
+    for switch, withdrawn in (("false", [0]), ("true", [0])):
+        change = OptionChange("table.datalake.enabled", Operation.SET, switch)
+        await world.altering.table(world.root, "fluss", "orders", changes=[change])
+        await planning.after(0)
+        assert planning.rounds.withdrawn == withdrawn
+    assert planning.rounds.asked == [("fluss", "orders")] * 2
+    await world.tables.drop(world.root, "fluss", "orders")
+    assert await planning.after(3600) == 2
+    assert planning.rounds.withdrawn == [0, 1]
+
+
+async def test_rounds_that_are_given_up_are_asked_for_again_after_longer_and_longer(planning: Planning) -> None:
+    table = await planning.world.table(properties=LAKE)
+    other = await planning.world.table("other", properties=LAKE)
+    planning.write(table, 1)
+    assert await planning.after(0) == 1
+    rest = FIRST_REST_MS / 1000
+    for number in range(4):
+        planning.rounds.outcomes[number] = Outcome.GIVEN_UP
+        assert await planning.after(0) == number + 1
+        assert await planning.after(rest - 1) == number + 1
+        assert await planning.after(1) == number + 2
+        rest *= 2
+    planning.write(other, 1)
+    assert await planning.after(FRESHNESS) == 6
+    await planning.tier(table, 4)
+    planning.write(table, 1)
+    assert await planning.after(FRESHNESS) == 7
+
+
+async def test_a_queue_that_is_away_is_asked_again_later(planning: Planning) -> None:
+    table = await planning.world.table(properties=LAKE)
+    planning.write(table, 1)
+    planning.rounds.is_down = True
+    assert await planning.after(0) == 0
+    planning.rounds.is_down = False
+    assert await planning.after(1) == 0
+    assert await planning.after(FIRST_REST_MS / 1000) == 1
+
+
+async def test_a_bucket_that_cannot_be_opened_keeps_no_other_table_waiting(
+    planning: Planning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = planning.world
+    broken, table = await world.table("broken", properties=LAKE), await world.table(properties=LAKE)
+    planning.write(table, 1)
+    original = planning.find
+
+    async def find(wanted: StreamTable, partition_id: int | None, number: int) -> OpenBucket:
+        if wanted.id == broken.id:
+            raise Unavailable("its disk refuses")
+        return await original(wanted, partition_id, number)
+
+    monkeypatch.setattr(planning, "find", find)
+    planning.restart()
+    assert await planning.after(0) == 1
+    assert planning.rounds.asked == [("fluss", "orders")]
+    assert planning.lake.tiering.tables[broken.id].failures == 1
+
+
+async def test_a_new_home_goes_on_with_the_round_that_is_open(planning: Planning) -> None:
+    table = await planning.world.table(properties=LAKE)
+    planning.write(table, 1)
+    assert await planning.after(0) == 1
+    planning.restart()
+    assert await planning.after(0) == 1
+    assert planning.state(table) is State.TIERING
+    await planning.tier(table, 0)
+    assert await planning.after(0) == 1
+    assert planning.state(table) is State.SCHEDULED
+
+
+async def test_records_of_all_partitions_count(planning: Planning) -> None:
+    world = planning.world
+    table = await world.table(properties=LAKE, partition_key=["name"])
+    assert await planning.after(0) == 0
+    await world.partitions.create(world.root, "fluss", "orders", {"name": "a"})
+    (partition,) = await world.partitions.of(table)
+    planning.write(table, 2, partition_id=partition.id)
+    assert await planning.after(FRESHNESS) == 1
+    await planning.tier(table, 0)
+    assert await planning.after(FRESHNESS) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, []),
+        ({"table.datalake.auto-compaction": "true"}, [("fluss", "orders", True, False)]),
+        ({"table.datalake.auto-expire-snapshot": "true"}, [("fluss", "orders", False, True)]),
+    ],
+)
+async def test_a_table_that_asks_for_it_is_tidied_up_after_its_rounds(
+    planning: Planning, options: dict[str, str], expected: list[tuple[str, str, bool, bool]]
+) -> None:
+    table = await planning.world.table(properties=LAKE | options)
+    for number in range(3):
+        planning.write(table, 7)
+        assert await planning.after(FRESHNESS) == number + 1
+        assert planning.rounds.tidied == (expected if number else [])
+        await planning.tier(table, number)
+    await planning.after(0)
+    assert planning.rounds.tidied == expected  # not after every round
+    planning.write(table, 1)
+    await planning.after(3600)
+    await planning.tier(table, 3)
+    await planning.after(0)
+    assert planning.rounds.tidied == expected * 2

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.streams.lake.tiering import FIRST_REST_MS, HEARTBEAT_TIMEOUT_MS, LONGEST_REST_MS, Finished, State, Tiering
+
+FRESHNESS = 1_000
+
+
+def test_a_round() -> None:
+    tiering = Tiering().with_table(7, FRESHNESS, 10_000)
+    assert tiering.next(10_000)[1] is None
+    tiering, given = tiering.at(10_000).next(10_000)
+    assert given is not None
+    assert (given.table_id, given.epoch, given.state) == (7, 1, State.TIERING)
+    tiering = tiering.beat(7, 1, 10_500).finish(7, 1, 10_600, Finished(12, 3))
+    assert tiering.tables[7].tiered_ms == 10_000
+    assert tiering.tables[7].last == Finished(12, 3)
+    assert tiering.tables[7].took_ms == 600
+    # Due one freshness after the round began, not after it ended.
+    assert tiering.at(10_999).next(10_999)[1] is None
+    _, again = tiering.at(11_000).next(11_000)
+    assert again is not None
+    assert again.epoch == 2
+
+
+def test_a_silent_worker_loses_its_table() -> None:
+    tiering, _ = Tiering().with_table(7, FRESHNESS, 0).at(0).next(0)
+    tiering = tiering.at(HEARTBEAT_TIMEOUT_MS - 1)
+    assert tiering.tables[7].state is State.TIERING
+    tiering, given = tiering.at(HEARTBEAT_TIMEOUT_MS).next(HEARTBEAT_TIMEOUT_MS)
+    assert given is not None
+    assert (given.epoch, given.failures) == (2, 1)
+    with pytest.raises(FlussError) as caught:
+        tiering.finish(7, 1, HEARTBEAT_TIMEOUT_MS + 1)
+    assert caught.value.code is ErrorCode.FENCED_TIERING_EPOCH
+
+
+def test_a_round_cut_short_goes_on_at_once() -> None:
+    tiering, _ = Tiering().with_table(7, FRESHNESS, 0).at(0).next(0)
+    tiering = tiering.finish(7, 1, 5, is_cut_short=True)
+    assert tiering.tables[7].tiered_ms is None
+    assert tiering.tables[7].took_ms == 5
+    _, given = tiering.next(5)
+    assert given is not None
+    assert given.epoch == 2
+
+
+def test_what_was_tiered_before_waits_until_it_is_due() -> None:
+    tiering = Tiering().with_table(7, FRESHNESS, 5_000, epoch=9, tiered_ms=4_500)
+    assert tiering.at(5_499).next(5_499)[1] is None
+    _, given = tiering.at(5_500).next(5_500)
+    assert given is not None
+    assert given.epoch == 10
+
+
+def test_another_freshness_holds_at_once() -> None:
+    tiering = Tiering().with_table(7, 60_000, 0, tiered_ms=0).with_table(7, 100, 50)
+    assert tiering.at(100).tables[7].state is State.PENDING
+
+
+def test_a_table_with_nothing_new_is_fresh_as_of_the_look() -> None:
+    tiering = Tiering().with_table(7, FRESHNESS, 0).at(0).pass_over(7, 300)
+    assert (tiering.tables[7].state, tiering.tables[7].tiered_ms, tiering.tables[7].epoch) == (State.SCHEDULED, 300, 0)
+    assert tiering.at(1_299).tables[7].state is State.SCHEDULED
+    assert tiering.at(1_300).tables[7].state is State.PENDING
+
+
+def test_a_table_rests_longer_with_every_failure_and_not_after_a_success() -> None:
+    tiering, now_ms, rests = Tiering().with_table(7, FRESHNESS, 0).at(0), 0, []
+    assert tiering.tables[7].rests_until_ms <= 0
+    for number in range(9):
+        if number % 2:
+            tiering = tiering.put_off(7, now_ms)
+        else:
+            tiering, given = tiering.give(7, now_ms)
+            tiering = tiering.fail(7, given.epoch, now_ms)
+        rests.append(tiering.tables[7].rests_until_ms - now_ms)
+        now_ms = tiering.tables[7].rests_until_ms
+    assert rests == [min(FIRST_REST_MS << number, LONGEST_REST_MS) for number in range(9)]
+    tiering, given = tiering.give(7, now_ms)
+    tiering = tiering.finish(7, given.epoch, now_ms).at(now_ms + FRESHNESS)
+    assert tiering.tables[7].rests_until_ms == now_ms + FRESHNESS
+    assert tiering.tables[7].failures == 9
+
+
+@pytest.mark.parametrize("act", ["give", "pass_over", "put_off"])
+def test_only_a_table_that_waits_is_given_passed_over_or_put_off(act: str) -> None:
+    scheduled = Tiering().with_table(7, FRESHNESS, 0, tiered_ms=0)
+    tiered, _ = scheduled.at(FRESHNESS).give(7, FRESHNESS)
+    for tiering, reason in (
+        (scheduled, ErrorCode.FENCED_TIERING_EPOCH),
+        (tiered, ErrorCode.FENCED_TIERING_EPOCH),
+        (Tiering(), ErrorCode.UNKNOWN_TABLE_OR_BUCKET),
+    ):
+        with pytest.raises(FlussError) as caught:
+            getattr(tiering, act)(7, FRESHNESS)
+        assert caught.value.code is reason
+
+
+class Tables(RuleBasedStateMachine):
+    """Workers that come and go, against a count of who may speak for what."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tiering = Tiering()
+        self.now_ms = 0
+        self.held: dict[int, int] = {}
+        """What was given out last and not ended: table → epoch."""
+        self.heard: dict[int, int] = {}
+        self.epochs: dict[int, int] = {}
+
+    @rule(table=st.integers(1, 4), freshness=st.integers(0, 5_000))
+    def enable(self, table: int, freshness: int) -> None:
+        self.tiering = self.tiering.with_table(table, freshness, self.now_ms, epoch=self.epochs.get(table, 0))
+
+    @precondition(lambda self: self.tiering.tables)
+    @rule(data=st.data())
+    def disable(self, data: st.DataObject) -> None:
+        table = data.draw(st.sampled_from(sorted(self.tiering.tables)))
+        self.tiering = self.tiering.without(table)
+        self.held.pop(table, None)
+
+    @rule(elapsed=st.integers(0, HEARTBEAT_TIMEOUT_MS + 1))
+    def wait(self, elapsed: int) -> None:
+        self.now_ms += elapsed
+        self.tiering = self.tiering.at(self.now_ms)
+        self.held = {
+            table: epoch for table, epoch in self.held.items() if self.now_ms - self.heard[table] < HEARTBEAT_TIMEOUT_MS
+        }
+
+    @rule()
+    def ask(self) -> None:
+        waiting = [table for table in self.tiering.tables.values() if table.state is State.PENDING]
+        self.tiering, given = self.tiering.next(self.now_ms)
+        assert (given is None) == (not waiting)
+        if given is not None:
+            assert given.table_id not in self.held
+            assert given.since_ms >= min(table.since_ms for table in waiting)
+            assert given.epoch == self.epochs.get(given.table_id, 0) + 1
+            self.held[given.table_id] = self.epochs[given.table_id] = given.epoch
+            self.heard[given.table_id] = self.now_ms
+
+    @rule(table=st.integers(1, 4), act=st.sampled_from(["give", "pass over", "put off"]))
+    def plan(self, table: int, act: str) -> None:
+        """What the home does by itself, to tables that wait."""
+        there = self.tiering.tables.get(table)
+        if there is None or there.state is not State.PENDING:
+            return
+        if act == "pass over":
+            self.tiering = self.tiering.pass_over(table, self.now_ms)
+        elif act == "put off":
+            self.tiering = self.tiering.put_off(table, self.now_ms)
+        else:
+            self.tiering, given = self.tiering.give(table, self.now_ms)
+            assert given.epoch == self.epochs.get(table, 0) + 1
+            self.held[table] = self.epochs[table] = given.epoch
+            self.heard[table] = self.now_ms
+
+    @rule(
+        table=st.integers(1, 4),
+        behind=st.integers(0, 2),
+        what=st.sampled_from(["beat", "finish", "cut", "fail"]),
+    )
+    def speak(self, table: int, behind: int, what: str) -> None:
+        epoch = self.epochs.get(table, 0) - behind
+        may = self.held.get(table) == epoch
+        if not may:
+            with pytest.raises(FlussError) as caught:
+                self.said(what, table, epoch)
+            there = table in self.tiering.tables
+            assert caught.value.code is (ErrorCode.FENCED_TIERING_EPOCH if there else ErrorCode.UNKNOWN_TABLE_OR_BUCKET)
+            return
+        self.tiering = self.said(what, table, epoch)
+        self.heard[table] = self.now_ms
+        if what != "beat":
+            del self.held[table]
+            after = State.SCHEDULED if what == "finish" else State.PENDING
+            assert self.tiering.tables[table].state is after
+
+    def said(self, what: str, table: int, epoch: int) -> Tiering:
+        match what:
+            case "beat":
+                return self.tiering.beat(table, epoch, self.now_ms)
+            case "fail":
+                return self.tiering.fail(table, epoch, self.now_ms)
+        return self.tiering.finish(table, epoch, self.now_ms, is_cut_short=what == "cut")
+
+    @invariant()
+    def one_worker_a_table(self) -> None:
+        tiered = {table.table_id: table.epoch for table in self.tiering.tables.values() if table.state is State.TIERING}
+        assert tiered == self.held
+
+
+TestTables = Tables.TestCase

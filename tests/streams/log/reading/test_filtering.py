@@ -1,0 +1,162 @@
+"""Batches are left out exactly where none of their rows can be wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.contracts.stream_log import SCHEMA, arrow_batch, plain_batch
+from tests.streams.world import StreamWorld
+
+from lakebed.fluss.arrow_types import arrow_schema
+from lakebed.fluss.errors import ErrorCode, FlussError
+from lakebed.fluss.log_batches import iterate_batches
+from lakebed.fluss.schema import Schema
+from lakebed.fluss.types import DataType, TypeRoot
+from lakebed.streams.log.reading.filtering import BatchFilter, bounds_of, filtered_columns
+from lakebed.streams.log.reading.predicates import Bounds, Combination, Comparison, Function, Predicate, may_match
+
+HOLDS: dict[Function, Callable[[Any, tuple[Any, ...]], bool]] = {
+    Function.EQUAL: lambda row, values: row == values[0],
+    Function.NOT_EQUAL: lambda row, values: row != values[0],
+    Function.LESS_THAN: lambda row, values: row < values[0],
+    Function.LESS_OR_EQUAL: lambda row, values: row <= values[0],
+    Function.GREATER_THAN: lambda row, values: row > values[0],
+    Function.GREATER_OR_EQUAL: lambda row, values: row >= values[0],
+    Function.STARTS_WITH: lambda row, values: row.startswith(values[0]),
+    Function.CONTAINS: lambda row, values: values[0] in row,
+    Function.ENDS_WITH: lambda row, values: row.endswith(values[0]),
+    Function.IN: lambda row, values: row in values,
+    Function.NOT_IN: lambda row, values: row not in values,
+}
+"""What the functions mean, of a row that is not null."""
+
+TEXTS = st.text("ab", max_size=3)
+
+
+def holds(predicate: Predicate, row: str | None) -> bool:
+    if isinstance(predicate, Combination):
+        found = [holds(part, row) for part in predicate.parts]
+        return all(found) if predicate.is_all else any(found)
+    if predicate.function is Function.IS_NULL:
+        return row is None
+    if predicate.function is Function.IS_NOT_NULL:
+        return row is not None
+    return row is not None and HOLDS[predicate.function](row, predicate.values)
+
+
+comparisons = st.builds(
+    Comparison, st.sampled_from(Function), st.just(0), st.lists(TEXTS, min_size=1, max_size=3).map(tuple)
+)
+predicates = st.recursive(
+    comparisons,
+    lambda inner: st.builds(Combination, st.booleans(), st.lists(inner, min_size=1, max_size=3).map(tuple)),
+    max_leaves=4,
+)
+
+
+@given(predicates, st.lists(st.none() | TEXTS, min_size=1, max_size=5))
+def test_no_batch_is_left_out_that_has_a_row_which_is_wanted(predicate: Predicate, rows: list[str | None]) -> None:
+    bounds = bounds_of(DataType(TypeRoot.STRING), pa.array(rows, pa.string()))
+    if any(holds(predicate, row) for row in rows):
+        assert may_match(predicate, lambda column_id: bounds)
+
+
+@pytest.mark.parametrize(
+    ("function", "values", "expected"),
+    [
+        (Function.EQUAL, (4,), False),
+        (Function.EQUAL, (5,), True),
+        (Function.LESS_THAN, (5,), False),
+        (Function.LESS_OR_EQUAL, (5,), True),
+        (Function.GREATER_THAN, (9,), False),
+        (Function.GREATER_OR_EQUAL, (9,), True),
+        (Function.IN, (1, 12), False),
+        (Function.IN, (), False),
+        (Function.NOT_IN, (5, 9), True),
+        (Function.IS_NULL, (), False),
+        (Function.IS_NOT_NULL, (), True),
+        (Function.EQUAL, (None,), True),
+    ],
+)
+def test_batches_are_left_out(function: Function, values: tuple[Any, ...], expected: bool) -> None:
+    assert may_match(Comparison(function, 0, values), lambda _: Bounds(3, 0, 5, 9)) is expected
+
+
+def test_of_a_column_of_which_nothing_is_known_anything_may_be() -> None:
+    wanted = Comparison(Function.EQUAL, 0, (1,))
+    assert may_match(wanted, lambda _: None)
+    assert may_match(wanted, lambda _: Bounds(3, 1))
+    assert not may_match(wanted, lambda _: Bounds(3, 3))
+    assert not may_match(Comparison(Function.NOT_EQUAL, 0, (5,)), lambda _: Bounds(3, 0, 5, 5))
+
+
+@pytest.mark.parametrize(
+    ("type_", "array", "least", "greatest"),
+    [
+        (DataType(TypeRoot.INT), pa.array([3, None, -1], pa.int32()), -1, 3),
+        (DataType(TypeRoot.DATE), pa.array([3, 9], pa.date32()), 3, 9),
+        (DataType(TypeRoot.TIME, precision=0), pa.array([3, 9], pa.time32("s")), 3000, 9000),
+        (DataType(TypeRoot.TIME, precision=6), pa.array([3, 9], pa.time64("us")), None, None),
+        (DataType(TypeRoot.TIMESTAMP, precision=3), pa.array([3, 9], pa.timestamp("ms")), 3_000_000, 9_000_000),
+        (DataType(TypeRoot.DOUBLE), pa.array([0.5, 1.5]), 0.5, 1.5),
+        (DataType(TypeRoot.DOUBLE), pa.array([0.5, float("nan")]), None, None),
+        (DataType(TypeRoot.BYTES), pa.array([b"a", b"b"]), None, None),
+        (DataType(TypeRoot.INT), pa.array([None, None], pa.int32()), None, None),
+    ],
+)
+def test_what_is_known_of_a_column(type_: DataType, array: pa.Array, least: object, greatest: object) -> None:
+    found = bounds_of(type_, array)
+    assert (found.least, found.greatest, found.nulls, found.rows) == (least, greatest, array.null_count, len(array))
+
+
+async def test_tables_say_by_which_columns(light_world: StreamWorld) -> None:
+    option = "table.statistics.columns"
+    assert filtered_columns(await light_world.table("none")) == frozenset()
+    assert filtered_columns(await light_world.table("all", properties={option: "*"})) == {0, 1}
+    assert filtered_columns(await light_world.table("one", properties={option: "name"})) == {1}
+    keyed = await light_world.table("keyed", key=["id"], properties={option: "*"})
+    assert filtered_columns(keyed) == frozenset()  # a change that is left out would leave its key as it was
+
+
+def stream_schema() -> Schema:
+    tags = DataType(TypeRoot.ARRAY, element=DataType(TypeRoot.INT))
+    types = (DataType(TypeRoot.BIGINT), DataType(TypeRoot.STRING), DataType(TypeRoot.DOUBLE), tags)
+    return Schema.of(list(zip(SCHEMA.names, types, strict=True)))
+
+
+def test_batches_keep_their_places_and_columns_are_chosen() -> None:
+    first, second = arrow_batch(0, 100), arrow_batch(100, 100)
+    schema = stream_schema()
+    assert arrow_schema(schema).types[:3] == SCHEMA.types[:3]
+    seven = Comparison(Function.EQUAL, 0, (7,))
+    wanted = BatchFilter(seven, frozenset({0}), {1: schema})
+    assert wanted.apply(first + second, None) == first
+    (projected,) = iterate_batches(wanted.apply(first + second, [0]))
+    assert (projected.record_count, len(projected.view) < len(first)) == (100, True)
+    everything = BatchFilter(seven, frozenset(), {1: schema})
+    assert everything.apply(first + second, None) == first + second
+    with pytest.raises(FlussError) as raised:
+        wanted.apply(first, [])
+    assert raised.value.code is ErrorCode.INVALID_COLUMN_PROJECTION
+
+
+def test_what_cannot_be_looked_at_is_for_the_reader_to_see() -> None:
+    schema = stream_schema()
+    wanted = BatchFilter(Comparison(Function.EQUAL, 0, (7,)), frozenset({0}), {1: schema})
+    good, bad = arrow_batch(100, 100), plain_batch(3, b"whole, and no Arrow at all")
+    assert wanted.apply(good + bad, None) == bad
+
+
+def test_a_schema_that_came_meanwhile_is_learned() -> None:
+    schema = stream_schema()
+    wanted = BatchFilter(Comparison(Function.EQUAL, 0, (7,)), frozenset({0}), {})
+    records = arrow_batch(0, 100) + arrow_batch(100, 100)
+    assert wanted.unknown(records) == {1}
+    wanted.learn(1, schema)
+    assert wanted.unknown(records) == set()
+    assert [batch.record_count for batch in iterate_batches(wanted.apply(records, [0]))] == [100]

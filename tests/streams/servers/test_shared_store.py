@@ -1,0 +1,80 @@
+"""Stream servers of one metadata store have one object store, or do not start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.meta.stores import open_migrated_file
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import InvalidSetting
+from lakebed.meta.seam import MetaStore, Transaction
+from lakebed.storage.memory import MemoryStorage
+from lakebed.streams.servers.registry import SeenServer, ServerRegistry
+from lakebed.streams.servers.shared_store import join_servers
+
+
+class Cluster:
+    """Servers of one metadata store."""
+
+    def __init__(self, meta: MetaStore) -> None:
+        self.clock, self.meta = ManualClock(), meta
+        self.registry = ServerRegistry(meta, self.clock)
+        self.store, self.other = MemoryStorage(self.clock), MemoryStorage(self.clock)
+
+    async def start(self, name: str, storage: MemoryStorage) -> None:
+        server = SeenServer(name, ord(name[0]), f"{name}:9123", True)
+        await join_servers(storage, self.registry, server, prefix="streams/servers", ttl_seconds=15.0)
+
+    async def names(self) -> list[str]:
+        return [each.name for each in await self.registry.all()]
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    meta = await open_migrated_file(tmp_path / "meta.db")
+    yield Cluster(meta)
+    await meta.close()
+
+
+async def test_a_server_on_another_object_store_is_refused_while_the_first_runs(cluster: Cluster) -> None:
+    await cluster.start("a", cluster.store)
+    await cluster.start("b", cluster.store)
+    with pytest.raises(InvalidSetting, match=r"^storage: .*another object store.*server=97 address=a:9123"):
+        await cluster.start("c", cluster.other)
+    assert await cluster.names() == ["a", "b"], "it keeps no other server from starting"
+    await cluster.start("a", cluster.store)
+
+
+async def test_a_server_on_another_object_store_is_refused_while_the_first_is_down(cluster: Cluster) -> None:
+    await cluster.start("a", cluster.store)
+    cluster.clock.advance(3600)
+    # It would lead, and continue tables without what the first has uploaded and acknowledged.
+    with pytest.raises(InvalidSetting, match=r"forget-server a"):
+        await cluster.start("b", cluster.other)
+
+    async def forget(tx: Transaction) -> None:
+        await cluster.registry.remove(tx, "a")
+
+    await cluster.meta.transact(forget)
+    await cluster.start("b", cluster.other)
+
+
+async def test_of_servers_that_start_at_once_on_two_stores_one_is_refused(cluster: Cluster) -> None:
+    starts = (cluster.start("a", cluster.store), cluster.start("b", cluster.other))
+    outcomes = await asyncio.gather(*starts, return_exceptions=True)
+    refused = [name for name, outcome in zip("ab", outcomes, strict=True) if isinstance(outcome, InvalidSetting)]
+    assert refused
+    assert await cluster.names() == [name for name in "ab" if name not in refused]
+
+
+async def test_all_servers_may_move_to_another_object_store_by_order_of_an_operator(cluster: Cluster) -> None:
+    await cluster.start("a", cluster.store)
+    await cluster.start("b", cluster.store)
+    await cluster.registry.clear()
+    await cluster.start("b", cluster.other)
+    await cluster.start("a", cluster.other)
+    assert await cluster.names() == ["a", "b"]
