@@ -15,11 +15,11 @@ from tests.fixtures.memory_target import MemorySettings
 
 from lakebed.core.clock import SystemClock
 from lakebed.core.ids import new_deployment_id
-from lakebed.events.delivery.delivering import Courier, confirmed
 from lakebed.events.delivery.model import TargetRecord, wish
+from lakebed.events.delivery.outbox_reader import Feed
 from lakebed.events.delivery.queues import queue_of_events
-from lakebed.events.delivery.reading import Feed
 from lakebed.events.delivery.sending import Slots
+from lakebed.events.delivery.target_delivery import Courier, confirmed
 from lakebed.events.ids import EventIds
 from lakebed.events.rules import RuleMatcher
 from lakebed.events.targets.seam import Message

@@ -50,8 +50,8 @@ from lakebed.core.delegation import AccessDelegation
 from lakebed.core.ids import DeploymentId
 from lakebed.core.settings import FederationSettings
 from lakebed.events.access_trail import AccessTrail
-from lakebed.events.feed import Feed
 from lakebed.events.ids import EventIds
+from lakebed.events.live.feed import Feed
 from lakebed.events.log import EventLog, audit_trail
 from lakebed.governance.credentials.bearer_tokens import BearerTokens
 from lakebed.governance.credentials.vault import MasterKeys

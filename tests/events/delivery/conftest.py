@@ -24,9 +24,9 @@ from lakebed.events.delivery import (
     Targets,
     wish,
 )
-from lakebed.events.delivery.delivering import Courier
 from lakebed.events.delivery.records import PURPOSE
-from lakebed.events.interests import Interests
+from lakebed.events.delivery.target_delivery import Courier
+from lakebed.events.live.interests import Interests
 from lakebed.events.matching import Matcher
 from lakebed.events.requests import RequestEntry, event_of_request
 from lakebed.events.rules import RuleMatcher

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.events.delivery import Standing, Tally
-from lakebed.events.delivery.dispatching import NOTHING
+from lakebed.events.delivery.dispatcher import NOTHING
 from lakebed.select.model import Counts
 from lakebed.server.metrics import Metrics
 from lakebed.server.metrics.instruments import DeliveryInstruments, Instruments

@@ -15,7 +15,7 @@ from lakebed.streams.admin.kv_sizes import KeyUse
 from lakebed.streams.admin.stats import Health
 from lakebed.streams.buckets.log_maintenance import Copied
 from lakebed.streams.traffic import TableTraffic, Traffic
-from lakebed.wire.fluss.call_counts import CallCount
+from lakebed.wire.fluss.transport.call_counts import CallCount
 
 CALLS = ("PUT_KV", "LOOKUP", "PREFIX_LOOKUP", "LIMIT_SCAN", "FETCH_LOG")
 """Those that are about a bucket of a table with keys, of which there are the most."""

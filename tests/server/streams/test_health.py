@@ -19,8 +19,8 @@ from lakebed.server.stores.identity import Identity, establish_identity, root_cr
 from lakebed.server.streams.composition import Streams, compose
 from lakebed.streams.admin.stats import HealthStatus
 from lakebed.wire.fluss import messages_pb2 as pb
-from lakebed.wire.fluss.call_counts import CallCounts
 from lakebed.wire.fluss.calls import Raw, call_table
+from lakebed.wire.fluss.transport.call_counts import CallCounts
 from tests.contracts.stream_log import plain_batch
 
 CREATE_TABLE, PRODUCE, FETCH, PUT, LOOKUP, LIMIT_SCAN, HEALTH = 1005, 1014, 1015, 1016, 1017, 1033, 1062

@@ -18,9 +18,9 @@ from lakebed.streams.buckets.open_buckets import OpenBucket
 from lakebed.streams.file_access import FileAccess, FileGrant, FilePlace
 from lakebed.streams.seam import Acks, Fetched, RemoteSegment, TableBucket
 from lakebed.wire.fluss import messages_pb2 as pb
-from lakebed.wire.fluss.clients import ConnectionClient
 from lakebed.wire.fluss.handlers.files import file_calls
 from lakebed.wire.fluss.handlers.logs import LogCalls
+from lakebed.wire.fluss.transport.clients import ConnectionClient
 from tests.contracts.stream_log import plain_batch
 from tests.fixtures.memory_log import MemoryLog
 from tests.streams.world import StreamWorld
@@ -158,7 +158,7 @@ async def test_records_that_are_asked_for_with_keys_wait_for_the_keys(light_worl
 
 
 async def test_records_do_not_wait_for_keys_that_do_not_come(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakebed.wire.fluss.clients._PATIENCE_SECONDS", 0.01)
+    monkeypatch.setattr("lakebed.wire.fluss.transport.clients._PATIENCE_SECONDS", 0.01)
     with rig.client.asking():
         assert not await rig.is_sent()
 

@@ -14,11 +14,11 @@ from lakebed.core.access import Principal, root_of
 from lakebed.core.clock import ManualClock
 from lakebed.objects.model import Caller
 from lakebed.streams.seam import Acks, Appended
-from lakebed.wire.fluss import connection
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Answer, Backpressure
 from lakebed.wire.fluss.handlers.logs import LogCalls
-from tests.wire.fluss.test_connection import ECHO, Client, Server, client, served, server
+from lakebed.wire.fluss.transport import connection
+from tests.wire.fluss.transport.test_connection import ECHO, Client, Server, client, served, server
 
 __all__ = ["client", "served", "server"]
 

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from lakebed.core.errors import AccessDenied, LakebedError, NoSuchBucket, Unavailable
-from lakebed.events.feed import Subscription
+from lakebed.events.live.feed import Subscription
 from lakebed.meta.outbox import Entry, Event
 from lakebed.wire.http import streaming
 from lakebed.wire.http.body import RequestBody

@@ -16,9 +16,9 @@ from tests.objects.stores import DAY_MS, ROOT, ObjectStore, opened_store, user
 from lakebed.core.access import ANONYMOUS, Credential, Principal
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unauthenticated
-from lakebed.events.accesses import AccessEvents
-from lakebed.events.feed import Feed
-from lakebed.events.interests import Interests
+from lakebed.events.live.feed import Feed
+from lakebed.events.live.interests import Interests
+from lakebed.events.live.read_events import AccessEvents
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.meta.seam import Reader
 from lakebed.wire.aws.authentication import Authenticated, SignatureAuthenticator

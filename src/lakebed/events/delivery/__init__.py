@@ -1,6 +1,6 @@
 """Events on their way to targets: in the order of each object and table, at least once, with dead letters."""
 
-from .dispatching import Dispatcher, Observer, Standing, Tally
+from .dispatcher import Dispatcher, Observer, Standing, Tally
 from .model import Delivery, DeliveryState, Origin, TargetRecord, Wish, wish
 from .records import TargetRecords
 from .request_log import RequestLog

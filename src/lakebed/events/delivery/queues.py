@@ -12,7 +12,7 @@ from typing import Final
 from lakebed.meta.outbox import FIRST_REQUEST, Entry, Event, Outbox
 
 from .model import TargetRecord
-from .reading import Feed
+from .outbox_reader import Feed
 
 EVENTS: Final = range(FIRST_REQUEST)
 REQUESTS: Final = range(FIRST_REQUEST, 2**63 - 1)

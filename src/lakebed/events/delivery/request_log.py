@@ -1,6 +1,6 @@
 """The log of requests, as far as targets go: who has a place in it, and how much of it is kept for them.
 
-Whoever asks for requests has a cursor in it. While nobody has one, nothing is written (`events/interests.py` looks);
+Whoever asks for requests has a cursor in it. While nobody has one, nothing is written (`events/live/interests.py` looks);
 what everybody has passed is removed at once, since nobody else reads it. One that is down or paused must not fill the
 disk: beyond a number of requests it loses the oldest, and is told how many in the log and by a metric.
 """

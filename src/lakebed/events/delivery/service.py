@@ -17,7 +17,7 @@ from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
-from ..interests import Interests
+from ..live.interests import Interests
 from ..rules import buckets_naming
 from ..targets.registry import TargetKinds
 from ..targets.seam import TargetKind, TargetSettings

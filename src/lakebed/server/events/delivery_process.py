@@ -18,7 +18,7 @@ from lakebed.core.clock import SystemClock
 from lakebed.core.errors import LakebedError
 from lakebed.core.settings import Settings
 from lakebed.events.delivery import Dispatcher, Observer
-from lakebed.events.interests import Interests
+from lakebed.events.live.interests import Interests
 from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.meta.deployment import establish_deployment_id
 from lakebed.meta.outbox import Outbox

@@ -12,7 +12,7 @@ from lakebed.core.clock import Clock
 from lakebed.core.operations import parse_operations
 from lakebed.core.settings import ListenersSettings, TargetsSettings
 from lakebed.events.delivery import RequestLog, TargetRecords, Targets
-from lakebed.events.interests import Interests
+from lakebed.events.live.interests import Interests
 from lakebed.governance.audit_attempts import AttemptRecorder
 from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.governance.listeners import HookPolicy, HttpHook, Listener, Listeners, OnFailure, load_listener

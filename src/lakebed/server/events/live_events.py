@@ -7,9 +7,9 @@ import socket
 from dataclasses import dataclass
 
 from lakebed.core.clock import Clock
-from lakebed.events.accesses import AccessEvents
-from lakebed.events.feed import Feed
-from lakebed.events.interests import Interests
+from lakebed.events.live.feed import Feed
+from lakebed.events.live.interests import Interests
+from lakebed.events.live.read_events import AccessEvents
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 

@@ -11,7 +11,7 @@ from typing import Final
 from lakebed.core.clock import Clock
 from lakebed.core.loop_guard import HEADER, OwnMessages
 from lakebed.events.delivery import RequestLog
-from lakebed.events.interests import Interests
+from lakebed.events.live.interests import Interests
 from lakebed.events.requests import event_of_request
 from lakebed.events.write_behind import WriteBehind
 from lakebed.governance.credentials.vault import MasterKeys

@@ -24,7 +24,7 @@ from lakebed.events.delivery import (
 from lakebed.events.delivery.model import check_form
 from lakebed.events.delivery.records import PURPOSE
 from lakebed.events.ids import EventIds
-from lakebed.events.interests import Interests
+from lakebed.events.live.interests import Interests
 from lakebed.events.rules import RuleMatcher
 from lakebed.events.targets.kinds import kind_named
 from lakebed.events.targets.pipeline import Arrive, ArrivedFile, pipeline_kind

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     # What counts needs what streams need, and every process has instruments.
     from lakebed.streams.admin.inventory import Census, TableCount
     from lakebed.streams.traffic import TableTraffic
-    from lakebed.wire.fluss.call_counts import CallCount
+    from lakebed.wire.fluss.transport.call_counts import CallCount
 
 MAX_TABLES: Final = 400
 """Stream tables that are told of by name, as long as a server runs: with all that is told of each they find room."""

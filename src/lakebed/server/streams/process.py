@@ -10,8 +10,8 @@ from lakebed.core.clock import SystemClock
 from lakebed.core.errors import LakebedError
 from lakebed.core.memory import give_back
 from lakebed.streams.admin.inventory import Census
-from lakebed.wire.fluss.call_counts import CallCounts
-from lakebed.wire.fluss.listening import FlussListener
+from lakebed.wire.fluss.transport.call_counts import CallCounts
+from lakebed.wire.fluss.transport.listener import FlussListener
 
 from ..metrics.stream_instruments import StreamInstruments
 from ..processes.child import Child, ChildContext, end_chores, live

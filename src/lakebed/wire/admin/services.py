@@ -14,8 +14,8 @@ from lakebed.catalog.policies.coverage import PolicyCoverage
 from lakebed.catalog.tables.arrivals import Arrivals
 from lakebed.events.access_trail import AccessTrail
 from lakebed.events.delivery import Targets
-from lakebed.events.feed import Feed
 from lakebed.events.ids import EventIds
+from lakebed.events.live.feed import Feed
 from lakebed.events.log import EventLog
 from lakebed.meta.tasks import TaskQueue
 from lakebed.streams.admin.failover import Failover

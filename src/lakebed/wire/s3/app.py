@@ -17,8 +17,8 @@ from lakebed.wire.aws.request_target import parse_target
 from lakebed.wire.http.message import Headers, HeadFault, Request, Response
 
 from . import sts
+from .condition_context import request_facts
 from .errors import Rendered, error_response, render_error
-from .facts import request_facts
 from .handlers.preflight import answer_preflight, cors_headers
 from .request import S3Request, log_principal
 from .request_checks import EXPECTED_OWNER, NEVER_ANONYMOUS, require_owner

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from lakebed.core.access import PolicyLanguage
 from lakebed.core.clock import Clock
-from lakebed.events.feed import Feed
-from lakebed.events.interests import Interests
+from lakebed.events.live.feed import Feed
+from lakebed.events.live.interests import Interests
 from lakebed.events.matching import NO_TARGETS, KnownTargets
 from lakebed.events.rules import MAX_RULES, Notifications
 from lakebed.objects.annotations import Annotations

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from lakebed.events.forms import Form, parse_form, render
-from lakebed.events.interests import mask_of_selection
+from lakebed.events.live.interests import mask_of_selection
 from lakebed.events.selection import Selection
 from lakebed.meta.outbox import Entry
 from lakebed.wire.http.message import Request, Response

@@ -13,7 +13,7 @@ from lakebed.streams.file_access import FileAccess, FilePlace
 
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call
-from ..clients import client_of
+from ..transport.clients import client_of
 
 __all__ = ["file_calls"]
 

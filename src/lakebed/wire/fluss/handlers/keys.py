@@ -24,10 +24,10 @@ from lakebed.streams.traffic import Traffic
 
 from .. import messages_pb2 as pb
 from ..calls import Answer, AnyCall, Backpressure, Chunks, Raw
-from ..deadlines import CallTimeout
 from ..encoding import read_message
 from ..errors import error_code
 from ..records import RecordsFor, limit_scan_answer, looked_up, read_put, scan_answer
+from ..transport.deadlines import CallTimeout
 
 __all__ = ["KeyCalls"]
 

@@ -31,12 +31,12 @@ from lakebed.streams.traffic import Traffic
 
 from .. import messages_pb2 as pb
 from ..calls import Answer, AnyCall, Backpressure, Call, Raw
-from ..clients import ConnectionClient, client_of
-from ..deadlines import CallTimeout
 from ..encoding import read_message
 from ..errors import error_code
 from ..filters import read_predicate
 from ..records import FetchedBucket, RecordsFor, fetch_answer, read_produce
+from ..transport.clients import ConnectionClient, client_of
+from ..transport.deadlines import CallTimeout
 
 __all__ = ["LogCalls"]
 

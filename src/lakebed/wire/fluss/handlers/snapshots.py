@@ -19,7 +19,7 @@ from lakebed.streams.tables import Tables
 
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call
-from ..clients import client_of
+from ..transport.clients import client_of
 
 __all__ = ["SnapshotCalls"]
 

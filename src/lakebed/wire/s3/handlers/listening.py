@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput
-from lakebed.events.interests import ALL_BUCKETS
-from lakebed.events.listening import Listening
+from lakebed.events.live.filter import Listening
+from lakebed.events.live.interests import ALL_BUCKETS
 from lakebed.events.names import mask_of, parse_name
 from lakebed.events.records import record_of, s3_event_of
 from lakebed.events.rules.validation import check_filter_value

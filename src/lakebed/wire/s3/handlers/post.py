@@ -17,9 +17,9 @@ from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.aws.request_target import S3Target
 from lakebed.wire.http.message import Request, Response
 
+from ..condition_context import form_facts
 from ..documents.objects import write_post
 from ..documents.tagging import read_object_tagging
-from ..facts import form_facts
 from ..form import FormFile, FormReader
 from ..object_headers import read_attributes, wants_encryption, write_conditions
 from ..payload import parse_content_md5, stated_checksum

@@ -19,8 +19,8 @@ from lakebed.core.errors import LakebedError
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.buckets.bucket import Bucket
 
-from .names import ON_DEMAND, SINGLES
-from .selection import Selection
+from ..names import ON_DEMAND, SINGLES
+from ..selection import Selection
 
 log = logging.getLogger("lakebed.events")
 

@@ -19,8 +19,8 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Answer, Backpressure, Call, Raw
-from lakebed.wire.fluss.listening import IDLE_SECONDS, STALLED_SECONDS, FlussListener
-from lakebed.wire.fluss.response_backpressure import MAX_SLOTS
+from lakebed.wire.fluss.transport.listener import IDLE_SECONDS, STALLED_SECONDS, FlussListener
+from lakebed.wire.fluss.transport.response_backpressure import MAX_SLOTS
 
 LIST, EXISTS, ECHO, HELD, SMALL, LARGE = 1003, 1004, 1014, 1015, 1017, 1061
 MAX_FRAME = 1024 * 1024
@@ -240,7 +240,7 @@ async def test_who_tried_too_often_may_try_later(server: Server, client: Client)
 async def test_a_secret_that_is_good_no_more_ends_what_it_opened(
     server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakebed.wire.fluss.connection.RECHECK_SECONDS", -1.0)
+    monkeypatch.setattr("lakebed.wire.fluss.transport.connection.RECHECK_SECONDS", -1.0)
     await client.log_in()
     assert (await client.ask(ECHO, b"hello"))[2] == b"hello"
     server.authenticator.proof.is_good = False

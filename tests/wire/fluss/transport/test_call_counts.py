@@ -13,8 +13,8 @@ from lakebed.core.clock import ManualClock
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
 from lakebed.wire.fluss import messages_pb2 as pb
-from lakebed.wire.fluss.call_counts import CallCount, CallCounts
 from lakebed.wire.fluss.calls import Answer, AnyCall, Backpressure, Call, Raw
+from lakebed.wire.fluss.transport.call_counts import CallCount, CallCounts
 
 CALLER = Caller(root_of("000000000000"), request_id="r")
 

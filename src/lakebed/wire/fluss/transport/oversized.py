@@ -13,9 +13,9 @@ from google.protobuf.message import DecodeError, Message
 
 from lakebed.fluss.errors import FlussError
 
-from . import messages_pb2 as pb
-from .encoding import BYTES, VARINT, signed_32, signed_64
-from .errors import error_code
+from .. import messages_pb2 as pb
+from ..encoding import BYTES, VARINT, signed_32, signed_64
+from ..errors import error_code
 
 __all__ = ["Oversized"]
 

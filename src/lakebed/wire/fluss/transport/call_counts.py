@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from lakebed.objects.model import Caller
 from lakebed.wire.fluss.calls import Backpressure
 
-from .calls import Answer, AnyCall, Call, Raw
+from ..calls import Answer, AnyCall, Call, Raw
 
 
 class CallCount:

@@ -6,20 +6,9 @@ import asyncio
 
 from lakebed.core.secrets import Secret
 from lakebed.wire.fluss import messages_pb2 as pb
-from lakebed.wire.fluss.listening import IDLE_SECONDS, STRANGER_SECONDS
-from tests.wire.fluss.test_connection import (
-    ECHO,
-    Client,
-    OnePassword,
-    Proof,
-    Server,
-    client,
-    connect,
-    left_at,
-    served,
-    server,
-    serving,
-)
+from lakebed.wire.fluss.transport.listener import IDLE_SECONDS, STRANGER_SECONDS
+
+from .test_connection import ECHO, Client, OnePassword, Proof, Server, client, connect, left_at, served, server, serving
 
 __all__ = ["client", "served", "server"]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.wire.fluss import messages_pb2 as pb
-from lakebed.wire.fluss.oversized import MAX_BUCKETS, Oversized
+from lakebed.wire.fluss.transport.oversized import MAX_BUCKETS, Oversized
 
 PRODUCE, PUT, FETCH = 1014, 1016, 1015
 FAILURE = FlussError(ErrorCode.RECORD_TOO_LARGE, "too large. limit=1")

@@ -9,7 +9,7 @@ from lakebed.wire.aws.authentication import Authenticated, PayloadClaim
 from lakebed.wire.aws.chunk_signing import StreamingKind
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
-from lakebed.wire.s3.facts import _HEADERS, OBJECT_HEADERS, form_facts, request_facts
+from lakebed.wire.s3.condition_context import _HEADERS, OBJECT_HEADERS, form_facts, request_facts
 
 ROOT = root_of("000000000000")
 NOW_MS = 1_700_000_000_250

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from lakebed.core.errors import Unavailable
-from lakebed.events.delivery.reading import Batch, Feed
+from lakebed.events.delivery.outbox_reader import Batch, Feed
 from lakebed.events.rules import RuleMatcher
 from lakebed.meta.outbox import Entry, Outbox
 

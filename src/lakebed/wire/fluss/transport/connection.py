@@ -24,12 +24,12 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
 from lakebed.wire.http.eager import start_eagerly
 
-from . import messages_pb2 as pb
-from .budget import SMALL_BYTES, FrameBudget
-from .calls import API_VERSIONS, AUTHENTICATE, Answer, AnyCall, Call
+from .. import messages_pb2 as pb
+from ..calls import API_VERSIONS, AUTHENTICATE, Answer, AnyCall, Call
+from ..encoding import read_message
+from ..errors import UNKNOWN, error_code, failure_message
 from .clients import ConnectionClient
-from .encoding import read_message
-from .errors import UNKNOWN, error_code, failure_message
+from .frame_budget import SMALL_BYTES, FrameBudget
 from .frame_reader import FrameReader
 from .frames import HEAD_BYTES, answer_head, failure_head, read_head
 from .oversized import Oversized

@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.objects.stores import ROOT, ObjectStore, opened_store
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
-from lakebed.events.accesses import AccessEvents
-from lakebed.events.interests import Interests
+from lakebed.events.live.interests import Interests
+from lakebed.events.live.read_events import AccessEvents
 from lakebed.events.names import EventName
 from lakebed.meta.seam import MetaStore, T, Work
 from lakebed.objects.annotations import Annotations
@@ -19,7 +20,6 @@ from lakebed.objects.config.object_lock import Retention, RetentionMode
 from lakebed.objects.deleting import Doomed, ObjectDeleter
 from lakebed.objects.events import decode_event
 from lakebed.objects.reading import ObjectReader
-from tests.objects.stores import ROOT, ObjectStore, opened_store
 
 READS = EventName.OBJECT_ACCESSED_ALL.mask
 

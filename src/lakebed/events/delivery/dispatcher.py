@@ -20,18 +20,18 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 
 from ..ids import EventIds
-from ..interests import Interests, asked_by
+from ..live.interests import Interests, asked_by
 from ..matching import Matcher
 from ..targets.registry import TargetKinds
 from ..targets.seam import Target
 from . import rows
-from .delivering import Courier, Round, confirmed
 from .model import DeliveryState, Origin, TargetRecord, target_id, target_of
+from .outbox_reader import Feed
 from .queues import EVENTS, REQUESTS, NoRules, Prove, Queue, queue_of_events, queue_of_requests
-from .reading import Feed
 from .records import TargetRecords, release_place
 from .request_log import RequestLog
 from .sending import Slots
+from .target_delivery import Courier, Round, confirmed
 
 log = logging.getLogger("lakebed.events")
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.events.delivery.outage import LONGEST_PAUSE_SECONDS, PATIENCE, Outage
+from lakebed.events.delivery.circuit_breaker import LONGEST_PAUSE_SECONDS, PATIENCE, Outage
 
 
 def down() -> Outage:

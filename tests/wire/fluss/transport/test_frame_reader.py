@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from lakebed.objects.model import Caller
-from lakebed.wire.fluss import connection
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Answer, Backpressure
-from lakebed.wire.fluss.connection import MAX_CALLS, MAX_STRANGE_FRAME_BYTES
-from lakebed.wire.fluss.frame_reader import FRAME_BYTES_PER_SECOND, FRAME_SECONDS
-from lakebed.wire.fluss.listening import STALLED_SECONDS
-from tests.wire.fluss.test_connection import (
+from lakebed.wire.fluss.transport import connection
+from lakebed.wire.fluss.transport.connection import MAX_CALLS, MAX_STRANGE_FRAME_BYTES
+from lakebed.wire.fluss.transport.frame_reader import FRAME_BYTES_PER_SECOND, FRAME_SECONDS
+from lakebed.wire.fluss.transport.listener import STALLED_SECONDS
+
+from .test_connection import (
     ECHO,
     HELD,
     LIST,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Fenced, LakebedError, NotFound, Undeliverable
 from lakebed.events.delivery import Asked, DeliveryState
-from lakebed.events.delivery import delivering as module
+from lakebed.events.delivery import target_delivery as module
+from lakebed.events.delivery.circuit_breaker import PATIENCE
 from lakebed.events.delivery.lanes import Outgoing
-from lakebed.events.delivery.outage import PATIENCE
-from lakebed.events.delivery.reading import Feed
+from lakebed.events.delivery.outbox_reader import Feed
 from lakebed.events.delivery.sending import Failed, Outcome
 from lakebed.events.ids import EventIds
 from lakebed.events.rules import RuleMatcher

@@ -11,6 +11,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.contracts.bucket_keys import PLAIN, key_of
+from tests.contracts.stream_log import offsets, plain_batch, read_all
+from tests.fixtures.memory_index import MemoryIndex
+from tests.wire.fluss.test_order import CALLER, nothing
 
 from lakebed.core.clock import ManualClock
 from lakebed.fluss.errors import ErrorCode, FlussError
@@ -22,13 +26,9 @@ from lakebed.streams.kv.table import KeyedTable, KeySettings
 from lakebed.streams.log.local.folder_log import FolderLog
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Backpressure
-from lakebed.wire.fluss.deadlines import CallTimeout
 from lakebed.wire.fluss.handlers.keys import KeyCalls
 from lakebed.wire.fluss.handlers.logs import LogCalls
-from tests.contracts.bucket_keys import PLAIN, key_of
-from tests.contracts.stream_log import offsets, plain_batch, read_all
-from tests.fixtures.memory_index import MemoryIndex
-from tests.wire.fluss.test_order import CALLER, nothing
+from lakebed.wire.fluss.transport.deadlines import CallTimeout
 
 SOON, NEVER_MIND = 50, 60_000
 TIMED_OUT = 25

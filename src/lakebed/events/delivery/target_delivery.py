@@ -31,11 +31,11 @@ from ..forms import parse_form, render
 from ..ids import EventIds
 from ..targets.seam import Message, Target
 from . import rows
+from .circuit_breaker import Outage
 from .lanes import Outgoing, sort_into_lanes
 from .model import DeliveryState, TargetRecord, delivery_from
-from .outage import Outage
+from .outbox_reader import Batch
 from .queues import Queue
-from .reading import Batch
 from .sending import Failed, Outcome, Slots, Watch, send_lanes
 
 MOST_WAITING: Final = 1000

@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.objects.stores import ObjectStore, opened_store
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
-from lakebed.events.feed import Feed, Subscription
-from lakebed.events.interests import Interests
+from lakebed.events.live.feed import Feed, Subscription
+from lakebed.events.live.interests import Interests
 from lakebed.events.names import EventName
 from lakebed.meta.outbox import Entry, Event, Outbox
 from lakebed.meta.seam import Transaction
-from tests.objects.stores import ObjectStore, opened_store
 
 KEPT = 8
 
@@ -123,7 +123,7 @@ async def test_nobody_reads_when_nobody_listens(store: ObjectStore, feed: Feed) 
 async def test_a_reader_that_failed_goes_on(
     store: ObjectStore, feed: Feed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("lakebed.events.feed._PAUSE_SECONDS", 0)
+    monkeypatch.setattr("lakebed.events.live.feed._PAUSE_SECONDS", 0)
     outbox, failures = store.facilities.outbox, [Unavailable("gone"), ValueError("ours")]
     whole = outbox.read_durable
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from lakebed.meta.outbox import Entry
 
+from ..names import name_of_kind
 from .interests import ALL_BUCKETS
-from .names import name_of_kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.events import event_of_object
 from lakebed.objects.model import Caller, StoredObject
 
+from ..write_behind import MOST_WAITING, WriteBehind
 from .interests import Interests
-from .write_behind import MOST_WAITING, WriteBehind
 
 FLUSH_SECONDS: Final = 0.1
 

@@ -15,7 +15,7 @@ import logging
 from abc import ABC, abstractmethod
 from typing import Final
 
-from .budget import SMALL_BYTES, FrameBudget
+from .frame_budget import SMALL_BYTES, FrameBudget
 from .frames import HEAD_BYTES, LENGTH_BYTES, read_length
 
 log = logging.getLogger("lakebed.streams")

@@ -7,8 +7,8 @@ import pytest
 
 from lakebed.core.errors import LakebedError, Unavailable
 from lakebed.core.ids import BucketId
-from lakebed.events.delivery import Standing, dispatching
-from lakebed.events.delivery.delivering import Courier
+from lakebed.events.delivery import Standing, dispatcher
+from lakebed.events.delivery.target_delivery import Courier
 from lakebed.events.targets.seam import Message, TargetKind
 from lakebed.meta.outbox import Entry
 from lakebed.objects.buckets.bucket import Bucket, BucketSettings, encode_settings
@@ -27,8 +27,8 @@ async def until(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatching, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(dispatching, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(dispatcher, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(dispatcher, "_PAUSE_SECONDS", 0.01)
 
 
 class Running:
@@ -87,7 +87,7 @@ async def test_one_process_delivers_and_the_next_takes_over(office: Office, rece
     assert await office.dispatcher._held.take()
     other = open_office(office.facilities, office.clock, receiver, holder="two")
     assert not await other.dispatcher._held.take()
-    office.clock.advance(dispatching.LEASE_SECONDS + 1)
+    office.clock.advance(dispatcher.LEASE_SECONDS + 1)
     assert await other.dispatcher._held.take()
 
 
@@ -154,7 +154,7 @@ async def test_nothing_new_is_begun_at_the_end_of_either_log(
 async def test_what_takes_too_long_at_the_end_goes_back_to_the_queue(
     office: Office, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatching, "_ENDING_SECONDS", 0.01)
+    monkeypatch.setattr(dispatcher, "_ENDING_SECONDS", 0.01)
     receiver.box().pause = lambda message: asyncio.Event()
     await office.put()
     await office.tell("a")
@@ -261,7 +261,7 @@ async def test_what_a_target_is_behind_by_is_measured_and_told_no_more_by_who_re
 async def test_old_dead_letters_and_too_many_of_them_go(
     office: Office, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatching, "MOST_DEAD", 2)
+    monkeypatch.setattr(dispatcher, "MOST_DEAD", 2)
     await office.put()
     receiver.refuses = lambda subject: True
     await office.tell("a", "b", "c", "d")

@@ -10,10 +10,10 @@ from typing import Final
 
 from lakebed.core.ids import RequestIds
 
-from . import messages_pb2 as pb
-from .budget import FrameBudget
-from .calls import API_VERSIONS, AUTHENTICATE, AnyCall, call_table
+from .. import messages_pb2 as pb
+from ..calls import API_VERSIONS, AUTHENTICATE, AnyCall, call_table
 from .connection import FlussConnection, Observe
+from .frame_budget import FrameBudget
 from .sasl import SaslAuthenticator
 
 __all__ = ["FlussListener"]
