@@ -68,5 +68,5 @@ stream-messages: setup ## Make the classes of stream messages from their .proto
 clean: ## Remove what the other commands made in this checkout
 	@find src tests benchmarks examples -name __pycache__ -prune -exec rm -rf {} +
 	@rm -rf $(VENV) .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist \
-	  src/lakebed/objects/_md5_lanes.so src/lakebed/select/_json_lines.so \
+	  src/lakebed/objects/blobs/_md5_lanes.so src/lakebed/select/formats/_json_lines.so \
 	  src/lakebed/fluss/_kv_records.so

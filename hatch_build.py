@@ -23,13 +23,13 @@ class Library(NamedTuple):
 
 
 MD5_LANES: Final = Library(
-    "src/lakebed/objects/md5_lanes.c",
-    "src/lakebed/objects/_md5_lanes.so",
+    "src/lakebed/objects/blobs/md5_lanes.c",
+    "src/lakebed/objects/blobs/_md5_lanes.so",
     "bodies will be hashed one at a time, by hashlib",
 )
 JSON_LINES: Final = Library(
-    "src/lakebed/select/json_lines.c",
-    "src/lakebed/select/_json_lines.so",
+    "src/lakebed/select/formats/json_lines.c",
+    "src/lakebed/select/formats/_json_lines.so",
     "lines of JSON will be read value by value, by msgspec",
 )
 KV_RECORDS: Final = Library(

@@ -9,7 +9,7 @@ from lakebed.catalog.identifiers import Identifier
 from lakebed.iceberg.manifests import FileContent, read_manifest_list
 from tests.iceberg.manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, manifest_bytes
 
-from .catalogs import Catalog
+from .harness import Catalog
 
 _numbers = count(1)
 

@@ -10,7 +10,7 @@ from lakebed.core.clock import ManualClock
 from tests.objects.conftest import clock, light_store, objects_dsn, open_object_store
 from tests.objects.stores import ObjectStore, OpenObjectStore
 
-from .catalogs import Catalog, open_catalog
+from .harness import Catalog, open_catalog
 
 __all__ = ["clock", "light_store", "objects_dsn", "open_object_store"]
 

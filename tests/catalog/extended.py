@@ -9,7 +9,7 @@ from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import Http, HttpRequest, HttpResponse
 from lakebed.server.catalog_extensions import Extensions, wire_extensions
 
-from .catalogs import Catalog
+from .harness import Catalog
 
 MASTER = MasterKeys({"first": b"1" * 32}, active="first")
 

@@ -31,7 +31,7 @@ from lakebed.core.errors import (
 from tests.objects.consistency import check_tables
 from tests.objects.stores import ROOT, OpenObjectStore
 
-from .catalogs import Catalog, a_change, name, open_catalog, set_property
+from .harness import Catalog, a_change, name, open_catalog, set_property
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.governance.decision_point import DecisionPoint, DelegatingAuthorizer
 from tests.governance.decision_point.asking import Oracle
 
-from .catalogs import Catalog, may, name, wire_catalog
+from .harness import Catalog, may, name, wire_catalog
 
 TABLE = EntryKind.TABLE
 ANN = may("s3tables:*")

@@ -16,7 +16,7 @@ from lakebed.core.errors import (
 from lakebed.meta.seam import Transaction
 from tests.objects.stores import ROOT
 
-from .catalogs import NOBODY, Catalog, may, name, set_property, wire_catalog
+from .harness import NOBODY, Catalog, may, name, set_property, wire_catalog
 
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
 

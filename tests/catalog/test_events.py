@@ -18,7 +18,7 @@ from lakebed.meta.seam import Transaction
 from tests.objects.stores import ROOT
 
 from .appends import appended
-from .catalogs import ASSERT_CREATE, Catalog, a_change, a_table, name, set_property, staged
+from .harness import ASSERT_CREATE, Catalog, a_change, a_table, name, set_property, staged
 
 AS_ROOT = Mutation(ROOT)
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW

@@ -29,7 +29,7 @@ from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.model import Caller
 from tests.governance.documents import policy, statement
 
-from .catalogs import ASSERT_CREATE, Catalog, a_change, name, set_properties
+from .harness import ASSERT_CREATE, Catalog, a_change, name, set_properties
 
 P = Privilege
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW

@@ -22,7 +22,7 @@ from lakebed.governance.rbac.rows import LATEST_CHANGE
 from lakebed.objects.model import Caller
 from tests.objects.stores import ROOT
 
-from .catalogs import ASSERT_CREATE, Catalog, name, staged
+from .harness import ASSERT_CREATE, Catalog, name, staged
 
 P = Privilege
 NAMESPACE = GrantTarget(GrantKind.NAMESPACE, ("ns",))

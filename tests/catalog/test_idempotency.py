@@ -11,7 +11,7 @@ from lakebed.core.errors import AlreadyAnswered, AlreadyExists, CommitConflict, 
 from lakebed.meta.seam import Transaction
 from tests.objects.stores import ROOT
 
-from .catalogs import Catalog, Eventful, a_change, name, set_property, wire_catalog
+from .harness import Catalog, Eventful, a_change, name, set_property, wire_catalog
 
 KEY = RequestKey("01890a5d-ac96-774b-bcce-b302099a8057", "digest of the request")
 OTHER = RequestKey(KEY.id, "digest of another request")

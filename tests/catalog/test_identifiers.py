@@ -20,7 +20,7 @@ from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import InvalidName
 from tests.objects.stores import ROOT
 
-from .catalogs import Catalog
+from .harness import Catalog
 
 LONGEST = "x" * MAX_NAME_BYTES
 

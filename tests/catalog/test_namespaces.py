@@ -20,7 +20,7 @@ from lakebed.core.errors import (
 )
 from tests.objects.stores import ROOT
 
-from .catalogs import NOBODY, Catalog, may
+from .harness import NOBODY, Catalog, may
 
 AS_ROOT = Mutation(ROOT)
 

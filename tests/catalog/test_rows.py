@@ -13,7 +13,7 @@ from lakebed.meta.migrations import migrate
 from lakebed.meta.seam import Transaction
 from lakebed.meta.sqlite.store import SqliteStore
 
-from .catalogs import Catalog, name
+from .harness import Catalog, name
 
 
 def _statements() -> dict[str, str]:

@@ -11,7 +11,7 @@ from lakebed.catalog.model import Entry
 from lakebed.core.errors import NoSuchTable, PointerMoved
 from tests.objects.stores import ROOT
 
-from .catalogs import Catalog, Eventful, name, set_properties, wire_catalog
+from .harness import Catalog, Eventful, name, set_properties, wire_catalog
 
 
 def show(entry: Entry, document: bytes) -> bytes:

@@ -12,7 +12,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.server.stores.metadata import SQLITE_FILE
 from lakebed.server.stores.object_store import BYTES_FOLDER
 from lakebed.storage.folder.storage import FolderStorage
-from tests.catalog.catalogs import Catalog, name, wire_catalog
+from tests.catalog.harness import Catalog, name, wire_catalog
 from tests.meta.stores import open_migrated_file
 from tests.objects.stores import wire
 

@@ -76,7 +76,7 @@ def became(recorder: Recorder, *tests: str) -> dict[str, str]:
         ("tests/clients/test_boto3.py", "boto3", "all"),
         ("tests/clients/sdk/test_versioning.py", "boto3", "versioning"),
         ("tests/clients/sdk/test_signatures.py", "lakebed", "clients/sdk/test_signatures"),
-        ("tests/catalog/commits/test_service.py", "lakebed", "tables/test_committing"),
+        ("tests/catalog/commits/test_service.py", "lakebed", "catalog/commits/test_service"),
         ("tests/conform/test_live_run.py", "pyiceberg", "conform"),
     ],
 )

@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from lakebed.core.errors import SelectFailure
 from lakebed.select.errors import SelectCode
-from lakebed.select.formats import parquet
+from lakebed.select.formats import parquet as parquet_format
 from lakebed.select.model import ArrowInput, AvroInput, Compression, CsvInput, Input, ParquetInput
 
 from .running import DOCUMENT, HEADED, LINES, select
@@ -170,7 +170,7 @@ def test_a_code(code: SelectCode) -> None:
 
 
 def test_a_row_group_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parquet, "MAX_ROW_GROUP_BYTES", 8)
+    monkeypatch.setattr(parquet_format, "MAX_ROW_GROUP_BYTES", 8)
     with pytest.raises(SelectFailure) as caught:
         select(ALL, table(a=[1, 2, 3]), ParquetInput())
     assert caught.value.code == SelectCode.OVER_MAX_PARQUET_BLOCK_SIZE
@@ -178,7 +178,7 @@ def test_a_row_group_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_there_is_a_case_of_every_code() -> None:
     raised: set[SelectCode] = set()
-    for file in FOLDER.glob("*.py"):
+    for file in FOLDER.rglob("*.py"):
         raised |= {SelectCode[name] for name in re.findall(r"SelectCode\.([A-Z0-9_]+)", file.read_text())}
     assert raised - TOLD_BY_THE_EDGE - CASES.keys() == {SelectCode.OVER_MAX_PARQUET_BLOCK_SIZE}
 

@@ -15,7 +15,7 @@ from lakebed.server.catalog import Catalog, wire_catalog
 from lakebed.server.metrics import Metrics
 from lakebed.server.stores.identity import establish_identity
 from tests.catalog.appends import appended
-from tests.catalog.catalogs import name, open_catalog
+from tests.catalog.harness import name, open_catalog
 from tests.objects.stores import opened_store
 from tests.wire.iceberg.lake import wire_lake
 

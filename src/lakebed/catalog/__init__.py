@@ -1,1 +1,1 @@
-"""The Iceberg catalog: warehouses, namespaces, tables and views as services."""
+"""The Iceberg catalog: catalogs, namespaces, tables, views, commits, and what keeps them in order."""

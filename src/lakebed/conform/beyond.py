@@ -10,7 +10,7 @@ from .evidence import Evidence
 
 _CLIENTS: Final = "tests/clients/iceberg"
 _VENDED: Final = "tests/clients/test_pyiceberg_vended_keys.py"
-_TABLES: Final = "tests/tables"
+_TABLES: Final = "tests/catalog"
 _WIRE: Final = "tests/wire/iceberg"
 _SPARK_MAINTENANCE: Final = f"{_CLIENTS}/test_spark_maintenance.py"
 _COMPACTION: Final = "tests/pipeline/jobs/test_compaction.py"
@@ -145,7 +145,7 @@ ITEMS: Final = (
             Claim(
                 "live polling of external catalogs",
                 (
-                    f"{_TABLES}/bridges/test_polling.py",
+                    f"{_TABLES}/external/bridges/test_polling.py",
                     f"{_WIRE}/test_running_extensions.py::test_another_server_is_followed_until_both_go_on",
                 ),
                 "Iceberg REST catalogs and folders of metadata files",
@@ -159,8 +159,8 @@ ITEMS: Final = (
             Claim(
                 "multi-table transactions",
                 (
-                    f"{_TABLES}/test_committing.py::test_tables_change_all_or_none",
-                    f"{_TABLES}/test_committing.py::test_transaction_is_tried_again_when_one_of_its_tables_moved",
+                    f"{_TABLES}/commits/test_service.py::test_tables_change_all_or_none",
+                    f"{_TABLES}/commits/test_service.py::test_transaction_is_tried_again_when_one_of_its_tables_moved",
                     f"{_CLIENTS}/test_duckdb.py::test_tables_are_changed_together",
                     "tests/faults/catalog/test_kill.py",
                 ),

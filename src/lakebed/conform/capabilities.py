@@ -10,9 +10,9 @@ from .claims import Claim, Standing, judge
 from .evidence import Evidence
 
 _CLIENTS: Final = "tests/clients/iceberg"
-_MAINTENANCE: Final = "tests/tables/maintenance"
+_MAINTENANCE: Final = "tests/catalog/maintenance"
 _PIPELINE: Final = "tests/pipeline"
-_TABLES: Final = "tests/tables"
+_TABLES: Final = "tests/catalog"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ CAPABILITIES: Final = (
         Claim(
             "external-catalog-bridge",
             (
-                f"{_TABLES}/bridges/test_*.py",
+                f"{_TABLES}/external/bridges/test_*.py",
                 "tests/wire/iceberg/test_running_extensions.py::test_another_server_is_followed_until_both_go_on",
             ),
         ),
@@ -164,8 +164,8 @@ CAPABILITIES: Final = (
         Claim(
             "multi-table-transactions",
             (
-                f"{_TABLES}/test_committing.py::test_tables_change_all_or_none",
-                f"{_TABLES}/test_committing.py::test_transaction_is_tried_again_when_one_of_its_tables_moved",
+                f"{_TABLES}/commits/test_service.py::test_tables_change_all_or_none",
+                f"{_TABLES}/commits/test_service.py::test_transaction_is_tried_again_when_one_of_its_tables_moved",
             ),
         ),
         "supported",
@@ -177,7 +177,7 @@ CAPABILITIES: Final = (
         Claim(
             "server-side-scan-planning",
             (
-                f"{_TABLES}/planning/test_*.py",
+                f"{_TABLES}/scans/test_*.py",
                 "tests/wire/iceberg/handlers/test_plans.py",
                 f"{_CLIENTS}/test_spark_planning.py",
             ),
@@ -194,7 +194,7 @@ READINESS: Final = (
         Claim(
             "strong-catalog-backing",
             (
-                f"{_TABLES}/test_committing.py",
+                f"{_TABLES}/commits/test_service.py",
                 f"{_CLIENTS}/test_pyiceberg_postgres.py",
                 "tests/faults/catalog/test_kill.py",
                 "tests/faults/catalog/test_steps.py",
@@ -207,7 +207,7 @@ READINESS: Final = (
         Claim(
             "single-active-writer-ha",
             (
-                f"{_TABLES}/test_committing.py::test_writers_of_several_servers_at_once_all_succeed",
+                f"{_TABLES}/commits/test_service.py::test_writers_of_several_servers_at_once_all_succeed",
                 "tests/server/test_several_servers.py",
             ),
             "no server needs to be the only one: all on one database take writes",

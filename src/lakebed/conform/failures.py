@@ -19,7 +19,7 @@ LOADS: Final = (
 )
 """What only the rehearsals take."""
 
-_TABLES: Final = "tests/tables"
+_TABLES: Final = "tests/catalog"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ CASES: Final = (
         Claim(
             "commit-cas-conflict",
             (
-                f"{_TABLES}/test_committing.py::test_commit_that_no_longer_holds_is_a_conflict",
-                f"{_TABLES}/test_committing.py::test_of_conflicting_writers_at_once_one_succeeds",
+                f"{_TABLES}/commits/test_service.py::test_commit_that_no_longer_holds_is_a_conflict",
+                f"{_TABLES}/commits/test_service.py::test_of_conflicting_writers_at_once_one_succeeds",
                 "tests/clients/iceberg/test_pyiceberg_concurrency.py::test_one_of_two_schema_changes_wins",
             ),
         ),
@@ -46,8 +46,8 @@ CASES: Final = (
         Claim(
             "post-cas-finalization-gap",
             (
-                f"{_TABLES}/test_committing.py::test_unknown_outcome_leaves_the_file_that_a_pointer_may_name",
-                f"{_TABLES}/test_committing.py::test_same_commit_again_gets_the_answer_and_changes_nothing",
+                f"{_TABLES}/commits/test_service.py::test_unknown_outcome_leaves_the_file_that_a_pointer_may_name",
+                f"{_TABLES}/commits/test_service.py::test_same_commit_again_gets_the_answer_and_changes_nothing",
                 "tests/faults/catalog/test_kill.py",
                 "tests/faults/catalog/test_steps.py",
             ),
@@ -82,7 +82,7 @@ CASES: Final = (
             (
                 "tests/clients/iceberg/test_pyiceberg_access.py::test_keys_of_a_reader_write_nothing",
                 "tests/clients/iceberg/test_spark_access.py::test_reader_reads_and_does_not_write",
-                f"{_TABLES}/test_committing.py::test_committing_asks_for_its_rights",
+                f"{_TABLES}/commits/test_service.py::test_committing_asks_for_its_rights",
             ),
         ),
         "403, and nothing was changed",
@@ -103,8 +103,8 @@ CASES: Final = (
         Claim(
             "external-bridge-conflict",
             (
-                f"{_TABLES}/bridges/test_polling.py::test_commits_made_here_stay_and_the_conflict_is_recorded",
-                f"{_TABLES}/bridges/test_syncing.py::test_stale_expectation_moves_nothing_and_is_recorded",
+                f"{_TABLES}/external/bridges/test_polling.py::test_commits_made_here_stay_and_the_conflict_is_recorded",
+                f"{_TABLES}/external/bridges/test_syncing.py::test_stale_expectation_moves_nothing_and_is_recorded",
                 "tests/wire/iceberg/handlers/test_bridges.py::test_conflicting_sync_touches_nothing",
             ),
         ),

@@ -4,11 +4,6 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
-from tests.catalog.catalogs import ASSERT_CREATE, NOBODY, Catalog, a_change, a_table, may, name, set_properties
-from tests.catalog.extended import extended
-from tests.governance.documents import policy, statement
-from tests.governance.documents import user as principal
-from tests.objects.stores import ROOT, user
 
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.commits.service import CommitOptions
@@ -23,6 +18,11 @@ from lakebed.meta.seam import Transaction
 from lakebed.objects.buckets.bucket import encode_settings
 from lakebed.objects.model import Caller
 from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
+from tests.catalog.extended import extended
+from tests.catalog.harness import ASSERT_CREATE, NOBODY, Catalog, a_change, a_table, may, name, set_properties
+from tests.governance.documents import policy, statement
+from tests.governance.documents import user as principal
+from tests.objects.stores import ROOT, user
 
 BUCKET = "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW

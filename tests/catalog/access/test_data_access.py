@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.catalog.catalogs import SCHEMA, Catalog, name
-from tests.objects.stores import ROOT, user
 
 from lakebed.catalog import rows
 from lakebed.catalog.access.authorization import Gate
@@ -24,6 +22,8 @@ from lakebed.iceberg.commits import parse_create_table
 from lakebed.meta.seam import Transaction
 from lakebed.objects.deleting import Doomed
 from lakebed.objects.model import Caller
+from tests.catalog.harness import SCHEMA, Catalog, name
+from tests.objects.stores import ROOT, user
 
 
 def allow(*actions: str, resource: str = "*") -> bytes:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-from tests.catalog.catalogs import Catalog
-from tests.catalog.test_gate_grants import holding
 
 from lakebed.catalog import rows
 from lakebed.catalog.access import granted_listing
 from lakebed.catalog.model import EntryKind
 from lakebed.governance.rbac import Privilege
 from lakebed.governance.rbac.securables import entry_key
+from tests.catalog.harness import Catalog
+from tests.catalog.test_gate_grants import holding
 
 TABLE: Final = EntryKind.TABLE
 NAMES: Final = [f"t{number:02}" for number in range(30)]

@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
-from tests.catalog.catalogs import Catalog, a_table, name
-from tests.objects.stores import DAY_MS, ROOT, user
 
 from lakebed.catalog.catalogs.service import UNDROP_WINDOW
 from lakebed.catalog.idempotency import Mutation
@@ -24,6 +22,8 @@ from lakebed.objects.deleting import Doomed
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import NewObject
+from tests.catalog.harness import Catalog, a_table, name
+from tests.objects.stores import DAY_MS, ROOT, user
 
 pytestmark = pytest.mark.parametrize("open_object_store", ["sqlite-memory"], indirect=True)
 

@@ -14,8 +14,7 @@ from lakebed.catalog.catalogs.base_locations import (
 )
 from lakebed.core.errors import InvalidInput, LocationTaken
 from lakebed.meta.seam import Transaction
-
-from . import Catalog
+from tests.catalog.harness import Catalog
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,6 @@ import asyncio
 from contextlib import suppress
 
 import pytest
-from tests.catalog.test_gate_grants import holding
-from tests.governance.documents import policy, statement
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.catalogs.base_locations import BASE_LOCATION
@@ -31,8 +28,10 @@ from lakebed.governance.rbac.loading import CallerGrants
 from lakebed.governance.rbac.rows import LATEST_CHANGE
 from lakebed.meta.seam import Transaction
 from lakebed.objects.config.lifecycle import Expiration, LifecycleConfiguration, LifecycleFilter, LifecycleRule
-
-from . import NOBODY, Catalog, a_change, a_table, may, name, set_properties
+from tests.catalog.harness import NOBODY, Catalog, a_change, a_table, may, name, set_properties
+from tests.catalog.test_gate_grants import holding
+from tests.governance.documents import policy, statement
+from tests.objects.stores import ROOT
 
 
 async def table_of(catalog: Catalog, warehouse: str, table: str = "t", **request: str) -> str:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.objects.stores import ROOT, user
 
 from lakebed.catalog.catalogs.service import MAX_UNDROP_SECONDS, UNDROP_WINDOW, undrop_window_ms
 from lakebed.catalog.commits.service import Committed
@@ -25,8 +24,8 @@ from lakebed.objects.config.lifecycle import (
     LifecycleRule,
     NoncurrentExpiration,
 )
-
-from . import NOBODY, Catalog, may, name
+from tests.catalog.harness import NOBODY, Catalog, may, name
+from tests.objects.stores import ROOT, user
 
 
 async def test_bucket_becomes_a_table_bucket(catalog: Catalog) -> None:

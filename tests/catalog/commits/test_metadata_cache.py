@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-from tests.iceberg.metadata.test_parsing import GOLDEN
-
 from lakebed.catalog.commits.metadata_cache import MetadataCache
 from lakebed.iceberg.metadata.serialization import TableText, TextRun
+from tests.iceberg.metadata.test_parsing import GOLDEN
 
 
 def test_file_comes_back_until_there_is_no_room_for_it() -> None:

@@ -6,12 +6,12 @@ import re
 from uuid import uuid4
 
 import pytest
-from tests.catalog.appends import appended
-from tests.catalog.catalogs import ASSERT_CREATE, Catalog, a_table, name, set_properties, staged
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.commits.metadata_naming import file_version
 from lakebed.catalog.idempotency import Mutation
+from tests.catalog.appends import appended
+from tests.catalog.harness import ASSERT_CREATE, Catalog, a_table, name, set_properties, staged
+from tests.objects.stores import ROOT
 
 ID = "7b5c1a52-6e0f-4f6c-9a55-0d4f3f0f6a11"
 

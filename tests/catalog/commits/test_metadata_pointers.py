@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.catalog.catalogs import NOBODY, Catalog, name, set_properties
-from tests.catalog.extended import extended
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.commits.metadata_pointers import same_file
 from lakebed.catalog.commits.service import Committed
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSuchTable
+from tests.catalog.extended import extended
+from tests.catalog.harness import NOBODY, Catalog, name, set_properties
+from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
 

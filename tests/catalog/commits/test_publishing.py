@@ -7,8 +7,6 @@ from dataclasses import replace
 from uuid import uuid4
 
 import pytest
-from tests.catalog.catalogs import Catalog, Eventful, name, set_properties, wire_catalog
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.commits.publishing import Pointer
 from lakebed.catalog.idempotency import Answer, Mutation, RequestKey
@@ -25,6 +23,8 @@ from lakebed.core.errors import (
     Unavailable,
 )
 from lakebed.meta.seam import Transaction
+from tests.catalog.harness import Catalog, Eventful, name, set_properties, wire_catalog
+from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
 ANSWER = Answer(200)

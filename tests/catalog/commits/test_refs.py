@@ -4,15 +4,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.catalog.appends import appended
-from tests.catalog.catalogs import NOBODY, Catalog, Eventful, may, name, wire_catalog
-from tests.catalog.extended import extended
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.commits.refs import Expected
 from lakebed.catalog.commits.service import NO_OPTIONS, CommitOptions, Committed
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSuchTable
+from tests.catalog.appends import appended
+from tests.catalog.extended import extended
+from tests.catalog.harness import NOBODY, Catalog, Eventful, may, name, wire_catalog
+from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
 TAG_DAY: dict[str, Any] = {"type": "tag", "max-ref-age-ms": 86_400_000}

@@ -3,15 +3,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.catalog.appends import appended
-from tests.catalog.catalogs import Catalog, name, set_properties
-from tests.catalog.extended import extended
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.commits.rollback import RollbackMode, RolledBack
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import CommitConflict, InvalidInput, NoSuchTable
 from lakebed.iceberg.metadata import parse_table
+from tests.catalog.appends import appended
+from tests.catalog.extended import extended
+from tests.catalog.harness import Catalog, name, set_properties
+from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
 WIDER: list[dict[str, Any]] = [

@@ -7,22 +7,6 @@ from uuid import uuid4
 
 import msgspec
 import pytest
-from tests.catalog.appends import appended
-from tests.catalog.catalogs import (
-    ASSERT_CREATE,
-    NOBODY,
-    Catalog,
-    Eventful,
-    a_change,
-    a_table,
-    may,
-    name,
-    set_properties,
-    set_property,
-    staged,
-    wire_catalog,
-)
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.commits.conflict_backoff import Losers
@@ -40,6 +24,22 @@ from lakebed.core.errors import (
     Unavailable,
 )
 from lakebed.objects.config.versioning import Versioning
+from tests.catalog.appends import appended
+from tests.catalog.harness import (
+    ASSERT_CREATE,
+    NOBODY,
+    Catalog,
+    Eventful,
+    a_change,
+    a_table,
+    may,
+    name,
+    set_properties,
+    set_property,
+    staged,
+    wire_catalog,
+)
+from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
 COMMIT_RIGHTS = (Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA)

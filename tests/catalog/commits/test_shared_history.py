@@ -10,10 +10,6 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.catalog.appends import appended
-from tests.catalog.catalogs import Catalog, Eventful, a_change, name, open_catalog, set_property, wire_catalog
-from tests.objects.consistency import check_tables
-from tests.objects.stores import ROOT, opened_store, read_all
 
 from lakebed.catalog.commits.service import Committed
 from lakebed.catalog.commits.shared_history import MAX_RECENT_BYTES, anchor_of, borrowed_parts, is_worth_borrowing
@@ -31,6 +27,10 @@ from lakebed.objects.config.encryption import BucketEncryption
 from lakebed.objects.config.versioning import Versioning
 from lakebed.objects.model import Piece
 from lakebed.objects.publishing import Displaced, current_of, remove_current
+from tests.catalog.appends import appended
+from tests.catalog.harness import Catalog, Eventful, a_change, name, open_catalog, set_property, wire_catalog
+from tests.objects.consistency import check_tables
+from tests.objects.stores import ROOT, opened_store, read_all
 
 ENCRYPTION = "s3:PutEncryptionConfiguration"
 

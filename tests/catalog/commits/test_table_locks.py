@@ -4,9 +4,9 @@ import asyncio
 import gc
 
 import pytest
-from tests.catalog.catalogs import name
 
 from lakebed.catalog.commits.table_locks import Turns
+from tests.catalog.harness import name
 
 
 async def test_changes_of_one_table_take_turns_in_the_order_they_came() -> None:

@@ -11,8 +11,8 @@ from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, NoSuchNamespace, NoSuchTable
 from lakebed.meta.seam import Transaction, Value
 from tests.catalog.appends import appended
-from tests.catalog.catalogs import NOBODY, Catalog, may, name, set_properties
 from tests.catalog.extended import extended
+from tests.catalog.harness import NOBODY, Catalog, may, name, set_properties
 from tests.objects.stores import ROOT
 
 

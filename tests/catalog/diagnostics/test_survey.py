@@ -7,8 +7,8 @@ from lakebed.catalog.diagnostics.judgement import Blocker, RecoveryAction
 from lakebed.catalog.diagnostics.survey import Survey
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, NoSuchWarehouse
-from tests.catalog.catalogs import NOBODY, Catalog, a_table, may, name, set_properties
 from tests.catalog.extended import extended
+from tests.catalog.harness import NOBODY, Catalog, a_table, may, name, set_properties
 from tests.objects.stores import ROOT
 
 from .test_examination import tamper

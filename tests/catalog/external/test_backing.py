@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 import pytest
-from tests.catalog.catalogs import Catalog, Eventful, may, name, set_properties, wire_catalog
-from tests.objects.stores import ROOT
 
 from lakebed.catalog import rows
 from lakebed.catalog.access.authorization import Action
@@ -17,6 +15,8 @@ from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import NotSupported
 from lakebed.meta.seam import Transaction
+from tests.catalog.harness import Catalog, Eventful, may, name, set_properties, wire_catalog
+from tests.objects.stores import ROOT
 
 BACKED = "another catalog is behind this one"
 

@@ -7,7 +7,14 @@ from uuid import uuid4
 
 import msgspec
 import pytest
-from tests.catalog.catalogs import (
+
+from lakebed.catalog.access.data_access import DataAccess
+from lakebed.catalog.idempotency import Mutation
+from lakebed.catalog.model import EntryKind, WarehouseKind
+from lakebed.core.errors import InvalidInput, NoSuchTable
+from lakebed.iceberg.commits import new_table, parse_create_view
+from lakebed.iceberg.metadata import serialize_table
+from tests.catalog.harness import (
     ASSERT_CREATE,
     SCHEMA,
     VIEW_VERSION,
@@ -19,13 +26,6 @@ from tests.catalog.catalogs import (
     staged,
 )
 from tests.objects.stores import ROOT
-
-from lakebed.catalog.access.data_access import DataAccess
-from lakebed.catalog.idempotency import Mutation
-from lakebed.catalog.model import EntryKind, WarehouseKind
-from lakebed.core.errors import InvalidInput, NoSuchTable
-from lakebed.iceberg.commits import new_table, parse_create_view
-from lakebed.iceberg.metadata import serialize_table
 
 AS_ROOT = Mutation(ROOT)
 VIEW = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION}

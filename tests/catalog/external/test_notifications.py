@@ -5,9 +5,6 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
-from tests.catalog.catalogs import Catalog, a_table
-from tests.catalog.test_gate_grants import holding
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.catalogs.service import UNDROP_WINDOW
 from lakebed.catalog.external.notifications import Notification, NotificationKind, Notifications
@@ -17,6 +14,9 @@ from lakebed.catalog.model import WarehouseKind
 from lakebed.core.errors import AccessDenied, AlreadyExists, InvalidInput, NoSuchNamespace
 from lakebed.governance.rbac import Privilege
 from lakebed.objects.model import Caller
+from tests.catalog.harness import Catalog, a_table
+from tests.catalog.test_gate_grants import holding
+from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
 T = Identifier(("a", "b"), "t")

@@ -19,7 +19,7 @@ from lakebed.governance.rbac.administering import Administrator
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.objects.model import Caller
-from tests.catalog.catalogs import Catalog
+from tests.catalog.harness import Catalog
 from tests.catalog.policies.policing import Policing, policing_on
 from tests.objects.stores import ROOT
 

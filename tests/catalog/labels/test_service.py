@@ -23,7 +23,7 @@ from lakebed.governance.labels import LabelChange, LabelKind, LabelQuery, Labels
 from lakebed.governance.rbac import INCLUDES, Privilege
 from lakebed.governance.rbac.operations import LABEL_OPERATIONS
 from lakebed.governance.rbac.securables import SERVICE_KEY, catalog_key, entry_key, namespace_key, policy_key
-from tests.catalog.catalogs import NOBODY, may, name
+from tests.catalog.harness import NOBODY, may, name
 from tests.catalog.test_gate_grants import holding
 from tests.objects.stores import ROOT
 

@@ -9,8 +9,6 @@ from dataclasses import replace
 from uuid import uuid4
 
 import pytest
-from tests.catalog.catalogs import Catalog, a_table, name
-from tests.objects.stores import ROOT, user
 
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.locations.claims import PROMISED_MS, ChosenBy, Claims, Place
@@ -20,6 +18,8 @@ from lakebed.core.errors import AccessDenied, InvalidInput, LakebedError, Locati
 from lakebed.objects.blobs.digests import Expectations
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller
 from lakebed.objects.writing import NewObject
+from tests.catalog.harness import Catalog, a_table, name
+from tests.objects.stores import ROOT, user
 
 
 def allow(*actions: str) -> bytes:

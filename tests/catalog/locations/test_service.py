@@ -3,8 +3,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.catalog.catalogs import Catalog, name, set_property
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.locations.claims import Place
@@ -22,6 +20,8 @@ from lakebed.catalog.model import EntryKind, Warehouse
 from lakebed.core.errors import InvalidInput, LakebedError, LocationTaken
 from lakebed.core.ids import BucketId
 from lakebed.meta.seam import Transaction
+from tests.catalog.harness import Catalog, name, set_property
+from tests.objects.stores import ROOT
 
 
 async def the_warehouse(catalog: Catalog) -> Warehouse:

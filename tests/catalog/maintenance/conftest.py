@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.catalog.catalogs import Catalog
 from tests.catalog.conftest import catalog, clock, light_catalog, light_store, objects_dsn, open_object_store
+from tests.catalog.harness import Catalog
 
 from .workshop import Workshop, wire_workshop
 from .yard import Yard, open_yard

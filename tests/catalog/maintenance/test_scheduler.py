@@ -14,7 +14,7 @@ from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.meta.leases import Lease
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskState
-from tests.catalog.catalogs import name, set_property
+from tests.catalog.harness import name, set_property
 from tests.catalog.policies.policing import CATALOG, EXPIRY, OFF, ON, TABLE, VIEW
 
 from .yard import DEBOUNCE_SECONDS, INTERVAL_SECONDS, ROOT, Yard

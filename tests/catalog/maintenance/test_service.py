@@ -7,7 +7,7 @@ from lakebed.catalog.maintenance.health import Measured
 from lakebed.catalog.maintenance.reachability.walking import WalkLimits
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchWarehouse
 from lakebed.core.jobs import JobKind, TaskOrder
-from tests.catalog.catalogs import NOBODY, may, name
+from tests.catalog.harness import NOBODY, may, name
 
 from .yard import ROOT, Yard, open_yard
 

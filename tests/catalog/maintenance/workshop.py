@@ -20,7 +20,7 @@ from lakebed.catalog.maintenance.reachability.files import ObjectState
 from lakebed.iceberg.manifests import EntryStatus, read_manifest, read_manifest_list
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.model import Caller
-from tests.catalog.catalogs import Catalog, a_change, name, open_catalog, wire_catalog
+from tests.catalog.harness import Catalog, a_change, name, open_catalog, wire_catalog
 from tests.iceberg.manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, manifest_bytes
 from tests.objects.stores import ROOT, ObjectStore
 

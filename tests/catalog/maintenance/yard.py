@@ -22,7 +22,7 @@ from lakebed.meta.leases import Leases
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
-from tests.catalog.catalogs import Catalog, name
+from tests.catalog.harness import Catalog, name
 from tests.catalog.policies.policing import NS, Policing, policing_on
 from tests.objects.stores import ROOT, ObjectStore
 

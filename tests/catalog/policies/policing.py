@@ -16,7 +16,7 @@ from lakebed.catalog.policies.targets import PolicyTargets
 from lakebed.core.unset import Keep
 from lakebed.governance.policies import Policy, PolicyType, define_type
 from lakebed.objects.model import Caller
-from tests.catalog.catalogs import Catalog
+from tests.catalog.harness import Catalog
 from tests.objects.stores import ROOT
 
 COMPACTION = "system.data-compaction"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakebed.catalog.identifiers import Levels
 from lakebed.catalog.policies.applicable import applicable_to, read_attached
 from lakebed.catalog.policies.attachments import TargetName
-from tests.catalog.catalogs import Catalog, name
+from tests.catalog.harness import Catalog, name
 
 from .policing import CATALOG, COMPACTION, EXPIRY, NS, policing_on
 

@@ -18,7 +18,7 @@ from lakebed.core.errors import (
     NotAttachable,
 )
 from lakebed.governance.policies import TargetKind
-from tests.catalog.catalogs import NOBODY, Catalog, may, name
+from tests.catalog.harness import NOBODY, Catalog, may, name
 from tests.objects.stores import ROOT
 
 from .policing import CATALOG, COMPACTION, EXPIRY, NS, OFF, TABLE, VIEW, Policing, policing_on

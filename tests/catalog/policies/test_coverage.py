@@ -23,7 +23,7 @@ from lakebed.governance.policies import TargetKind
 from lakebed.governance.rbac import Privilege
 from lakebed.governance.rbac.securables import entry_key, policy_key
 from lakebed.objects.model import Caller
-from tests.catalog.catalogs import NOBODY, Catalog, a_table, may, name
+from tests.catalog.harness import NOBODY, Catalog, a_table, may, name
 from tests.catalog.test_gate_grants import holding, key_of
 from tests.objects.stores import ROOT
 

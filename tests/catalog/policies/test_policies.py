@@ -21,7 +21,7 @@ from lakebed.core.errors import (
     PolicyInUse,
     PolicyVersionMismatch,
 )
-from tests.catalog.catalogs import NOBODY, Catalog, may
+from tests.catalog.harness import NOBODY, Catalog, may
 from tests.objects.stores import ROOT
 
 from .policing import CATALOG, COMPACTION, EXPIRY, NS, OFF, ON, TABLE, UseCase, policing_on, shown

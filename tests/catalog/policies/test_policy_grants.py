@@ -11,7 +11,7 @@ from lakebed.core.errors import AccessDenied, NoSuchPolicy
 from lakebed.governance.rbac import INCLUDES, Privilege
 from lakebed.governance.rbac.securables import entry_key, policy_key
 from lakebed.objects.model import Caller
-from tests.catalog.catalogs import Catalog
+from tests.catalog.harness import Catalog
 from tests.catalog.test_gate_grants import holding, key_of
 
 from .policing import CATALOG, NS, TABLE, Policing, policing_on

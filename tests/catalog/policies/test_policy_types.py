@@ -7,7 +7,7 @@ from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, AlreadyExists, InvalidPolicy, NoSuchPolicyType, PolicyInUse
 from lakebed.governance.policies import SYSTEM_TYPES, TargetKind, define_type
 from lakebed.objects.model import Caller
-from tests.catalog.catalogs import NOBODY, Catalog, may
+from tests.catalog.harness import NOBODY, Catalog, may
 from tests.objects.stores import ROOT
 
 from .policing import UseCase, policing_on

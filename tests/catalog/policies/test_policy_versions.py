@@ -7,7 +7,7 @@ from lakebed.catalog.policies.policy_versions import PolicyVersions
 from lakebed.core.errors import AccessDenied, NoSuchPolicy, PolicyVersionMismatch
 from lakebed.core.unset import KEEP
 from lakebed.governance.policies import PolicyVersion
-from tests.catalog.catalogs import NOBODY, Catalog, may
+from tests.catalog.harness import NOBODY, Catalog, may
 from tests.objects.stores import ROOT
 
 from .policing import OFF, ON, Policing, policing_on

@@ -20,7 +20,7 @@ from lakebed.iceberg.documents import encode
 from lakebed.iceberg.metadata import TableMetadata
 from lakebed.meta.seam import Transaction
 from lakebed.objects.model import Caller
-from tests.catalog.catalogs import Catalog
+from tests.catalog.harness import Catalog
 from tests.catalog.policies.policing import TABLE, Policing
 
 UUID = "00000000-0000-0000-0000-00000000000a"

@@ -14,7 +14,7 @@ from lakebed.catalog.restrictions import COPIES_NAMESPACE
 from lakebed.core.access import ActivatedRoles
 from lakebed.core.errors import AccessDenied
 from lakebed.objects.model import Caller
-from tests.catalog.catalogs import Catalog, a_change, may, name, set_properties
+from tests.catalog.harness import Catalog, a_change, may, name, set_properties
 from tests.catalog.policies.policing import CATALOG, NS, TABLE, policing_on
 from tests.objects.stores import ROOT
 

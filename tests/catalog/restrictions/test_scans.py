@@ -29,7 +29,7 @@ from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
 from tests.catalog.appends import appended
-from tests.catalog.catalogs import Catalog, may, name
+from tests.catalog.harness import Catalog, may, name
 from tests.catalog.policies.policing import NS, Policing, policing_on
 from tests.objects.stores import ROOT
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.iceberg.expressions.columns import SCHEMA
-from tests.iceberg.expressions.specs import a_table, spec_document
-from tests.iceberg.manifests.avro_files import a_file, an_entry
 
 from lakebed.catalog.scans.deletes import DELETED_PATH_ID, DeleteIndex
 from lakebed.core.errors import InvalidInput
 from lakebed.iceberg.expressions.partitions import BoundSpec, PartitionValues, bind_specs
 from lakebed.iceberg.manifests import DataFile, FileContent, ManifestEntry
+from tests.iceberg.expressions.columns import SCHEMA
+from tests.iceberg.expressions.specs import a_table, spec_document
+from tests.iceberg.manifests.avro_files import a_file, an_entry
 
 TABLE = a_table(
     spec_document((("s", "identity"),), 0),

@@ -9,16 +9,16 @@ import pytest
 from pyiceberg.catalog.rest.scan_planning import PlanCompleted
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.table import FileScanTask as PyFileScanTask
-from tests.catalog.planning.files import file_of
-from tests.catalog.planning.lakes import a_lake, a_request, by_text, planned
-from tests.catalog.validation.lake import Lake
-from tests.iceberg.expressions.columns import COLUMNS
-from tests.iceberg.expressions.filters import Row
-from tests.iceberg.manifests.avro_files import an_entry
 
 from lakebed.catalog.scans import open_scan
 from lakebed.catalog.scans.documents import render_tasks
 from lakebed.iceberg.manifests import FileContent
+from tests.catalog.scans.files import file_of
+from tests.catalog.scans.lakes import a_lake, a_request, by_text, planned
+from tests.catalog.validation.lake import Lake
+from tests.iceberg.expressions.columns import COLUMNS
+from tests.iceberg.expressions.filters import Row
+from tests.iceberg.manifests.avro_files import an_entry
 
 A, B = "s3://lake/t/data/a", "s3://lake/t/data/b"
 ROW: Row = {

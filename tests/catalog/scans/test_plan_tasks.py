@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.catalog.planning.lakes import a_lake, a_request
-from tests.iceberg.manifests.avro_files import a_manifest
 
 from lakebed.catalog.scans import TableScan, open_scan
 from lakebed.catalog.scans.plan_tasks import ManifestSlice, PlanningLimits, Work, divide
 from lakebed.iceberg.manifests import FieldSummary, ManifestFile
+from tests.catalog.scans.lakes import a_lake, a_request
+from tests.iceberg.manifests.avro_files import a_manifest
 
 
 def a_scan(*operations: str, **request: Any) -> TableScan:

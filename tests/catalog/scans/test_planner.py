@@ -4,16 +4,16 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.catalog.planning.files import file_of
-from tests.catalog.planning.lakes import BY_TEXT, a_lake, a_request, by_text, names, planned
-from tests.catalog.validation.lake import Lake, deleted, existing
-from tests.iceberg.expressions.columns import BY_NAME
-from tests.iceberg.manifests.avro_files import an_entry
 
 from lakebed.catalog.scans import PlanningLimits, ScanPlanner, open_scan
 from lakebed.core.errors import InvalidInput, NotFound, NotSupported
 from lakebed.iceberg.expressions.rendering import render_filter
 from lakebed.iceberg.manifests import DataFile, FileContent
+from tests.catalog.scans.files import file_of
+from tests.catalog.scans.lakes import BY_TEXT, a_lake, a_request, by_text, names, planned
+from tests.catalog.validation.lake import Lake, deleted, existing
+from tests.iceberg.expressions.columns import BY_NAME
+from tests.iceberg.manifests.avro_files import an_entry
 
 POSITIONS, VALUES = FileContent.POSITION_DELETES.value, FileContent.EQUALITY_DELETES.value
 I = BY_NAME["i"]  # noqa: E741

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.catalog.appends import appended
-from tests.catalog.catalogs import Catalog, name
-from tests.objects.stores import ROOT, user
 
 from lakebed.catalog.scans import MemoryPlanStore, PlanId, PlanRecord, PlanStatus, PlanStore, ScanRequest
 from lakebed.catalog.scans.scan_plans import Scans, StoredPlans
 from lakebed.catalog.tables.files import parse_location
 from lakebed.core.errors import AccessDenied, AlreadyExists
+from tests.catalog.appends import appended
+from tests.catalog.harness import Catalog, name
+from tests.objects.stores import ROOT, user
 
 
 def record(

@@ -7,13 +7,13 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.catalog.planning.lakes import a_lake, a_request
-from tests.catalog.validation.lake import Lake
 
 from lakebed.catalog.scans import MemoryPlanStore, PlanId, PlanningLimits, PlanningService, PlanResult, PlanStatus
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import InvalidInput, LakebedError, NoSuchPlanId, NoSuchPlanTask, NotFound
 from lakebed.core.paging import PageTokens
+from tests.catalog.scans.lakes import a_lake, a_request
+from tests.catalog.validation.lake import Lake
 
 TABLE = "table-1"
 LONG = PlanningLimits(inline_list_bytes=0)

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.catalog.planning.lakes import a_request
 
 from lakebed.catalog.scans import MemoryPlanStore, PlanFailure, PlanId, PlanRecord, PlanStatus
 from lakebed.catalog.scans.plan_tasks import ManifestSlice
 from lakebed.catalog.scans.stored_plans import new_plan_id
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AlreadyExists
+from tests.catalog.scans.lakes import a_request
 
 
 def a_record(plan_id: str = "p", status: PlanStatus = PlanStatus.SUBMITTED, expires_ms: int = 100) -> PlanRecord:

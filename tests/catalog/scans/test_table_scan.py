@@ -3,13 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.catalog.planning.lakes import a_lake, a_request
-from tests.iceberg.expressions.columns import FIELDS
 
 from lakebed.catalog.scans import TableScan, open_scan
 from lakebed.core.errors import InvalidInput
 from lakebed.iceberg.expressions.rendering import render_filter
 from lakebed.iceberg.metadata import TableMetadata
+from tests.catalog.scans.lakes import a_lake, a_request
+from tests.iceberg.expressions.columns import FIELDS
 
 
 def a_history(*operations: str) -> TableMetadata:

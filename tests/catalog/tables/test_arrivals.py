@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.objects.stores import ROOT, ObjectStore, opened_store, user
 
 from lakebed.catalog.tables.arrivals import Arrival, ArrivalRecorder, Arrivals, Destination
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied
 from lakebed.core.jobs import JobKind, decode_order
 from lakebed.meta.tasks import TaskQueue, TaskState
+from tests.objects.stores import ROOT, ObjectStore, opened_store, user
 
 SALES = Destination("lake", ("raw",), "sales")
 OTHER = Destination("lake", ("raw",), "other")

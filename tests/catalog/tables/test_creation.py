@@ -5,8 +5,6 @@ import re
 
 import msgspec
 import pytest
-from tests.catalog.catalogs import ASSERT_CREATE, NOBODY, Catalog, a_table, may, name, staged
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.idempotency import Mutation
@@ -21,6 +19,8 @@ from lakebed.core.errors import (
     NoSuchWarehouse,
 )
 from lakebed.iceberg.metadata import parse_table
+from tests.catalog.harness import ASSERT_CREATE, NOBODY, Catalog, a_table, may, name, staged
+from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
 

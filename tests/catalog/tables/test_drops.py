@@ -3,8 +3,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.catalog.catalogs import NOBODY, Catalog, Eventful, a_table, may, name, set_properties, wire_catalog
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.catalogs.service import UNDROP_WINDOW
@@ -22,6 +20,8 @@ from lakebed.core.errors import (
     TableProtected,
 )
 from lakebed.meta.tasks import TaskState
+from tests.catalog.harness import NOBODY, Catalog, Eventful, a_table, may, name, set_properties, wire_catalog
+from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW

@@ -6,9 +6,6 @@ import zlib
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.catalog.catalogs import NOBODY, Catalog, may, name
-from tests.objects.model import md5
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.rows import STAT_BATCH, STAT_LARGE_BATCH
 from lakebed.catalog.tables import files as files_module
@@ -24,6 +21,9 @@ from lakebed.core.errors import (
 )
 from lakebed.meta.seam import Transaction
 from lakebed.objects.publishing import Displaced
+from tests.catalog.harness import NOBODY, Catalog, may, name
+from tests.objects.model import md5
+from tests.objects.stores import ROOT
 
 # -- locations -------------------------------------------------------------------------------------------------------
 

@@ -3,10 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.catalog.catalogs import ASSERT_CREATE, NOBODY, Catalog, a_table, may, name, staged
-from tests.catalog.policies.policing import policing_on
-from tests.catalog.test_gate_grants import holding, key_of
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.access.data_access import DataAccess
@@ -34,6 +30,10 @@ from lakebed.governance.rbac.granting import Granting
 from lakebed.governance.rbac.model import GrantTarget, HeldGrant
 from lakebed.governance.rbac.securables import entry_key
 from lakebed.objects.model import Caller
+from tests.catalog.harness import ASSERT_CREATE, NOBODY, Catalog, a_table, may, name, staged
+from tests.catalog.policies.policing import policing_on
+from tests.catalog.test_gate_grants import holding, key_of
+from tests.objects.stores import ROOT
 
 P = Privilege
 GENERIC = EntryKind.GENERIC_TABLE

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from tests.catalog.catalogs import Catalog, Eventful, may, name, set_properties, wire_catalog
-from tests.catalog.extended import extended
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.tables.imports import Imported, origin_of
 from lakebed.core.errors import AccessDenied, AlreadyExists, CommitConflict, InvalidInput, NoSuchNamespace
 from lakebed.objects.model import Caller
+from tests.catalog.extended import extended
+from tests.catalog.harness import Catalog, Eventful, may, name, set_properties, wire_catalog
+from tests.objects.stores import ROOT
 
 
 async def import_table(

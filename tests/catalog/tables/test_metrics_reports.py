@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.catalog.catalogs import NOBODY, Catalog, may, name
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.tables.metrics_reports import KEPT_MS
 from lakebed.core.errors import AccessDenied, NoSuchTable
+from tests.catalog.harness import NOBODY, Catalog, may, name
+from tests.objects.stores import ROOT
 
 ALL = 2**62
 

@@ -5,10 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.catalog.appends import appended
-from tests.catalog.catalogs import Catalog, a_table, name, set_properties
-from tests.objects.consistency import check_tables
-from tests.objects.stores import DAY_MS, ROOT
 
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.model import EntryKind
@@ -21,6 +17,10 @@ from lakebed.meta.tasks import Task, TaskState
 from lakebed.objects.config.object_lock import Retention, RetentionMode
 from lakebed.objects.config.versioning import Versioning
 from lakebed.objects.model import ObjectAttributes
+from tests.catalog.appends import appended
+from tests.catalog.harness import Catalog, a_table, name, set_properties
+from tests.objects.consistency import check_tables
+from tests.objects.stores import DAY_MS, ROOT
 
 AS_ROOT = Mutation(ROOT)
 

@@ -7,9 +7,6 @@ from uuid import uuid4
 
 import msgspec
 import pytest
-from tests.catalog.appends import appended
-from tests.catalog.catalogs import NOBODY, Catalog, Eventful, may, name, set_properties, wire_catalog
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.commits.service import Committed
@@ -31,6 +28,9 @@ from lakebed.core.errors import (
 from lakebed.iceberg.commits import parse_view_updates
 from lakebed.iceberg.metadata import parse_table
 from lakebed.objects.model import Caller
+from tests.catalog.appends import appended
+from tests.catalog.harness import NOBODY, Catalog, Eventful, may, name, set_properties, wire_catalog
+from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
 

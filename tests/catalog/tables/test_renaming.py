@@ -3,8 +3,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.catalog.catalogs import NOBODY, Catalog, Eventful, may, name, set_properties, wire_catalog
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.idempotency import Answer, Mutation, RequestKey
@@ -19,6 +17,8 @@ from lakebed.core.errors import (
     NoSuchWarehouse,
 )
 from lakebed.objects.model import Caller
+from tests.catalog.harness import NOBODY, Catalog, Eventful, may, name, set_properties, wire_catalog
+from tests.objects.stores import ROOT
 
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
 

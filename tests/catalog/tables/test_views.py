@@ -7,18 +7,6 @@ from uuid import uuid4
 
 import msgspec
 import pytest
-from tests.catalog.catalogs import (
-    NOBODY,
-    VIEW_VERSION,
-    Catalog,
-    Eventful,
-    may,
-    name,
-    set_properties,
-    set_property,
-    wire_catalog,
-)
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.commits.service import Committed
@@ -39,6 +27,18 @@ from lakebed.core.errors import (
 from lakebed.iceberg.commits import parse_view_requirements, parse_view_updates
 from lakebed.iceberg.metadata import parse_view
 from lakebed.objects.model import Caller
+from tests.catalog.harness import (
+    NOBODY,
+    VIEW_VERSION,
+    Catalog,
+    Eventful,
+    may,
+    name,
+    set_properties,
+    set_property,
+    wire_catalog,
+)
+from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Lakebed, Outcome
 
 from lakebed.cli.main import FAILED
 from lakebed.core.access import DEFAULT_ACCOUNT, Credential
@@ -17,6 +16,7 @@ from lakebed.governance import AccessKeys, MasterKeys
 from lakebed.meta.outbox import Outbox
 from lakebed.server.stores.identity import SECRETS_FILE, establish_identity, require_identity, root_credential
 from lakebed.server.stores.metadata import open_metadata
+from tests.cli.conftest import Lakebed, Outcome
 
 pytestmark = pytest.mark.slow  # each command opens the store and waits for the disk
 

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Lakebed
 
 from lakebed.cli.main import FAILED
 from lakebed.server.stores.identity import SECRETS_FILE
+from tests.cli.conftest import Lakebed
 
 
 def test_the_secret_is_told_only_when_asked_for(lakebed: Lakebed, data: Path) -> None:

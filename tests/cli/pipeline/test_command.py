@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import Lakebed
 
 from lakebed.cli.main import FAILED
 from lakebed.cli.pipeline import command
@@ -19,6 +18,7 @@ from lakebed.pipeline.options import Options
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import Amount, Draft, JobReport
 from lakebed.pipeline.table_ref import CatalogTable
+from tests.cli.conftest import Lakebed
 
 KEYS = {"LAKEBED_ACCESS_KEY": "AKEXAMPLE", "LAKEBED_SECRET_KEY": "not-for-anybody"}
 RUN = ("pipeline", "run", "compact-table", "--warehouse", "wh", "--table", "a.b.t")

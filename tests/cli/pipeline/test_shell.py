@@ -6,10 +6,10 @@ import code
 from typing import Any
 
 import pytest
-from tests.cli.conftest import Lakebed
 
 from lakebed.cli.main import FAILED
 from lakebed.cli.pipeline import shell
+from tests.cli.conftest import Lakebed
 
 
 class Session:

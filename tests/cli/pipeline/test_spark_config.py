@@ -4,9 +4,9 @@ import stat
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Lakebed
 
 from lakebed.cli.main import FAILED
+from tests.cli.conftest import Lakebed
 
 SECRET = "not-for-anybody's-eyes"
 

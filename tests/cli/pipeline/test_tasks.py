@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.conftest import Lake, access_to
-from tests.fixtures.ports import free_port
-from tests.fixtures.server import running_server
 
 from lakebed.cli.pipeline.tasks import configure_tasks
 from lakebed.client import LakebedClient
 from lakebed.client.policies import namespace_target
 from lakebed.core.errors import InvalidInput, InvalidName, NoSuchTable, NotFound, Unavailable
+from tests.client.conftest import Lake, access_to
+from tests.fixtures.ports import free_port
+from tests.fixtures.server import running_server
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

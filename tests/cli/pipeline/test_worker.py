@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+
 from tests.cli.conftest import Lakebed
 from tests.fixtures.server import RunningServer
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from tests.cli.conftest import Lakebed, Outcome
 from tests.clients.boto import connected
 from tests.clients.iceberg.lake import Lake as CatalogLake

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.objects.stores import ObjectStore, opened_store
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
@@ -14,6 +13,7 @@ from lakebed.events.live.interests import Interests
 from lakebed.events.names import EventName
 from lakebed.meta.outbox import Entry, Event, Outbox
 from lakebed.meta.seam import Transaction
+from tests.objects.stores import ObjectStore, opened_store
 
 KEPT = 8
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.events.made import other_entry, s3_entry
 
 from lakebed.events.live.filter import Listening
 from lakebed.events.names import EventName
+from tests.events.made import other_entry, s3_entry
 
 CREATED = EventName.OBJECT_CREATED_ALL.mask
 

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.objects.stores import ROOT, ObjectStore, opened_store
 
 from lakebed.core.clock import ManualClock
 from lakebed.events.live.interests import ALL_BUCKETS, KEPT_MS, Interests, asked_by, mask_of_selection
 from lakebed.events.names import EventName
 from lakebed.events.selection import EVERYTHING, Selection, parse_selection
 from lakebed.objects.buckets.bucket import Bucket
+from tests.objects.stores import ROOT, ObjectStore, opened_store
 
 READS = EventName.OBJECT_ACCESSED_ALL.mask
 GET, HEAD, NO_OP = "ObjectAccessed:Get", "ObjectAccessed:Head", "ObjectRemoved:NoOP"

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.objects.stores import ROOT, ObjectStore, opened_store
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
@@ -20,6 +19,7 @@ from lakebed.objects.config.object_lock import Retention, RetentionMode
 from lakebed.objects.deleting import Doomed, ObjectDeleter
 from lakebed.objects.events import decode_event
 from lakebed.objects.reading import ObjectReader
+from tests.objects.stores import ROOT, ObjectStore, opened_store
 
 READS = EventName.OBJECT_ACCESSED_ALL.mask
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.catalog.catalogs import VIEW_VERSION
+from tests.catalog.harness import VIEW_VERSION
 from tests.faults.data_folder import read_blobs, temporary_files
 from tests.objects.stores import ORPHAN_WINDOW_MS
 from tests.wire.iceberg.lake import Lake

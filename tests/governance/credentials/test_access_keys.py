@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.governance.documents import OTHER
 
 from lakebed.core.access import Credential, LastingKey
 from lakebed.core.clock import ManualClock
@@ -19,6 +18,7 @@ from lakebed.governance import CANNED_POLICIES, AccessKeys, MasterKeys, Principa
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import Transaction
 from lakebed.meta.sqlite.store import SqliteStore
+from tests.governance.documents import OTHER
 
 
 async def change(store: SqliteStore, sql: str, *args: str) -> None:

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.meta.stores import open_migrated
 
 from lakebed.core.errors import InvalidSetting
 from lakebed.governance import MasterKeys, confirm_master_keys
 from lakebed.meta.seam import MetaStore
+from tests.meta.stores import open_migrated
 
 ONE, TWO, THREE = b"1" * 32, b"2" * 32, b"3" * 32
 

@@ -6,7 +6,6 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.governance.documents import OTHER, OWNER, policy, statement, user
 
 from lakebed.core.access import ANONYMOUS, Credential, Principal, root_of
 from lakebed.core.clock import ManualClock
@@ -25,6 +24,7 @@ from lakebed.governance import AccessKeys, MasterKeys, Principals, Sessions, Tem
 from lakebed.governance.credentials.sessions import MAX_DURATION_SECONDS, MIN_DURATION_SECONDS
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Row, Value, Work
+from tests.governance.documents import OTHER, OWNER, policy, statement, user
 
 READ = policy(statement())
 WRITE = policy(statement(action="s3:PutObject"))

@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.governance.failing import Failing
-from tests.meta.conftest import address
-from tests.meta.stores import open_migrated
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
 from lakebed.governance.delegation.delegated_accesses import Access, AccessPlace, AccessTally, DelegatedAccesses, Holder
 from lakebed.meta.seam import MetaStore
+from tests.governance.failing import Failing
+from tests.meta.conftest import address
+from tests.meta.stores import open_migrated
 
 __all__ = ["address"]
 

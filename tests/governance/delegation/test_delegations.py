@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from tests.meta.conftest import address
-from tests.meta.stores import open_migrated
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import NotFound, Unavailable
@@ -16,6 +14,8 @@ from lakebed.governance.delegation import delegations
 from lakebed.governance.delegation.delegated_accesses import AccessPlace, AccessTally, DelegatedAccesses, Holder
 from lakebed.governance.delegation.delegations import Delegation, DelegationFilter, DelegationKind, Delegations, Purpose
 from lakebed.meta.seam import MetaStore
+from tests.meta.conftest import address
+from tests.meta.stores import open_migrated
 
 __all__ = ["address"]
 

@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from tests.governance.failing import Failing
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import NotFound
@@ -15,6 +14,7 @@ from lakebed.governance.delegation.delegated_accesses import AccessPlace, Access
 from lakebed.governance.delegation.delegations import Delegations
 from lakebed.governance.delegation.trace_writer import TraceWriter
 from lakebed.meta.seam import MetaStore
+from tests.governance.failing import Failing
 
 from .test_delegations import VENDED
 

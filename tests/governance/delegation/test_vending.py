@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.governance.documents import OWNER, session, user
 
 from lakebed.core.access import AccessRequest, Principal, ResourceRules
 from lakebed.core.clock import ManualClock
@@ -21,6 +20,7 @@ from lakebed.governance.delegation.delegations import DelegationKind, Delegation
 from lakebed.governance.delegation.vending import Vending, directory_policy, outermost, plain_text
 from lakebed.governance.policy_language.identity_policy import check_identity_policy
 from lakebed.meta.seam import MetaStore
+from tests.governance.documents import OWNER, session, user
 
 BUCKET = "lake"
 READS = ("s3:GetObject", "s3:GetObjectVersion")

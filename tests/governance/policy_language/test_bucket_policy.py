@@ -3,11 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.governance.documents import OTHER, OWNER, policy, statement
 
 from lakebed.core.access import canonical_id
 from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.policy_language.bucket_policy import check_bucket_policy, is_public
+from tests.governance.documents import OTHER, OWNER, policy, statement
 
 BUCKET = "arn:aws:s3:::bucket"
 OBJECTS = "arn:aws:s3:::bucket/*"

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.governance.documents import OWNER, user
 
 from lakebed.core.access import AccessRequest, ResourceRules
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied
 from lakebed.governance import CANNED_POLICIES, PolicyAuthorizer, check_identity_policy
+from tests.governance.documents import OWNER, user
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.governance.documents import policy, statement
 
 from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.policy_language.bucket_policy import _LIMITING_KEYS, check_bucket_policy
@@ -12,6 +11,7 @@ from lakebed.governance.policy_language.identity_policy import check_identity_po
 from lakebed.governance.policy_language.s3_actions import BUCKET_ACTIONS, OBJECT_ACTIONS
 from lakebed.governance.policy_language.table_actions import TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
 from lakebed.governance.policy_language.wildcards import fold_key
+from tests.governance.documents import policy, statement
 
 ACTIONS = frozenset(action.lower() for action in OBJECT_ACTIONS | BUCKET_ACTIONS | TABLE_ACTIONS | TABLE_BUCKET_ACTIONS)
 TABLE_BUCKET = "arn:aws:s3tables:us-east-1:111122223333:bucket/bucket"

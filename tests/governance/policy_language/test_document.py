@@ -6,12 +6,12 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.governance.documents import policy, statement
 
 from lakebed.core.access import ANONYMOUS
 from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.policy_language.document import MAX_POLICY_BYTES, parse_policy
 from lakebed.governance.policy_language.grantees import Grant
+from tests.governance.documents import policy, statement
 
 
 def none(key: str) -> None:

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.governance.documents import OTHER, OWNER, session, user
 
 from lakebed.core.access import ANONYMOUS, canonical_id, root_of
 from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.policy_language.grantees import Grant, parse_grantees
+from tests.governance.documents import OTHER, OWNER, session, user
 
 BOB = "arn:aws:iam::111122223333:user/bob"
 

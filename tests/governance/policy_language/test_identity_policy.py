@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.governance.documents import policy, statement
 
 from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.policy_language.document import parse_policy
 from lakebed.governance.policy_language.identity_policy import check_identity_policy, unknown_actions
+from tests.governance.documents import policy, statement
 
 
 def test_identity_policy_names_no_principal() -> None:

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import pytest
-from tests.governance.documents import OWNER, session, user
 
 from lakebed.core.access import ANONYMOUS, AccessRequest, Principal, root_of
 from lakebed.core.clock import ManualClock
 from lakebed.governance.policy_language.request_context import Question
+from tests.governance.documents import OWNER, session, user
 
 
 def ask(caller: Principal, context: Mapping[str, str | tuple[str, ...]] = MappingProxyType({})) -> Question:

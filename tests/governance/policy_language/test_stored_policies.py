@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from tests.governance.documents import policy, statement
-
 from lakebed.governance import Principals
 from lakebed.governance.policy_language.stored_policies import StoredPolicyProblem, stored_policy_problems
 from lakebed.meta.seam import MetaStore, Transaction
+from tests.governance.documents import policy, statement
 
 
 async def test_unknown_actions_of_stored_policies_are_found_by_user(principals: Principals, store: MetaStore) -> None:

@@ -16,7 +16,7 @@ from lakebed.iceberg.expressions.parsing import parse_expression
 from lakebed.iceberg.expressions.partitions import BoundSpec
 from lakebed.iceberg.expressions.projection import inclusive
 from lakebed.iceberg.manifests import FieldSummary
-from tests.catalog.planning.files import py_summary, summary_of
+from tests.catalog.scans.files import py_summary, summary_of
 from tests.iceberg.expressions.columns import BY_NAME, COLUMNS, PY_SCHEMA, SCHEMA
 from tests.iceberg.expressions.filters import Row, Wish, document, leaves, matches, rows, to_pyiceberg, wishes
 from tests.iceberg.expressions.specs import a_layout, py_spec

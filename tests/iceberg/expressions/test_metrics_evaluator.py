@@ -13,7 +13,7 @@ from lakebed.iceberg.expressions.binding import ColumnNames, bind
 from lakebed.iceberg.expressions.metrics_evaluator import may_match_file
 from lakebed.iceberg.expressions.parsing import parse_expression
 from lakebed.iceberg.manifests import DataFile
-from tests.catalog.planning.files import file_of, py_file
+from tests.catalog.scans.files import file_of, py_file
 from tests.iceberg.expressions.columns import BY_NAME, COLUMNS, PY_SCHEMA, SCHEMA
 from tests.iceberg.expressions.filters import Row, Wish, document, matches, rows, to_pyiceberg, wishes
 from tests.iceberg.manifests.avro_files import a_file

@@ -9,9 +9,6 @@ from random import Random
 
 import asyncpg
 import pytest
-from tests.contracts.meta import MetaContract
-from tests.fixtures.postgres import PostgresServer
-from tests.meta.stores import until
 
 from lakebed.core.errors import AlreadyExists, InvalidInput, InvalidSetting, StorageFull, Unavailable, WriteConflict
 from lakebed.core.settings.streams import StreamsSettings
@@ -24,10 +21,13 @@ from lakebed.meta.migrations import (
     product_migrations,
 )
 from lakebed.meta.outbox import Event, Outbox
-from lakebed.meta.postgres import store
+from lakebed.meta.postgres import store as store_module
 from lakebed.meta.postgres.commit_flush import CommitFlush
 from lakebed.meta.postgres.store import PostgresStore
 from lakebed.meta.seam import Transaction, Work
+from tests.contracts.meta import MetaContract
+from tests.fixtures.postgres import PostgresServer
+from tests.meta.stores import until
 
 pytestmark = pytest.mark.integration
 
@@ -74,7 +74,7 @@ async def test_a_work_that_was_interfered_with_runs_again(store: PostgresStore, 
 async def test_a_work_that_is_always_interfered_with_is_a_write_conflict(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_ATTEMPTS", 4)
+    monkeypatch.setattr(store_module, "_ATTEMPTS", 4)
     attempts: list[int] = []
     with pytest.raises(WriteConflict, match="attempts=4"):
         await store.transact(_raising("40001", attempts))
@@ -389,7 +389,7 @@ async def test_a_caller_cancelled_in_the_middle_leaves_no_open_transaction_behin
 async def test_a_server_paused_in_the_middle_of_a_transaction_holds_up_others_for_a_time(
     postgres_dsn: str, monkeypatch: pytest.MonkeyPatch, has_heard: bool
 ) -> None:
-    monkeypatch.setattr(store, "_IDLE_SECONDS", 1)
+    monkeypatch.setattr(store_module, "_IDLE_SECONDS", 1)
     paused = await PostgresStore.open(postgres_dsn, random=Random(1))
     other = await PostgresStore.open(postgres_dsn, random=Random(2))
     await other.transact(_running("CREATE TABLE held (n BIGINT)"))
@@ -416,7 +416,7 @@ async def test_a_server_paused_in_the_middle_of_a_transaction_holds_up_others_fo
 
 
 def test_the_rows_of_a_paused_server_are_free_before_its_lease_is_over() -> None:
-    assert StreamsSettings().lease > store._IDLE_SECONDS
+    assert StreamsSettings().lease > store_module._IDLE_SECONDS
 
 
 async def test_a_reader_cancelled_at_any_moment_leaves_nothing_behind(postgres_dsn: str) -> None:

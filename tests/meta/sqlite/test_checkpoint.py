@@ -6,11 +6,11 @@ from pathlib import Path
 
 import apsw
 import pytest
-from tests.meta.stores import until
 
 from lakebed.meta.sqlite.checkpoint import Checkpointer, start_over
 from lakebed.meta.sqlite.file import PAGE_BYTES, connect, open_file
 from lakebed.meta.sqlite.write_lock import WriteTurn
+from tests.meta.stores import until
 
 
 class Writer:

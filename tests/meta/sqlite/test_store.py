@@ -13,14 +13,14 @@ from pathlib import Path
 
 import apsw
 import pytest
-from tests.contracts.meta import MetaContract
-from tests.meta.stores import until
 
 from lakebed.core.errors import Corrupted, StorageFull, Unavailable
 from lakebed.meta.seam import Transaction, Work
-from lakebed.meta.sqlite import store
+from lakebed.meta.sqlite import store as store_module
 from lakebed.meta.sqlite.checkpoint import Checkpointer
 from lakebed.meta.sqlite.store import SqliteStore
+from tests.contracts.meta import MetaContract
+from tests.meta.stores import until
 
 
 class TestSqliteStore(MetaContract):
@@ -229,7 +229,7 @@ async def test_a_work_runs_in_its_callers_context(store: SqliteStore) -> None:
 async def test_many_works_are_committed_in_bounded_batches_in_order(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_BATCH_WORKS", 10)
+    monkeypatch.setattr(store_module, "_BATCH_WORKS", 10)
     order: list[int] = []
 
     def noting(number: int) -> Work[None]:
@@ -255,7 +255,7 @@ async def test_many_works_are_committed_in_bounded_batches_in_order(
 async def test_a_batch_that_takes_too_long_leaves_the_rest_to_the_next(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_BATCH_SECONDS", -1.0)
+    monkeypatch.setattr(store_module, "_BATCH_SECONDS", -1.0)
     await asyncio.gather(*(store.transact(_insert(number)) for number in range(10)))
     assert await _ids(store) == list(range(10))
 
@@ -354,8 +354,8 @@ async def test_writers_wait_for_a_program_that_knows_nothing_of_turns(store: Sql
 async def test_writers_give_up_on_a_program_that_never_ends(
     store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_OUTSIDER_ATTEMPTS", 2)
-    monkeypatch.setattr(store, "_OUTSIDER_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(store_module, "_OUTSIDER_ATTEMPTS", 2)
+    monkeypatch.setattr(store_module, "_OUTSIDER_PAUSE_SECONDS", 0.0)
     outsider = apsw.Connection(str(path))
     outsider.execute("BEGIN IMMEDIATE")
     with pytest.raises(Unavailable):
@@ -392,7 +392,7 @@ async def test_the_turn_of_a_process_that_dies_goes_to_those_who_wait(
 @pytest.mark.slow
 async def test_the_log_does_not_grow_without_bound(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = functools.partial(Checkpointer, passive_bytes=128 << 10, restart_bytes=512 << 10)
-    monkeypatch.setattr(store, "Checkpointer", small)
+    monkeypatch.setattr(store_module, "Checkpointer", small)
     store = await SqliteStore.open(path)
     await store.transact(_create)
     written = 0

@@ -4,9 +4,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.meta.stores import until
 
 from lakebed.meta.sqlite.write_lock import WriteTurn
+from tests.meta.stores import until
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from tests.meta.stores import open_migrated_file
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import ForeignStore, StateConflict
@@ -22,6 +21,7 @@ from lakebed.server.streams.composition import SERVERS_PREFIX
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.ownership import MARKER_KEY, Marker, claim_marker, read_marker
 from lakebed.storage.seam import Key, ObjectHead
+from tests.meta.stores import open_migrated_file
 
 OURS, THEIRS = DeploymentId("a" * 26), DeploymentId("b" * 26)
 WINDOW_MS = 60_000

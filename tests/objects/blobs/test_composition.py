@@ -8,10 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
-from tests.objects.borrowing_machine import BorrowingMachine
-from tests.objects.consistency import check_tables
-from tests.objects.stores import INLINE_MAX_BYTES, ROOT, ObjectStore, OpenObjectStore, new_key_ring, range_of, read_all
-from tests.objects.upload_machine import MIN_PART_BYTES
 
 from lakebed.core.checksums import DEFAULT_ALGORITHM, new_hasher
 from lakebed.core.errors import NoSuchKey, StorageFull, WriteConflict
@@ -27,6 +23,10 @@ from lakebed.objects.copying import CopyChanges, CopySource
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, ObjectAttributes, Piece
 from lakebed.objects.publishing import Displaced
 from lakebed.objects.writing import NewObject
+from tests.objects.borrowing_machine import BorrowingMachine
+from tests.objects.consistency import check_tables
+from tests.objects.stores import INLINE_MAX_BYTES, ROOT, ObjectStore, OpenObjectStore, new_key_ring, range_of, read_all
+from tests.objects.upload_machine import MIN_PART_BYTES
 
 BIG = bytes(range(256)) * 3
 KEYS = new_key_ring()

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.objects.stores import new_key_ring, read_all, replaced
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Corrupted, NotFound
@@ -20,6 +19,7 @@ from lakebed.objects.model import Content, Piece, pack
 from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import Key, ObjectStorage
+from tests.objects.stores import new_key_ring, read_all, replaced
 
 KEYS = new_key_ring()
 CLOCK = ManualClock()

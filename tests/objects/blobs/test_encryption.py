@@ -5,7 +5,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.objects.stores import new_key_ring
 
 from lakebed.core.errors import Corrupted, InvalidSetting
 from lakebed.objects.blobs.encryption import (
@@ -19,6 +18,7 @@ from lakebed.objects.blobs.encryption import (
     seal_whole,
     sealed_size,
 )
+from tests.objects.stores import new_key_ring
 
 KEY = bytes(range(32))
 BORDER_SIZES = (0, 1, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 2 * FRAME_BYTES, 2 * FRAME_BYTES + 7)

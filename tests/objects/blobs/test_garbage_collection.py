@@ -4,15 +4,15 @@ import asyncio
 import logging
 
 import pytest
-from tests.fixtures.faulty_storage import FailAfter, FailBefore, FailPartway, FaultScript, FaultyStorage
-from tests.meta.stores import until
-from tests.objects.consistency import check_tables
-from tests.objects.stores import ObjectStore, wire
 
 from lakebed.core.errors import Unavailable
 from lakebed.objects.blobs import garbage_collection
 from lakebed.objects.blobs.ingest import BLOBS_PREFIX
 from lakebed.storage.memory import MemoryStorage
+from tests.fixtures.faulty_storage import FailAfter, FailBefore, FailPartway, FaultScript, FaultyStorage
+from tests.meta.stores import until
+from tests.objects.consistency import check_tables
+from tests.objects.stores import ObjectStore, wire
 
 BIG = b"0123456789" * 10
 

@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fixtures.faulty_storage import FailBefore, FaultScript, FaultyStorage
-from tests.objects.stores import INLINE_MAX_BYTES, Body, new_key_ring, read_all, replaced
 
 from lakebed.core.buffers import BODY_BUFFERS, BUFFER_BYTES
 from lakebed.core.checksums import Checksum, ChecksumAlgorithm, new_hasher
@@ -29,6 +27,8 @@ from lakebed.objects.model import Content, pack
 from lakebed.storage.folder.storage import DIRECT_BYTES, FolderStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ObjectStorage
+from tests.fixtures.faulty_storage import FailBefore, FaultScript, FaultyStorage
+from tests.objects.stores import INLINE_MAX_BYTES, Body, new_key_ring, read_all, replaced
 
 KEYS = new_key_ring()
 CLOCK = ManualClock()

@@ -19,10 +19,10 @@ import pytest
 from hatch_build import LIBRARIES, MD5_LANES
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fixtures.c_libraries import ROOT, compiled
 
 from lakebed.core.checksums import Buffer
 from lakebed.objects.blobs.md5 import Lanes, MakeMd5, PlainMd5, md5_maker
+from tests.fixtures.c_libraries import ROOT, compiled
 
 
 def md5(data: bytes) -> bytes:

@@ -4,7 +4,6 @@ import logging
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.objects.stores import ROOT, ObjectStore, new_key_ring, replaced
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import BlobMissing, NoSuchKey, Unavailable
@@ -15,6 +14,7 @@ from lakebed.objects.blobs.missing_blobs import MissingBlobs
 from lakebed.objects.model import Content, Piece, pack
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import Key
+from tests.objects.stores import ROOT, ObjectStore, new_key_ring, replaced
 
 CLOCK = ManualClock()
 BIG = b"0123456789" * 10

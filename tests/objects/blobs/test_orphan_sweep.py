@@ -5,9 +5,6 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.objects.consistency import check_tables
-from tests.objects.model import md5
-from tests.objects.stores import ORPHAN_WINDOW_MS, ROOT, ObjectStore, opened_store
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.ids import BlobId, new_blob_id
@@ -18,6 +15,9 @@ from lakebed.objects.multipart import RESULT_KEPT_MS
 from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.ownership import MARKER_KEY
 from lakebed.storage.seam import Key
+from tests.objects.consistency import check_tables
+from tests.objects.model import md5
+from tests.objects.stores import ORPHAN_WINDOW_MS, ROOT, ObjectStore, opened_store
 
 BIG = b"0123456789" * 10
 WINDOW_SECONDS = ORPHAN_WINDOW_MS / 1000

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.fixtures.faulty_storage import FailBefore, FaultScript, FaultyStorage
-from tests.objects.stores import INLINE_MAX_BYTES, Body, new_key_ring, replaced
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import (
@@ -23,6 +21,8 @@ from lakebed.objects.blobs.digests import Expectations
 from lakebed.objects.blobs.ingest import Ingester
 from lakebed.objects.model import Content, Piece, pack
 from lakebed.storage.memory import MemoryStorage
+from tests.fixtures.faulty_storage import FailBefore, FaultScript, FaultyStorage
+from tests.objects.stores import INLINE_MAX_BYTES, Body, new_key_ring, replaced
 
 CLOCK = ManualClock()
 LIMIT = 1000

@@ -4,9 +4,6 @@ import asyncio
 
 import msgspec
 import pytest
-from tests.governance.documents import policy, statement
-from tests.objects.consistency import check_tables
-from tests.objects.stores import ROOT, ObjectStore, user
 
 from lakebed.core.errors import (
     AccessDenied,
@@ -26,6 +23,9 @@ from lakebed.objects.config.ownership import ObjectOwnership
 from lakebed.objects.config.public_access import PublicAccessBlock
 from lakebed.objects.config.tagging import Tag, TagSet
 from lakebed.objects.config.versioning import Versioning
+from tests.governance.documents import policy, statement
+from tests.objects.consistency import check_tables
+from tests.objects.stores import ROOT, ObjectStore, user
 
 OTHER = "111122223333"
 ALL_OF_S3 = policy(statement(action="s3:*", resource="*"))

@@ -3,11 +3,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pytest
-from tests.pipeline.bench import SPARK_MARKS, Bench
 
 from lakebed.pipeline.files.row_sums import row_hash
 from lakebed.pipeline.spark.procedures import Argument, Moment, literal
 from lakebed.pipeline.table_ref import quoted_name
+from tests.pipeline.bench import SPARK_MARKS, Bench
 
 
 @pytest.mark.parametrize(

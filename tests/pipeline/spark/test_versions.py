@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lakebed.pipeline.spark.versions import PACKAGES, SPARK_VERSION
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_pyspark_is_of_the_version_that_the_packages_are_for() -> None:

@@ -6,10 +6,10 @@ import io
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.select.running import HEADED, objects, rows, select
 
 from lakebed.core.errors import SelectFailure
 from lakebed.select.dialect.binding import like_pattern
+from tests.select.running import HEADED, objects, rows, select
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
 

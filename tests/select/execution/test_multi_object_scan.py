@@ -11,9 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from tests.fixtures.descriptors import open_descriptors, opened_since
-from tests.objects.stores import ROOT, ObjectStore, opened_store, user
-from tests.select.running import DOCUMENT, HEADED, request
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied, NoSuchBucket, NoSuchKey, SelectFailure
@@ -27,6 +24,9 @@ from lakebed.select.model import (
     SelectLimits,
 )
 from lakebed.select.service import RunningSelect, Selects
+from tests.fixtures.descriptors import open_descriptors, opened_since
+from tests.objects.stores import ROOT, ObjectStore, opened_store, user
+from tests.select.running import DOCUMENT, HEADED, request
 
 
 @pytest.fixture(params=["memory", "folder"])

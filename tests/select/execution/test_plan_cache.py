@@ -8,8 +8,6 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.select.running import HEADED, LIMITS, LINES, NOW, request
-from tests.select.test_parquet_queries import stored
 
 from lakebed.core.errors import SelectFailure
 from lakebed.select.dialect.statement import read_statement
@@ -18,6 +16,8 @@ from lakebed.select.execution.plan_cache import MOST_RUNS, PlanShelf
 from lakebed.select.model import CsvInput, CsvOutput, HeaderUse, Input, JsonOutput, Output, ParquetInput
 from lakebed.select.sources.byte_streams import Meter
 from lakebed.select.sources.object_bytes import LocalBytes
+from tests.select.running import HEADED, LIMITS, LINES, NOW, request
+from tests.select.test_parquet_queries import stored
 
 
 def started(

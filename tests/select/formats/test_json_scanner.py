@@ -9,7 +9,6 @@ import pytest
 from hatch_build import JSON_LINES
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.fixtures.c_libraries import compiled, fuzzed
 
 from lakebed.select.dialect.paths import Index, Name, Step
 from lakebed.select.errors import SelectFailure
@@ -17,6 +16,7 @@ from lakebed.select.execution.relation import View
 from lakebed.select.formats.json_relation import LineReader
 from lakebed.select.formats.json_scanner import RECORD_COLUMN, JsonLibrary, line_scanner, load_library
 from lakebed.select.formats.value_columns import ValueColumns
+from tests.fixtures.c_libraries import compiled, fuzzed
 
 FUZZ = Path(__file__).with_name("json_lines_fuzz.c")
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.meta.stores import open_migrated_file
 
 from lakebed.core.errors import ForeignStore
 from lakebed.meta.deployment import establish_deployment_id
 from lakebed.streams.buckets.folder_ownership import ID_FILE, LOGS_FOLDER, SERVER_NAME_FILE, FolderOwnership
+from tests.meta.stores import open_migrated_file
 
 
 async def test_the_folder_gets_the_id_of_the_metadata(tmp_path: Path) -> None:

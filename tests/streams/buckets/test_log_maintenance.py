@@ -8,9 +8,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from tests.contracts.stream_log import MAX_BATCH_BYTES, plain_batch
-from tests.storage.ownership import ClaimedAtFirstUse
-from tests.streams.world import StreamWorld
 
 from lakebed.meta.seam import Reader
 from lakebed.storage.backoff import Retrier, RetryPolicy
@@ -27,6 +24,9 @@ from lakebed.streams.log.settings import LogSettings
 from lakebed.streams.partitions import Partition
 from lakebed.streams.seam import Acks, TableBucket
 from lakebed.streams.table import StreamTable
+from tests.contracts.stream_log import MAX_BATCH_BYTES, plain_batch
+from tests.storage.ownership import ClaimedAtFirstUse
+from tests.streams.world import StreamWorld
 
 ONCE = Retrier(RetryPolicy(max_attempts=1))
 WEEK = 7 * 24 * 3600.0

@@ -7,9 +7,6 @@ from collections.abc import Awaitable
 from typing import cast
 
 import pytest
-from tests.contracts.stream_log import plain_batch
-from tests.fixtures.memory_log import MemoryLog
-from tests.streams.world import StreamWorld
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.buckets import open_buckets as buckets_module
@@ -18,6 +15,9 @@ from lakebed.streams.partitions import Partition
 from lakebed.streams.purging import Purging
 from lakebed.streams.seam import Acks, TableBucket
 from lakebed.streams.table import StreamTable
+from tests.contracts.stream_log import plain_batch
+from tests.fixtures.memory_log import MemoryLog
+from tests.streams.world import StreamWorld
 
 
 class Shelf:

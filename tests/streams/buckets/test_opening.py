@@ -5,12 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from tests.contracts.bucket_keys import PLAIN, key_of
-from tests.contracts.stream_log import refused
-from tests.fixtures.memory_index import MemoryIndex
-from tests.streams.log.conftest import world
-from tests.streams.log.tiered_world import PLACE, World
-
 from lakebed.fluss.errors import ErrorCode
 from lakebed.fluss.kv_batches import write_kv_batch
 from lakebed.fluss.schema import Schema
@@ -19,6 +13,11 @@ from lakebed.streams.buckets.opening import StoredBuckets
 from lakebed.streams.kv.bucket import open_keys
 from lakebed.streams.kv.table import KeyedTable, KeySettings
 from lakebed.streams.seam import Acks, Put
+from tests.contracts.bucket_keys import PLAIN, key_of
+from tests.contracts.stream_log import refused
+from tests.fixtures.memory_index import MemoryIndex
+from tests.streams.log.conftest import world
+from tests.streams.log.tiered_world import PLACE, World
 
 __all__ = ["world"]
 

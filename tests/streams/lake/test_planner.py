@@ -4,7 +4,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 import pytest
-from tests.streams.world import StreamWorld
 
 from lakebed.core.errors import Unavailable
 from lakebed.streams.buckets.open_buckets import OpenBucket
@@ -13,6 +12,7 @@ from lakebed.streams.lake.tiering import FIRST_REST_MS, State
 from lakebed.streams.schema_evolution import Operation, OptionChange
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.table import StreamTable
+from tests.streams.world import StreamWorld
 
 LAKE = {"table.datalake.enabled": "true"}
 FRESHNESS = 30

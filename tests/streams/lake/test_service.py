@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.streams.world import StreamWorld
 
 from lakebed.core.errors import AccessDenied
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.lake.service import Ended, LakeSnapshot
 from lakebed.streams.lake.tiering import HEARTBEAT_TIMEOUT_MS, Finished
 from lakebed.streams.schema_evolution import Operation, OptionChange
+from tests.streams.world import StreamWorld
 
 LAKE = {"table.datalake.enabled": "true", "table.datalake.freshness": "1 min"}
 

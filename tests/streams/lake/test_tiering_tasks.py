@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.objects.stores import ROOT, ObjectStore, opened_store
 
 from lakebed.catalog.access.authorization import Gate
 from lakebed.catalog.catalogs.service import Warehouses
@@ -18,6 +17,7 @@ from lakebed.meta.tasks import TaskQueue
 from lakebed.server.streams.table_tasks import QueuedTableTasks
 from lakebed.streams.lake.planner import Outcome
 from lakebed.streams.lake.tiering_tasks import TieringTasks
+from tests.objects.stores import ROOT, ObjectStore, opened_store
 
 KINDS = [JobKind.TIER_STREAM.value]
 

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest_asyncio
-from tests.meta.stores import open_migrated_file
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.settings import Address
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.seam import MetaStore
 from lakebed.streams.servers.leader import Home
+from tests.meta.stores import open_migrated_file
 
 
 @pytest_asyncio.fixture

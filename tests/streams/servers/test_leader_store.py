@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.streams.world import StreamWorld
 
 from lakebed.core.errors import Fenced
 from lakebed.fluss.errors import FlussError
 from lakebed.meta.seam import Transaction
 from lakebed.streams.servers.leader_store import HomeStore
+from tests.streams.world import StreamWorld
 
 
 async def test_who_is_not_the_home_reads_and_changes_nothing(light_world: StreamWorld) -> None:

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.meta.stores import open_migrated_file
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import InvalidSetting
@@ -15,6 +14,7 @@ from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.storage.memory import MemoryStorage
 from lakebed.streams.servers.registry import SeenServer, ServerRegistry
 from lakebed.streams.servers.shared_store import join_servers
+from tests.meta.stores import open_migrated_file
 
 
 class Cluster:

@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.streams.buckets.test_log_maintenance import SERVER, LogShelf, written
-from tests.streams.world import StreamWorld
 
 from lakebed.core.errors import Unavailable
 from lakebed.storage.memory import MemoryStorage
@@ -21,6 +19,8 @@ from lakebed.streams.partitions import Partition
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.servers.tail_return import TailReturn
 from lakebed.streams.table import StreamTable
+from tests.streams.buckets.test_log_maintenance import SERVER, LogShelf, written
+from tests.streams.world import StreamWorld
 
 
 class Store(MemoryStorage):

@@ -10,7 +10,7 @@ import pytest
 
 from lakebed.core.errors import Unavailable
 from lakebed.net.http import HttpRequest, HttpResponse
-from tests.catalog.catalogs import VIEW_VERSION
+from tests.catalog.harness import VIEW_VERSION
 
 from .lake import SCHEMA, Answer
 from .two_lakes import CATALOG, TwoLakes, two_lakes

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.catalog.catalogs import VIEW_VERSION
+from tests.catalog.harness import VIEW_VERSION
 from tests.clients.boto import Keys
 
 from .lake import SCHEMA, allow

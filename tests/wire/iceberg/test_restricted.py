@@ -16,7 +16,7 @@ from lakebed.catalog.restrictions.restricted_metadata import HIDDEN_LOCATION
 from lakebed.core.jobs import JobKind
 from lakebed.select.service import Selects
 from tests.catalog.appends import appended
-from tests.catalog.catalogs import name, wire_catalog
+from tests.catalog.harness import name, wire_catalog
 from tests.clients.boto import Keys
 from tests.wire.polaris.policy_lake import TABLE as TARGET
 from tests.wire.polaris.policy_lake import PolicyLake

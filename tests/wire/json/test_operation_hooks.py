@@ -15,7 +15,7 @@ from lakebed.core.webhooks import new_secret
 from lakebed.governance.listeners import HookPolicy, HttpHook
 from lakebed.net.http import HttpRequest, HttpResponse
 from lakebed.wire.json.route_operations import ELSEWHERE
-from tests.catalog.catalogs import VIEW_VERSION
+from tests.catalog.harness import VIEW_VERSION
 from tests.governance.listeners.intents import Remembering
 from tests.wire.iceberg.lake import SCHEMA, Answer, Lake, opened_lake
 

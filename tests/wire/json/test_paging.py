@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.catalog.catalogs import VIEW_VERSION
+from tests.catalog.harness import VIEW_VERSION
 from tests.wire.iceberg.lake import SCHEMA, Lake, opened_lake
 from tests.wire.iceberg.two_lakes import two_lakes
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.catalog.catalogs import VIEW_VERSION
+from tests.catalog.harness import VIEW_VERSION
 from tests.wire.iceberg.lake import SCHEMA, opened_lake
 
 from .office import Office

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.catalog.catalogs import VIEW_VERSION
+from tests.catalog.harness import VIEW_VERSION
 from tests.clients.boto import Keys
 from tests.wire.iceberg.lake import ROOT_KEYS, SCHEMA, Answer, allow, keys_in
 

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Authorization in the catalog: catalog privileges, S3 requests to table buckets, data access, filtered listings."""

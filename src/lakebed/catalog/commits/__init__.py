@@ -1,1 +1,1 @@
-"""TODO."""
+"""Commits: requirements, updates, validation and the transaction that moves metadata pointers."""

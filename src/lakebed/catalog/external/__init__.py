@@ -1,1 +1,1 @@
-"""TODO."""
+"""External catalogs: federation, bridges and notifications, over one client for Iceberg REST catalogs."""

@@ -25,9 +25,11 @@ from ..restrictions.caller_restrictions import refusal
 from ..restrictions.copies import Copies
 from ..restrictions.scans import RestrictedScan, RestrictedScans, Viewer
 from ..tables.files import FileSource
-from . import PlanningService, parse_request
-from .service import PlanResult
+from .requests import parse_request
+from .service import PlanningService, PlanResult
 from .stored_plans import PlanId, PlanRecord, PlanStatus
+
+__all__ = ["Planned", "Scans", "StoredPlans"]
 
 log = logging.getLogger("lakebed.catalog")
 
@@ -41,7 +43,7 @@ _decode = msgspec.msgpack.Decoder(PlanRecord).decode
 
 
 class StoredPlans:
-    """Plans in the metadata store. Implements `planning.plans.PlanStore`."""
+    """Plans in the metadata store. Implements `PlanStore`."""
 
     def __init__(self, meta: MetaStore) -> None:
         self._meta = meta

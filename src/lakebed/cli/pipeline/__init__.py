@@ -1,1 +1,1 @@
-"""TODO."""
+"""`lakebed pipeline`, `lakebed shell` and `lakebed spark-config`."""

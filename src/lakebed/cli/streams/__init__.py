@@ -1,1 +1,1 @@
-"""TODO."""
+"""`lakebed streams`."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The client of stream tables: logs, primary-key tables, partitions and lake tiering, over the Fluss protocol."""

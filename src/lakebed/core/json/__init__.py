@@ -1,1 +1,1 @@
-"""TODO."""
+"""JSON from clients: bounds, parsing off the event loop, and positions of syntax errors."""

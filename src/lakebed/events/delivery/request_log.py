@@ -1,8 +1,9 @@
 """The log of requests, as far as targets go: who has a place in it, and how much of it is kept for them.
 
-Whoever asks for requests has a cursor in it. While nobody has one, nothing is written (`events/live/interests.py` looks);
-what everybody has passed is removed at once, since nobody else reads it. One that is down or paused must not fill the
-disk: beyond a number of requests it loses the oldest, and is told how many in the log and by a metric.
+A target that subscribes to requests has a cursor in the log. Without cursors nothing is written
+(`events/live/interests.py` checks); entries that all cursors have passed are removed at once. A target that is down or
+paused must not fill the disk: beyond a number of requests it loses the oldest, and a log line and a metric report how
+many.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Access delegation: credential vending, remote signing, and the trace of both."""

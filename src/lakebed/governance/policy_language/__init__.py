@@ -1,1 +1,1 @@
-"""TODO."""
+"""The AWS policy language: documents, statements, conditions, wildcards, actions and their validation."""

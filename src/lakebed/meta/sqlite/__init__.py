@@ -1,1 +1,1 @@
-"""TODO."""
+"""The metadata store on SQLite."""

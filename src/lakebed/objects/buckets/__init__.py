@@ -1,1 +1,1 @@
-"""TODO."""
+"""Buckets: create, list and delete, and their settings."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Data files: listed, read, adopted, rewritten and counted by jobs."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Spark: sessions, configuration, versions, packages, and Iceberg's procedures and Java API."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Stream tables in Spark: the data source, lake tiering and union reads."""

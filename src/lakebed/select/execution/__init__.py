@@ -1,1 +1,1 @@
-"""TODO."""
+"""Execution on DataFusion: relations, scans, queries and cached plans."""

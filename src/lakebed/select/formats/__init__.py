@@ -1,1 +1,1 @@
-"""TODO."""
+"""Input formats: CSV, JSON, Parquet, Arrow and Avro as relations."""

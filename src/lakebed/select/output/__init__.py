@@ -1,1 +1,1 @@
-"""TODO."""
+"""Output formats: results as CSV, JSON, Parquet or Arrow."""

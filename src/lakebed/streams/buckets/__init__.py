@@ -1,1 +1,1 @@
-"""TODO."""
+"""Open buckets of stream tables: opened on first use, maintained and closed with their tables."""

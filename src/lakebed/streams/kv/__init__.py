@@ -1,1 +1,1 @@
-"""Primary-key tables: the latest row of every key, over the log of their changes."""
+"""Primary-key tables: the latest row of every key, over the changelog."""

@@ -1,1 +1,1 @@
-"""Logs: batches of records by offset, one log a bucket."""
+"""Logs: record batches by offset, one log per bucket."""

@@ -6,10 +6,10 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.catalog.catalogs import Catalog, name, set_properties
 
 from lakebed.catalog.external.bridges.metadata_folder import MetadataFolder, current_name
 from lakebed.core.errors import InvalidInput, NotFound
+from tests.catalog.harness import Catalog, name, set_properties
 
 versions = st.integers(0, 500)
 

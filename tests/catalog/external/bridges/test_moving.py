@@ -2,10 +2,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.catalog.bridges.neighbours import OPERATED, POLLED
-from tests.catalog.catalogs import Catalog, name
-from tests.catalog.extended import extended
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.external.bridges.service import Bridges
 from lakebed.catalog.external.remote.model import AuthKind, RemoteAuth, RemoteSecrets
@@ -14,6 +10,10 @@ from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import AlreadyExists
 from lakebed.core.secrets import Secret
+from tests.catalog.extended import extended
+from tests.catalog.external.bridges.neighbours import OPERATED, POLLED
+from tests.catalog.harness import Catalog, name
+from tests.objects.stores import ROOT
 
 BEARER = msgspec.structs.replace(POLLED, auth=RemoteAuth(kind=AuthKind.BEARER))
 TOKEN = RemoteSecrets(token=Secret("t0k3n-of-theirs"))

@@ -5,10 +5,6 @@ from uuid import uuid4
 
 import msgspec
 import pytest
-from tests.catalog.bridges.neighbours import OPERATED, POLLED, Neighbour, foreign_history
-from tests.catalog.catalogs import Catalog, Eventful, name, set_properties, wire_catalog
-from tests.catalog.extended import extended
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.external.bridges.model import Bridge, BridgeConfig, CatalogKind, SyncMode, SyncStatus
 from lakebed.catalog.external.bridges.polling import Polling
@@ -18,6 +14,10 @@ from lakebed.catalog.maintenance.jobs.rows import NEXT_VERSION
 from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import Unavailable
 from lakebed.meta.seam import Transaction
+from tests.catalog.extended import extended
+from tests.catalog.external.bridges.neighbours import OPERATED, POLLED, Neighbour, foreign_history
+from tests.catalog.harness import Catalog, Eventful, name, set_properties, wire_catalog
+from tests.objects.stores import ROOT
 
 
 class Bridged:

@@ -7,9 +7,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.clients.boto import Keys
-from tests.clients.signing import EMPTY_SHA256, Signer
-from tests.fixtures.scripted_http import Answer, Asked, scripted_server
 
 from lakebed.catalog.external.bridges.model import BridgeConfig, CatalogKind
 from lakebed.catalog.external.bridges.rest_catalog import RestCatalog
@@ -19,6 +16,9 @@ from lakebed.core.errors import AccessDenied, InvalidInput, LakebedError, NotFou
 from lakebed.core.secrets import Secret
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.sync_client import threaded_http
+from tests.clients.boto import Keys
+from tests.clients.signing import EMPTY_SHA256, Signer
+from tests.fixtures.scripted_http import Answer, Asked, scripted_server
 
 LOCATION = "s3://lake/t/metadata/2.metadata.json"
 TABLE = {

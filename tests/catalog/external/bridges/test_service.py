@@ -4,10 +4,6 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from tests.catalog.bridges.neighbours import OPERATED, POLLED
-from tests.catalog.catalogs import NOBODY, Catalog, may, name
-from tests.catalog.extended import extended
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.external.bridges.model import BridgeConfig, BridgeState, CatalogKind, SyncMode, SyncStatus
 from lakebed.catalog.external.bridges.service import Bridges
@@ -16,6 +12,10 @@ from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, Corrupted, InvalidInput, NoSuchBucket, NoSuchNamespace, NotFound
 from lakebed.core.secrets import Secret
 from lakebed.meta.seam import Transaction
+from tests.catalog.extended import extended
+from tests.catalog.external.bridges.neighbours import OPERATED, POLLED
+from tests.catalog.harness import NOBODY, Catalog, may, name
+from tests.objects.stores import ROOT
 
 BEARER = msgspec.structs.replace(POLLED, auth=RemoteAuth(kind=AuthKind.BEARER))
 TOKEN = RemoteSecrets(token=Secret("t0k3n-of-theirs"))

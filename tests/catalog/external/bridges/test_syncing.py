@@ -2,10 +2,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.catalog.bridges.neighbours import OPERATED, POLLED, History, Neighbour, foreign_history
-from tests.catalog.catalogs import Catalog, may, name, set_properties
-from tests.catalog.extended import extended, no_network
-from tests.objects.stores import ROOT
 
 from lakebed.catalog.external.bridges.following import OPERATION, Synced
 from lakebed.catalog.external.bridges.model import Bridge, BridgeConfig, CatalogKind, SyncStatus
@@ -13,6 +9,10 @@ from lakebed.catalog.external.bridges.syncing import SyncRequest
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NotFound, Unavailable
 from lakebed.net.http import Http
+from tests.catalog.extended import extended, no_network
+from tests.catalog.external.bridges.neighbours import OPERATED, POLLED, History, Neighbour, foreign_history
+from tests.catalog.harness import Catalog, may, name, set_properties
+from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.catalog.catalogs import Catalog
 
 from lakebed.catalog import rows
 from lakebed.catalog.external.federation.facades import (
@@ -23,6 +22,7 @@ from lakebed.governance.rbac.catalogs import find_catalog, find_place
 from lakebed.governance.rbac.model import GrantTarget
 from lakebed.governance.rbac.privileges import GrantKind
 from lakebed.meta.seam import Transaction
+from tests.catalog.harness import Catalog
 
 T, U = Identifier(("a", "b"), "t"), Identifier(("a",), "u")
 NOW = 1_700_000_000_000

@@ -3,8 +3,6 @@ from __future__ import annotations
 from urllib.parse import parse_qs
 
 import pytest
-from tests.fixtures.scripted_http import Answer, Asked, ScriptedServer, scripted_server
-from tests.storage.credentials.fakes import machine
 
 from lakebed.catalog.external.remote.authentication import Authentication, Unsigned, authentication_of, check_hosts
 from lakebed.catalog.external.remote.model import NO_SECRETS, AuthKind, RemoteAddress, RemoteAuth, RemoteSecrets
@@ -13,6 +11,8 @@ from lakebed.core.errors import InvalidInput, RemoteFault
 from lakebed.core.secrets import Secret
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.sync_client import threaded_http
+from tests.fixtures.scripted_http import Answer, Asked, ScriptedServer, scripted_server
+from tests.storage.credentials.fakes import machine
 
 ADDRESS = RemoteAddress("https://far.example")
 ROLE = RemoteAuth(

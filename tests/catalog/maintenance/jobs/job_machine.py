@@ -18,7 +18,7 @@ from lakebed.catalog.maintenance.jobs.execution import JobExecutor, Surveyed
 from lakebed.catalog.maintenance.jobs.job_store import StoredJob
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import CommitConflict, StateConflict, Unavailable
-from tests.catalog.catalogs import set_properties
+from tests.catalog.harness import set_properties
 from tests.catalog.maintenance.workshop import Workshop, open_workshop
 from tests.objects.stores import ROOT, opened_store
 

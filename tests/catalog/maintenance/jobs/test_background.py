@@ -8,7 +8,7 @@ from lakebed.catalog.maintenance.jobs.execution import JobExecutor
 from lakebed.catalog.maintenance.jobs.job_store import KEPT_MS
 from lakebed.catalog.maintenance.jobs.model import JobStatus
 from lakebed.core.errors import InvalidInput, Unavailable
-from tests.catalog.catalogs import name, set_properties
+from tests.catalog.harness import name, set_properties
 from tests.catalog.maintenance.workshop import Workshop
 from tests.objects.stores import ROOT
 

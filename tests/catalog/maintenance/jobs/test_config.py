@@ -7,7 +7,7 @@ import pytest
 
 from lakebed.catalog.maintenance.jobs.config import DEFAULT_CONFIG, ConfigSource, MaintenanceConfig, check_config
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchTable, NoSuchWarehouse
-from tests.catalog.catalogs import NOBODY, may, name
+from tests.catalog.harness import NOBODY, may, name
 from tests.catalog.maintenance.workshop import Workshop
 from tests.objects.stores import ROOT
 

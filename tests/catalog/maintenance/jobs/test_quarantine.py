@@ -23,7 +23,7 @@ from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.config.versioning import Versioning
 from lakebed.objects.model import MAX_KEY_BYTES, ObjectAttributes
 from lakebed.objects.rows import CURRENT
-from tests.catalog.catalogs import a_table, may, name
+from tests.catalog.harness import a_table, may, name
 from tests.catalog.maintenance.workshop import BODY, Workshop
 from tests.objects.consistency import check_tables
 from tests.objects.stores import ROOT

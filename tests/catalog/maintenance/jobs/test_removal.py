@@ -21,7 +21,7 @@ from lakebed.catalog.maintenance.reachability.files import ObjectState, Reason
 from lakebed.core.errors import CommitConflict, Fenced, InvalidInput, LakebedError, Unavailable
 from lakebed.meta.seam import MetaStore, Work
 from lakebed.objects.config.versioning import Versioning
-from tests.catalog.catalogs import Eventful, a_change, name, set_properties
+from tests.catalog.harness import Eventful, a_change, name, set_properties
 from tests.catalog.maintenance.workshop import BODY, Workshop, states, wire_workshop
 from tests.objects.consistency import check_tables
 from tests.objects.stores import ROOT

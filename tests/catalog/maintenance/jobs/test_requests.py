@@ -15,7 +15,7 @@ from lakebed.catalog.maintenance.rules.expiration import ExpirationRequest, Expi
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSuchTable, StateConflict
 from lakebed.core.jobs import JobKind, decode_order
 from lakebed.meta.tasks import TaskState
-from tests.catalog.catalogs import NOBODY, may, name, set_property
+from tests.catalog.harness import NOBODY, may, name, set_property
 from tests.catalog.maintenance.workshop import BODY, Workshop
 
 ALL_BUT_ONE = ExpirationRequest(min_snapshots_to_keep=1, max_snapshot_age_ms=0)

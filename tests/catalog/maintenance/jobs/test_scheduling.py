@@ -8,7 +8,7 @@ from lakebed.catalog.maintenance.jobs.execution import JobExecutor
 from lakebed.catalog.maintenance.jobs.lifecycle import SchedulerStatus
 from lakebed.catalog.maintenance.jobs.model import Actor, JobStatus, Operation, Step
 from lakebed.core.errors import AccessDenied, CommitConflict, NotFound, PointerMoved, StateConflict, Unavailable
-from tests.catalog.catalogs import NOBODY, set_properties
+from tests.catalog.harness import NOBODY, set_properties
 from tests.catalog.maintenance.workshop import Workshop
 from tests.objects.stores import ROOT
 

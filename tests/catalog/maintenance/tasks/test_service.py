@@ -22,7 +22,7 @@ from lakebed.core.errors import (
 from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
-from tests.catalog.catalogs import NOBODY, may, name
+from tests.catalog.harness import NOBODY, may, name
 from tests.catalog.maintenance.yard import ROOT, Yard
 from tests.catalog.restrictions.subjects import restrict_rows
 from tests.governance.documents import policy, statement

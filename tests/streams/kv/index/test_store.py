@@ -5,11 +5,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.contracts.bucket_keys import PLAIN, key_of
-from tests.fixtures.memory_log import MemoryLog
-from tests.meta.stores import open_migrated_file
-from tests.storage.ownership import ClaimedAtFirstUse
-from tests.streams.kv.test_snapshots import unfenced, with_table
 
 from lakebed.core.clock import ManualClock
 from lakebed.fluss.kv_batches import write_kv_batch
@@ -23,6 +18,11 @@ from lakebed.streams.kv.snapshot_files import KeySnapshotting
 from lakebed.streams.kv.snapshots import KeySnapshots
 from lakebed.streams.kv.table import KeyedTable, KeySettings
 from lakebed.streams.seam import Acks, Put, TableBucket
+from tests.contracts.bucket_keys import PLAIN, key_of
+from tests.fixtures.memory_log import MemoryLog
+from tests.meta.stores import open_migrated_file
+from tests.storage.ownership import ClaimedAtFirstUse
+from tests.streams.kv.test_snapshots import unfenced, with_table
 
 TABLE = KeyedTable(KeySettings.parse(PLAIN, {}), {1: PLAIN})
 MEMORY = RocksMemory(8 << 20, 8 << 20)

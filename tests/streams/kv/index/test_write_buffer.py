@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.contracts.bucket_keys import key_of
 
 from lakebed.streams.kv.index.rocksdb import RocksIndex, RocksMemory
 from lakebed.streams.kv.index.write_buffer import UNKNOWN, Group, WarmMemory, WarmValues
+from tests.contracts.bucket_keys import key_of
 
 ROW_BYTES = 140 + 8  # of a key and a value of four bytes each
 

@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.contracts.stream_log import MAX_BATCH_BYTES, LogContract, OpenLog, offsets, plain_batch, read_all, refused
 
 from lakebed.core.clock import ManualClock
 from lakebed.fluss.errors import ErrorCode
@@ -21,6 +20,7 @@ from lakebed.streams.log.local.folder_log import FolderLog
 from lakebed.streams.log.reading.rendering import PLAIN, Presentation
 from lakebed.streams.log.settings import LogSettings
 from lakebed.streams.seam import Acks, BucketLog
+from tests.contracts.stream_log import MAX_BATCH_BYTES, LogContract, OpenLog, offsets, plain_batch, read_all, refused
 
 SMALL = LogSettings(segment_bytes=20_000, max_batch_bytes=MAX_BATCH_BYTES, group_bytes=1 << 20, checkpoint_bytes=8_000)
 

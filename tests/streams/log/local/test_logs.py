@@ -6,13 +6,13 @@ import logging
 from pathlib import Path
 
 import pytest
-from tests.contracts.stream_log import plain_batch, refused
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import ForeignStore
 from lakebed.fluss.errors import ErrorCode
 from lakebed.streams.log.local.logs import Logs
 from lakebed.streams.seam import Acks, TableBucket
+from tests.contracts.stream_log import plain_batch, refused
 
 BUCKETS = (TableBucket(1, None, 0), TableBucket(1, None, 1), TableBucket(2, 5, 0), TableBucket(2, 6, 0))
 

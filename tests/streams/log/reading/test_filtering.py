@@ -9,8 +9,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.contracts.stream_log import SCHEMA, arrow_batch, plain_batch
-from tests.streams.world import StreamWorld
 
 from lakebed.fluss.arrow_types import arrow_schema
 from lakebed.fluss.errors import ErrorCode, FlussError
@@ -19,6 +17,8 @@ from lakebed.fluss.schema import Schema
 from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.streams.log.reading.filtering import BatchFilter, bounds_of, filtered_columns
 from lakebed.streams.log.reading.predicates import Bounds, Combination, Comparison, Function, Predicate, may_match
+from tests.contracts.stream_log import SCHEMA, arrow_batch, plain_batch
+from tests.streams.world import StreamWorld
 
 HOLDS: dict[Function, Callable[[Any, tuple[Any, ...]], bool]] = {
     Function.EQUAL: lambda row, values: row == values[0],

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.contracts.stream_log import arrow_body
 
 from lakebed.fluss.errors import FlussError
 from lakebed.fluss.log_batches import iterate_batches, write_batch
 from lakebed.streams.log.reading.projection import ColumnShape, project, shape_of
+from tests.contracts.stream_log import arrow_body
 
 TABLE = pa.record_batch(
     {

@@ -12,19 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.contracts.stream_log import (
-    SCHEMA,
-    Doubling,
-    LogContract,
-    OpenLog,
-    arrow_batch,
-    offsets,
-    plain_batch,
-    read_all,
-    refused,
-    rows,
-)
-from tests.streams.log.tiered_world import KEEP, LARGE, PLACE, World, fill
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
@@ -38,6 +25,19 @@ from lakebed.streams.log.reading.rendering import Presentation
 from lakebed.streams.log.remote import remote_backed_log
 from lakebed.streams.log.remote.manifest import LogPlace, Manifest
 from lakebed.streams.seam import Acks, BucketLog, RemoteSegment, TableBucket
+from tests.contracts.stream_log import (
+    SCHEMA,
+    Doubling,
+    LogContract,
+    OpenLog,
+    arrow_batch,
+    offsets,
+    plain_batch,
+    read_all,
+    refused,
+    rows,
+)
+from tests.streams.log.tiered_world import KEEP, LARGE, PLACE, World, fill
 
 
 class TestTieredLog(LogContract):

@@ -11,10 +11,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.contracts.bucket_keys import PLAIN, key_of
-from tests.contracts.stream_log import offsets, plain_batch, read_all
-from tests.fixtures.memory_index import MemoryIndex
-from tests.wire.fluss.test_order import CALLER, nothing
 
 from lakebed.core.clock import ManualClock
 from lakebed.fluss.errors import ErrorCode, FlussError
@@ -29,6 +25,10 @@ from lakebed.wire.fluss.calls import Backpressure
 from lakebed.wire.fluss.handlers.keys import KeyCalls
 from lakebed.wire.fluss.handlers.logs import LogCalls
 from lakebed.wire.fluss.transport.deadlines import CallTimeout
+from tests.contracts.bucket_keys import PLAIN, key_of
+from tests.contracts.stream_log import offsets, plain_batch, read_all
+from tests.fixtures.memory_index import MemoryIndex
+from tests.wire.fluss.test_order import CALLER, nothing
 
 SOON, NEVER_MIND = 50, 60_000
 TIMED_OUT = 25

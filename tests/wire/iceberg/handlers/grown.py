@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.catalog.appends import appended
-from tests.catalog.catalogs import name, wire_catalog
+from tests.catalog.harness import name, wire_catalog
 from tests.wire.iceberg.lake import Answer, Lake
 
 TABLE = "/lake/namespaces/ns/tables/t"

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.catalog.catalogs import VIEW_VERSION
+from tests.catalog.harness import VIEW_VERSION
 from tests.wire.iceberg.lake import SCHEMA, Lake, allow
 
 DROPPED = "/lake/dropped"

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The local part of a log: segment files, their sparse index, appends and recovery."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Transport of the Fluss protocol: connections, frames, SASL, backpressure and deadlines."""

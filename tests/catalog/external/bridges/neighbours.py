@@ -9,7 +9,7 @@ from lakebed.catalog.external.bridges.model import BridgeConfig, CatalogKind, Sy
 from lakebed.core.errors import LakebedError
 from lakebed.net.http import HttpRequest, HttpResponse
 from tests.catalog.appends import appended
-from tests.catalog.catalogs import Catalog, name
+from tests.catalog.harness import Catalog, name
 
 POLLED = BridgeConfig(
     catalog=CatalogKind.REST,

@@ -1,5 +1,5 @@
 /* Gives `json_lines.c` bytes of all kinds, in memory that ends where they end: a sanitizer tells what it does wrong. */
-#include "../../src/lakebed/select/json_lines.c"
+#include "../../../src/lakebed/select/formats/json_lines.c"
 #include "chance.h"
 
 #include <stdio.h>
