@@ -22,17 +22,17 @@ from lakebed.fluss.kv_batches import write_kv_batch
 from lakebed.fluss.log_batches import iterate_batches
 from lakebed.fluss.schema import Schema
 from lakebed.fluss.types import DataType, TypeRoot
-from lakebed.streams.kv.auto_increment import Counter
-from lakebed.streams.kv.bucket import KeyBucket, open_keys
-from lakebed.streams.kv.changelog import ChangelogRendering
-from lakebed.streams.kv.index.seam import KeyIndex
-from lakebed.streams.kv.table import KeyedTable, KeySettings
-from lakebed.streams.log.reading.rendering import Presentation
-from lakebed.streams.seam import Acks, MergeMode, Put
+from lakebed.streams.kv.auto_increment import AutoIncrement
+from lakebed.streams.kv.bucket import KvBucket, open_kv_bucket
+from lakebed.streams.kv.changelog import ChangelogRenderer
+from lakebed.streams.kv.index.seam import KvIndex
+from lakebed.streams.kv.table import KvSettings, KvTable
+from lakebed.streams.log.reading.read_format import ReadFormat
+from lakebed.streams.seam import Acks, KvPut, MergeMode
 from tests.fixtures.memory_index import MemoryIndex
 from tests.fixtures.memory_log import MemoryLog
 
-OpenIndex = Callable[[], KeyIndex]
+OpenIndex = Callable[[], KvIndex]
 
 KEY = DataType(TypeRoot.INT, is_nullable=False)
 TEXT = DataType(TypeRoot.STRING)
@@ -50,9 +50,9 @@ def key_of(number: int) -> bytes:
 class Bucket:
     """A bucket under test: its keys, its log, and rows in words of Python."""
 
-    keys: KeyBucket
+    keys: KvBucket
     log: MemoryLog
-    table: KeyedTable
+    table: KvTable
     schemas: dict[int, Schema]
 
     async def put(
@@ -64,7 +64,7 @@ class Bucket:
         acks: Acks = Acks.ALL,
     ) -> int:
         """Write rows; a number alone deletes the row of that key."""
-        return await self.keys.put(Put(self.batch(*rows, schema_id=schema_id), columns, mode), acks)
+        return await self.keys.put(KvPut(self.batch(*rows, schema_id=schema_id), columns, mode), acks)
 
     def batch(self, *rows: Sequence[Any] | int, schema_id: int = 1, writer_id: int = -1, sequence: int = -1) -> bytes:
         records: list[tuple[bytes, bytes | None]] = []
@@ -128,11 +128,11 @@ class BucketKeysContract:
         schemas: Mapping[int, Schema] | None = None,
     ) -> Bucket:
         known = dict(schemas or {1: schema})
-        settings = KeySettings.parse(known[max(known)], properties or {})
-        table = KeyedTable(settings, known)
-        rendering = ChangelogRendering(table.schema, settings.row_format, settings.log_format, settings.compression)
+        settings = KvSettings.parse(known[max(known)], properties or {})
+        table = KvTable(settings, known)
+        rendering = ChangelogRenderer(table.schema, settings.row_format, settings.log_format, settings.compression)
         if log is None:
-            log = MemoryLog(ManualClock(), presentation=Presentation(rendering=rendering))
+            log = MemoryLog(ManualClock(), presentation=ReadFormat(rendering=rendering))
         taken = 0
 
         async def take(count: int) -> int:
@@ -145,8 +145,8 @@ class BucketKeysContract:
                 raise FlussError(ErrorCode.SCHEMA_NOT_EXIST)
             return known[schema_id]
 
-        counter = Counter(take, settings.counter_cache) if schema.auto_increment else None
-        keys = await open_keys(table, log, open_index(), learn, counter)
+        counter = AutoIncrement(take, settings.counter_cache) if schema.auto_increment else None
+        keys = await open_kv_bucket(table, log, open_index(), learn, counter)
         return Bucket(keys, log, table, known)
 
     async def test_the_latest_row_of_a_key_is_what_is_found(self, open_index: OpenIndex) -> None:
@@ -206,13 +206,13 @@ class BucketKeysContract:
     async def test_a_repeated_batch_changes_nothing(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         first = bucket.batch((1, "a", 1), writer_id=5, sequence=0)
-        assert await bucket.keys.put(Put(first), Acks.ALL) == 1
+        assert await bucket.keys.put(KvPut(first), Acks.ALL) == 1
         assert await bucket.put((1, "b", 2)) == 3
-        assert await bucket.keys.put(Put(first), Acks.ALL) == 1
+        assert await bucket.keys.put(KvPut(first), Acks.ALL) == 1
         assert await bucket.row(1) == (1, "b", 2)
         assert bucket.log.end_offset == 3
         with pytest.raises(FlussError) as failed:
-            await bucket.keys.put(Put(bucket.batch((1, "c", 3), writer_id=5, sequence=2)), Acks.ALL)
+            await bucket.keys.put(KvPut(bucket.batch((1, "c", 3), writer_id=5, sequence=2)), Acks.ALL)
         assert failed.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE
         assert await bucket.row(1) == (1, "b", 2)
         await bucket.keys.close()
@@ -231,11 +231,11 @@ class BucketKeysContract:
         broken_row = write_kv_batch([(key_of(1), b"\0\x01\x7fab")], 1)
         for bad in (b"", whole[:-1], whole[:20] + b"\1" + whole[21:], broken_row):
             with pytest.raises(FlussError) as failed:
-                await bucket.keys.put(Put(bad), Acks.ALL)
+                await bucket.keys.put(KvPut(bad), Acks.ALL)
             assert failed.value.code is ErrorCode.CORRUPT_RECORD
         assert bucket.log.end_offset == 0
         with pytest.raises(FlussError) as failed:
-            await bucket.keys.put(Put(write_kv_batch([(key_of(1), b"\0")], 9)), Acks.ALL)
+            await bucket.keys.put(KvPut(write_kv_batch([(key_of(1), b"\0")], 9)), Acks.ALL)
         assert failed.value.code is ErrorCode.SCHEMA_NOT_EXIST
         await bucket.keys.close()
 
@@ -465,11 +465,11 @@ class BucketKeysContract:
     async def test_a_schema_that_came_meanwhile_is_learned(self, open_index: OpenIndex) -> None:
         bucket = await self.open(open_index)
         bucket.schemas[2] = PLAIN.with_column("added", TEXT)
-        later = KeyedTable(bucket.table.settings, bucket.schemas)
+        later = KvTable(bucket.table.settings, bucket.schemas)
         record = (key_of(1), later.layout(2).encode((1, "a", 1, "b")))
         with pytest.raises(FlussError):
-            await bucket.keys.put(Put(write_kv_batch([record], 3)), Acks.ALL)
-        await bucket.keys.put(Put(write_kv_batch([record], 2)), Acks.ALL)
+            await bucket.keys.put(KvPut(write_kv_batch([record], 3)), Acks.ALL)
+        await bucket.keys.put(KvPut(write_kv_batch([record], 2)), Acks.ALL)
         assert await bucket.row(1) == (1, "a", 1, "b")
         await bucket.keys.close()
 

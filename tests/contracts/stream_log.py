@@ -20,7 +20,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.log_batches import LogBuffer, has_valid_checksum, iterate_batches, with_body, write_batch
 from lakebed.streams.log.reading.projection import ColumnShape, shape_of
-from lakebed.streams.log.reading.rendering import PLAIN, Presentation
+from lakebed.streams.log.reading.read_format import AS_STORED, ReadFormat
 from lakebed.streams.seam import Acks, BucketLog
 
 MAX_BATCH_BYTES = 64 * 1024
@@ -30,7 +30,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("score", pa.floa
 # One suite for every log: each class that has it runs the same test.
 _SHARED = [HealthCheck.function_scoped_fixture, HealthCheck.differing_executors]
 
-OpenLog = Callable[[ManualClock, Presentation], Awaitable[BucketLog]]
+OpenLog = Callable[[ManualClock, ReadFormat], Awaitable[BucketLog]]
 
 
 def arrow_body(table: pa.RecordBatch, compression: str | None = None) -> bytes:
@@ -124,7 +124,7 @@ class LogContract:
 
     @pytest.fixture
     async def log(self, open_log: OpenLog, clock: ManualClock) -> BucketLog:
-        return await open_log(clock, PLAIN)
+        return await open_log(clock, AS_STORED)
 
     async def test_an_empty_log_begins_and_ends_at_zero(self, log: BucketLog) -> None:
         assert (log.start_offset, log.end_offset, log.stable_offset) == (0, 0, 0)
@@ -225,7 +225,7 @@ class LogContract:
     async def test_a_batch_of_a_schema_that_is_not_there_is_refused_with_all_that_came_with_it(
         self, open_log: OpenLog, clock: ManualClock
     ) -> None:
-        log = await open_log(clock, Presentation(knows=lambda schema_id: schema_id == 1))
+        log = await open_log(clock, ReadFormat(knows=lambda schema_id: schema_id == 1))
         with refused(ErrorCode.SCHEMA_NOT_EXIST):
             await log.append(plain_batch() + write_batch(b"body", 1, schema_id=2), Acks.ALL)
         assert log.end_offset == 0
@@ -363,7 +363,7 @@ class LogContract:
     async def test_chosen_columns_are_those_that_were_written(
         self, open_log: OpenLog, clock: ManualClock, columns: list[int], compression: str | None
     ) -> None:
-        log = await open_log(clock, Presentation(_shapes))
+        log = await open_log(clock, ReadFormat(_shapes))
         await log.append(arrow_batch(0, 7, compression=compression), Acks.ALL)
         await log.append(arrow_batch(7, 100, compression=compression), Acks.ALL)
         found = await log.read(0, 1 << 20, columns)
@@ -380,7 +380,7 @@ class LogContract:
     async def test_columns_that_cannot_be_are_refused(
         self, open_log: OpenLog, clock: ManualClock, columns: list[int]
     ) -> None:
-        log = await open_log(clock, Presentation(_shapes))
+        log = await open_log(clock, ReadFormat(_shapes))
         with refused(ErrorCode.INVALID_COLUMN_PROJECTION):
             await log.read(0, 1 << 20, columns)
 
@@ -388,7 +388,7 @@ class LogContract:
         self, open_log: OpenLog, clock: ManualClock
     ) -> None:
         rendering = Doubling()
-        log = await open_log(clock, Presentation(rendering=rendering))
+        log = await open_log(clock, ReadFormat(rendering=rendering))
         await log.append(plain_batch(2, b"row"), Acks.ALL)
         await log.append(plain_batch(2, b"plain"), Acks.ALL)
         for _ in range(2):
@@ -406,7 +406,7 @@ class LogContract:
         self, open_log: OpenLog, sizes: Sequence[tuple[int, int]], data: st.DataObject
     ) -> None:
         async def example() -> None:
-            log = await open_log(ManualClock(), PLAIN)
+            log = await open_log(ManualClock(), AS_STORED)
             bounds = []
             for count, size in sizes:
                 appended = await log.append(plain_batch(count, bytes(size)), Acks.ALL)

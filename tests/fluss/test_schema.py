@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.fluss.schema import Aggregation, AggregationFunction, Column, Schema
+from lakebed.fluss.schema import Aggregation, AggregationFunction, Schema, TableColumn
 from lakebed.fluss.types import DataType, RowField, TypeRoot
 
 from .strategies import schemas
@@ -54,7 +54,7 @@ def test_an_added_column_is_the_last_and_can_be_null() -> None:
     schema = Schema.of([("a", INT), ("b", STRING)], primary_key=["a"])
     grown = schema.with_column("c", INT, comment="new")
     assert grown.columns[:2] == schema.columns
-    assert grown.columns[2] == Column("c", INT, 2, "new")
+    assert grown.columns[2] == TableColumn("c", INT, 2, "new")
     with pytest.raises(FlussError):
         schema.with_column("c", INT.of(is_nullable=False))
     with pytest.raises(FlussError):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from tests.contracts.storage import StorageContract
 
 from lakebed.core.clock import ManualClock
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import MIN_PART_BYTES, Key, ObjectStorage
+from tests.contracts.storage import StorageContract
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from tests.fixtures.minio import MinioServer
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied, NotSupported, PreconditionFailed, Unavailable, WriteConflict
@@ -24,6 +23,7 @@ from lakebed.storage.seam import (
     PartReceipt,
     WriteCondition,
 )
+from tests.fixtures.minio import MinioServer
 
 SCRATCH = Key("probe/scratch")
 

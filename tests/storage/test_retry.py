@@ -6,16 +6,6 @@ import asyncio
 from random import Random
 
 import pytest
-from tests.contracts.storage import StorageContract, keys_of, open_uploads, put_all, streamed
-from tests.fixtures.faulty_storage import (
-    FailAfter,
-    FailBefore,
-    FailPartway,
-    Fault,
-    FaultScript,
-    FaultyStorage,
-    SeededFaults,
-)
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import (
@@ -30,6 +20,16 @@ from lakebed.storage.backoff import Retrier, RetryPolicy
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.retry import PUT_ID, RetryingStorage
 from lakebed.storage.seam import IfAbsent, IfMatch, Key, ObjectStorage
+from tests.contracts.storage import StorageContract, keys_of, open_uploads, put_all, streamed
+from tests.fixtures.faulty_storage import (
+    FailAfter,
+    FailBefore,
+    FailPartway,
+    Fault,
+    FaultScript,
+    FaultyStorage,
+    SeededFaults,
+)
 
 KEY = Key("key")
 LOST = FailAfter(Unavailable("answer lost", undecided=True))

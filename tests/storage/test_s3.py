@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import get_args
 
 import pytest
-from tests.contracts.storage import Capabilities, StorageContract
-from tests.fixtures.minio import MinioServer
 
 from lakebed.core.errors import NoSuchBucket, NotSupported, Unauthenticated
 from lakebed.core.secrets import Secret
 from lakebed.storage.probe import CONDITIONS_TRUSTED
 from lakebed.storage.s3 import Checksum, S3Options, S3Storage, connect_s3
 from lakebed.storage.seam import MIN_PART_BYTES, Key
+from tests.contracts.storage import Capabilities, StorageContract
+from tests.fixtures.minio import MinioServer
 
 pytestmark = pytest.mark.integration
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import boto3
 import pytest
-from tests.contracts.storage import Capabilities, StorageContract
-from tests.fixtures.server import RunningServer, running_server
 
 from lakebed.core.secrets import Secret
 from lakebed.storage.ownership import MARKER_KEY
 from lakebed.storage.s3 import S3Options, S3Storage, connect_s3
+from tests.contracts.storage import Capabilities, StorageContract
+from tests.fixtures.server import RunningServer, running_server
 
 pytestmark = pytest.mark.integration
 

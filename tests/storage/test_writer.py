@@ -9,8 +9,6 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.contracts.storage import keys_of, open_uploads
-from tests.fixtures.faulty_storage import Delay, DelayAnswer, FailAfter, FailBefore, Fault, FaultScript, FaultyStorage
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import (
@@ -43,6 +41,8 @@ from lakebed.storage.seam import (
     WriteCondition,
 )
 from lakebed.storage.writer import BufferedMultipartWriter, WriterSettings, WriterState, part_size_at
+from tests.contracts.storage import keys_of, open_uploads
+from tests.fixtures.faulty_storage import Delay, DelayAnswer, FailAfter, FailBefore, Fault, FaultScript, FaultyStorage
 
 KEY = Key("log/segment")
 PART = 10

@@ -14,13 +14,13 @@ from lakebed.core.secrets import Secret
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
 from lakebed.storage.credentials import Credentials
-from lakebed.streams.file_access import KEY_SECONDS, MAX_POLICY_CHARS, FileAccess, FileGrant, FilePlace
-from lakebed.streams.log.remote.manifest import LogPlace
+from lakebed.streams.file_access import CREDENTIAL_SECONDS, MAX_POLICY_CHARS, FileAccess, FileGrant, FileLocation
+from lakebed.streams.log.remote.manifest import LogLocation
 from lakebed.streams.seam import TableBucket
 
 from .world import ACCOUNT, StreamWorld, caller_of
 
-PLACE = FilePlace("s3://lake/p", "lake", "p/streams", "us-east-1", "https://s3.example", True)
+PLACE = FileLocation("s3://lake/p", "lake", "p/streams", "us-east-1", "https://s3.example", True)
 READ = "streams:Read"
 
 
@@ -37,7 +37,7 @@ class Maker:
         if self.failure is not None:
             raise self.failure
         self.made.append((name, policy))
-        ends_ms = self._clock.now_ms() + KEY_SECONDS * 1000
+        ends_ms = self._clock.now_ms() + CREDENTIAL_SECONDS * 1000
         return Credentials(f"KEY{len(self.made)}", Secret("secret"), Secret("token"), ends_ms)
 
 
@@ -95,8 +95,8 @@ async def test_what_is_opened_is_where_logs_are(light_world: StreamWorld, access
     await access.grant(reader(("Allow", "/fluss/*")))
     (folder,) = opened(maker)
     for place in (
-        LogPlace(TableBucket(table.id, None, 3), "fluss", "orders"),
-        LogPlace(TableBucket(table.id, 8, 0), "fluss", "orders", "2026"),
+        LogLocation(TableBucket(table.id, None, 3), "fluss", "orders"),
+        LogLocation(TableBucket(table.id, 8, 0), "fluss", "orders", "2026"),
     ):
         assert f"p/streams/{place.folder}/segment".startswith(folder.removesuffix("*"))
 
@@ -130,7 +130,7 @@ async def test_who_reads_no_table_gets_no_keys(
 ) -> None:
     table = await light_world.table("orders")
     grant = await access.grant(reader(("Allow", where)))
-    assert grant == FileGrant(frozenset(), light_world.clock.now_ms() + KEY_SECONDS * 1000)
+    assert grant == FileGrant(frozenset(), light_world.clock.now_ms() + CREDENTIAL_SECONDS * 1000)
     assert not grant.opens(table.id)
     assert not maker.made
 
@@ -158,14 +158,14 @@ async def test_the_same_keys_serve_until_half_of_their_life(
     caller = reader(("Allow", "/fluss/*"))
     first, second = await asyncio.gather(access.grant(caller), access.grant(caller))
     assert first == second
-    light_world.clock.advance(KEY_SECONDS / 2 - 1)
+    light_world.clock.advance(CREDENTIAL_SECONDS / 2 - 1)
     assert await access.grant(caller) == first
     assert len(maker.made) == 1
     light_world.clock.advance(1)
     third = await access.grant(caller)
     assert third is not None
     assert third != first
-    assert third.until_ms - light_world.clock.now_ms() == KEY_SECONDS * 1000
+    assert third.until_ms - light_world.clock.now_ms() == CREDENTIAL_SECONDS * 1000
 
 
 async def test_keys_are_made_anew_for_others_and_for_other_rights(

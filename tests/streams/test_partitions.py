@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.streams.partitions import Partitions
+from lakebed.streams.partitions import StreamPartitions
 
 from .slow_reads import SlowReads
 from .world import StreamWorld
@@ -49,7 +49,7 @@ async def test_a_partition_that_is_dropped_while_it_is_looked_up_is_not_remember
     light_world: StreamWorld, dropped: str
 ) -> None:
     world, reads = light_world, SlowReads(light_world.store)
-    partitions = Partitions(reads, world.outbox, world.clock, world.gate, world.tables, world.configs)
+    partitions = StreamPartitions(reads, world.outbox, world.clock, world.gate, world.tables, world.configs)
 
     async def forget(table_id: int) -> None:
         partitions.forget_table(table_id)

@@ -9,9 +9,9 @@ from lakebed.fluss.schema import Aggregation, AggregationFunction, Schema
 from lakebed.fluss.types import DataType, RowField, TypeRoot
 from lakebed.streams.schema_evolution import (
     AddColumn,
-    Operation,
+    AlterConfigOp,
+    ColumnPosition,
     OptionChange,
-    Position,
     changed_options,
     evolved,
     with_columns,
@@ -47,8 +47,8 @@ def test_nested_fields_have_ids_of_their_own() -> None:
 @pytest.mark.parametrize(
     "wanted",
     [
-        AddColumn("a", INT, Position.FIRST),
-        AddColumn("a", INT, Position.AFTER),
+        AddColumn("a", INT, ColumnPosition.FIRST),
+        AddColumn("a", INT, ColumnPosition.AFTER),
         AddColumn("a", INT, 7),
         AddColumn("a", INT.of(is_nullable=False)),
         AddColumn("__offset", INT),
@@ -73,19 +73,19 @@ def test_columns_of_aggregating_tables() -> None:
 def test_options() -> None:
     before = {"a": "1", "list": "x, y"}
     changes = [
-        OptionChange("a", Operation.DELETE),
-        OptionChange("b", Operation.SET, "2"),
-        OptionChange("list", Operation.APPEND, "z"),
-        OptionChange("list", Operation.APPEND, "x"),
-        OptionChange("list", Operation.SUBTRACT, "y"),
-        OptionChange("new", Operation.APPEND, "1"),
+        OptionChange("a", AlterConfigOp.DELETE),
+        OptionChange("b", AlterConfigOp.SET, "2"),
+        OptionChange("list", AlterConfigOp.APPEND, "z"),
+        OptionChange("list", AlterConfigOp.APPEND, "x"),
+        OptionChange("list", AlterConfigOp.SUBTRACT, "y"),
+        OptionChange("new", AlterConfigOp.APPEND, "1"),
     ]
     assert changed_options(before, changes) == {"b": "2", "list": "x,z", "new": "1"}
     assert before == {"a": "1", "list": "x, y"}
-    assert changed_options({"new": "1"}, [OptionChange("new", Operation.SUBTRACT, "1")]) == {}
+    assert changed_options({"new": "1"}, [OptionChange("new", AlterConfigOp.SUBTRACT, "1")]) == {}
 
 
-@pytest.mark.parametrize("change", [OptionChange("a", Operation.SET), OptionChange("a", 9, "x")])
+@pytest.mark.parametrize("change", [OptionChange("a", AlterConfigOp.SET), OptionChange("a", 9, "x")])
 def test_what_is_no_change(change: OptionChange) -> None:
     with refused():
         changed_options({}, [change])
@@ -94,11 +94,11 @@ def test_what_is_no_change(change: OptionChange) -> None:
 def test_options_of_tables_that_stay() -> None:
     definition = TableDefinition(LOG)
     with refused():
-        evolved(definition, changes=[OptionChange("table.log.format", Operation.SET, "ARROW")])
+        evolved(definition, changes=[OptionChange("table.log.format", AlterConfigOp.SET, "ARROW")])
     with refused():
-        evolved(definition, changes=[OptionChange("table.nonsense", Operation.SET, "x")])
+        evolved(definition, changes=[OptionChange("table.nonsense", AlterConfigOp.SET, "x")])
     with refused(ErrorCode.INVALID_CONFIG):
-        evolved(definition, changes=[OptionChange("table.log.ttl", Operation.SET, "soon")])
+        evolved(definition, changes=[OptionChange("table.log.ttl", AlterConfigOp.SET, "soon")])
 
 
 def test_a_table_of_more_buckets_than_new_ones_may_have_can_change() -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.table import StreamTable
-from lakebed.streams.tables import Tables
+from lakebed.streams.tables import StreamTables
 
 from .slow_reads import SlowReads
 from .world import StreamWorld
 
-LOOKUPS: dict[str, Callable[[Tables, StreamTable], Awaitable[StreamTable]]] = {
+LOOKUPS: dict[str, Callable[[StreamTables, StreamTable], Awaitable[StreamTable]]] = {
     "id": lambda tables, table: tables.by_id(table.id),
     "path": lambda tables, table: tables.by_path(*table.path),
 }
@@ -26,7 +26,7 @@ async def test_a_table_that_is_dropped_while_it_is_looked_up_is_not_remembered(
     light_world: StreamWorld, by: str
 ) -> None:
     world, reads = light_world, SlowReads(light_world.store)
-    tables = Tables(reads, world.outbox, world.clock, world.gate, world.configs)
+    tables = StreamTables(reads, world.outbox, world.clock, world.gate, world.configs)
     table = await world.table()
     reads.is_held = True
     looking = asyncio.ensure_future(LOOKUPS[by](tables, table))

@@ -15,18 +15,18 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.model import Caller
 from lakebed.streams.admin.acls import Acls
-from lakebed.streams.admin.altering import Altering
-from lakebed.streams.admin.auto_partitions import AutoPartitions
+from lakebed.streams.admin.altering import TableAlterations
+from lakebed.streams.admin.auto_partitions import AutoPartitionTask
+from lakebed.streams.admin.cluster import ClusterAdmin
 from lakebed.streams.admin.producer_offsets import ProducerOffsets
-from lakebed.streams.admin.servers import Servers
-from lakebed.streams.authorization import Gate
+from lakebed.streams.authorization import StreamAuthorizer
 from lakebed.streams.cluster_configs import ClusterConfigs
-from lakebed.streams.databases import Databases
+from lakebed.streams.databases import StreamDatabases
 from lakebed.streams.events import StreamEvent, decode_event
-from lakebed.streams.lake.service import Lake
-from lakebed.streams.partitions import Partitions
+from lakebed.streams.lake.service import LakeTiering
+from lakebed.streams.partitions import StreamPartitions
 from lakebed.streams.table import StreamTable
-from lakebed.streams.tables import Tables
+from lakebed.streams.tables import StreamTables
 
 ACCOUNT = "123456789012"
 ROOT = root_of(ACCOUNT, "ROOTKEY")
@@ -47,25 +47,25 @@ class StreamWorld:
         self.users = Principals(store, outbox, clock, ROOT)
         self.access_keys = AccessKeys(store, outbox, MasterKeys({"first": b"1" * 32}, "first"), clock, root)
         self.root = caller_of(ROOT)
-        self.gate = gate = Gate(PolicyAuthorizer(clock), ACCOUNT)
+        self.gate = gate = StreamAuthorizer(PolicyAuthorizer(clock), ACCOUNT)
         self.configs = ClusterConfigs(store, outbox, clock, gate, {"bind.listeners": "FLUSS://localhost:9123"})
-        self.tables = Tables(store, outbox, clock, gate, self.configs)
-        self.databases = Databases(store, outbox, clock, gate, self.tables)
-        self.partitions = Partitions(store, outbox, clock, gate, self.tables, self.configs)
-        self.altering = Altering(store, clock, gate, self.databases, self.tables)
+        self.tables = StreamTables(store, outbox, clock, gate, self.configs)
+        self.databases = StreamDatabases(store, outbox, clock, gate, self.tables)
+        self.partitions = StreamPartitions(store, outbox, clock, gate, self.tables, self.configs)
+        self.altering = TableAlterations(store, clock, gate, self.databases, self.tables)
         self.acls = Acls(gate, StreamGrants(store, outbox, clock))
         self.producers = ProducerOffsets(store, clock, gate, self.tables, self.configs)
         self.live = [0]
-        self.servers = Servers(store, outbox, clock, gate, self._live)
-        self.auto_partitions = AutoPartitions(
+        self.servers = ClusterAdmin(store, outbox, clock, gate, self._live)
+        self.auto_partitions = AutoPartitionTask(
             clock, self.tables, self.partitions, self.configs, self.root, lambda: True
         )
         self.home_epoch = 3
         self.lake = self.another_lake()
 
-    def another_lake(self) -> Lake:
+    def another_lake(self) -> LakeTiering:
         """The use cases of tiering, as a process that has just started has them."""
-        return Lake(self.store, self.outbox, self.clock, self.gate, self.tables, lambda: self.home_epoch)
+        return LakeTiering(self.store, self.outbox, self.clock, self.gate, self.tables, lambda: self.home_epoch)
 
     async def user(self, name: str) -> str:
         """A new user with nothing; an id of its keys."""

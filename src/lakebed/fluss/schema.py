@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from .errors import ErrorCode, FlussError
 from .types import DataType, TypeRoot, parse_type, write_type
 
-__all__ = ["Aggregation", "AggregationFunction", "Column", "Schema"]
+__all__ = ["Aggregation", "AggregationFunction", "Schema", "TableColumn"]
 
 _VERSION: Final = 1
 
@@ -92,7 +92,7 @@ class Aggregation:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """One column; `id` stays the same for as long as there is the column."""
 
     name: str
@@ -116,7 +116,7 @@ class Column:
 class Schema:
     """Columns in order. Making one that cannot be raises INVALID_TABLE."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     primary_key: tuple[str, ...] = ()
     auto_increment: str | None = None
     highest_field_id: int = -1
@@ -162,7 +162,7 @@ class Schema:
         """Where the column of this name is, if there is one."""
         return self._positions.get(name)
 
-    def column(self, name: str) -> Column | None:
+    def column(self, name: str) -> TableColumn | None:
         """The column of this name, if there is one."""
         position = self._positions.get(name)
         return None if position is None else self.columns[position]
@@ -175,7 +175,7 @@ class Schema:
             raise _invalid(f"a column that is added can be null. column={name}")
         numbers = iter(range(self.highest_field_id + 1, 2**31))
         column_id = next(numbers)
-        added = Column(name, type_.numbered(lambda: next(numbers)), column_id, comment, aggregation)
+        added = TableColumn(name, type_.numbered(lambda: next(numbers)), column_id, comment, aggregation)
         return replace(self, columns=(*self.columns, added))
 
     @classmethod
@@ -187,7 +187,7 @@ class Schema:
         made = []
         for name, type_ in columns:
             column_id = next(numbers)
-            made.append(Column(name, type_.numbered(lambda: next(numbers)), column_id))
+            made.append(TableColumn(name, type_.numbered(lambda: next(numbers)), column_id))
         return cls(tuple(_keyed(made, primary_key)), tuple(primary_key), auto_increment)
 
     @classmethod
@@ -203,7 +203,7 @@ class Schema:
         columns = []
         for name, type_, id_, comment, aggregation in parsed:
             column_id = next(numbers) if id_ is None else id_
-            columns.append(Column(name, type_.numbered(lambda: next(numbers)), column_id, comment, aggregation))
+            columns.append(TableColumn(name, type_.numbered(lambda: next(numbers)), column_id, comment, aggregation))
         primary_key = _names(document, "primary_key")
         counted = _names(document, "auto_increment_column")
         if len(counted) > 1:
@@ -235,7 +235,7 @@ class Schema:
             if column.type.is_nested or column.type.is_nullable:
                 raise _invalid(f"column cannot be part of the primary key. column={name} type={column.type}")
 
-    def _check_aggregation(self, column: Column) -> None:
+    def _check_aggregation(self, column: TableColumn) -> None:
         if column.aggregation is None:
             return
         if not self.is_keyed or column.name in self.primary_key:
@@ -257,7 +257,7 @@ class Schema:
             raise _invalid(f"the counted column is INT or BIGINT. column={column.name} type={column.type}")
 
 
-def _keyed(columns: Sequence[Column], primary_key: Sequence[str]) -> list[Column]:
+def _keyed(columns: Sequence[TableColumn], primary_key: Sequence[str]) -> list[TableColumn]:
     """The columns, with no null in those of the key: it has none, whether or not the document said so."""
     return [
         replace(column, type=column.type.of(is_nullable=False)) if column.name in primary_key else column

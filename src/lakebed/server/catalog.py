@@ -65,7 +65,7 @@ from lakebed.objects.deleting import ObjectDeleter
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import ObjectWriter
 from lakebed.streams.admin.failover import Failover
-from lakebed.streams.authorization import Gate as StreamGate
+from lakebed.streams.authorization import StreamAuthorizer as StreamGate
 from lakebed.streams.servers.registry import ServerRegistry
 from lakebed.wire.admin.operations import admin_mount
 from lakebed.wire.admin.services import AdminServices

@@ -16,12 +16,12 @@ from lakebed.core.errors import AccessDenied
 from lakebed.governance.rbac.privileges import Privilege
 from lakebed.governance.rbac.securables import stream_securable
 
-__all__ = ["PRIVILEGES", "Gate", "Need"]
+__all__ = ["PRIVILEGES", "StreamAuthorizer", "StreamOperation"]
 
 _ARN: Final = "arn:aws:lakebed:::streams"
 
 
-class Need(StrEnum):
+class StreamOperation(StrEnum):
     """What a call needs."""
 
     READ = "Read"
@@ -32,17 +32,17 @@ class Need(StrEnum):
     DESCRIBE = "Describe"
 
 
-PRIVILEGES: Final[Mapping[Need, Privilege]] = {
-    Need.READ: Privilege.STREAM_READ,
-    Need.WRITE: Privilege.STREAM_WRITE,
-    Need.CREATE: Privilege.STREAM_CREATE,
-    Need.DROP: Privilege.STREAM_DROP,
-    Need.ALTER: Privilege.STREAM_ALTER,
-    Need.DESCRIBE: Privilege.STREAM_DESCRIBE,
+PRIVILEGES: Final[Mapping[StreamOperation, Privilege]] = {
+    StreamOperation.READ: Privilege.STREAM_READ,
+    StreamOperation.WRITE: Privilege.STREAM_WRITE,
+    StreamOperation.CREATE: Privilege.STREAM_CREATE,
+    StreamOperation.DROP: Privilege.STREAM_DROP,
+    StreamOperation.ALTER: Privilege.STREAM_ALTER,
+    StreamOperation.DESCRIBE: Privilege.STREAM_DESCRIBE,
 }
 
 
-class Gate:
+class StreamAuthorizer:
     """Asks the one authorizer. Not within a transaction: the answer may come from elsewhere."""
 
     __slots__ = ("_authorizer", "_rules")
@@ -53,7 +53,7 @@ class Gate:
         self._rules = ResourceRules(owner=account)
 
     async def check(
-        self, caller: Principal, need: Need, database: str = "", table: str = "", *, request_id: str = ""
+        self, caller: Principal, need: StreamOperation, database: str = "", table: str = "", *, request_id: str = ""
     ) -> None:
         """Return if the caller may on the table, the database, or all streams if none is named.
 
@@ -70,7 +70,7 @@ class Gate:
         )
         await self._authorizer.authorize(request, self._rules)
 
-    async def may(self, caller: Principal, need: Need, database: str = "", table: str = "") -> bool:
+    async def may(self, caller: Principal, need: StreamOperation, database: str = "", table: str = "") -> bool:
         """Whether the caller may, for answers that leave out what is not to be seen."""
         try:
             await self.check(caller, need, database, table)
@@ -80,12 +80,12 @@ class Gate:
 
     async def databases(self, caller: Principal, names: Iterable[str]) -> list[str]:
         """Those of the databases that the caller may see."""
-        if await self.may(caller, Need.DESCRIBE):
+        if await self.may(caller, StreamOperation.DESCRIBE):
             return list(names)
-        return [name for name in names if await self.may(caller, Need.DESCRIBE, name)]
+        return [name for name in names if await self.may(caller, StreamOperation.DESCRIBE, name)]
 
     async def tables(self, caller: Principal, database: str, names: Iterable[str]) -> list[str]:
         """Those of a database's tables that the caller may see."""
-        if await self.may(caller, Need.DESCRIBE, database):
+        if await self.may(caller, StreamOperation.DESCRIBE, database):
             return list(names)
-        return [name for name in names if await self.may(caller, Need.DESCRIBE, database, name)]
+        return [name for name in names if await self.may(caller, StreamOperation.DESCRIBE, database, name)]

@@ -16,8 +16,8 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.objects.model import Caller
 
-from .authorization import Gate, Need
-from .events import tell
+from .authorization import StreamAuthorizer, StreamOperation
+from .events import append_event
 from .schema_evolution import OptionChange, changed_options
 
 __all__ = ["DYNAMIC", "INITIAL", "ClusterConfig", "ClusterConfigs"]
@@ -63,7 +63,12 @@ class ClusterConfigs:
     """The use cases of configs."""
 
     def __init__(
-        self, meta: MetaStore, outbox: Outbox, clock: Clock, gate: Gate, initial: Mapping[str, str] | None = None
+        self,
+        meta: MetaStore,
+        outbox: Outbox,
+        clock: Clock,
+        gate: StreamAuthorizer,
+        initial: Mapping[str, str] | None = None,
     ) -> None:
         """`initial` is what the server was started with."""
         self._meta = meta
@@ -79,7 +84,7 @@ class ClusterConfigs:
 
     async def describe(self, caller: Caller) -> Sequence[ClusterConfig]:
         """All of them, by name."""
-        await self._gate.check(caller.principal, Need.DESCRIBE, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.DESCRIBE, request_id=caller.request_id)
         dynamic = await _set(self._meta)
         found = {name: ClusterConfig(name, value, INITIAL) for name, value in self._initial.items()}
         found |= {name: ClusterConfig(name, value, DYNAMIC) for name, value in dynamic.items()}
@@ -87,7 +92,7 @@ class ClusterConfigs:
 
     async def alter(self, caller: Caller, changes: Sequence[OptionChange]) -> None:
         """Set some anew, all or nothing. Error codes: CONFIG for what cannot be set, INVALID_CONFIG for a value."""
-        await self._gate.check(caller.principal, Need.ALTER, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.ALTER, request_id=caller.request_id)
         for change in changes:
             if change.name not in _SETTINGS:
                 known = "as the server was started" if change.name in self._initial else "no such config"
@@ -108,7 +113,7 @@ class ClusterConfigs:
                 await tx.run(_UNSET, name)
             if after != before:
                 facts = {change.name: after.get(change.name, "") for change in changes}
-                await tell(self._outbox, tx, "StreamConfigAltered", caller, now_ms, "", facts=facts)
+                await append_event(self._outbox, tx, "StreamConfigAltered", caller, now_ms, "", facts=facts)
 
         await self._meta.transact(work)
 

@@ -16,13 +16,13 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.objects.model import Caller
 
-from .authorization import Gate, Need
-from .events import tell
+from .authorization import StreamAuthorizer, StreamOperation
+from .events import append_event
 from .json_documents import read_json
 from .names import DEFAULT_DATABASE, check_database_name
-from .tables import Tables
+from .tables import StreamTables
 
-__all__ = ["Database", "DatabaseDefinition", "DatabaseSummary", "Databases"]
+__all__ = ["DatabaseDefinition", "DatabaseSummary", "StreamDatabase", "StreamDatabases"]
 
 _FIND: Final = "SELECT name, document, created_ms, modified_ms FROM stream_databases WHERE name = ?"
 _SUMMARIES: Final = """
@@ -39,7 +39,7 @@ _DELETE: Final = "DELETE FROM stream_databases WHERE name = ?"
 
 
 @dataclass(frozen=True, slots=True)
-class Database:
+class StreamDatabase:
     """A database that exists."""
 
     name: str
@@ -92,10 +92,12 @@ class DatabaseDefinition:
         return msgspec.json.encode(said)
 
 
-class Databases:
+class StreamDatabases:
     """The use cases of databases."""
 
-    def __init__(self, meta: MetaStore, outbox: Outbox, clock: Clock, gate: Gate, tables: Tables) -> None:
+    def __init__(
+        self, meta: MetaStore, outbox: Outbox, clock: Clock, gate: StreamAuthorizer, tables: StreamTables
+    ) -> None:
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
@@ -105,14 +107,14 @@ class Databases:
     async def create(self, caller: Caller, name: str, document: bytes = b"", *, ignore_if_exists: bool = False) -> None:
         """Make a database. Error codes: INVALID_DATABASE, DATABASE_ALREADY_EXIST."""
         check_database_name(name)
-        await self._gate.check(caller.principal, Need.CREATE, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.CREATE, request_id=caller.request_id)
         definition = await parse_body(DatabaseDefinition.parse, document)
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> bool:
             if not await tx.run(_INSERT, name, definition.document.decode(), now_ms, now_ms):
                 return False
-            await tell(self._outbox, tx, "StreamDatabaseCreated", caller, now_ms, name)
+            await append_event(self._outbox, tx, "StreamDatabaseCreated", caller, now_ms, name)
             return True
 
         if not await self._meta.transact(work) and not ignore_if_exists:
@@ -122,7 +124,7 @@ class Databases:
         self, caller: Caller, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
     ) -> None:
         """Remove a database, and with `cascade` its tables. Error codes: DATABASE_NOT_EXIST, DATABASE_NOT_EMPTY."""
-        await self._gate.check(caller.principal, Need.DROP, name, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.DROP, name, request_id=caller.request_id)
         if name == DEFAULT_DATABASE:
             raise FlussError(ErrorCode.INVALID_DATABASE, f"the default database stays. database={name}")
         now_ms = self._clock.now_ms()
@@ -136,7 +138,7 @@ class Databases:
             dropped = [await self._tables.remove(tx, caller, name, table, now_ms) for table in names]
             await tx.run(_DELETE, name)
             await release_stream(tx, name)
-            await tell(self._outbox, tx, "StreamDatabaseDropped", caller, now_ms, name)
+            await append_event(self._outbox, tx, "StreamDatabaseDropped", caller, now_ms, name)
             return [table.id for table in dropped]
 
         dropped = await self._meta.transact(work)
@@ -152,17 +154,17 @@ class Databases:
     ) -> None:
         """Let the database be as defined, within `tx`."""
         await tx.run(_UPDATE, definition.document.decode(), now_ms, name)
-        await tell(self._outbox, tx, "StreamDatabaseAltered", caller, now_ms, name)
+        await append_event(self._outbox, tx, "StreamDatabaseAltered", caller, now_ms, name)
 
-    async def get(self, caller: Caller, name: str) -> Database:
+    async def get(self, caller: Caller, name: str) -> StreamDatabase:
         """The database. Error codes: DATABASE_NOT_EXIST."""
-        await self._gate.check(caller.principal, Need.DESCRIBE, name, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.DESCRIBE, name, request_id=caller.request_id)
         return await self.find(self._meta, name)
 
     async def exists(self, caller: Caller, name: str) -> bool:
         """Whether there is one of the name that the caller may see."""
         found = await self._meta.row(_FIND, name) is not None
-        return found and await self._gate.may(caller.principal, Need.DESCRIBE, name)
+        return found and await self._gate.may(caller.principal, StreamOperation.DESCRIBE, name)
 
     async def list(self, caller: Caller) -> Sequence[DatabaseSummary]:
         """Those that the caller may see, by name."""
@@ -175,13 +177,13 @@ class Databases:
         names = [str(table) for (table,) in await self._meta.rows(_TABLES, name)]
         return await self._gate.tables(caller.principal, name, names)
 
-    async def find(self, reader: Reader, name: str) -> Database:
+    async def find(self, reader: Reader, name: str) -> StreamDatabase:
         """The database, whoever asks. Error codes: DATABASE_NOT_EXIST."""
         row = await reader.row(_FIND, name)
         if row is None:
             raise no_database(name)
         definition = DatabaseDefinition.parse(row[1])
-        return Database(row[0], definition.comment, definition.custom_options, row[2], row[3])
+        return StreamDatabase(row[0], definition.comment, definition.custom_options, row[2], row[3])
 
 
 def no_database(name: str) -> FlussError:

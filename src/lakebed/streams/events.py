@@ -8,7 +8,7 @@ from lakebed.meta.outbox import Event, Outbox
 from lakebed.meta.seam import Transaction
 from lakebed.objects.model import Caller
 
-__all__ = ["StreamEvent", "decode_event", "tell"]
+__all__ = ["StreamEvent", "append_event", "decode_event"]
 
 
 class StreamEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -31,7 +31,7 @@ _encode = msgspec.msgpack.Encoder().encode
 decode_event = msgspec.msgpack.Decoder(StreamEvent).decode
 
 
-async def tell(
+async def append_event(
     outbox: Outbox,
     tx: Transaction,
     kind: str,

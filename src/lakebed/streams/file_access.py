@@ -24,24 +24,24 @@ from lakebed.objects.model import Caller
 from lakebed.storage.credentials import CredentialProvider, Credentials
 from lakebed.storage.credentials.sts import AssumedRole, TokenService
 
-from .authorization import Gate, Need
-from .log.remote.manifest import LogPlace
+from .authorization import StreamAuthorizer, StreamOperation
+from .log.remote.manifest import LogLocation
 from .seam import TableBucket
 from .table import StreamTable
-from .tables import Tables
+from .tables import StreamTables
 
 __all__ = [
-    "KEY_SECONDS",
+    "CREDENTIAL_SECONDS",
     "SNAPSHOTS_FOLDER",
+    "CredentialVendor",
     "FileAccess",
     "FileGrant",
-    "FilePlace",
-    "KeyMaker",
+    "FileLocation",
     "RoleCredentials",
     "read_policy",
 ]
 
-KEY_SECONDS: Final = 900
+CREDENTIAL_SECONDS: Final = 900
 """How long keys are good: the least that there is. They outlive a right that was taken away."""
 
 MAX_POLICY_CHARS: Final = 2048
@@ -60,7 +60,7 @@ _STRANGE: Final = re.compile(r"[^\w+=,.@-]", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class FilePlace:
+class FileLocation:
     """Where clients find files of streams."""
 
     address: str
@@ -104,11 +104,11 @@ class FileGrant:
         return self.tables is None or table_id in self.tables
 
 
-class KeyMaker(Protocol):
+class CredentialVendor(Protocol):
     """Makes temporary keys to the byte store."""
 
     async def make(self, name: str, policy: str) -> Credentials:
-        """Keys that may do what `policy` allows and no more, for `KEY_SECONDS`; `name` is whom they are for.
+        """Keys that may do what `policy` allows and no more, for `CREDENTIAL_SECONDS`; `name` is whom they are for.
 
         Raises LakebedError of any kind: somebody else is asked.
         """
@@ -116,7 +116,7 @@ class KeyMaker(Protocol):
 
 
 class RoleCredentials:
-    """Credentials of a role that the server's own credentials may assume. Implements `KeyMaker`."""
+    """Credentials of a role that the server's own credentials may assume. Implements `CredentialVendor`."""
 
     def __init__(self, role: str, service: TokenService, own: CredentialProvider) -> None:
         self._role = role
@@ -125,7 +125,7 @@ class RoleCredentials:
 
     async def make(self, name: str, policy: str) -> Credentials:
         """Credentials that have the permissions of both the role and `policy`. Raises as the token service does."""
-        asked = AssumedRole(self._role, name, KEY_SECONDS, policy=policy)
+        asked = AssumedRole(self._role, name, CREDENTIAL_SECONDS, policy=policy)
         return await self._service.assume_role(await self._own.credentials(), asked, _ROLE_SOURCE)
 
     async def close(self) -> None:
@@ -152,10 +152,10 @@ class FileAccess:
     def __init__(
         self,
         clock: Clock,
-        gate: Gate,
-        tables: Tables,
-        place: FilePlace | None = None,
-        maker: KeyMaker | None = None,
+        gate: StreamAuthorizer,
+        tables: StreamTables,
+        place: FileLocation | None = None,
+        maker: CredentialVendor | None = None,
     ) -> None:
         self._clock = clock
         self._gate = gate
@@ -166,7 +166,7 @@ class FileAccess:
         self._under_way: dict[tuple[str, str], asyncio.Task[_Made]] = {}
 
     @property
-    def place(self) -> FilePlace | None:
+    def place(self) -> FileLocation | None:
         """Where files are, if somebody reads them itself."""
         return self._place
 
@@ -182,7 +182,7 @@ class FileAccess:
             return FileGrant(None)
         scope = await self._scope(caller, self._place) if takes_tokens else None
         if scope is None:
-            return FileGrant(frozenset(), self._clock.now_ms() + KEY_SECONDS * 1000)
+            return FileGrant(frozenset(), self._clock.now_ms() + CREDENTIAL_SECONDS * 1000)
         return await self._keys(caller.principal, scope, self._maker)
 
     async def reaches(self, caller: Caller, table_id: int, *, takes_tokens: bool = True) -> bool:
@@ -192,11 +192,11 @@ class FileAccess:
         scope = await self._scope(caller, self._place) if takes_tokens else None
         return scope is not None and (scope.tables is None or table_id in scope.tables)
 
-    async def _scope(self, caller: Caller, place: FilePlace) -> _Scope | None:
+    async def _scope(self, caller: Caller, place: FileLocation) -> _Scope | None:
         """What the caller may read, with the policy for it; None if that is nothing, or more than a policy can say."""
         principal = caller.principal
         every = await self._tables.all()
-        readable = [table for table in every if await self._gate.may(principal, Need.READ, *table.path)]
+        readable = [table for table in every if await self._gate.may(principal, StreamOperation.READ, *table.path)]
         if principal.is_root and len(readable) == len(every):
             # Tables that come while the keys last, too.
             return _Scope(None, read_policy(place, [f"{place.folder}/"]))
@@ -207,7 +207,7 @@ class FileAccess:
             return None
         return _Scope(frozenset(table.id for table in readable), policy)
 
-    async def _keys(self, principal: Principal, scope: _Scope, maker: KeyMaker) -> FileGrant:
+    async def _keys(self, principal: Principal, scope: _Scope, maker: CredentialVendor) -> FileGrant:
         """Keys for that, those that were made before while they are young."""
         wanted = (principal.caller_arn, scope.policy)
         made = self._made.get(wanted)
@@ -224,10 +224,10 @@ class FileAccess:
         except LakebedError as error:
             raise FlussError(ErrorCode.SECURITY_TOKEN, f"no keys can be had to files now. reason={error}") from error
 
-    async def _make(self, wanted: tuple[str, str], scope: _Scope, maker: KeyMaker) -> _Made:
+    async def _make(self, wanted: tuple[str, str], scope: _Scope, maker: CredentialVendor) -> _Made:
         now_ms = self._clock.now_ms()
         keys = await maker.make(_session_name(wanted[0]), scope.policy)
-        ends_ms = now_ms + KEY_SECONDS * 1000 if keys.expires_ms is None else keys.expires_ms
+        ends_ms = now_ms + CREDENTIAL_SECONDS * 1000 if keys.expires_ms is None else keys.expires_ms
         made = _Made(FileGrant(scope.tables, ends_ms, keys), now_ms + max(ends_ms - now_ms, 0) // 2)
         self._made = {key: each for key, each in self._made.items() if now_ms < each.stale_ms}
         self._made[wanted] = made
@@ -239,7 +239,7 @@ class FileAccess:
             task.exception()  # looked at, though all who waited for it may have left
 
 
-def read_policy(place: FilePlace, folders: Iterable[str]) -> str:
+def read_policy(place: FileLocation, folders: Iterable[str]) -> str:
     """A session policy that allows reading what is in these folders, each of which ends in a slash."""
     before = f"arn:{place.partition}:s3:::{plain_text(place.bucket)}/"
     statement = {
@@ -250,10 +250,10 @@ def read_policy(place: FilePlace, folders: Iterable[str]) -> str:
     return msgspec.json.encode({"Version": "2012-10-17", "Statement": [statement]}).decode()
 
 
-def _folders(place: FilePlace, table: StreamTable) -> Sequence[str]:
+def _folders(place: FileLocation, table: StreamTable) -> Sequence[str]:
     """All that the byte store has of a table."""
     # That of one of its buckets lies in that of the table, whose name ends with its id: no other table's begins so.
-    bucket = LogPlace(TableBucket(table.id, None, 0), *table.path).folder
+    bucket = LogLocation(TableBucket(table.id, None, 0), *table.path).folder
     logs = f"{place.folder}/{bucket.rpartition('/')[0]}/"
     return [logs, f"{place.folder}/{SNAPSHOTS_FOLDER}/{table.id}/"] if table.is_keyed else [logs]
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from lakebed.meta.seam import MetaStore, Transaction
 
-__all__ = ["Counters", "WriterIds"]
+__all__ = ["IdRanges", "WriterIds"]
 
 _TAKE: Final = """
 INSERT INTO stream_counters (name, next_value) VALUES (?, ?)
@@ -17,7 +17,7 @@ _WRITERS: Final = "writers"
 _WRITERS_AT_ONCE: Final = 1000
 
 
-class Counters:
+class IdRanges:
     """Ranges of numbers by the name of what they count."""
 
     def __init__(self, meta: MetaStore) -> None:
@@ -39,7 +39,7 @@ class Counters:
 class WriterIds:
     """Ids for writers, no two alike whichever server gave them out."""
 
-    def __init__(self, counters: Counters) -> None:
+    def __init__(self, counters: IdRanges) -> None:
         self._counters = counters
         self._left = iter(range(0))
 

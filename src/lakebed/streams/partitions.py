@@ -15,15 +15,15 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 
-from .authorization import Gate, Need
+from .authorization import StreamAuthorizer, StreamOperation
 from .cluster_configs import ClusterConfigs
-from .events import tell
+from .events import append_event
 from .log.writer_state import FORGET_WRITERS_AFTER_MS
 from .names import check_partition_value
 from .table import StreamTable
-from .tables import Tables
+from .tables import StreamTables
 
-__all__ = ["Partition", "Partitions", "partition_name"]
+__all__ = ["StreamPartition", "StreamPartitions", "partition_name"]
 
 SEPARATOR: Final = "$"
 
@@ -55,7 +55,7 @@ Dropped = Callable[[int, int], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class StreamPartition:
     """A partition that exists."""
 
     id: int
@@ -84,11 +84,17 @@ def partition_name(table: StreamTable, spec: Mapping[str, str]) -> str:
     return SEPARATOR.join(spec[key] for key in keys)
 
 
-class Partitions:
+class StreamPartitions:
     """The use cases of partitions."""
 
     def __init__(
-        self, meta: MetaStore, outbox: Outbox, clock: Clock, gate: Gate, tables: Tables, configs: ClusterConfigs
+        self,
+        meta: MetaStore,
+        outbox: Outbox,
+        clock: Clock,
+        gate: StreamAuthorizer,
+        tables: StreamTables,
+        configs: ClusterConfigs,
     ) -> None:
         self._configs = configs
         self._meta = meta
@@ -96,7 +102,7 @@ class Partitions:
         self._clock = clock
         self._gate = gate
         self._tables = tables
-        self._by_id: dict[int, Partition] = {}
+        self._by_id: dict[int, StreamPartition] = {}
         self._drops = 0
         """Grows with each drop: a row that was read before one may be of a dropped partition."""
         self._on_dropped: list[Dropped] = []
@@ -121,11 +127,11 @@ class Partitions:
         for partition in [found for found in self._by_id.values() if found.table_id == table_id]:
             del self._by_id[partition.id]
 
-    def known(self, partition_id: int) -> Partition | None:
+    def known(self, partition_id: int) -> StreamPartition | None:
         """The partition, if it is remembered: for those who ask for every request."""
         return self._by_id.get(partition_id)
 
-    async def by_id(self, partition_id: int) -> Partition:
+    async def by_id(self, partition_id: int) -> StreamPartition:
         """The partition, without a permission check.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET. Clients take it as stale metadata and look the partition up by its name.
@@ -142,23 +148,23 @@ class Partitions:
         if row is None:
             self._by_id.pop(partition_id, None)
             raise FlussError(ErrorCode.UNKNOWN_TABLE_OR_BUCKET, f"unknown partition. partition_id={partition_id}")
-        return self._by_id.setdefault(partition_id, Partition(*row))
+        return self._by_id.setdefault(partition_id, StreamPartition(*row))
 
-    async def by_name(self, table: StreamTable, name: str) -> Partition:
+    async def by_name(self, table: StreamTable, name: str) -> StreamPartition:
         """The partition, without a permission check. Error codes: TABLE_NOT_PARTITIONED, PARTITION_NOT_EXISTS."""
         _check_partitioned(table)
         row = await self._meta.row(_BY_NAME, table.id, name)
         if row is None:
             raise _no_partition(table, name)
-        return Partition(*row)
+        return StreamPartition(*row)
 
-    async def of(self, table: StreamTable) -> Sequence[Partition]:
+    async def of(self, table: StreamTable) -> Sequence[StreamPartition]:
         """All of a table, whoever asks, by id."""
-        return [Partition(*row) for row in await self._meta.rows(_OF_TABLE, table.id)]
+        return [StreamPartition(*row) for row in await self._meta.rows(_OF_TABLE, table.id)]
 
     async def list(
         self, caller: Caller, database: str, name: str, partial: Mapping[str, str] | None = None
-    ) -> tuple[StreamTable, Sequence[Partition]]:
+    ) -> tuple[StreamTable, Sequence[StreamPartition]]:
         """The table and those of its partitions that have these values.
 
         Error codes: TABLE_NOT_EXIST, TABLE_NOT_PARTITIONED.
@@ -180,7 +186,7 @@ class Partitions:
 
         Error codes: as `partition_name`; PARTITION_ALREADY_EXISTS, PARTITION_MAX_NUM.
         """
-        await self._gate.check(caller.principal, Need.WRITE, database, name, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.WRITE, database, name, request_id=caller.request_id)
         table = await self._tables.by_path(database, name)
         if not await self.add(caller, table, partition_name(table, spec)) and not ignore_if_exists:
             raise FlussError(
@@ -204,7 +210,7 @@ class Partitions:
             row = await tx.row(_INSERT, table.id, name, now_ms)
             if row is None:
                 return False
-            await tell(
+            await append_event(
                 self._outbox,
                 tx,
                 "StreamPartitionCreated",
@@ -223,7 +229,7 @@ class Partitions:
         self, caller: Caller, database: str, name: str, spec: Mapping[str, str], *, ignore_if_not_exists: bool = False
     ) -> None:
         """Remove a partition with its records. Error codes: those of `partition_name`, PARTITION_NOT_EXISTS."""
-        await self._gate.check(caller.principal, Need.WRITE, database, name, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.WRITE, database, name, request_id=caller.request_id)
         table = await self._tables.by_path(database, name)
         wanted = partition_name(table, spec)
         if not await self.remove(caller, table, wanted) and not ignore_if_not_exists:
@@ -237,12 +243,12 @@ class Partitions:
             row = await tx.row(_BY_NAME, table.id, name)
             if row is None:
                 return None
-            partition = Partition(*row)
+            partition = StreamPartition(*row)
             await tx.run(_LEAVE, table.id, partition.id, *table.path, name, now_ms)
             await tx.run(_DELETE, partition.id)
             await tx.run(_FORGET_DROPPED, table.id, now_ms - FORGET_WRITERS_AFTER_MS)
             await tx.run(_NOTE_DROPPED, table.id, name, now_ms)
-            await tell(
+            await append_event(
                 self._outbox,
                 tx,
                 "StreamPartitionDropped",

@@ -10,9 +10,9 @@ from typing import Final
 from lakebed.core.errors import LakebedError
 from lakebed.meta.seam import MetaStore, Transaction
 
-from .buckets.open_buckets import Buckets
+from .buckets.open_buckets import OpenBuckets
 
-__all__ = ["Purging"]
+__all__ = ["Purger"]
 
 log = logging.getLogger("lakebed.streams")
 
@@ -21,13 +21,13 @@ _DONE: Final = "DELETE FROM stream_dropped WHERE table_id = ? AND partition_id =
 _PAUSE_SECONDS: Final = 60.0
 
 
-class Purging:
+class Purger:
     """Removes the files of dropped tables and partitions."""
 
     def __init__(
         self,
         meta: MetaStore,
-        buckets: Buckets,
+        buckets: OpenBuckets,
         is_home: Callable[[], bool],
         confirm_ownership: Callable[[], Awaitable[None]],
     ) -> None:

@@ -19,12 +19,12 @@ from lakebed.fluss.types import DataType
 from .names import RESERVED_COLUMNS
 from .table import TableDefinition
 
-__all__ = ["AddColumn", "Operation", "OptionChange", "Position", "changed_options", "evolved", "with_columns"]
+__all__ = ["AddColumn", "AlterConfigOp", "ColumnPosition", "OptionChange", "changed_options", "evolved", "with_columns"]
 
 _OPTION_PREFIX: Final = "table."
 
 
-class Position(IntEnum):
+class ColumnPosition(IntEnum):
     """Where a new column goes, by the protocol's number."""
 
     LAST = 0
@@ -32,7 +32,7 @@ class Position(IntEnum):
     AFTER = 3
 
 
-class Operation(IntEnum):
+class AlterConfigOp(IntEnum):
     """What is done to an option, by the protocol's number."""
 
     SET = 0
@@ -47,7 +47,7 @@ class AddColumn:
 
     name: str
     type: DataType
-    position: int = Position.LAST
+    position: int = ColumnPosition.LAST
     comment: str | None = None
     aggregation: Aggregation | None = None
 
@@ -97,7 +97,7 @@ def with_columns(schema: Schema, columns: Iterable[AddColumn]) -> Schema:
             if found == (_bare(wanted.type), wanted.comment, wanted.aggregation):
                 continue
             raise _refused(f"the column is there, and is another. column={wanted.name}")
-        if wanted.position != Position.LAST:
+        if wanted.position != ColumnPosition.LAST:
             raise _refused(f"columns are added behind the last. column={wanted.name} position={wanted.position}")
         if wanted.name in RESERVED_COLUMNS:
             raise _refused(f"the name is that of a column of every table. column={wanted.name}")
@@ -117,17 +117,17 @@ def changed_options(options: Mapping[str, str], changes: Iterable[OptionChange])
     """
     after = dict(options)
     for change in changes:
-        if change.operation == Operation.DELETE:
+        if change.operation == AlterConfigOp.DELETE:
             after.pop(change.name, None)
             continue
         if change.value is None:
             raise _refused(f"an option is set to something. option={change.name}")
         items = [item.strip() for item in after.get(change.name, "").split(",") if item.strip()]
-        if change.operation == Operation.SET:
+        if change.operation == AlterConfigOp.SET:
             after[change.name] = change.value
-        elif change.operation == Operation.APPEND:
+        elif change.operation == AlterConfigOp.APPEND:
             after[change.name] = ",".join([*items, *(() if change.value in items else (change.value,))])
-        elif change.operation == Operation.SUBTRACT:
+        elif change.operation == AlterConfigOp.SUBTRACT:
             items = [item for item in items if item != change.value]
             if items:
                 after[change.name] = ",".join(items)

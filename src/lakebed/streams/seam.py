@@ -16,12 +16,12 @@ from lakebed.fluss.errors import FlussError
 __all__ = [
     "Acks",
     "Appended",
-    "BucketKeys",
+    "BucketKv",
     "BucketLog",
     "Fetched",
-    "KeyScan",
+    "KvPut",
+    "KvScan",
     "MergeMode",
-    "Put",
     "RemoteSegment",
     "TableBucket",
 ]
@@ -195,7 +195,7 @@ class MergeMode(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class KvPut:
     """A batch of keyed records as its writer sent it, and how it is to be taken."""
 
     records: bytes | memoryview
@@ -205,7 +205,7 @@ class Put:
     mode: MergeMode = MergeMode.MERGE
 
 
-class KeyScan(Protocol):
+class KvScan(Protocol):
     """Rows in the order of their keys, as they were at one moment. Not for two readers at once."""
 
     @property
@@ -222,7 +222,7 @@ class KeyScan(Protocol):
         ...
 
 
-class BucketKeys(Protocol):
+class BucketKv(Protocol):
     """The latest row of every key of a bucket. Every method may raise FlussError."""
 
     @property
@@ -235,7 +235,7 @@ class BucketKeys(Protocol):
         """Why they take no more, if they do not: then the bucket is to be opened anew."""
         ...
 
-    async def put(self, put: Put, acks: Acks) -> int:
+    async def put(self, put: KvPut, acks: Acks) -> int:
         """Merge the records, append their changes to the log, and show them to lookups; the log's end after them.
 
         Error codes: CORRUPT_RECORD, OUT_OF_ORDER_SEQUENCE, UNKNOWN_WRITER_ID, SCHEMA_NOT_EXIST, INVALID_TARGET_COLUMN,
@@ -255,6 +255,6 @@ class BucketKeys(Protocol):
         """The values of all keys that begin so, in the order of keys. RECORD_TOO_LARGE if they have more bytes."""
         ...
 
-    def scan(self, limit: int | None = None) -> KeyScan:
+    def scan(self, limit: int | None = None) -> KvScan:
         """Begin a scan of the rows as they are now."""
         ...

@@ -19,7 +19,7 @@ from lakebed.fluss.table_options import check_options, flag, whole_number
 from lakebed.fluss.types import TypeRoot
 
 from .json_documents import read_json
-from .kv.table import KeySettings
+from .kv.table import KvSettings
 from .names import RESERVED_COLUMNS
 
 __all__ = ["MAX_BUCKETS", "StreamTable", "TableDefinition", "TablePath"]
@@ -101,7 +101,7 @@ class TableDefinition:
                 f"the byte store keeps the copies: the factor is 1. factor={self.replication_factor}",
             )
         if schema.is_keyed:
-            KeySettings.parse(schema, self.options)
+            KvSettings.parse(schema, self.options)
         elif "table.merge-engine" in self.options:
             raise _invalid("only tables with a primary key have a merge engine")
 

@@ -21,13 +21,13 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 from lakebed.objects.model import Caller
 
-from .authorization import Gate, Need
+from .authorization import StreamAuthorizer, StreamOperation
 from .cluster_configs import ClusterConfigs
-from .events import tell
+from .events import append_event
 from .names import check_table_name
 from .table import StreamTable, TableDefinition, TablePath
 
-__all__ = ["Tables"]
+__all__ = ["StreamTables"]
 
 _COLUMNS: Final = """
 SELECT t.id, t.database_name, t.name, t.schema_id, t.document, t.created_ms, t.modified_ms, s.document
@@ -56,10 +56,12 @@ Dropped = Callable[[int], Awaitable[None]]
 Changed = Callable[[StreamTable], Awaitable[None]]
 
 
-class Tables:
+class StreamTables:
     """The use cases of tables."""
 
-    def __init__(self, meta: MetaStore, outbox: Outbox, clock: Clock, gate: Gate, configs: ClusterConfigs) -> None:
+    def __init__(
+        self, meta: MetaStore, outbox: Outbox, clock: Clock, gate: StreamAuthorizer, configs: ClusterConfigs
+    ) -> None:
         self._configs = configs
         self._meta = meta
         self._outbox = outbox
@@ -157,7 +159,7 @@ class Tables:
 
     async def get(self, caller: Caller, database: str, name: str) -> StreamTable:
         """The table, if the caller may see it. Error codes: TABLE_NOT_EXIST."""
-        await self._gate.check(caller.principal, Need.DESCRIBE, database, name, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.DESCRIBE, database, name, request_id=caller.request_id)
         return await self.by_path(database, name)
 
     async def exists(self, caller: Caller, database: str, name: str) -> bool:
@@ -166,7 +168,7 @@ class Tables:
             await self.by_path(database, name)
         except FlussError:
             return False
-        return await self._gate.may(caller.principal, Need.DESCRIBE, database, name)
+        return await self._gate.may(caller.principal, StreamOperation.DESCRIBE, database, name)
 
     async def create(
         self, caller: Caller, database: str, name: str, document: bytes, *, ignore_if_exists: bool = False
@@ -176,7 +178,7 @@ class Tables:
         Error codes: DATABASE_NOT_EXIST, TABLE_ALREADY_EXIST, INVALID_TABLE, INVALID_CONFIG, BUCKET_MAX_NUM.
         """
         check_table_name(name)
-        await self._gate.check(caller.principal, Need.CREATE, database, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.CREATE, database, request_id=caller.request_id)
         buckets = await self._configs.number("default.bucket.number")
         definition = with_defaults(await parse_body(partial(TableDefinition.parse, default_buckets=buckets), document))
         definition.check(max_buckets=await self._configs.number("max.bucket.num"))
@@ -192,7 +194,9 @@ class Tables:
                 return None
             table_id = int(row[0])
             await tx.run(_INSERT_SCHEMA, table_id, FIRST_SCHEMA, schema)
-            await tell(self._outbox, tx, "StreamTableCreated", caller, now_ms, database, name, table_id=table_id)
+            await append_event(
+                self._outbox, tx, "StreamTableCreated", caller, now_ms, database, name, table_id=table_id
+            )
             return table_id
 
         made = await self._meta.transact(work)
@@ -203,7 +207,7 @@ class Tables:
 
     async def drop(self, caller: Caller, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
         """Remove a table; its records go soon after. Error codes: TABLE_NOT_EXIST."""
-        await self._gate.check(caller.principal, Need.DROP, database, name, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.DROP, database, name, request_id=caller.request_id)
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> StreamTable:
@@ -226,7 +230,7 @@ class Tables:
         await tx.run(_LEAVE, table.id, database, name, now_ms)
         await tx.run(_DELETE, table.id)
         await release_stream(tx, database, name)
-        await tell(self._outbox, tx, "StreamTableDropped", caller, now_ms, database, name, table_id=table.id)
+        await append_event(self._outbox, tx, "StreamTableDropped", caller, now_ms, database, name, table_id=table.id)
         return table
 
     async def replace(
@@ -238,7 +242,7 @@ class Tables:
             schema_id += 1
             await tx.run(_INSERT_SCHEMA, table.id, schema_id, _text(definition.schema.document()))
         await tx.run(_UPDATE, schema_id, _text(definition.rest()), now_ms, table.id)
-        await tell(
+        await append_event(
             self._outbox,
             tx,
             "StreamTableAltered",

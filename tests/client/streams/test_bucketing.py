@@ -9,8 +9,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 
-from lakebed.client.streams.bucketing import KeyEncoder, Placing
-from lakebed.client.streams.tables import KnownTable
+from lakebed.client.streams.bucketing import BucketAssigner, KeyEncoder
+from lakebed.client.streams.tables import TableInfo
 from lakebed.fluss.arrow_types import arrow_schema
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.schema import Schema
@@ -30,16 +30,16 @@ TIMESTAMP, DECIMAL, WIDE = (
 SEVEN, EIGHT = "iceberg", "icebergs"
 
 
-def table(types: list[DataType], lake: str = "", *, partition: str = "", **others: Any) -> KnownTable:
+def table(types: list[DataType], lake: str = "", *, partition: str = "", **others: Any) -> TableInfo:
     """A table whose key is all of its columns but the last, which is a number."""
     named = [(f"c{at}", type_) for at, type_ in enumerate(types)]
     schema = Schema.of([*named, ("n", DataType(TypeRoot.INT))], primary_key=[name for name, _ in named])
     said = {"table.datalake.format": lake, "table.kv.format-version": "2"} if lake else {}
     keys = (partition,) if partition else ()
-    return KnownTable("fluss", "t", 1, 1, schema, BUCKETS, partition_keys=keys, properties=said, **others)
+    return TableInfo("fluss", "t", 1, 1, schema, BUCKETS, partition_keys=keys, properties=said, **others)
 
 
-def rows(of: KnownTable, *values: Any) -> pa.RecordBatch:
+def rows(of: TableInfo, *values: Any) -> pa.RecordBatch:
     schema = arrow_schema(of.schema)
     return pa.RecordBatch.from_pylist([dict(zip(schema.names, (*values, 0), strict=True))], schema)
 
@@ -147,7 +147,7 @@ OWN: Final = [
 @pytest.mark.parametrize(("type_", "value", "key", "bucket"), ICEBERG)
 def test_keys_of_iceberg(type_: DataType, value: Any, key: str, bucket: int) -> None:
     of = table([type_], "iceberg")
-    placing, batch = Placing(of), rows(of, value)
+    placing, batch = BucketAssigner(of), rows(of, value)
     assert [each.hex() for each in placing.keys(batch)] == [key]
     assert placing.buckets(batch) == [bucket]
 
@@ -155,7 +155,7 @@ def test_keys_of_iceberg(type_: DataType, value: Any, key: str, bucket: int) -> 
 @pytest.mark.parametrize(("types", "values", "key", "bucket"), PAIMON)
 def test_keys_of_paimon(types: list[DataType], values: list[Any], key: str, bucket: int) -> None:
     of = table(types, "PAIMON")
-    placing, batch = Placing(of), rows(of, *values)
+    placing, batch = BucketAssigner(of), rows(of, *values)
     assert [each.hex() for each in placing.keys(batch)] == [key]
     assert placing.buckets(batch) == [bucket]
 
@@ -166,7 +166,7 @@ def test_keys_where_no_lake_has_a_say(
     lake: str, types: list[DataType], values: list[Any], key: str, bucket: int
 ) -> None:
     of = table(types, lake)
-    placing, batch = Placing(of), rows(of, *values)
+    placing, batch = BucketAssigner(of), rows(of, *values)
     assert [each.hex() for each in placing.keys(batch)] == [key]
     assert placing.buckets(batch) == [bucket]
 
@@ -183,50 +183,50 @@ def test_keys_where_no_lake_has_a_say(
 )
 def test_what_iceberg_has_no_keys_of_is_refused(types: list[DataType]) -> None:
     with pytest.raises(FlussError) as failed:
-        Placing(table(types, "iceberg"))
+        BucketAssigner(table(types, "iceberg"))
     assert failed.value.code is ErrorCode.INVALID_TABLE
 
 
 def test_a_key_of_no_bytes_has_no_bucket_in_iceberg() -> None:
     of = table([DataType(TypeRoot.STRING)], "iceberg")
     with pytest.raises(FlussError) as failed:
-        Placing(of).buckets(rows(of, ""))
+        BucketAssigner(of).buckets(rows(of, ""))
     assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
 def test_hudi_is_left_to_clients() -> None:
     with pytest.raises(FlussError) as failed:
-        Placing(table([DataType(TypeRoot.INT)], "hudi"))
+        BucketAssigner(table([DataType(TypeRoot.INT)], "hudi"))
     assert failed.value.code is ErrorCode.INVALID_TABLE
 
 
 def test_a_bucket_key_that_is_part_of_the_key_begins_it() -> None:
     of = table([DataType(TypeRoot.INT), DataType(TypeRoot.STRING)], "iceberg", bucket_key=("c0",))
-    placing, batch = Placing(of), rows(of, 34, "x")
+    placing, batch = BucketAssigner(of), rows(of, 34, "x")
     assert [each.hex() for each in placing.keys(batch)] == ["220178"]
     assert placing.buckets(batch) == [165]
 
 
 def test_columns_of_partitions_are_not_in_the_key() -> None:
     of = table([DataType(TypeRoot.INT), DataType(TypeRoot.STRING)], "iceberg", partition="c1")
-    placing, batch = Placing(of), rows(of, 34, "EU")
+    placing, batch = BucketAssigner(of), rows(of, 34, "EU")
     assert [each.hex() for each in placing.keys(batch)] == ["2200000000000000"]
     assert placing.buckets(batch) == [165]
 
 
 def test_null_in_a_key_is_refused() -> None:
     schema = Schema.of([("a", DataType(TypeRoot.INT))])
-    of = KnownTable("fluss", "t", 1, 1, schema, BUCKETS, ("a",))
+    of = TableInfo("fluss", "t", 1, 1, schema, BUCKETS, ("a",))
     with pytest.raises(FlussError) as failed:
-        Placing(of).buckets(pa.RecordBatch.from_pylist([{"a": 1}, {"a": None}], arrow_schema(schema)))
+        BucketAssigner(of).buckets(pa.RecordBatch.from_pylist([{"a": 1}, {"a": None}], arrow_schema(schema)))
     assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
 
 
 def test_a_log_has_buckets_and_no_keys() -> None:
     schema = Schema.of([("a", DataType(TypeRoot.INT)), ("b", DataType(TypeRoot.INT))])
-    of = KnownTable("fluss", "t", 1, 1, schema, 2, ("a",))
+    of = TableInfo("fluss", "t", 1, 1, schema, 2, ("a",))
     batch = pa.RecordBatch.from_pylist([{"a": n, "b": n} for n in range(20)], arrow_schema(schema))
-    placing = Placing(of)
+    placing = BucketAssigner(of)
     found = placing.by_bucket(batch)
     assert sorted(number for numbers in found.values() for number in numbers) == list(range(20))
     assert set(found) == {0, 1}

@@ -10,7 +10,7 @@ import pytest
 from lakebed.client.streams.kv_scans import ScannedTable
 from lakebed.client.streams.logs import StreamLog, StreamLogWriter
 from lakebed.client.streams.messages import Fields, content, number, read_fields, text, write_fields
-from lakebed.client.streams.tables import KnownTable, Partition
+from lakebed.client.streams.tables import PartitionInfo, TableInfo
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.log_batches import APPEND_ONLY, iterate_batches, write_batch
 from lakebed.fluss.schema import Schema
@@ -51,7 +51,7 @@ class Server:
 
 def table(**properties: str) -> ScannedTable:
     said = {f"table.log.{name.replace('_', '.')}": value for name, value in properties.items()}
-    return KnownTable("fluss", "t", 1, 1, SCHEMA, 1, properties=said).scanned(None)
+    return TableInfo("fluss", "t", 1, 1, SCHEMA, 1, properties=said).scanned(None)
 
 
 def batch(count: int = 3) -> pa.RecordBatch:
@@ -94,7 +94,7 @@ def test_rows_of_older_schemas_have_null_in_later_columns() -> None:
     server = Server()
     StreamLogWriter(server, table(format="INDEXED")).append(batch())
     later = SCHEMA.with_column("later", DataType(TypeRoot.BIGINT))
-    known = KnownTable("fluss", "t", 1, 2, later, 1, properties={"table.log.format": "INDEXED"})
+    known = TableInfo("fluss", "t", 1, 2, later, 1, properties={"table.log.format": "INDEXED"})
     log = StreamLog(server, known.scanned(None))
     log._schemas[1] = SCHEMA
     (found,) = log.read({0: 0})
@@ -151,8 +151,8 @@ def test_rows_in_other_types_of_the_same_values_are_the_table_s() -> None:
 
 
 def test_rows_of_another_partition_are_not_sent() -> None:
-    known = KnownTable(
-        "fluss", "t", 1, 1, SCHEMA, 1, partition_keys=("name",), partitions=(Partition(3, "EU", ("EU",)),)
+    known = TableInfo(
+        "fluss", "t", 1, 1, SCHEMA, 1, partition_keys=("name",), partitions=(PartitionInfo(3, "EU", ("EU",)),)
     )
     server = Server()
     with pytest.raises(FlussError) as failed:

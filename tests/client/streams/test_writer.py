@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.client.streams.messages import Fields, messages, number, read_fields, text, write_fields
-from lakebed.client.streams.tables import KnownTable, Partition
+from lakebed.client.streams.tables import PartitionInfo, TableInfo
 from lakebed.client.streams.writer import StreamWriter
 from lakebed.fluss.arrow_types import arrow_schema
 from lakebed.fluss.errors import ErrorCode, FlussError
@@ -63,9 +63,9 @@ class Server:
         raise AssertionError
 
 
-def table(schema: Schema, *keys: str, partitions: tuple[Partition, ...] = (), **options: str) -> KnownTable:
+def table(schema: Schema, *keys: str, partitions: tuple[PartitionInfo, ...] = (), **options: str) -> TableInfo:
     said = {f"table.{name.replace('__', '.').replace('_', '-')}": value for name, value in options.items()}
-    return KnownTable("fluss", "t", 1, 1, schema, 1, partition_keys=keys, partitions=partitions, properties=said)
+    return TableInfo("fluss", "t", 1, 1, schema, 1, partition_keys=keys, partitions=partitions, properties=said)
 
 
 def rows(*regions: str, day: datetime.date = DAY) -> pa.RecordBatch:
@@ -144,7 +144,7 @@ def test_what_was_listed_is_not_asked_for_again() -> None:
 
     server: Any = Forgetful()
     server.partitions["EU"] = 5
-    known = table(LOG, "region", partitions=(Partition(5, "EU", ("EU",)),))
+    known = table(LOG, "region", partitions=(PartitionInfo(5, "EU", ("EU",)),))
     StreamWriter(server, known).write(rows("EU"))
     assert server.written == {5: 1}
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from lakebed.client.streams.client import StreamClient
-from lakebed.client.streams.lake import StreamLake
+from lakebed.client.streams.lake import LakeTieringClient
 from lakebed.client.streams.log_ranges import read_range
 from lakebed.client.streams.logs import CHANGES, EARLIEST, LATEST, LogRecords, StreamLog
-from lakebed.client.streams.tables import Bucket, KnownTable, describe, list_offsets
+from lakebed.client.streams.tables import Bucket, TableInfo, describe, list_offsets
 from lakebed.fluss.errors import ErrorCode, FlussError
 from tests.clients.streams.serving import ROWS, StreamServer, make_table
 from tests.fixtures.server import ROOT_ACCESS_KEY, ROOT_SECRET_KEY
@@ -29,12 +29,12 @@ async def with_client(streams: StreamServer, do: Callable[[StreamClient], Any]) 
     return await asyncio.to_thread(run)
 
 
-def known(client: StreamClient, path: Any) -> KnownTable:
+def known(client: StreamClient, path: Any) -> TableInfo:
     return describe(client, path.database_name, path.table_name)
 
 
 def read(
-    client: StreamClient, table: KnownTable, bucket: Bucket, start: int, end: int, **others: Any
+    client: StreamClient, table: TableInfo, bucket: Bucket, start: int, end: int, **others: Any
 ) -> list[LogRecords]:
     log = StreamLog(client, table.scanned(bucket[0]), **others)
     return list(read_range(client, log, bucket[1], start, end))
@@ -148,7 +148,7 @@ async def test_a_job_of_the_lake_is_given_a_table_and_says_how_far_it_is(
     await make_table(connection, table_path, properties={"table.datalake.enabled": "true"}, bucket_count=2)
 
     def run(client: StreamClient) -> None:
-        lake = StreamLake(client)
+        lake = LakeTieringClient(client)
         table = known(client, table_path)
         assert lake.latest(database, name) is None
         given = lake.ask()

@@ -11,7 +11,7 @@ import pytest
 
 from lakebed.client import LakebedClient, Task, TaskState
 from lakebed.client.streams.client import StreamClient
-from lakebed.client.streams.lake import StreamLake
+from lakebed.client.streams.lake import LakeTieringClient
 from lakebed.client.streams.logs import LATEST, StreamLogWriter
 from lakebed.client.streams.tables import describe, list_offsets
 from lakebed.core.jobs import JobKind
@@ -75,8 +75,10 @@ def test_records_have_a_task_and_none_that_are_in_the_lake(streams: StreamServer
             assert claimed.id == task.id
             # What the job does, but for the rows.
             known = describe(stream, "fluss", "planned")
-            prepared = StreamLake(stream).prepare(known.id, "fluss", "planned", list_offsets(stream, known, LATEST))
-            StreamLake(stream).commit(known.id, turn, prepared)
+            prepared = LakeTieringClient(stream).prepare(
+                known.id, "fluss", "planned", list_offsets(stream, known, LATEST)
+            )
+            LakeTieringClient(stream).commit(known.id, turn, prepared)
             client.tasks.complete(claimed, JobReport(job=JobKind.TIER_STREAM, table="t", dry_run=False, changed=True))
         # What has nothing new has no task, while what has gets one.
         stream.create_table("fluss", "other", DOCUMENT)

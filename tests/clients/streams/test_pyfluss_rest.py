@@ -12,7 +12,7 @@ import pytest
 import fluss
 from lakebed.client.streams.client import StreamClient
 from lakebed.client.streams.connection import StreamConnection
-from lakebed.client.streams.lake import StreamLake
+from lakebed.client.streams.lake import LakeTieringClient
 from lakebed.client.streams.messages import write_fields
 from lakebed.client.streams.tables import describe
 from lakebed.core.secrets import Secret
@@ -288,7 +288,7 @@ async def test_the_lake_is_as_far_as_its_job_said(
 
     def commit() -> int:
         with StreamClient(streams.address, ROOT_ACCESS_KEY, ROOT_SECRET_KEY) as client:
-            lake, table = StreamLake(client), describe(client, database, name)
+            lake, table = LakeTieringClient(client), describe(client, database, name)
             lake.commit(table.id, 4711, lake.prepare(table.id, database, name, {(None, 0): 5, (None, 1): 7}))
             return table.id
 

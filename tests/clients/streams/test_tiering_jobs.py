@@ -10,7 +10,7 @@ import pytest
 
 import fluss
 from lakebed.client.streams.client import StreamClient
-from lakebed.client.streams.lake import Assignment, StreamLake
+from lakebed.client.streams.lake import LakeTieringClient, TieringAssignment
 from lakebed.fluss.errors import ErrorCode, FlussError
 from tests.clients.streams.serving import StreamServer, connected, make_table, running_streams
 
@@ -44,18 +44,18 @@ def stream(streams: StreamServer) -> Iterator[str]:
 
 
 @pytest.fixture
-def lake(streams: StreamServer) -> Iterator[StreamLake]:
+def lake(streams: StreamServer) -> Iterator[LakeTieringClient]:
     with StreamClient(streams.address, streams.server.access_key, streams.server.secret_key) as client:
-        yield StreamLake(client)
+        yield LakeTieringClient(client)
 
 
-def given(lake: StreamLake) -> Assignment:
+def given(lake: LakeTieringClient) -> TieringAssignment:
     found = lake.ask()
     assert found is not None
     return found
 
 
-def test_a_table_that_is_due_is_given_and_then_it_is_not_due(lake: StreamLake, stream: str) -> None:
+def test_a_table_that_is_due_is_given_and_then_it_is_not_due(lake: LakeTieringClient, stream: str) -> None:
     first = given(lake)
     assert (first.name, first.epoch) == (stream, 1)
     assert lake.ask() is None
@@ -65,7 +65,7 @@ def test_a_table_that_is_due_is_given_and_then_it_is_not_due(lake: StreamLake, s
 
 
 def test_a_table_whose_job_failed_is_given_again_and_the_first_job_is_not_heard_any_more(
-    lake: StreamLake, stream: str
+    lake: LakeTieringClient, stream: str
 ) -> None:
     first = given(lake)
     lake.fail(first)

@@ -7,10 +7,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakebed.client.streams.client import StreamClient
-from lakebed.client.streams.lake import StreamLake
+from lakebed.client.streams.lake import LakeTieringClient
 from lakebed.client.streams.log_ranges import read_range
 from lakebed.client.streams.logs import LATEST, StreamLog
-from lakebed.client.streams.tables import KnownTable, describe, list_offsets
+from lakebed.client.streams.tables import TableInfo, describe, list_offsets
 from lakebed.pipeline.streams.columns import ORIGIN, fitted, spark_schema, with_origin
 from lakebed.pipeline.streams.offsets import Offsets
 from tests.clients.iceberg.lake import Lake
@@ -33,12 +33,12 @@ def tier_by_hand(streams: StreamServer, lake: Lake, path: Any) -> int:
             table.append(rows)
             snapshot = table.current_snapshot()
         assert snapshot is not None
-        told = StreamLake(client)
+        told = LakeTieringClient(client)
         told.commit(source.id, snapshot.snapshot_id, told.prepare(source.id, database, name, ends))
         return int(snapshot.snapshot_id)
 
 
-def _rows(client: StreamClient, source: KnownTable, ends: Offsets) -> pa.Table:
+def _rows(client: StreamClient, source: TableInfo, ends: Offsets) -> pa.Table:
     """The records of a log, or what became of keys, and where they were."""
     of_stream = spark_schema(source.arrow)
     schema = pa.schema([*of_stream, *ORIGIN])

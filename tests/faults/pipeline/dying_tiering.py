@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.client.access import ServerAccess, find_access
 from lakebed.client.names import TableRef
-from lakebed.client.streams.lake import StreamLake
+from lakebed.client.streams.lake import LakeTieringClient
 from lakebed.core.jobs import JobKind
 from lakebed.core.settings import PipelineSettings
 from lakebed.pipeline.jobs import find_job, tier_stream
@@ -69,7 +69,7 @@ def on_reaching(step: str, act: Callable[[], object]) -> None:
     """Have `act` called before a step."""
     match step:
         case "prepare":
-            _before(StreamLake, "prepare", act)
+            _before(LakeTieringClient, "prepare", act)
         case "create branch":
             _before(tier_stream._Tiering, "_branch", act)
         case "write":
@@ -79,7 +79,7 @@ def on_reaching(step: str, act: Callable[[], object]) -> None:
         case "drop branch":
             _before_dropping(act)
         case "tell":
-            _before(StreamLake, "commit", act)
+            _before(LakeTieringClient, "commit", act)
         case "end":
             _before(Draft, "end", act)
         case _:

@@ -21,7 +21,7 @@ import pytest
 
 import fluss
 from lakebed.client.streams.client import StreamClient
-from lakebed.client.streams.lake import StreamLake
+from lakebed.client.streams.lake import LakeTieringClient
 from tests.clients.iceberg.lake import Lake, new_lake
 from tests.clients.streams.serving import ROWS, StreamServer, connected, make_table, running_streams
 from tests.faults.pipeline.dying_tiering import DATABASE, NEVER, STEPS
@@ -78,7 +78,7 @@ def in_the_lake(lake: Lake) -> tuple[list[int], list[tuple[int, float]]]:
 
 def is_known_to_the_server(streams: StreamServer, lake: Lake, table: str) -> bool:
     with StreamClient(streams.address, streams.server.access_key, streams.server.secret_key) as client:
-        known = StreamLake(client).latest(DATABASE, table)
+        known = LakeTieringClient(client).latest(DATABASE, table)
     with lake.catalog() as catalog:
         current = catalog.load_table((DATABASE, table)).current_snapshot()
     return known is not None and current is not None and known.snapshot_id == current.snapshot_id

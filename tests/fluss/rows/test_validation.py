@@ -17,7 +17,7 @@ from lakebed.fluss.rows.fields import RowFormat
 from lakebed.fluss.rows.layout import RowLayout
 from lakebed.fluss.schema import Schema
 from lakebed.fluss.types import DataType, RowField, TypeRoot
-from lakebed.streams.seam import Acks, MergeMode, Put
+from lakebed.streams.seam import Acks, KvPut, MergeMode
 from tests.contracts.bucket_keys import Bucket, BucketKeysContract, key_of
 from tests.fixtures.memory_index import MemoryIndex
 
@@ -225,7 +225,7 @@ async def refused(bucket: Bucket, row: bytes, columns: tuple[int, ...] = (), mod
     before = bucket.log.end_offset
     good = [(key_of(number), bucket.table.layout(1).encode((number, None, None))) for number in (50, 51)]
     with pytest.raises(FlussError) as failed:
-        await bucket.keys.put(Put(write_kv_batch([good[0], (key_of(7), row), good[1]], 1), columns, mode), Acks.ALL)
+        await bucket.keys.put(KvPut(write_kv_batch([good[0], (key_of(7), row), good[1]], 1), columns, mode), Acks.ALL)
     assert failed.value.code is ErrorCode.INVALID_TARGET_COLUMN
     assert bucket.log.end_offset == before
     assert await bucket.keys.lookup([key_of(7), key_of(50), key_of(51)]) == [None, None, None]

@@ -14,7 +14,7 @@ from lakebed.catalog.access.authorization import Action, ServerAction
 from lakebed.governance.policy_language.actions import KNOWN_ACTIONS, action_problem
 from lakebed.governance.rbac.administering import action_of
 from lakebed.governance.rbac.operations import MANAGEMENT_OPERATIONS
-from lakebed.streams.authorization import Need
+from lakebed.streams.authorization import StreamOperation
 
 _LITERAL = re.compile(r'"((?:s3|s3tables|sts|lakebed|streams):[A-Z][A-Za-z]+)"')
 _NO_ACTIONS = {
@@ -34,7 +34,7 @@ def _all_known() -> frozenset[str]:
 def _asked() -> Iterator[str]:
     yield from (action.value for action in Action)
     yield from (action.value for action in ServerAction)
-    yield from (f"streams:{need}" for need in Need)
+    yield from (f"streams:{need}" for need in StreamOperation)
     yield from map(action_of, MANAGEMENT_OPERATIONS)
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.client.streams.client import StreamClient
-from lakebed.client.streams.lake import StreamLake
+from lakebed.client.streams.lake import LakeTieringClient
 from lakebed.client.streams.tables import describe
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
@@ -35,7 +35,7 @@ def tiered(stream_bench: StreamBench, stream: str) -> list[tuple[Any, ...]]:
 def known_to_server(stream_bench: StreamBench, stream: str) -> Any:
     server = stream_bench.streams.server
     with StreamClient(stream_bench.streams.address, server.access_key, server.secret_key) as client:
-        return StreamLake(client).latest(DATABASE, stream)
+        return LakeTieringClient(client).latest(DATABASE, stream)
 
 
 def test_records_of_a_log_are_appended_once(stream_bench: StreamBench) -> None:
@@ -90,7 +90,7 @@ def test_a_job_that_ends_anywhere_leaves_all_or_nothing(
 
     with monkeypatch.context() as patched:
         if step == "prepare":
-            patched.setattr(StreamLake, "prepare", gone)
+            patched.setattr(LakeTieringClient, "prepare", gone)
         elif step == "create branch":
             patched.setattr(tier_stream._Tiering, "_branch", gone)
         elif step == "write":
@@ -98,7 +98,7 @@ def test_a_job_that_ends_anywhere_leaves_all_or_nothing(
         elif step == "fast forward":
             patched.setattr(tier_stream, "call", gone)
         else:
-            patched.setattr(StreamLake, "commit", gone)
+            patched.setattr(LakeTieringClient, "commit", gone)
         with pytest.raises(Gone):
             tier(stream_bench, stream)
     is_in = step == "commit"
@@ -179,7 +179,7 @@ def test_a_round_that_nobody_was_told_of_counts_though_its_snapshot_is_expired(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(StreamLake, "commit", gone)
+        patched.setattr(LakeTieringClient, "commit", gone)
         with pytest.raises(KeyboardInterrupt):
             tier(stream_bench, stream)
     # Somebody else rewrites the table, and gives up all that was before.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.client.streams.tables import KnownTable
+from lakebed.client.streams.tables import TableInfo
 from lakebed.core.errors import InvalidInput
 from lakebed.fluss.schema import Schema
 from lakebed.fluss.types import DataType, TypeRoot
@@ -11,8 +11,8 @@ from lakebed.pipeline.streams.records import RecordReader, check_format
 COLUMNS = [("id", DataType(TypeRoot.BIGINT)), ("at", DataType(TypeRoot.TIMESTAMP, precision=3))]
 
 
-def table(**properties: str) -> KnownTable:
-    return KnownTable("fluss", "t", 7, 1, Schema.of(COLUMNS), 4, properties=properties)
+def table(**properties: str) -> TableInfo:
+    return TableInfo("fluss", "t", 7, 1, Schema.of(COLUMNS), 4, properties=properties)
 
 
 def test_what_became_of_a_row_and_where_it_was_follow_the_columns_that_are_wanted() -> None:

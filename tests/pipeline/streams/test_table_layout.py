@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lakebed.client.streams.tables import KnownTable
+from lakebed.client.streams.tables import TableInfo
 from lakebed.fluss.schema import Schema
 from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.pipeline.streams.table_layout import create_statement, merge_statement, missing_columns
@@ -12,9 +12,9 @@ COLUMNS = [
 ]
 
 
-def table(*, keyed: bool = False, **others: object) -> KnownTable:
+def table(*, keyed: bool = False, **others: object) -> TableInfo:
     schema = Schema.of(COLUMNS, primary_key=["id", "day"] if keyed else [])
-    return KnownTable("fluss", "t", 7, 1, schema, 4, **others)  # type: ignore[arg-type]
+    return TableInfo("fluss", "t", 7, 1, schema, 4, **others)  # type: ignore[arg-type]
 
 
 def test_columns_of_the_stream_come_first_and_then_where_records_were() -> None:

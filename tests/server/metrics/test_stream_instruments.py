@@ -10,10 +10,10 @@ import pytest
 from lakebed.server.metrics import Metrics
 from lakebed.server.metrics import stream_instruments as instruments_module
 from lakebed.server.metrics.stream_instruments import StreamInstruments
-from lakebed.streams.admin.inventory import Census, LakeCount, TableCount
-from lakebed.streams.admin.kv_sizes import KeyUse
-from lakebed.streams.admin.stats import Health
-from lakebed.streams.buckets.log_maintenance import Copied
+from lakebed.streams.admin.inventory import LakeTableStats, StreamInventory, TableInventory
+from lakebed.streams.admin.kv_sizes import KvSizes
+from lakebed.streams.admin.stats import ClusterHealth
+from lakebed.streams.buckets.log_maintenance import UploadCounts
 from lakebed.streams.traffic import TableTraffic, Traffic
 from lakebed.wire.fluss.transport.call_counts import CallCount
 
@@ -47,7 +47,9 @@ def test_tables_are_told_of_while_they_are_there_and_not_without_number(
     monkeypatch.setattr(instruments_module, "MAX_TABLES", 2)
 
     def records(*tables: str) -> dict[str, str]:
-        told.streams.report(Census(by_table=[TableCount(number, name, 5, 7, 2) for number, name in enumerate(tables)]))
+        told.streams.report(
+            StreamInventory(by_table=[TableInventory(number, name, 5, 7, 2) for number, name in enumerate(tables)])
+        )
         return told.lines("lakebed_streams_table_records{")
 
     def named(table: str, which: str) -> str:
@@ -66,15 +68,15 @@ def test_tables_are_told_of_while_they_are_there_and_not_without_number(
 
 def test_what_there_is_and_what_it_takes(told: Told) -> None:
     told.streams.report(
-        Census(
-            health=Health(buckets=9, active=7, in_sync=4),
+        StreamInventory(
+            health=ClusterHealth(buckets=9, active=7, in_sync=4),
             segments=11,
             remote_segments=12,
             writers=13,
             log_bytes=1000,
             remote_bytes=2000,
-            keys=KeyUse({1: 30, 2: 40}, snapshots=5, snapshot_bytes=600),
-            by_table=[TableCount(1, "fluss.a", log_bytes=10, remote_bytes=20, index_bytes=30)],
+            keys=KvSizes({1: 30, 2: 40}, snapshots=5, snapshot_bytes=600),
+            by_table=[TableInventory(1, "fluss.a", log_bytes=10, remote_bytes=20, index_bytes=30)],
         )
     )
     lines = told.lines()
@@ -87,7 +89,7 @@ def test_what_there_is_and_what_it_takes(told: Told) -> None:
     for kind, size in {"log": 10, "remote_log": 20, "keys": 30}.items():
         assert lines[f'lakebed_streams_table_stored_bytes{{table="fluss.a",kind="{kind}"}}'] == str(size)
     assert lines["lakebed_streams_home"] == "1"
-    told.streams.report(Census(), is_home=False)
+    told.streams.report(StreamInventory(), is_home=False)
     lines = told.lines()
     assert lines["lakebed_streams_home"] == "0"
     assert not any("fluss.a" in name for name in lines)
@@ -95,7 +97,7 @@ def test_what_there_is_and_what_it_takes(told: Told) -> None:
 
 def test_counters_go_on_from_what_was_told(told: Told) -> None:
     for _ in range(2):
-        told.streams.report(Census(copied=Copied(2, 300, 1)))
+        told.streams.report(StreamInventory(copied=UploadCounts(2, 300, 1)))
     lines = told.lines("lakebed_streams_cop")
     assert lines == {
         "lakebed_streams_copied_segments_total": "4",
@@ -111,7 +113,7 @@ def test_traffic_is_told_of_all_and_of_tables_that_have_a_name(told: Told) -> No
         traffic.went(table_id, "FETCH_LOG", 60, 3)
         traffic.failed(table_id, "FETCH_LOG")
     traffic.failed(None, "PUT_KV", 2)
-    told.streams.report(Census(traffic=traffic.take(), by_table=[TableCount(1, "fluss.a")]))
+    told.streams.report(StreamInventory(traffic=traffic.take(), by_table=[TableInventory(1, "fluss.a")]))
     lines = told.lines()
     assert lines['lakebed_streams_traffic_bytes_total{which="in"}'] == "200"
     assert lines['lakebed_streams_traffic_records_total{which="out"}'] == "6"
@@ -131,7 +133,9 @@ def test_traffic_is_told_of_all_and_of_tables_that_have_a_name(told: Told) -> No
 
 
 def test_of_the_lake_is_told_what_is_known(told: Told) -> None:
-    told.streams.report(Census(by_table=[TableCount(1, "fluss.a", lake=LakeCount(30_000, waits_ms=1_500))]))
+    told.streams.report(
+        StreamInventory(by_table=[TableInventory(1, "fluss.a", lake=LakeTableStats(30_000, waits_ms=1_500))])
+    )
     table = 'table="fluss.a"'
     seconds = "lakebed_streams_lake_table_seconds{" + table + ',which="%s"}'
     assert told.lines("lakebed_streams_lake_table_") == {
@@ -140,8 +144,8 @@ def test_of_the_lake_is_told_what_is_known(told: Told) -> None:
         f"lakebed_streams_lake_table_fresh{{{table}}}": "0",
         f"lakebed_streams_lake_table_failures{{{table}}}": "0",
     }
-    known = LakeCount(30_000, 7_000_000, 2_000, 250, 0, 4_000, 1234, 56, failures=3)
-    told.streams.report(Census(by_table=[TableCount(1, "fluss.a", lake=known)]))
+    known = LakeTableStats(30_000, 7_000_000, 2_000, 250, 0, 4_000, 1234, 56, failures=3)
+    told.streams.report(StreamInventory(by_table=[TableInventory(1, "fluss.a", lake=known)]))
     assert told.lines("lakebed_streams_lake_table_") == {
         seconds % "freshness": "30",
         seconds % "age": "2",
@@ -154,7 +158,9 @@ def test_of_the_lake_is_told_what_is_known(told: Told) -> None:
         f'lakebed_streams_lake_table_round{{{table},which="records"}}': "56",
         f"lakebed_streams_lake_table_failures{{{table}}}": "3",
     }
-    told.streams.report(Census(by_table=[TableCount(1, "fluss.a")]))  # it is not to be in the lake any more
+    told.streams.report(
+        StreamInventory(by_table=[TableInventory(1, "fluss.a")])
+    )  # it is not to be in the lake any more
     assert told.lines("lakebed_streams_lake_table_") == {}
 
 
@@ -185,9 +191,9 @@ def test_all_that_is_told_of_tables_finds_room(told: Told) -> None:
     moved = TableTraffic()
     for call in CALLS:
         moved.answered[call] = moved.failed[call] = 1
-    lake = LakeCount(30_000, 1, 1, 1, 1, 1, 1, 1)
-    tables = [TableCount(number, f"fluss.orders_{number:04}", lake=lake) for number in range(2 * 400)]
+    lake = LakeTableStats(30_000, 1, 1, 1, 1, 1, 1, 1)
+    tables = [TableInventory(number, f"fluss.orders_{number:04}", lake=lake) for number in range(2 * 400)]
     for first in range(0, len(tables), 100):
         some = tables[first : first + 100]
-        told.streams.report(Census(by_table=some, traffic={each.table_id: moved for each in some}))
+        told.streams.report(StreamInventory(by_table=some, traffic={each.table_id: moved for each in some}))
     assert told.lines("lakebed_metrics_dropped_total") == {"lakebed_metrics_dropped_total": "0"}

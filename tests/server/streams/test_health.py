@@ -17,9 +17,9 @@ from lakebed.server.metrics import Metrics
 from lakebed.server.metrics.stream_instruments import StreamInstruments
 from lakebed.server.stores.identity import Identity, establish_identity, root_credential
 from lakebed.server.streams.composition import Streams, compose
-from lakebed.streams.admin.stats import HealthStatus
+from lakebed.streams.admin.stats import ClusterHealthStatus
 from lakebed.wire.fluss import messages_pb2 as pb
-from lakebed.wire.fluss.calls import Raw, call_table
+from lakebed.wire.fluss.calls import RawCall, call_table
 from lakebed.wire.fluss.transport.call_counts import CallCounts
 from tests.contracts.stream_log import plain_batch
 
@@ -46,7 +46,7 @@ class Client:
     async def ask(self, key: int, request: Any) -> Any:
         """Any: each call has a message of its own."""
         call = self._calls[key]
-        if not isinstance(call, Raw):
+        if not isinstance(call, RawCall):
             return await call.answer(self._caller, request)
         return await call.answer(self._caller, memoryview(request.SerializeToString()), 0, self._room)
 
@@ -75,10 +75,10 @@ class Client:
         request.buckets.add(bucket_id=0, records=records)
         return (await self.ask(PUT, request)).buckets[0]
 
-    async def health(self) -> tuple[int, int, HealthStatus]:
+    async def health(self) -> tuple[int, int, ClusterHealthStatus]:
         """Leaders, those of them that are active, and the colour."""
         told = await self.ask(HEALTH, pb.GetClusterHealthRequest())
-        return told.num_leader_replicas, told.active_leader_replicas, HealthStatus(told.status)
+        return told.num_leader_replicas, told.active_leader_replicas, ClusterHealthStatus(told.status)
 
     async def told(self) -> dict[str, str]:
         """What a scrape has after the next round."""
@@ -103,7 +103,7 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
 
 async def test_a_log_that_is_damaged_makes_it_red_until_it_is_gone(client: Client, tmp_path: Path) -> None:
     table_id = await client.table("orders", buckets=2)
-    assert await client.health() == (2, 2, HealthStatus.GREEN)
+    assert await client.health() == (2, 2, ClusterHealthStatus.GREEN)
     assert (await client.produce(table_id, plain_batch(3))).error_code == 0
     await client.streams.buckets.close()
     folder = tmp_path / "data" / "streams" / "logs" / str(table_id) / "all" / "0"
@@ -111,13 +111,13 @@ async def test_a_log_that_is_damaged_makes_it_red_until_it_is_gone(client: Clien
     (log,) = folder.glob("*.log")
     log.unlink()
     log.mkdir()  # a disk that refuses, whoever asks
-    assert await client.health() == (2, 2, HealthStatus.GREEN)  # nobody knows yet
+    assert await client.health() == (2, 2, ClusterHealthStatus.GREEN)  # nobody knows yet
     assert (await client.produce(table_id, plain_batch(3))).error_code != 0
-    assert await client.health() == (2, 1, HealthStatus.RED)
+    assert await client.health() == (2, 1, ClusterHealthStatus.RED)
     assert (await client.told())['lakebed_streams_things{kind="offline_buckets"}'] == "1"
     path = pb.TablePath(database_name="fluss", table_name="orders")
     await client.ask(DROP_TABLE, pb.DropTableRequest(table_path=path, ignore_if_not_exists=False))
-    assert await client.health() == (0, 0, HealthStatus.GREEN)
+    assert await client.health() == (0, 0, ClusterHealthStatus.GREEN)
 
 
 async def test_keys_that_refuse_make_it_red_until_they_do_not(client: Client, tmp_path: Path) -> None:
@@ -130,10 +130,10 @@ async def test_keys_that_refuse_make_it_red_until_they_do_not(client: Client, tm
     words = current.read_bytes()
     current.write_bytes(b"nonsense")
     await client.ask(LOOKUP, lookup)
-    assert await client.health() == (1, 0, HealthStatus.RED)
+    assert await client.health() == (1, 0, ClusterHealthStatus.RED)
     current.write_bytes(words)
     await client.ask(LOOKUP, lookup)
-    assert await client.health() == (1, 1, HealthStatus.GREEN)
+    assert await client.health() == (1, 1, ClusterHealthStatus.GREEN)
     lines = await client.told()
     assert lines['lakebed_streams_table_requests_total{table="fluss.orders",call="LOOKUP",outcome="failed"}'] == "1"
     assert lines['lakebed_streams_table_requests_total{table="fluss.orders",call="LOOKUP",outcome="ok"}'] == "2"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from tests.fixtures.scripted_http import Answer, Asked, scripted_server
 
 from lakebed.core.errors import AccessDenied, InvalidSetting, LakebedError, Unauthenticated
 from lakebed.core.secrets import Secret
 from lakebed.storage.credentials import CredentialChain, Credentials, default_chain
+from tests.fixtures.scripted_http import Answer, Asked, scripted_server
 
 from .fakes import key_document, machine, network_to, sts_answer
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.fixtures.scripted_http import Answer, Asked, scripted_server
 
 from lakebed.core.errors import InvalidSetting, Unauthenticated, Unavailable
 from lakebed.net.sync_client import threaded_http
 from lakebed.storage.credentials.container import ContainerSource, may_see_token
+from tests.fixtures.scripted_http import Answer, Asked, scripted_server
 
 from .fakes import HOUR_MS, NOW_MS, key_document, machine, network_to
 

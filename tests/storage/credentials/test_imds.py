@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.fixtures.scripted_http import Answer, Asked, Script, ScriptedServer, scripted_server
 
 from lakebed.core.errors import InvalidSetting, LakebedError, Unauthenticated, Unavailable
 from lakebed.net.http import HttpRequest, HttpResponse
 from lakebed.net.sync_client import threaded_http
 from lakebed.storage.credentials.imds import ROLES_PATH, TOKEN_PATH, InstanceMetadataSource
+from tests.fixtures.scripted_http import Answer, Asked, Script, ScriptedServer, scripted_server
 
 from .fakes import key_document, machine, network_to
 

@@ -6,11 +6,11 @@ import json
 from urllib.parse import parse_qs
 
 import pytest
-from tests.fixtures.scripted_http import Answer, scripted_server
 
 from lakebed.core.errors import InvalidSetting, LakebedError, NotSupported, Unauthenticated, Unavailable
 from lakebed.storage.credentials import Surroundings
 from lakebed.storage.credentials.profile import ProfileSource, find_region
+from tests.fixtures.scripted_http import Answer, scripted_server
 
 from .fakes import HOUR_MS, NOW_MS, iso, key_document, machine, network_to, sts_answer
 

@@ -11,7 +11,6 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fixtures.scripted_http import Answer, scripted_server
 
 from lakebed.core.errors import (
     AccessDenied,
@@ -26,6 +25,7 @@ from lakebed.core.sigv4 import signed_headers
 from lakebed.net.http import HttpRequest
 from lakebed.storage.credentials import Credentials
 from lakebed.storage.credentials.sts import FORM_TYPE, AssumedRole, TokenService, parse_keys, parse_refusal
+from tests.fixtures.scripted_http import Answer, scripted_server
 
 from .fakes import HOUR_MS, NOW_MS, machine, network_to, sts_answer, sts_refusal
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from urllib.parse import parse_qs
 
 import pytest
-from tests.fixtures.scripted_http import Answer, scripted_server
 
 from lakebed.core.errors import InvalidSetting, Unauthenticated, Unavailable
 from lakebed.net.sync_client import threaded_http
 from lakebed.storage.credentials.web_identity import WebIdentitySource
+from tests.fixtures.scripted_http import Answer, scripted_server
 
 from .fakes import NOW_MS, machine, network_to, sts_answer, sts_refusal
 

@@ -14,8 +14,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from tests.contracts.storage import StorageContract, keys_of, open_uploads, put_all, streamed
-from tests.fixtures.descriptors import open_descriptors, opened_since
 
 from lakebed.core.clock import ManualClock, SystemClock
 from lakebed.core.errors import (
@@ -30,6 +28,8 @@ from lakebed.core.errors import (
 from lakebed.storage.folder.objects import FolderObjects
 from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.seam import FileBacked, IfAbsent, Key, ObjectStorage
+from tests.contracts.storage import StorageContract, keys_of, open_uploads, put_all, streamed
+from tests.fixtures.descriptors import open_descriptors, opened_since
 
 KEY = Key("some/key")
 

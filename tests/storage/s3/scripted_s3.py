@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from tests.fixtures.scripted_http import Answer, Script, ScriptedServer, scripted_server
-
 from lakebed.core.secrets import Secret
 from lakebed.storage.credentials import CredentialProvider, Credentials
 from lakebed.storage.probe import CONDITIONS_TRUSTED
 from lakebed.storage.s3 import S3Options, S3Storage, connect_s3
+from tests.fixtures.scripted_http import Answer, Script, ScriptedServer, scripted_server
 
 SECRET = "the-secret-key-itself"
 TOKEN = "the-session-token-itself"

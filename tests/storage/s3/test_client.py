@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Callable
 
 import pytest
-from tests.fixtures.scripted_http import Answer, Asked, Script
 
 from lakebed.core.errors import (
     AlreadyExists,
@@ -26,6 +25,7 @@ from lakebed.core.errors import (
 from lakebed.storage.probe import CONDITIONS_TRUSTED
 from lakebed.storage.s3 import S3Options, S3Storage, connect_s3
 from lakebed.storage.seam import IfAbsent, Key, PartReceipt
+from tests.fixtures.scripted_http import Answer, Asked, Script
 
 from .scripted_s3 import SECRET, TOKEN, Keyring, refusal, scripted_s3, written
 

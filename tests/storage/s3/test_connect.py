@@ -8,13 +8,13 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from tests.fixtures.scripted_http import Answer, Asked, scripted_server
 
 from lakebed.core.errors import InvalidSetting, MissingExtra, NotSupported
 from lakebed.core.secrets import Secret
 from lakebed.storage.probe import CONDITIONS_TRUSTED, Capabilities, ETagStyle
 from lakebed.storage.s3 import S3Options, connect_s3
 from lakebed.storage.seam import Key
+from tests.fixtures.scripted_http import Answer, Asked, scripted_server
 
 from ..credentials.fakes import machine
 from .scripted_s3 import refusal, written

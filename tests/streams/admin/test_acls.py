@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lakebed.core.errors import AccessDenied, NoSuchPrincipal
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.admin.acls import CLUSTER, Acl, AclFilter, AclOperation, Permission, ResourceType, acl_of, grant_of
-from lakebed.streams.authorization import Need
+from lakebed.streams.authorization import StreamOperation
 from tests.streams.world import StreamWorld
 
 R, O = ResourceType, AclOperation  # noqa: E741 - as short as the tables below want it
@@ -56,22 +56,24 @@ def test_what_no_grant_is(bad: Acl, reason: ErrorCode) -> None:
 @pytest.mark.parametrize(
     ("operation", "allowed"),
     [
-        (O.READ, {Need.READ, Need.DESCRIBE}),
-        (O.WRITE, {Need.WRITE, Need.DESCRIBE}),
-        (O.CREATE, {Need.CREATE, Need.DESCRIBE}),
-        (O.DROP, {Need.DROP, Need.DESCRIBE}),
-        (O.ALTER, {Need.ALTER, Need.DESCRIBE}),
-        (O.DESCRIBE, {Need.DESCRIBE}),
-        (O.ALL, set(Need)),
+        (O.READ, {StreamOperation.READ, StreamOperation.DESCRIBE}),
+        (O.WRITE, {StreamOperation.WRITE, StreamOperation.DESCRIBE}),
+        (O.CREATE, {StreamOperation.CREATE, StreamOperation.DESCRIBE}),
+        (O.DROP, {StreamOperation.DROP, StreamOperation.DESCRIBE}),
+        (O.ALTER, {StreamOperation.ALTER, StreamOperation.DESCRIBE}),
+        (O.DESCRIBE, {StreamOperation.DESCRIBE}),
+        (O.ALL, set(StreamOperation)),
     ],
 )
-async def test_what_each_operation_allows(light_world: StreamWorld, operation: int, allowed: set[Need]) -> None:
+async def test_what_each_operation_allows(
+    light_world: StreamWorld, operation: int, allowed: set[StreamOperation]
+) -> None:
     world = light_world
     key = await world.user("alice")
     await world.acls.create(world.root, acl(operation))
     caller = (await world.caller(key)).principal
-    assert {need for need in Need if await world.gate.may(caller, need, "sales", "orders")} == allowed
-    assert not any([await world.gate.may(caller, need, "sales") for need in Need])
+    assert {need for need in StreamOperation if await world.gate.may(caller, need, "sales", "orders")} == allowed
+    assert not any([await world.gate.may(caller, need, "sales") for need in StreamOperation])
 
 
 async def test_listed_and_dropped_by_what_is_meant(world: StreamWorld) -> None:

@@ -8,7 +8,7 @@ from lakebed.core.errors import AccessDenied
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.table_options import milliseconds
 from lakebed.fluss.types import DataType, TypeRoot
-from lakebed.streams.schema_evolution import AddColumn, Operation, OptionChange
+from lakebed.streams.schema_evolution import AddColumn, AlterConfigOp, OptionChange
 from lakebed.streams.table import StreamTable
 from tests.streams.world import StreamWorld
 
@@ -39,13 +39,13 @@ async def test_what_changes_nothing_tells_nothing(world: StreamWorld) -> None:
     await world.table()
     await world.altering.table(world.root, "fluss", "orders", [AGE])
     await world.altering.table(world.root, "fluss", "orders", [AGE])
-    await world.altering.table(world.root, "fluss", "orders", changes=[OptionChange("mine", Operation.DELETE)])
+    await world.altering.table(world.root, "fluss", "orders", changes=[OptionChange("mine", AlterConfigOp.DELETE)])
     assert len(await world.told("StreamTableAltered")) == 1
 
 
 async def test_options_change_without_a_new_schema(world: StreamWorld) -> None:
     await world.table()
-    changes = [OptionChange("table.log.ttl", Operation.SET, "1 d"), OptionChange("mine", Operation.SET, "x")]
+    changes = [OptionChange("table.log.ttl", AlterConfigOp.SET, "1 d"), OptionChange("mine", AlterConfigOp.SET, "x")]
     await world.altering.table(world.root, "fluss", "orders", changes=changes)
     table = await world.tables.by_path("fluss", "orders")
     assert table.schema_id == 1
@@ -55,7 +55,7 @@ async def test_options_change_without_a_new_schema(world: StreamWorld) -> None:
 
 async def test_all_or_nothing(world: StreamWorld) -> None:
     before = await world.table()
-    bad = OptionChange("table.log.format", Operation.SET, "INDEXED")
+    bad = OptionChange("table.log.format", AlterConfigOp.SET, "INDEXED")
     with pytest.raises(FlussError) as caught:
         await world.altering.table(world.root, "fluss", "orders", [AGE], [bad])
     assert caught.value.code is ErrorCode.INVALID_ALTER_TABLE
@@ -76,7 +76,7 @@ async def test_what_is_not_there(light_world: StreamWorld) -> None:
 
 async def test_databases_change_too(world: StreamWorld) -> None:
     await world.databases.create(world.root, "sales", b'{"version":1,"comment":"old","custom_properties":{"a":"1"}}')
-    changes = [OptionChange("a", Operation.DELETE), OptionChange("b", Operation.SET, "2")]
+    changes = [OptionChange("a", AlterConfigOp.DELETE), OptionChange("b", AlterConfigOp.SET, "2")]
     await world.altering.database(world.root, "sales", changes)
     found = await world.databases.get(world.root, "sales")
     assert (found.comment, dict(found.custom_options)) == ("old", {"b": "2"})

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from lakebed.streams.schema_evolution import Operation, OptionChange
+from lakebed.streams.schema_evolution import AlterConfigOp, OptionChange
 from tests.streams.world import StreamWorld
 
 AUTO = {"table.auto-partition.enabled": "true", "table.auto-partition.num-retention": "2"}
@@ -41,14 +41,14 @@ async def test_another_retention_holds_at_once(light_world: StreamWorld) -> None
     world.clock.advance(2 * 86_400)
     await world.auto_partitions.round()
     assert len(await names(world)) == 4
-    change = OptionChange("table.auto-partition.num-retention", Operation.SET, "0")
+    change = OptionChange("table.auto-partition.num-retention", AlterConfigOp.SET, "0")
     await world.altering.table(world.root, "fluss", "orders", changes=[change])
     assert await names(world) == [day(world, 0), day(world, 1)]
 
 
 async def test_a_table_that_has_too_many_does_not_keep_it_from_others(light_world: StreamWorld) -> None:
     world = light_world
-    await world.configs.alter(world.root, [OptionChange("max.partition.num", Operation.SET, "1")])
+    await world.configs.alter(world.root, [OptionChange("max.partition.num", AlterConfigOp.SET, "1")])
     world.tables.when_changed(world.auto_partitions.changed)
     await world.table("first", partition_key=["name"], properties=AUTO)
     await world.table("second", partition_key=["name"], properties=AUTO)

@@ -6,10 +6,10 @@ import pytest
 
 from lakebed.core.errors import AccessDenied
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.streams.admin.producer_offsets import BucketEnd
-from lakebed.streams.admin.servers import RebalanceStatus, ServerTag
+from lakebed.streams.admin.cluster import RebalanceStatus, ServerTag
+from lakebed.streams.admin.producer_offsets import BucketOffset
 from lakebed.streams.cluster_configs import DYNAMIC, INITIAL, ClusterConfig
-from lakebed.streams.schema_evolution import Operation, OptionChange
+from lakebed.streams.schema_evolution import AlterConfigOp, OptionChange
 from lakebed.streams.seam import TableBucket
 from tests.streams.world import StreamWorld
 
@@ -20,7 +20,7 @@ def refused(reason: ErrorCode) -> pytest.RaisesExc[FlussError]:
     return pytest.RaisesExc(FlussError, check=lambda failure: failure.code is reason)
 
 
-def setting(name: str, value: str | None, operation: int = Operation.SET) -> OptionChange:
+def setting(name: str, value: str | None, operation: int = AlterConfigOp.SET) -> OptionChange:
     return OptionChange(name, operation, value)
 
 
@@ -33,7 +33,7 @@ async def test_configs_hold_from_when_they_are_set(world: StreamWorld) -> None:
     found = {config.name: config for config in await world.configs.describe(world.root)}
     assert found[DEFAULT_BUCKETS] == ClusterConfig(DEFAULT_BUCKETS, "3", DYNAMIC)
     assert found["bind.listeners"].source == INITIAL
-    await world.configs.alter(world.root, [setting(DEFAULT_BUCKETS, None, Operation.DELETE)])
+    await world.configs.alter(world.root, [setting(DEFAULT_BUCKETS, None, AlterConfigOp.DELETE)])
     found = {config.name: config for config in await world.configs.describe(world.root)}
     assert found[DEFAULT_BUCKETS] == ClusterConfig(DEFAULT_BUCKETS, "1", INITIAL)
     assert [event.facts for _, event in await world.told("StreamConfigAltered")] == [
@@ -103,7 +103,7 @@ async def test_plans(world: StreamWorld) -> None:
 
 async def test_offsets_are_written_down_once(world: StreamWorld) -> None:
     table = await world.table()
-    offsets = (BucketEnd(TableBucket(table.id, None, 0), 10), BucketEnd(TableBucket(table.id, 5, 1), 0))
+    offsets = (BucketOffset(TableBucket(table.id, None, 0), 10), BucketOffset(TableBucket(table.id, 5, 1), 0))
     assert await world.producers.register(world.root, "job-1", offsets)
     assert not await world.producers.register(world.root, "job-1", offsets[:1], 5)
     found = await world.producers.get(world.root, "job-1")
@@ -117,7 +117,7 @@ async def test_offsets_are_written_down_once(world: StreamWorld) -> None:
 
 async def test_a_name_is_free_after_its_time(world: StreamWorld) -> None:
     table = await world.table()
-    offsets = [BucketEnd(TableBucket(table.id, None, 0), 10)]
+    offsets = [BucketOffset(TableBucket(table.id, None, 0), 10)]
     assert await world.producers.register(world.root, "job-1", offsets, 1000)
     world.clock.advance(1)
     assert await world.producers.get(world.root, "job-1") is None
@@ -135,13 +135,13 @@ async def test_names_of_producers(light_world: StreamWorld, name: str) -> None:
 
 async def test_offsets_of_what_is_not_there(light_world: StreamWorld) -> None:
     world = light_world
-    missing = [BucketEnd(TableBucket(999, None, 0), 1)]
+    missing = [BucketOffset(TableBucket(999, None, 0), 1)]
     with refused(ErrorCode.UNKNOWN_TABLE_OR_BUCKET):
         await world.producers.register(world.root, "job-1", missing)
     with refused(ErrorCode.INVALID_CONFIG):
         await world.producers.register(world.root, "job-1", [], 0)
     table = await world.table()
-    await world.producers.register(world.root, "job-1", [BucketEnd(TableBucket(table.id, None, 0), 1)])
+    await world.producers.register(world.root, "job-1", [BucketOffset(TableBucket(table.id, None, 0), 1)])
     await world.tables.drop(world.root, "fluss", "orders")
     assert await world.producers.get(world.root, "job-1") is not None
     await world.producers.delete(world.root, "job-1")
@@ -150,7 +150,7 @@ async def test_offsets_of_what_is_not_there(light_world: StreamWorld) -> None:
 async def test_who_may_not(light_world: StreamWorld) -> None:
     world = light_world
     table = await world.table()
-    offsets = [BucketEnd(TableBucket(table.id, None, 0), 1)]
+    offsets = [BucketOffset(TableBucket(table.id, None, 0), 1)]
     await world.producers.register(world.root, "job-1", offsets)
     caller = await world.caller(await world.user("alice"))
     for call in (

@@ -10,7 +10,7 @@ from lakebed.meta.seam import Reader
 from lakebed.streams.admin.failover import Failover, StreamStatus
 from lakebed.streams.log.remote.log_rows import LogRows
 from lakebed.streams.seam import TableBucket
-from lakebed.streams.servers.leader import LEASE
+from lakebed.streams.servers.leader import LEASE_NAME
 from lakebed.streams.servers.registry import SeenServer, ServerRegistry
 from tests.streams.world import StreamWorld
 
@@ -32,7 +32,7 @@ class Servers:
         return 1
 
     async def lead(self, server: SeenServer) -> Lease | None:
-        return await self.leases.acquire(LEASE, f"{server.name} {server.number} {server.address}", 15.0)
+        return await self.leases.acquire(LEASE_NAME, f"{server.name} {server.number} {server.address}", 15.0)
 
     async def report(self, *servers: SeenServer) -> None:
         for each in servers:

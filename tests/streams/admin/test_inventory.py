@@ -9,16 +9,16 @@ import pytest
 from lakebed.meta.seam import Transaction
 from lakebed.storage.seam import Key
 from lakebed.streams.admin import inventory as census_module
-from lakebed.streams.admin.inventory import Census, CensusTaker, LakeCount, TableCount
-from lakebed.streams.admin.kv_sizes import KeySizes, KeyUse
-from lakebed.streams.admin.stats import Health
-from lakebed.streams.buckets.log_maintenance import Copied
+from lakebed.streams.admin.inventory import InventoryCollector, LakeTableStats, StreamInventory, TableInventory
+from lakebed.streams.admin.kv_sizes import KvSizeCollector, KvSizes
+from lakebed.streams.admin.stats import ClusterHealth
+from lakebed.streams.buckets.log_maintenance import UploadCounts
 from lakebed.streams.buckets.open_buckets import OpenBucket
 from lakebed.streams.durations import Durations
 from lakebed.streams.kv.index.rocksdb import RocksIndex, RocksMemory
-from lakebed.streams.kv.snapshots import KeySnapshot, KeySnapshots, SnapshotFile
-from lakebed.streams.lake.service import Ended
-from lakebed.streams.lake.tiering import Finished
+from lakebed.streams.kv.snapshots import KvSnapshot, KvSnapshots, SnapshotFile
+from lakebed.streams.lake.schedule import TieringStats
+from lakebed.streams.lake.service import TieringReport
 from lakebed.streams.seam import Acks, TableBucket
 from lakebed.streams.table import StreamTable
 from lakebed.streams.traffic import Traffic
@@ -47,15 +47,15 @@ async def test_all_there_is(light_world: StreamWorld) -> None:
     prepared = await world.lake.prepare(world.root, tiered.id, {(None, 0): 60})
     await world.lake.commit(world.root, tiered.id, 1, prepared)
     await world.lake.next_table(world.root)
-    await KeySnapshots(world.store, world.clock).lease("mine", 1000, [])
+    await KvSnapshots(world.store, world.clock).lease("mine", 1000, [])
     opened = [bucket(plain, 0, 10, 30), bucket(tiered, 0, 50, 100), bucket(tiered, 1, 5, 9)]
     census = await taker(world, opened).take()
     fresh_ms = 30_000
-    assert census == Census(
+    assert census == StreamInventory(
         tables=4,
         keyed_tables=1,
         partitions=2,
-        health=Health(13, 13, 13),
+        health=ClusterHealth(13, 13, 13),
         open_buckets=3,
         records=20 + 50 + 4,
         lake_tables={"tiering": 1},
@@ -63,12 +63,12 @@ async def test_all_there_is(light_world: StreamWorld) -> None:
         pending_records=40 + 4,
         leases=1,
         leased_snapshots=0,
-        keys=KeyUse({3: 0}),
+        keys=KvSizes({3: 0}),
         by_table=[
-            TableCount(1, "fluss.plain", readable=20, written=30, pending=0),
-            TableCount(2, "fluss.tiered", readable=54, written=109, pending=44, lake=LakeCount(fresh_ms)),
-            TableCount(3, "fluss.keyed", readable=0, written=0, pending=0),
-            TableCount(4, "fluss.parts", readable=0, written=0, pending=0),
+            TableInventory(1, "fluss.plain", readable=20, written=30, pending=0),
+            TableInventory(2, "fluss.tiered", readable=54, written=109, pending=44, lake=LakeTableStats(fresh_ms)),
+            TableInventory(3, "fluss.keyed", readable=0, written=0, pending=0),
+            TableInventory(4, "fluss.parts", readable=0, written=0, pending=0),
         ],
     )
 
@@ -93,11 +93,11 @@ def taker(
     folder: Path = Path("none"),
     traffic: Traffic | None = None,
     flushes: Mapping[str, Durations] | None = None,
-) -> CensusTaker:
-    snapshots = KeySnapshots(world.store, world.clock)
-    sizes = KeySizes(folder, world.partitions, snapshots, world.clock)
+) -> InventoryCollector:
+    snapshots = KvSnapshots(world.store, world.clock)
+    sizes = KvSizeCollector(folder, world.partitions, snapshots, world.clock)
     check = Checked(world).check
-    return CensusTaker(
+    return InventoryCollector(
         world.tables,
         world.partitions,
         opened,
@@ -162,8 +162,8 @@ async def test_what_is_offline_is_counted(light_world: StreamWorld, logs: LogShe
     table = await light_world.table(bucket_count=3)
     await claim_tail(logs.rows, TableBucket(table.id, None, 2), "another")
     async with begun(light_world, logs) as server:
-        snapshots = KeySnapshots(light_world.store, light_world.clock)
-        census = await CensusTaker(
+        snapshots = KvSnapshots(light_world.store, light_world.clock)
+        census = await InventoryCollector(
             light_world.tables,
             light_world.partitions,
             server.buckets,
@@ -171,9 +171,9 @@ async def test_what_is_offline_is_counted(light_world: StreamWorld, logs: LogShe
             snapshots,
             light_world.clock,
             check_of(light_world, logs, server),
-            KeySizes(Path("none"), light_world.partitions, snapshots, light_world.clock),
+            KvSizeCollector(Path("none"), light_world.partitions, snapshots, light_world.clock),
         ).take()
-    assert census.health == Health(3, 2, 2)
+    assert census.health == ClusterHealth(3, 2, 2)
 
 
 # -- the lake -----------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ async def test_how_far_a_table_is_in_the_lake(light_world: StreamWorld, logs: Lo
     async with begun(world, logs) as server:
         taking = taker(world, server.buckets)
 
-        async def counted() -> LakeCount:
+        async def counted() -> LakeTableStats:
             found = (await taking.take()).by_table[0].lake
             assert found is not None
             return found
@@ -197,16 +197,18 @@ async def test_how_far_a_table_is_in_the_lake(light_world: StreamWorld, logs: Lo
         world.clock.advance(5)
         await world.lake.waiting()
         world.clock.advance(2)
-        assert await counted() == LakeCount(60_000, waits_ms=2_000)
+        assert await counted() == LakeTableStats(60_000, waits_ms=2_000)
         given = await world.lake.next_table(world.root)
         assert given is not None
         began_ms = world.clock.now_ms()
         world.clock.advance(3)
         prepared = await world.lake.prepare(world.root, table.id, {(None, 0): 4})
         await world.lake.commit(world.root, table.id, 1, prepared)
-        ended = Ended(table.id, world.home_epoch, given[1], Finished(1234, 4))
+        ended = TieringReport(table.id, world.home_epoch, given[1], TieringStats(1234, 4))
         await world.lake.heard(world.root, finished=[ended])
-        told = LakeCount(60_000, tiered_ms=began_ms, age_ms=3_000, lag_ms=0, took_ms=3_000, file_bytes=1234, records=4)
+        told = LakeTableStats(
+            60_000, tiered_ms=began_ms, age_ms=3_000, lag_ms=0, took_ms=3_000, file_bytes=1234, records=4
+        )
         assert await counted() == told
         assert told.is_fresh
         world.clock.advance(4)
@@ -217,7 +219,7 @@ async def test_how_far_a_table_is_in_the_lake(light_world: StreamWorld, logs: Lo
         assert not late.is_fresh
         given = await world.lake.next_table(world.root)
         assert given is not None
-        await world.lake.heard(world.root, failed=[Ended(table.id, world.home_epoch, given[1])])
+        await world.lake.heard(world.root, failed=[TieringReport(table.id, world.home_epoch, given[1])])
         assert (await counted()).failures == 1
 
 
@@ -234,7 +236,7 @@ async def test_keys_take_what_their_files_take_and_a_shared_file_once(light_worl
         path.write_bytes(b"x" * size)
     (tmp_path / str(plain.id)).mkdir()
     (tmp_path / str(plain.id) / "stray").write_bytes(b"of no table with keys")
-    snapshots = KeySnapshots(world.store, world.clock)
+    snapshots = KvSnapshots(world.store, world.clock)
     bucket_id = TableBucket(table.id, None, 0)
 
     async def fence(tx: Transaction) -> None:
@@ -242,19 +244,19 @@ async def test_keys_take_what_their_files_take_and_a_shared_file_once(light_worl
 
     async def taken(number: int, *files: tuple[str, int]) -> None:
         parts = tuple(SnapshotFile(name, f"keys/{name}", size) for name, size in files)
-        await snapshots.add(KeySnapshot(bucket_id, number, number, None, "lineage", parts), fence)
+        await snapshots.add(KvSnapshot(bucket_id, number, number, None, "lineage", parts), fence)
 
     await taken(1, ("shared", 100), ("one", 1))
     await taken(2, ("shared", 100), ("two", 2))
     taking = taker(world, [], tmp_path)
     census = await taking.take()
-    assert census.keys == KeyUse({table.id: 20}, snapshots=2, snapshot_bytes=103)
+    assert census.keys == KvSizes({table.id: 20}, snapshots=2, snapshot_bytes=103)
     assert [(each.table, each.index_bytes) for each in census.by_table] == [("fluss.orders", 20), ("fluss.plain", 0)]
     # A look costs as much as there are files: the next is a while later.
     await taken(3, ("shared", 100), ("three", 3))
     assert (await taking.take()).keys.snapshot_bytes == 103
     world.clock.advance(60)
-    assert (await taking.take()).keys == KeyUse({table.id: 20}, snapshots=2, snapshot_bytes=105)
+    assert (await taking.take()).keys == KvSizes({table.id: 20}, snapshots=2, snapshot_bytes=105)
 
 
 # -- what others counted ------------------------------------------------------------------------------------------
@@ -274,5 +276,5 @@ async def test_what_others_counted_is_told_once(light_world: StreamWorld) -> Non
     assert (moved.bytes_in, moved.records_in, moved.bytes_out, moved.records_out) == (100, 5, 60, 4)
     assert (moved.answered, moved.failed) == ({"PRODUCE_LOG": 1, "FETCH_LOG": 2}, {"FETCH_LOG": 1})
     assert census.traffic[None].failed == {"PUT_KV": 3}
-    assert census.copied == Copied()
+    assert census.copied == UploadCounts()
     assert (await taking.take()).traffic == {}

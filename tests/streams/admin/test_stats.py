@@ -14,9 +14,9 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import Reader
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
-from lakebed.streams.admin.stats import Health, HealthCheck, HealthStatus, Stats
+from lakebed.streams.admin.stats import ClusterHealth, ClusterHealthCheck, ClusterHealthStatus, TableStats
 from lakebed.streams.buckets.log_maintenance import AGAIN_SECONDS
-from lakebed.streams.buckets.open_buckets import Buckets
+from lakebed.streams.buckets.open_buckets import OpenBuckets
 from lakebed.streams.log.remote.log_rows import LogRows
 from lakebed.streams.seam import TableBucket
 from lakebed.wire.fluss import messages_pb2 as pb
@@ -36,9 +36,9 @@ class Checked:
         self.shelf = Shelf()
         self.is_home = True
         self.uncopied: set[TableBucket] = set()
-        self.buckets = Buckets(self.shelf, world.tables, world.partitions)
+        self.buckets = OpenBuckets(self.shelf, world.tables, world.partitions)
         self.rows = LogRows(world.store, self._epoch)
-        self.check = HealthCheck(
+        self.check = ClusterHealthCheck(
             world.tables,
             world.partitions,
             self.buckets,
@@ -47,12 +47,12 @@ class Checked:
             lambda: self.is_home,
             server="here",
         )
-        self.stats = Stats(world.gate, world.tables, self.buckets, self.check)
+        self.stats = TableStats(world.gate, world.tables, self.buckets, self.check)
 
     async def _epoch(self, reader: Reader) -> int:
         return 1
 
-    async def colour(self) -> HealthStatus:
+    async def colour(self) -> ClusterHealthStatus:
         return (await self.check.take()).status
 
 
@@ -64,14 +64,14 @@ def checked(light_world: StreamWorld) -> Checked:
 @pytest.mark.parametrize(
     ("health", "status"),
     [
-        (Health(0, 0, 0), HealthStatus.GREEN),
-        (Health(3, 3, 3), HealthStatus.GREEN),
-        (Health(3, 3, 2), HealthStatus.YELLOW),
-        (Health(3, 2, 2), HealthStatus.RED),
-        (Health(3, 2, 1), HealthStatus.RED),
+        (ClusterHealth(0, 0, 0), ClusterHealthStatus.GREEN),
+        (ClusterHealth(3, 3, 3), ClusterHealthStatus.GREEN),
+        (ClusterHealth(3, 3, 2), ClusterHealthStatus.YELLOW),
+        (ClusterHealth(3, 2, 2), ClusterHealthStatus.RED),
+        (ClusterHealth(3, 2, 1), ClusterHealthStatus.RED),
     ],
 )
-def test_colours(health: Health, status: HealthStatus) -> None:
+def test_colours(health: ClusterHealth, status: ClusterHealthStatus) -> None:
     assert health.status is status
 
 
@@ -80,10 +80,10 @@ async def test_green_whether_or_not_a_bucket_was_asked_for(light_world: StreamWo
     parts = await light_world.table("parts", partition_key=["name"], bucket_count=2)
     for name in ("a", "b"):
         await light_world.partitions.add(light_world.root, parts, name)
-    assert await checked.check.take() == Health(7, 7, 7)
+    assert await checked.check.take() == ClusterHealth(7, 7, 7)
     await checked.buckets.get(table, None, 1)
-    assert await checked.stats.health(light_world.root) == Health(7, 7, 7)
-    assert await checked.colour() is HealthStatus.GREEN
+    assert await checked.stats.health(light_world.root) == ClusterHealth(7, 7, 7)
+    assert await checked.colour() is ClusterHealthStatus.GREEN
 
 
 async def test_red_while_another_server_has_the_newest_records_alone(
@@ -93,10 +93,10 @@ async def test_red_while_another_server_has_the_newest_records_alone(
     for number, server in enumerate(("here", "there")):
         await claim_tail(checked.rows, TableBucket(table.id, None, number), server)
     await checked.rows.claim(TableBucket(table.id, None, 2), "folder", "there")
-    assert await checked.check.take() == Health(3, 2, 2)
-    assert await checked.colour() is HealthStatus.RED
+    assert await checked.check.take() == ClusterHealth(3, 2, 2)
+    assert await checked.colour() is ClusterHealthStatus.RED
     await checked.rows.release_tail(TableBucket(table.id, None, 1))
-    assert await checked.colour() is HealthStatus.GREEN
+    assert await checked.colour() is ClusterHealthStatus.GREEN
 
 
 async def test_red_from_an_opening_that_failed_until_one_does_not(light_world: StreamWorld, checked: Checked) -> None:
@@ -104,25 +104,25 @@ async def test_red_from_an_opening_that_failed_until_one_does_not(light_world: S
     checked.shelf.refuses = True
     with pytest.raises(FlussError):
         await checked.buckets.get(table, None, 0)
-    assert await checked.check.take() == Health(2, 1, 1)
-    assert await checked.colour() is HealthStatus.RED
+    assert await checked.check.take() == ClusterHealth(2, 1, 1)
+    assert await checked.colour() is ClusterHealthStatus.RED
     checked.shelf.refuses = False
     await checked.buckets.get(table, None, 0)
-    assert await checked.colour() is HealthStatus.GREEN
+    assert await checked.colour() is ClusterHealthStatus.GREEN
 
 
 async def test_red_while_a_bucket_is_open_whose_disk_refused(light_world: StreamWorld, checked: Checked) -> None:
     table = await light_world.table()
     opened = await checked.buckets.get(table, None, 0)
     cast(RefusingLog, opened.log).is_broken = True
-    assert await checked.check.take() == Health(1, 0, 0)
+    assert await checked.check.take() == ClusterHealth(1, 0, 0)
 
 
 async def test_red_where_the_home_is_not(light_world: StreamWorld, checked: Checked) -> None:
     await light_world.table(bucket_count=2)
     checked.is_home = False
-    assert await checked.check.take() == Health(2, 0, 0)
-    assert await checked.colour() is HealthStatus.RED
+    assert await checked.check.take() == ClusterHealth(2, 0, 0)
+    assert await checked.colour() is ClusterHealthStatus.RED
 
 
 async def test_what_was_dropped_does_not_count(light_world: StreamWorld, checked: Checked) -> None:
@@ -130,9 +130,9 @@ async def test_what_was_dropped_does_not_count(light_world: StreamWorld, checked
     gone = TableBucket(table.id, None, 1)
     await claim_tail(checked.rows, gone, "there")
     checked.uncopied.add(gone)
-    assert await checked.colour() is HealthStatus.RED
+    assert await checked.colour() is ClusterHealthStatus.RED
     await light_world.tables.drop(light_world.root, *table.path)
-    assert await checked.check.take() == Health(0, 0, 0)
+    assert await checked.check.take() == ClusterHealth(0, 0, 0)
 
 
 async def test_one_that_is_offline_and_not_copied_counts_once(light_world: StreamWorld, checked: Checked) -> None:
@@ -140,7 +140,7 @@ async def test_one_that_is_offline_and_not_copied_counts_once(light_world: Strea
     offline, uncopied = TableBucket(table.id, None, 0), TableBucket(table.id, None, 1)
     await claim_tail(checked.rows, offline, "there")
     checked.uncopied |= {offline, uncopied}
-    assert await checked.check.take() == Health(3, 2, 1)
+    assert await checked.check.take() == ClusterHealth(3, 2, 1)
 
 
 async def test_clients_are_told_the_numbers_and_the_colour(light_world: StreamWorld, checked: Checked) -> None:
@@ -150,7 +150,11 @@ async def test_clients_are_told_the_numbers_and_the_colour(light_world: StreamWo
     assert isinstance(call, Call)
     told = await call.answer(light_world.root, pb.GetClusterHealthRequest())
     assert told == pb.GetClusterHealthResponse(
-        num_replicas=3, in_sync_replicas=2, num_leader_replicas=3, active_leader_replicas=3, status=HealthStatus.YELLOW
+        num_replicas=3,
+        in_sync_replicas=2,
+        num_leader_replicas=3,
+        active_leader_replicas=3,
+        status=ClusterHealthStatus.YELLOW,
     )
     with pytest.raises(AccessDenied):
         await call.answer(await light_world.caller(await light_world.user("alice")), pb.GetClusterHealthRequest())
@@ -177,8 +181,8 @@ async def logs(light_world: StreamWorld, tmp_path: Path) -> AsyncIterator[LogShe
     await asyncio.to_thread(made.logs.close)
 
 
-def check_of(world: StreamWorld, logs: LogShelf, server: Server) -> HealthCheck:
-    return HealthCheck(
+def check_of(world: StreamWorld, logs: LogShelf, server: Server) -> ClusterHealthCheck:
+    return ClusterHealthCheck(
         world.tables,
         world.partitions,
         server.buckets,
@@ -198,15 +202,15 @@ async def test_yellow_while_a_log_cannot_be_copied_and_what_is_copied_is_counted
     async with begun(light_world, logs) as server:
         check = check_of(light_world, logs, server)
         await server.buckets.get(table, None, 0)
-        assert (await check.take()).status is HealthStatus.GREEN
+        assert (await check.take()).status is ClusterHealthStatus.GREEN
         storage.is_away = True
         assert await server.tending.tend() == 1
-        assert await check.take() == Health(2, 2, 1)
-        assert (await check.take()).status is HealthStatus.YELLOW
+        assert await check.take() == ClusterHealth(2, 2, 1)
+        assert (await check.take()).status is ClusterHealthStatus.YELLOW
         assert server.tending.take_copied() == (0, 0, 1)
         storage.is_away = False
         assert await server.tending.tend() == 0
-        assert (await check.take()).status is HealthStatus.GREEN
+        assert (await check.take()).status is ClusterHealthStatus.GREEN
         copied = server.tending.take_copied()
         sizes = [len(await storage.get(Key(key))) for key in await logs.keys() if key.endswith(".log")]
         assert copied == (len(sizes), sum(sizes), 0)
@@ -228,9 +232,9 @@ async def test_a_log_that_could_not_be_opened_in_passing_is_soon_looked_at_again
         with monkeypatch.context() as patch:
             patch.setattr(logs, "open", refuse)
             assert await server.tending.tend() == 1
-        assert (await check.take()).status is HealthStatus.RED
+        assert (await check.take()).status is ClusterHealthStatus.RED
         await server.tending.tend()
-        assert (await check.take()).status is HealthStatus.RED  # not at every round
+        assert (await check.take()).status is ClusterHealthStatus.RED  # not at every round
         light_world.clock.advance(AGAIN_SECONDS)
         assert await server.tending.tend() == 0
-        assert (await check.take()).status is HealthStatus.GREEN
+        assert (await check.take()).status is ClusterHealthStatus.GREEN

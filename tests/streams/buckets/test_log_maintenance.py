@@ -13,15 +13,15 @@ from lakebed.meta.seam import Reader
 from lakebed.storage.backoff import Retrier, RetryPolicy
 from lakebed.storage.memory import MemoryStorage
 from lakebed.streams.buckets import log_maintenance as tending_module
-from lakebed.streams.buckets.log_maintenance import VISIT_SECONDS, Tending
-from lakebed.streams.buckets.open_buckets import Buckets, OpenBucket
+from lakebed.streams.buckets.log_maintenance import VISIT_SECONDS, LogMaintenance
+from lakebed.streams.buckets.open_buckets import OpenBucket, OpenBuckets
 from lakebed.streams.log.local.logs import Logs
 from lakebed.streams.log.remote.log_rows import LogRows
-from lakebed.streams.log.remote.manifest import LogPlace
-from lakebed.streams.log.remote.remote_backed_log import open_tiered
+from lakebed.streams.log.remote.manifest import LogLocation
+from lakebed.streams.log.remote.remote_backed_log import open_remote_backed_log
 from lakebed.streams.log.remote.remote_log import RemoteLogs
-from lakebed.streams.log.settings import LogSettings
-from lakebed.streams.partitions import Partition
+from lakebed.streams.log.settings import LogSizes
+from lakebed.streams.partitions import StreamPartition
 from lakebed.streams.seam import Acks, TableBucket
 from lakebed.streams.table import StreamTable
 from tests.contracts.stream_log import MAX_BATCH_BYTES, plain_batch
@@ -31,7 +31,7 @@ from tests.streams.world import StreamWorld
 ONCE = Retrier(RetryPolicy(max_attempts=1))
 WEEK = 7 * 24 * 3600.0
 SERVER = "one"
-SMALL = LogSettings(segment_bytes=5_000, max_batch_bytes=MAX_BATCH_BYTES, group_bytes=1 << 20, checkpoint_bytes=2_000)
+SMALL = LogSizes(segment_bytes=5_000, max_batch_bytes=MAX_BATCH_BYTES, group_bytes=1 << 20, checkpoint_bytes=2_000)
 
 
 class LogShelf:
@@ -55,10 +55,12 @@ class LogShelf:
     async def _epoch(self, reader: Reader) -> int:
         return 1
 
-    async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:
-        place = LogPlace(bucket, table.path.database, table.path.name)
+    async def open(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> OpenBucket:
+        place = LogLocation(bucket, table.path.database, table.path.name)
         self.opened.append(bucket)
-        return OpenBucket(bucket, await open_tiered(self.logs, self.remotes, place, server=SERVER, clock=self.clock))
+        return OpenBucket(
+            bucket, await open_remote_backed_log(self.logs, self.remotes, place, server=SERVER, clock=self.clock)
+        )
 
     async def close(self, opened: OpenBucket) -> None:
         await opened.log.close()
@@ -74,8 +76,8 @@ class Server:
     """A server that has begun: nothing is open yet."""
 
     def __init__(self, world: StreamWorld, shelf: LogShelf) -> None:
-        self.buckets = Buckets(shelf, world.tables, world.partitions)
-        self.tending = Tending(self.buckets, world.tables, shelf.rows, world.clock, lambda: True, server=SERVER)
+        self.buckets = OpenBuckets(shelf, world.tables, world.partitions)
+        self.tending = LogMaintenance(self.buckets, world.tables, shelf.rows, world.clock, lambda: True, server=SERVER)
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.buckets import open_buckets as buckets_module
-from lakebed.streams.buckets.open_buckets import Buckets, OpenBucket
-from lakebed.streams.partitions import Partition
-from lakebed.streams.purging import Purging
+from lakebed.streams.buckets.open_buckets import OpenBucket, OpenBuckets
+from lakebed.streams.partitions import StreamPartition
+from lakebed.streams.purging import Purger
 from lakebed.streams.seam import Acks, TableBucket
 from lakebed.streams.table import StreamTable
 from tests.contracts.stream_log import plain_batch
@@ -35,7 +35,7 @@ class Shelf:
         self.may_close.set()
         self.calls: list[str] = []
 
-    async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:
+    async def open(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> OpenBucket:
         self.is_opening.set()
         await self.may_open.wait()
         self.calls.append("open")
@@ -71,12 +71,12 @@ def shelf() -> Shelf:
 
 
 @pytest.fixture
-def buckets(light_world: StreamWorld, shelf: Shelf) -> Buckets:
-    return Buckets(shelf, light_world.tables, light_world.partitions)
+def buckets(light_world: StreamWorld, shelf: Shelf) -> OpenBuckets:
+    return OpenBuckets(shelf, light_world.tables, light_world.partitions)
 
 
 async def test_a_bucket_is_opened_once_however_many_ask(
-    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table(bucket_count=2)
     shelf.may_open.clear()
@@ -98,7 +98,7 @@ async def test_a_bucket_is_opened_once_however_many_ask(
 
 
 async def test_opening_outlasts_who_asked_and_is_not_begun_again(
-    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table()
     shelf.may_open.clear()
@@ -114,7 +114,7 @@ async def test_opening_outlasts_who_asked_and_is_not_begun_again(
 
 
 async def test_an_opening_that_fails_with_nobody_there_is_forgotten(
-    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table()
     shelf.may_open.clear()
@@ -131,7 +131,7 @@ async def test_an_opening_that_fails_with_nobody_there_is_forgotten(
 
 @pytest.mark.parametrize(("partition_id", "number"), [(None, 2), (None, -1), (7, 0)])
 async def test_buckets_that_there_are_not(
-    light_world: StreamWorld, buckets: Buckets, partition_id: int | None, number: int
+    light_world: StreamWorld, buckets: OpenBuckets, partition_id: int | None, number: int
 ) -> None:
     table = await light_world.table(bucket_count=2)
     with pytest.raises(FlussError) as raised:
@@ -139,7 +139,7 @@ async def test_buckets_that_there_are_not(
     assert raised.value.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET
 
 
-async def test_a_partition_has_buckets_of_its_own(light_world: StreamWorld, shelf: Shelf, buckets: Buckets) -> None:
+async def test_a_partition_has_buckets_of_its_own(light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets) -> None:
     table = await light_world.table(partition_key=["name"])
     other = await light_world.table("other", partition_key=["name"])
     await light_world.partitions.add(light_world.root, table, "EU")
@@ -159,14 +159,14 @@ async def test_a_partition_has_buckets_of_its_own(light_world: StreamWorld, shel
 async def test_who_is_not_the_home_has_no_buckets(light_world: StreamWorld, shelf: Shelf) -> None:
     table = await light_world.table()
     is_home = False
-    buckets = Buckets(shelf, light_world.tables, light_world.partitions, lambda: is_home)
+    buckets = OpenBuckets(shelf, light_world.tables, light_world.partitions, lambda: is_home)
     with pytest.raises(FlussError) as raised:
         await buckets.get(table, None, 0)
     assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_a_table_dropped_meanwhile_leaves_nothing_open(
-    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table()
     shelf.may_open.clear()
@@ -182,7 +182,7 @@ async def test_a_table_dropped_meanwhile_leaves_nothing_open(
 
 
 async def test_what_a_disk_refused_is_opened_anew(
-    light_world: StreamWorld, shelf: Shelf, buckets: Buckets, monkeypatch: pytest.MonkeyPatch
+    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(buckets_module, "_REOPENING_SECONDS", 0.0)
     table = await light_world.table()
@@ -202,7 +202,7 @@ async def test_what_a_disk_refused_is_opened_anew(
 
 
 async def test_an_opening_that_failed_is_known_until_one_succeeds_or_the_table_is_dropped(
-    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table(bucket_count=2)
     parts = await light_world.table("parts", partition_key=["name"])
@@ -226,7 +226,7 @@ async def test_an_opening_that_failed_is_known_until_one_succeeds_or_the_table_i
 
 @pytest.mark.parametrize("reason", [ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER])
 async def test_who_leads_a_bucket_is_nothing_that_is_remembered_of_an_opening(
-    light_world: StreamWorld, shelf: Shelf, buckets: Buckets, monkeypatch: pytest.MonkeyPatch, reason: ErrorCode
+    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets, monkeypatch: pytest.MonkeyPatch, reason: ErrorCode
 ) -> None:
     async def refuse(*_: object) -> OpenBucket:
         raise FlussError(reason)
@@ -238,7 +238,7 @@ async def test_who_leads_a_bucket_is_nothing_that_is_remembered_of_an_opening(
 
 
 async def test_a_visit_that_could_not_begin_is_known_too_and_forgotten_with_the_home(
-    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
 ) -> None:
     bucket = TableBucket((await light_world.table()).id, None, 0)
 
@@ -254,7 +254,7 @@ async def test_a_visit_that_could_not_begin_is_known_too_and_forgotten_with_the_
 
 
 async def test_a_bucket_whose_disk_refused_is_known_until_it_is_open_anew(
-    light_world: StreamWorld, shelf: Shelf, buckets: Buckets, monkeypatch: pytest.MonkeyPatch
+    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(buckets_module, "_REOPENING_SECONDS", 0.0)
     table = await light_world.table()
@@ -277,7 +277,7 @@ async def confirmed() -> None:
 
 
 async def test_files_of_what_was_dropped_are_removed_once(
-    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table(partition_key=["name"])
     await light_world.partitions.add(light_world.root, table, "EU")
@@ -285,7 +285,7 @@ async def test_files_of_what_was_dropped_are_removed_once(
     await light_world.partitions.remove(light_world.root, table, "EU")
     light_world.clock.advance(1.0)
     await light_world.tables.drop(light_world.root, *table.path)
-    purging = Purging(light_world.store, buckets, lambda: True, confirmed)
+    purging = Purger(light_world.store, buckets, lambda: True, confirmed)
     assert await purging.purge() == 2
     assert shelf.removed == [(table.id, partition.id), (table.id, None)]
     assert await purging.purge() == 0
@@ -293,7 +293,7 @@ async def test_files_of_what_was_dropped_are_removed_once(
 
 @pytest.mark.parametrize("dropped", ["partition", "table"])
 async def test_files_are_not_removed_under_a_request_that_still_opens_the_bucket(
-    light_world: StreamWorld, shelf: Shelf, buckets: Buckets, dropped: str
+    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets, dropped: str
 ) -> None:
     table = await light_world.table(partition_key=["name"])
     await light_world.partitions.add(light_world.root, table, "EU")
@@ -305,7 +305,7 @@ async def test_files_are_not_removed_under_a_request_that_still_opens_the_bucket
         await light_world.partitions.remove(light_world.root, table, "EU")
     else:
         await light_world.tables.drop(light_world.root, *table.path)
-    purging = asyncio.create_task(Purging(light_world.store, buckets, lambda: True, confirmed).purge())
+    purging = asyncio.create_task(Purger(light_world.store, buckets, lambda: True, confirmed).purge())
     opening = buckets._openings[table.id, partition.id, 0]
     while opening.waiting < 2 and not purging.done():
         await asyncio.sleep(0)
@@ -319,7 +319,7 @@ async def test_files_are_not_removed_under_a_request_that_still_opens_the_bucket
 
 
 async def test_files_are_not_removed_under_a_bucket_that_is_still_closing(
-    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
 ) -> None:
     """A database is dropped with all its tables, whose buckets are closed one after the other."""
     table = await light_world.table()
@@ -328,7 +328,7 @@ async def test_files_are_not_removed_under_a_bucket_that_is_still_closing(
     dropping = asyncio.create_task(light_world.tables.drop(light_world.root, *table.path))
     while list(buckets):
         await asyncio.sleep(0)
-    purging = asyncio.create_task(Purging(light_world.store, buckets, lambda: True, confirmed).purge())
+    purging = asyncio.create_task(Purger(light_world.store, buckets, lambda: True, confirmed).purge())
     await asyncio.wait({purging}, timeout=0.1)  # long enough to show that files are removed too early, if they are
     shelf.may_close.set()
     await dropping
@@ -337,14 +337,14 @@ async def test_files_are_not_removed_under_a_bucket_that_is_still_closing(
 
 
 async def test_a_request_fails_as_unknown_if_its_bucket_is_dropped_under_it_and_as_not_leader_if_the_leader_moves(
-    light_world: StreamWorld, buckets: Buckets
+    light_world: StreamWorld, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table(partition_key=["name"])
     for name in ("EU", "US"):
         await light_world.partitions.add(light_world.root, table, name)
     eu, us = await light_world.partitions.of(table)
 
-    async def append(partition: Partition, meanwhile: Awaitable[object]) -> None:
+    async def append(partition: StreamPartition, meanwhile: Awaitable[object]) -> None:
         async with buckets.using(table, partition.id, 0) as opened:
             await meanwhile
             await opened.log.append(plain_batch(1), Acks.ALL)
@@ -362,7 +362,7 @@ async def test_a_server_that_lost_the_lead_answers_not_leader_without_the_metada
 ) -> None:
     """The store may be out of its reach, and clients are to go to the new leader at once."""
     is_home = True
-    buckets = Buckets(shelf, light_world.tables, light_world.partitions, lambda: is_home)
+    buckets = OpenBuckets(shelf, light_world.tables, light_world.partitions, lambda: is_home)
     table = await light_world.table()
     opened = await buckets.get(table, None, 0)
     light_world.tables.forget_all()
@@ -377,7 +377,7 @@ async def test_a_server_that_lost_the_lead_answers_not_leader_without_the_metada
 
 
 async def test_a_first_batch_with_a_later_number_is_out_of_order_until_the_partition_replaces_a_dropped_one(
-    light_world: StreamWorld, buckets: Buckets
+    light_world: StreamWorld, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table(partition_key=["name"])
 
@@ -397,7 +397,9 @@ async def test_a_first_batch_with_a_later_number_is_out_of_order_until_the_parti
     assert raised.value.code is ErrorCode.UNKNOWN_WRITER_ID
 
 
-async def test_a_visited_bucket_is_let_go_of_again(light_world: StreamWorld, shelf: Shelf, buckets: Buckets) -> None:
+async def test_a_visited_bucket_is_let_go_of_again(
+    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
+) -> None:
     table = await light_world.table(bucket_count=2)
     bucket = TableBucket(table.id, None, 0)
     seen: list[OpenBucket] = []
@@ -415,7 +417,7 @@ async def test_a_visited_bucket_is_let_go_of_again(light_world: StreamWorld, she
 
 
 async def test_who_asks_for_a_visited_bucket_has_it_at_once_and_keeps_it(
-    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table()
     found: list[OpenBucket] = []
@@ -431,7 +433,7 @@ async def test_who_asks_for_a_visited_bucket_has_it_at_once_and_keeps_it(
 
 
 async def test_a_visit_that_fails_lets_go_of_the_bucket(
-    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table()
 
@@ -445,7 +447,7 @@ async def test_a_visit_that_fails_lets_go_of_the_bucket(
 
 
 async def test_a_table_that_is_dropped_during_a_visit_is_closed_once(
-    light_world: StreamWorld, shelf: Shelf, buckets: Buckets
+    light_world: StreamWorld, shelf: Shelf, buckets: OpenBuckets
 ) -> None:
     table = await light_world.table()
 

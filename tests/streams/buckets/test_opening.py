@@ -9,10 +9,10 @@ from lakebed.fluss.errors import ErrorCode
 from lakebed.fluss.kv_batches import write_kv_batch
 from lakebed.fluss.schema import Schema
 from lakebed.streams.buckets.open_buckets import OpenBucket
-from lakebed.streams.buckets.opening import StoredBuckets
-from lakebed.streams.kv.bucket import open_keys
-from lakebed.streams.kv.table import KeyedTable, KeySettings
-from lakebed.streams.seam import Acks, Put
+from lakebed.streams.buckets.opening import BucketOpener
+from lakebed.streams.kv.bucket import open_kv_bucket
+from lakebed.streams.kv.table import KvSettings, KvTable
+from lakebed.streams.seam import Acks, KvPut
 from tests.contracts.bucket_keys import PLAIN, key_of
 from tests.contracts.stream_log import refused
 from tests.fixtures.memory_index import MemoryIndex
@@ -28,20 +28,20 @@ async def learn(schema_id: int) -> Schema:
 
 async def test_closing_keys_does_not_wait_for_a_byte_store_that_is_away(world: World) -> None:
     server = await world.server("one")
-    table = KeyedTable(KeySettings.parse(PLAIN, {}), {1: PLAIN})
-    put = Put(write_kv_batch([(key_of(1), table.layout(1).encode((1, "a", 1)))], 1, 7, 0))
+    table = KvTable(KvSettings.parse(PLAIN, {}), {1: PLAIN})
+    put = KvPut(write_kv_batch([(key_of(1), table.layout(1).encode((1, "a", 1)))], 1, 7, 0))
     log = await server.open(ack_after_upload=True)
-    keys = await open_keys(table, log, MemoryIndex(), learn)
+    keys = await open_kv_bucket(table, log, MemoryIndex(), learn)
     world.storage.is_away = True
     waiting = asyncio.create_task(keys.put(put, Acks.ALL))
     while not world.storage.refused:
         await asyncio.sleep(0.01)
-    await asyncio.wait_for(StoredBuckets.close(cast(Any, None), OpenBucket(PLACE.bucket, log, keys)), 20)
+    await asyncio.wait_for(BucketOpener.close(cast(Any, None), OpenBucket(PLACE.bucket, log, keys)), 20)
     with refused(ErrorCode.STORAGE):
         await waiting
     world.storage.is_away = False
     log = await server.open(ack_after_upload=True)
-    keys = await open_keys(table, log, MemoryIndex(), learn)
+    keys = await open_kv_bucket(table, log, MemoryIndex(), learn)
     assert await keys.lookup([key_of(1)]) == [None]
     assert await keys.put(put, Acks.ALL) == 1
     await keys.close()

@@ -14,15 +14,15 @@ from lakebed.core.clock import SystemClock
 from lakebed.fluss.kv_batches import write_kv_batch
 from lakebed.fluss.schema import Schema
 from lakebed.fluss.types import DataType, TypeRoot
-from lakebed.streams.kv.bucket import KeyBucket
-from lakebed.streams.kv.changelog import ChangelogRendering
+from lakebed.streams.kv.bucket import KvBucket
+from lakebed.streams.kv.changelog import ChangelogRenderer
 from lakebed.streams.kv.index.rocksdb import RocksMemory
-from lakebed.streams.kv.index.store import KeyStore
-from lakebed.streams.kv.index.write_buffer import WarmMemory
-from lakebed.streams.kv.table import KeyedTable, KeySettings
+from lakebed.streams.kv.index.store import KvStore
+from lakebed.streams.kv.index.write_buffer import WriteBufferMemory
+from lakebed.streams.kv.table import KvSettings, KvTable
 from lakebed.streams.log.local.folder_log import FolderLog
-from lakebed.streams.log.reading.rendering import Presentation
-from lakebed.streams.seam import Acks, Put, TableBucket
+from lakebed.streams.log.reading.read_format import ReadFormat
+from lakebed.streams.seam import Acks, KvPut, TableBucket
 from tests.contracts.bucket_keys import key_of
 
 SCHEMA = Schema.of(
@@ -46,22 +46,22 @@ def batch_of(writer: int, sequence: int) -> bytes:
     return write_kv_batch(records, 1, writer, sequence)
 
 
-def table() -> KeyedTable:
-    return KeyedTable(KeySettings.parse(SCHEMA, {}), {1: SCHEMA})
+def table() -> KvTable:
+    return KvTable(KvSettings.parse(SCHEMA, {}), {1: SCHEMA})
 
 
 async def learn(schema_id: int) -> Schema:
     raise AssertionError("all schemas are known")
 
 
-async def opened(folder: Path, threads: ThreadPoolExecutor) -> tuple[FolderLog, KeyBucket]:
+async def opened(folder: Path, threads: ThreadPoolExecutor) -> tuple[FolderLog, KvBucket]:
     keyed = table()
-    rendering = ChangelogRendering(keyed.schema, keyed.settings.row_format)
+    rendering = ChangelogRenderer(keyed.schema, keyed.settings.row_format)
     log = await FolderLog.open(
-        str(folder / "log"), clock=SystemClock(), threads=threads, presentation=Presentation(rendering=rendering)
+        str(folder / "log"), clock=SystemClock(), threads=threads, presentation=ReadFormat(rendering=rendering)
     )
     # Buffers so small that they are flushed all the time: some of what is there when it is killed is on disk, some not.
-    store = KeyStore(folder / "keys", RocksMemory(8 << 20, 64 << 10, WarmMemory(64 << 10, 4 << 10)))
+    store = KvStore(folder / "keys", RocksMemory(8 << 20, 64 << 10, WriteBufferMemory(64 << 10, 4 << 10)))
     return log, await store.open(keyed, BUCKET, log, learn)
 
 
@@ -72,7 +72,7 @@ async def put_for_ever(folder: Path, following: Mapping[int, int]) -> None:
 
         async def one(writer: int, sequence: int) -> None:
             while True:
-                end = await keys.put(Put(batch_of(writer, sequence)), Acks.ALL)
+                end = await keys.put(KvPut(batch_of(writer, sequence)), Acks.ALL)
                 print(writer, sequence, end, flush=True)
                 sequence += 1
 

@@ -7,7 +7,7 @@ import pytest
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.rows.fields import RowFormat, decode_field, encode_field
-from lakebed.fluss.schema import Aggregation, AggregationFunction, Column
+from lakebed.fluss.schema import Aggregation, AggregationFunction, TableColumn
 from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.streams.kv.aggregation import field_merge
 
@@ -23,7 +23,7 @@ def merged(
     delimiter: str | None = None,
 ) -> Any:
     aggregation = None if function is None else Aggregation(function, delimiter)
-    merge = field_merge(format_, Column("c", type_, 1, aggregation=aggregation))
+    merge = field_merge(format_, TableColumn("c", type_, 1, aggregation=aggregation))
     fields = [None if each is None else encode_field(format_, type_, each) for each in (old, new)]
     found = merge(fields[0], fields[1])
     return None if found is None else decode_field(format_, type_, found)

@@ -8,7 +8,7 @@ import pytest
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.kv.index.rocksdb import RocksIndex, RocksMemory
-from lakebed.streams.kv.index.write_buffer import WarmMemory
+from lakebed.streams.kv.index.write_buffer import WriteBufferMemory
 from tests.contracts.bucket_keys import BucketKeysContract, OpenIndex, key_of
 from tests.fixtures.memory_index import MemoryIndex
 
@@ -64,7 +64,7 @@ class TestKeysInRocksDbWithoutRoom(BucketKeysContract):
     @pytest.fixture
     def open_index(self, tmp_path: Path) -> OpenIndex:
         """One that brings to disk what it is given at once, and remembers nothing of it."""
-        memory = RocksMemory(8 << 20, 8 << 20, WarmMemory(most_bytes=1, fresh_bytes=1))
+        memory = RocksMemory(8 << 20, 8 << 20, WriteBufferMemory(most_bytes=1, fresh_bytes=1))
         return lambda: RocksIndex(tmp_path / "index", memory)
 
 

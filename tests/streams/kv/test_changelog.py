@@ -14,8 +14,14 @@ from lakebed.fluss.rows.fields import RowFormat
 from lakebed.fluss.rows.layout import RowLayout
 from lakebed.fluss.schema import Schema
 from lakebed.fluss.types import DataType, TypeRoot
-from lakebed.streams.kv.changelog import ChangelogRendering, Changes, LogFormat, read_changes, write_changes
-from lakebed.streams.kv.table import KeyedTable, KeySettings
+from lakebed.streams.kv.changelog import (
+    ChangelogFormat,
+    ChangelogRecords,
+    ChangelogRenderer,
+    read_changes,
+    write_changes,
+)
+from lakebed.streams.kv.table import KvSettings, KvTable
 from tests.fluss.rows.plain_rows import arrow_columns
 from tests.fluss.rows.test_layout import fit_char
 from tests.fluss.strategies import plain_types, rows, schemas
@@ -30,7 +36,7 @@ def value(schema_id: int, *row: object) -> bytes:
     return schema_id.to_bytes(2, "little") + layout.encode(row)
 
 
-CHANGES = Changes(
+CHANGES = ChangelogRecords(
     bytearray((1, 2, 3, 4)),
     [b"k1", b"", b"k1", b"k2"],
     [value(1, 1, "a"), value(1, 1, "a"), value(2, 1, "b", 0.5), value(2, 2, None, None)],
@@ -46,7 +52,7 @@ def test_what_was_stored_is_what_is_replayed() -> None:
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4", None])
 def test_rows_of_several_schemas_are_read_in_that_of_the_batch(compression: str | None) -> None:
-    rendering = ChangelogRendering(SCHEMAS.__getitem__, RowFormat.COMPACTED, compression=compression)
+    rendering = ChangelogRenderer(SCHEMAS.__getitem__, RowFormat.COMPACTED, compression=compression)
     stored = bytearray(write_changes(CHANGES, 2, writer_id=7, sequence=3))
     struct.pack_into("<q", stored, 0, 1000)
     rendered = read_header(memoryview(rendering.render(memoryview(stored))))
@@ -65,18 +71,18 @@ def test_rows_of_several_schemas_are_read_in_that_of_the_batch(compression: str 
 
 def test_a_table_says_how_well_its_changes_are_compressed() -> None:
     name = "table.log.arrow.compression.zstd.level"
-    assert [KeySettings.parse(OLD, said).zstd_level for said in ({}, {name: "9"})] == [1, 9]
+    assert [KvSettings.parse(OLD, said).zstd_level for said in ({}, {name: "9"})] == [1, 9]
     rows = [value(1, number, f"{number * 7919 % 1000:04}" * 20) for number in range(2000)]
-    stored = write_changes(Changes(bytearray(b"\1" * len(rows)), [b"k"] * len(rows), rows), 1, -1, -1)
+    stored = write_changes(ChangelogRecords(bytearray(b"\1" * len(rows)), [b"k"] * len(rows), rows), 1, -1, -1)
     sizes = [
-        len(ChangelogRendering(SCHEMAS.__getitem__, RowFormat.COMPACTED, zstd_level=level).render(memoryview(stored)))
+        len(ChangelogRenderer(SCHEMAS.__getitem__, RowFormat.COMPACTED, zstd_level=level).render(memoryview(stored)))
         for level in (1, 19)
     ]
     assert sizes[1] < sizes[0]
 
 
 def test_rows_are_read_as_rows_where_the_table_says_so() -> None:
-    rendering = ChangelogRendering(SCHEMAS.__getitem__, RowFormat.COMPACTED, LogFormat.COMPACTED)
+    rendering = ChangelogRenderer(SCHEMAS.__getitem__, RowFormat.COMPACTED, ChangelogFormat.COMPACTED)
     body = bytes(read_header(memoryview(rendering.render(memoryview(write_changes(CHANGES, 2, -1, -1))))).body)
     layout = RowLayout(RowFormat.COMPACTED, [column.type for column in NEW.columns])
     found, position = [], 0
@@ -89,8 +95,8 @@ def test_rows_are_read_as_rows_where_the_table_says_so() -> None:
 
 
 def test_a_batch_without_changes_is_read_as_one() -> None:
-    rendering = ChangelogRendering(SCHEMAS.__getitem__, RowFormat.COMPACTED)
-    rendered = read_header(memoryview(rendering.render(memoryview(write_changes(Changes(), 1, 5, 9)))))
+    rendering = ChangelogRenderer(SCHEMAS.__getitem__, RowFormat.COMPACTED)
+    rendered = read_header(memoryview(rendering.render(memoryview(write_changes(ChangelogRecords(), 1, 5, 9)))))
     assert (rendered.record_count, rendered.last_offset_delta, len(rendered.body)) == (0, 0, 0)
     assert (rendered.writer_id, rendered.sequence) == (5, 9)
 
@@ -115,8 +121,10 @@ def test_any_rows_are_rendered_as_a_plain_decoder_reads_them(format_: RowFormat,
     layout = RowLayout(format_, types)
     drawn = data.draw(st.lists(rows(schema), min_size=1, max_size=5))
     encoded = [layout.encode([fit_char(t, v) for t, v in zip(types, row, strict=True)]) for row in drawn]
-    changes = Changes(bytearray((1,)) * len(encoded), [b"k"] * len(encoded), [b"\1\0" + row for row in encoded])
-    rendering = ChangelogRendering({1: schema}.__getitem__, format_)
+    changes = ChangelogRecords(
+        bytearray((1,)) * len(encoded), [b"k"] * len(encoded), [b"\1\0" + row for row in encoded]
+    )
+    rendering = ChangelogRenderer({1: schema}.__getitem__, format_)
     rendered = read_header(memoryview(rendering.render(memoryview(write_changes(changes, 1, -1, -1)))))
     batch = pa.ipc.read_record_batch(pa.py_buffer(bytes(rendered.body)[len(encoded) :]), arrow_schema(schema))
     plain = arrow_columns(format_, types, encoded)
@@ -142,12 +150,12 @@ def test_any_rows_are_rendered_as_a_plain_decoder_reads_them(format_: RowFormat,
 )
 def test_settings_that_cannot_be_are_refused(properties: dict[str, str], reason: ErrorCode) -> None:
     with pytest.raises(FlussError) as failed:
-        KeySettings.parse(NEW, properties)
+        KvSettings.parse(NEW, properties)
     assert failed.value.code is reason
 
 
 def test_a_table_knows_its_latest_schema() -> None:
-    table = KeyedTable(KeySettings.parse(OLD, {}), {1: OLD})
+    table = KvTable(KvSettings.parse(OLD, {}), {1: OLD})
     with pytest.raises(FlussError) as failed:
         table.schema(2)
     assert failed.value.code is ErrorCode.SCHEMA_NOT_EXIST

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from lakebed.fluss.kv_batches import read_kv_batch, write_kv_batch
-from lakebed.streams.kv.merge_engines import merging_for
+from lakebed.streams.kv.merge_engines import row_merger
 from lakebed.streams.kv.put_decision import decide, keys_to_read
-from lakebed.streams.kv.table import KeyedTable, KeySettings
+from lakebed.streams.kv.table import KvSettings, KvTable
 from lakebed.streams.seam import MergeMode
 from tests.contracts.bucket_keys import PLAIN, key_of
 
@@ -22,12 +22,12 @@ SCHEMA_ID = b"\1\0"
 @pytest.mark.parametrize("seed", range(5))
 def test_changes_are_those_of_one_record_after_the_other(known: float, deletes: float, keys: int, seed: int) -> None:
     chance = Random(seed)
-    table = KeyedTable(KeySettings.parse(PLAIN, {}), {1: PLAIN})
+    table = KvTable(KvSettings.parse(PLAIN, {}), {1: PLAIN})
     there = {key_of(key): SCHEMA_ID + b"old" for key in range(keys) if chance.random() < known}
     written = [key_of(chance.randrange(keys)) for _ in range(chance.choice((1, 12)))]
     records = [(key, None if chance.random() < deletes else b"row %d" % at) for at, key in enumerate(written)]
     batch = read_kv_batch(write_kv_batch(records, 1))
-    merging = merging_for(table, (), MergeMode.MERGE)
+    merging = row_merger(table, (), MergeMode.MERGE)
 
     expected: list[tuple[int, bytes, bytes]] = []
     now = dict(there)

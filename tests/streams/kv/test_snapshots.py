@@ -16,8 +16,8 @@ from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.ownership import Marker, claim_marker
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectHead, ObjectVersion
 from lakebed.streams.kv.index.rocksdb import RocksIndex, RocksMemory
-from lakebed.streams.kv.snapshot_files import KeySnapshotting
-from lakebed.streams.kv.snapshots import KeySnapshots
+from lakebed.streams.kv.snapshot_files import KvSnapshotter
+from lakebed.streams.kv.snapshots import KvSnapshots
 from lakebed.streams.seam import TableBucket
 from tests.meta.stores import open_migrated_file
 from tests.storage.ownership import ClaimedAtFirstUse
@@ -36,8 +36,8 @@ class Place:
     def __init__(self, meta: SqliteStore, folder: Path) -> None:
         self.clock = ManualClock()
         self.storage = MemoryStorage(self.clock)
-        self.snapshots = KeySnapshots(meta, self.clock)
-        self.taking = KeySnapshotting(
+        self.snapshots = KvSnapshots(meta, self.clock)
+        self.taking = KvSnapshotter(
             self.snapshots, self.storage, ClaimedAtFirstUse(self.storage), "kv", folder / "scratch"
         )
         self.bucket = TableBucket(1, None, 0)
@@ -189,7 +189,7 @@ class Successor:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._taking = KeySnapshotting(
+        self._taking = KvSnapshotter(
             place.snapshots, place.storage, ClaimedAtFirstUse(place.storage), "kv", place.folder / "its scratch"
         )
         self.index = RocksIndex(place.folder / "successor", MEMORY)

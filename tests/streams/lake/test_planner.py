@@ -7,9 +7,9 @@ import pytest
 
 from lakebed.core.errors import Unavailable
 from lakebed.streams.buckets.open_buckets import OpenBucket
-from lakebed.streams.lake.planner import LakePlanner, Outcome
-from lakebed.streams.lake.tiering import FIRST_REST_MS, State
-from lakebed.streams.schema_evolution import Operation, OptionChange
+from lakebed.streams.lake.planner import TaskOutcome, TieringPlanner
+from lakebed.streams.lake.schedule import FIRST_BACKOFF_MS, TieringState
+from lakebed.streams.schema_evolution import AlterConfigOp, OptionChange
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.table import StreamTable
 from tests.streams.world import StreamWorld
@@ -24,7 +24,7 @@ class MemoryRounds:
 
     asked: list[tuple[str, str]] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
-    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    outcomes: dict[int, TaskOutcome] = field(default_factory=dict)
     withdrawn: list[int] = field(default_factory=list)
     tidied: list[tuple[str, str, bool, bool]] = field(default_factory=list)
     is_down: bool = False
@@ -33,19 +33,19 @@ class MemoryRounds:
         if self.is_down:
             raise Unavailable("the queue is away")
         for number, path in enumerate(self.asked):
-            if path == (database, table) and self.outcomes[number] is Outcome.OPEN:
+            if path == (database, table) and self.outcomes[number] is TaskOutcome.OPEN:
                 return number
         self.asked.append((database, table))
         self.reasons.append(reason)
-        self.outcomes[len(self.asked) - 1] = Outcome.OPEN
+        self.outcomes[len(self.asked) - 1] = TaskOutcome.OPEN
         return len(self.asked) - 1
 
-    async def outcome(self, number: int) -> Outcome:
+    async def outcome(self, number: int) -> TaskOutcome:
         return self.outcomes[number]
 
     async def withdraw(self, number: int, why: str) -> None:
         self.withdrawn.append(number)
-        self.outcomes[number] = Outcome.GIVEN_UP
+        self.outcomes[number] = TaskOutcome.GIVEN_UP
 
     async def tidy(self, database: str, table: str, *, compact: bool, expire: bool) -> None:
         if self.is_down:
@@ -73,7 +73,7 @@ class Planning:
         """As a process that has just started has it."""
         world = self.world
         self.lake = world.another_lake()
-        self.planner = LakePlanner(
+        self.planner = TieringPlanner(
             world.clock, self.lake, world.tables, world.partitions, self.find, self.rounds, lambda: True
         )
 
@@ -93,7 +93,7 @@ class Planning:
         }
         name = await self.lake.prepare(self.world.root, table.id, reached)
         await self.lake.commit(self.world.root, table.id, 100 + number, name)
-        self.rounds.outcomes[number] = Outcome.DONE
+        self.rounds.outcomes[number] = TaskOutcome.DONE
 
     async def after(self, seconds: float) -> int:
         """Plan after a while; how many rounds were asked for by then."""
@@ -101,7 +101,7 @@ class Planning:
         await self.planner.plan()
         return len(self.rounds.asked)
 
-    def state(self, table: StreamTable) -> State:
+    def state(self, table: StreamTable) -> TieringState:
         return self.lake.tiering.tables[table.id].state
 
 
@@ -130,7 +130,7 @@ async def test_a_table_with_nothing_new_is_not_tiered_and_what_comes_is_within_i
 ) -> None:
     table = await planning.world.table(properties=LAKE)
     assert await planning.after(0) == 0
-    assert planning.state(table) is State.SCHEDULED
+    assert planning.state(table) is TieringState.SCHEDULED
     assert await planning.after(FRESHNESS) == 0
     planning.write(table, 3)
     assert await planning.after(FRESHNESS - 1) == 0
@@ -144,7 +144,7 @@ async def test_there_is_one_round_of_a_table_at_a_time_however_long_it_takes(pla
     for _ in range(10):
         planning.write(table, 1)
         assert await planning.after(60) == 1
-        assert planning.state(table) is State.TIERING
+        assert planning.state(table) is TieringState.TIERING
     # Nor does anybody else get it, who asks for tables.
     assert await planning.lake.next_table(planning.world.root) is None
     await planning.tier(table, 0)
@@ -167,7 +167,7 @@ async def test_switched_off_means_off(planning: Planning) -> None:
     planning.write(plain, 1)
     assert await planning.after(0) == 1
     for switch, withdrawn in (("false", [0]), ("true", [0])):
-        change = OptionChange("table.datalake.enabled", Operation.SET, switch)
+        change = OptionChange("table.datalake.enabled", AlterConfigOp.SET, switch)
         await world.altering.table(world.root, "fluss", "orders", changes=[change])
         await planning.after(0)
         assert planning.rounds.withdrawn == withdrawn
@@ -182,9 +182,9 @@ async def test_rounds_that_are_given_up_are_asked_for_again_after_longer_and_lon
     other = await planning.world.table("other", properties=LAKE)
     planning.write(table, 1)
     assert await planning.after(0) == 1
-    rest = FIRST_REST_MS / 1000
+    rest = FIRST_BACKOFF_MS / 1000
     for number in range(4):
-        planning.rounds.outcomes[number] = Outcome.GIVEN_UP
+        planning.rounds.outcomes[number] = TaskOutcome.GIVEN_UP
         assert await planning.after(0) == number + 1
         assert await planning.after(rest - 1) == number + 1
         assert await planning.after(1) == number + 2
@@ -203,7 +203,7 @@ async def test_a_queue_that_is_away_is_asked_again_later(planning: Planning) -> 
     assert await planning.after(0) == 0
     planning.rounds.is_down = False
     assert await planning.after(1) == 0
-    assert await planning.after(FIRST_REST_MS / 1000) == 1
+    assert await planning.after(FIRST_BACKOFF_MS / 1000) == 1
 
 
 async def test_a_bucket_that_cannot_be_opened_keeps_no_other_table_waiting(
@@ -232,10 +232,10 @@ async def test_a_new_home_goes_on_with_the_round_that_is_open(planning: Planning
     assert await planning.after(0) == 1
     planning.restart()
     assert await planning.after(0) == 1
-    assert planning.state(table) is State.TIERING
+    assert planning.state(table) is TieringState.TIERING
     await planning.tier(table, 0)
     assert await planning.after(0) == 1
-    assert planning.state(table) is State.SCHEDULED
+    assert planning.state(table) is TieringState.SCHEDULED
 
 
 async def test_records_of_all_partitions_count(planning: Planning) -> None:

@@ -15,7 +15,7 @@ from lakebed.core.jobs import JobKind, decode_order
 from lakebed.core.settings import Address
 from lakebed.meta.tasks import TaskQueue
 from lakebed.server.streams.table_tasks import QueuedTableTasks
-from lakebed.streams.lake.planner import Outcome
+from lakebed.streams.lake.planner import TaskOutcome
 from lakebed.streams.lake.tiering_tasks import TieringTasks
 from tests.objects.stores import ROOT, ObjectStore, opened_store
 
@@ -77,24 +77,24 @@ async def test_how_a_round_ended_is_how_its_task_did(
     store: ObjectStore, queue: TaskQueue, rounds: TieringTasks
 ) -> None:
     done = await rounds.ask("shop", "done", "")
-    assert await rounds.outcome(done) is Outcome.OPEN
+    assert await rounds.outcome(done) is TaskOutcome.OPEN
     (claim,) = await queue.claim(KINDS, "w", 60)
-    assert await rounds.outcome(done) is Outcome.OPEN
+    assert await rounds.outcome(done) is TaskOutcome.OPEN
 
     async def complete(tx: object) -> None:
         await queue.complete(tx, claim, b"{}")  # type: ignore[arg-type]  # a transaction
 
     await store.meta.transact(complete)
-    assert await rounds.outcome(done) is Outcome.DONE
+    assert await rounds.outcome(done) is TaskOutcome.DONE
     dead = await rounds.ask("shop", "dead", "")
     (claim,) = await queue.claim(KINDS, "w", 60)
     await queue.fail(claim, "no", retry=True)
-    assert await rounds.outcome(dead) is Outcome.OPEN
+    assert await rounds.outcome(dead) is TaskOutcome.OPEN
     store.clock.advance(60)
     (claim,) = await queue.claim(KINDS, "w", 60)
     await queue.fail(claim, "never", retry=False)
-    assert await rounds.outcome(dead) is Outcome.GIVEN_UP
-    assert await rounds.outcome(4711) is Outcome.GIVEN_UP
+    assert await rounds.outcome(dead) is TaskOutcome.GIVEN_UP
+    assert await rounds.outcome(4711) is TaskOutcome.GIVEN_UP
 
 
 async def test_a_round_that_nobody_has_begun_is_taken_back(
@@ -108,7 +108,7 @@ async def test_a_round_that_nobody_has_begun_is_taken_back(
     begun = await rounds.ask("shop", "orders", "")
     await queue.claim(KINDS, "w", 60)
     await rounds.withdraw(begun, "switched off")
-    assert await rounds.outcome(begun) is Outcome.OPEN
+    assert await rounds.outcome(begun) is TaskOutcome.OPEN
 
 
 async def test_a_table_bucket_that_is_not_there_gets_no_tasks(store: ObjectStore, queue: TaskQueue) -> None:

@@ -14,13 +14,13 @@ from multiprocessing.connection import Connection
 
 from lakebed.core.clock import SystemClock
 from lakebed.streams.log.local.folder_log import FolderLog
-from lakebed.streams.log.settings import LogSettings
+from lakebed.streams.log.settings import LogSizes
 from lakebed.streams.seam import Acks
 
 from .kill_batches import batch_of
 
 _IN_FLIGHT = 5
-SETTINGS = LogSettings(segment_bytes=60_000, max_batch_bytes=1 << 20, group_bytes=1 << 20, checkpoint_bytes=20_000)
+SETTINGS = LogSizes(segment_bytes=60_000, max_batch_bytes=1 << 20, group_bytes=1 << 20, checkpoint_bytes=20_000)
 
 
 async def _write(log: FolderLog, writer: int, sequence: int, said: int) -> None:

@@ -17,9 +17,9 @@ from lakebed.fluss.log_batches import iterate_batches
 from lakebed.meta.seam import Reader
 from lakebed.storage.ownership import Marker, claim_marker
 from lakebed.storage.seam import Key, ObjectHead
-from lakebed.streams.log.reading.rendering import Presentation
+from lakebed.streams.log.reading.read_format import ReadFormat
 from lakebed.streams.log.remote.log_rows import LogRows
-from lakebed.streams.log.remote.remote_backed_log import TieredLog
+from lakebed.streams.log.remote.remote_backed_log import RemoteBackedLog
 from lakebed.streams.log.remote.remote_log import RemoteLogs
 from lakebed.streams.log.retention import RetentionPolicy
 from lakebed.streams.seam import Acks
@@ -38,7 +38,7 @@ THEIRS = DeploymentId("b" * 26)
 
 
 async def test_what_is_needed_to_follow_is_not_too_old(world: World) -> None:
-    log = await (await world.server("one")).open(Presentation(rendering=Doubling()))
+    log = await (await world.server("one")).open(ReadFormat(rendering=Doubling()))
     await fill(log, 30)
     log.keep_from = lambda: 20
     world.clock.advance(3600)
@@ -105,7 +105,7 @@ async def test_a_former_home_removes_nothing(world: World, monkeypatch: pytest.M
     log = await (await world.server("one")).open(ack_after_upload=True)
     await fill(log, 40)
     list_prefix = world.storage.list_prefix
-    successors: list[TieredLog] = []
+    successors: list[RemoteBackedLog] = []
 
     async def list_late(prefix: str) -> AsyncIterator[ObjectHead]:
         if not successors and prefix.endswith("/0/"):

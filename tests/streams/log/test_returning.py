@@ -15,10 +15,10 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.log_batches import iterate_batches
 from lakebed.storage.folder import files
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
-from lakebed.streams.log.local.local_copy import LocalCopy, LocalFiles, judge
-from lakebed.streams.log.reading.rendering import Presentation
+from lakebed.streams.log.local.local_copy import LocalCopy, LocalFiles, classify_local_copy
+from lakebed.streams.log.reading.read_format import ReadFormat
 from lakebed.streams.log.remote.log_rows import LogRow
-from lakebed.streams.log.remote.remote_backed_log import TieredLog
+from lakebed.streams.log.remote.remote_backed_log import RemoteBackedLog
 from lakebed.streams.seam import Acks
 from tests.contracts.stream_log import Doubling, offsets, plain_batch, read_all, refused
 from tests.meta.stores import open_migrated_file
@@ -26,7 +26,7 @@ from tests.meta.stores import open_migrated_file
 from .tiered_world import KEEP, PLACE, Server, World, fill
 
 
-async def dead(server: Server, log: TieredLog) -> bytes:
+async def dead(server: Server, log: RemoteBackedLog) -> bytes:
     """Kill a server that led; all that it had acknowledged."""
     was = await read_all(log)
     server.stop()
@@ -61,14 +61,14 @@ async def test_the_leader_continues_what_a_server_that_returned_has_uploaded(wor
 
 async def test_changes_of_keys_are_uploaded_as_they_were_appended_too(world: World) -> None:
     first = await world.server("one")
-    log = await first.open(Presentation(rendering=Doubling()))
+    log = await first.open(ReadFormat(rendering=Doubling()))
     log.keep_from = lambda: 0
     await fill(log, 30)
     stored = (await log.read_stored(0, 1 << 20)).records
     await dead(first, log)
     second = await world.server("two")
-    assert await world.follower("one").return_tail(Presentation(rendering=Doubling()))
-    log = await second.open(Presentation(rendering=Doubling()))
+    assert await world.follower("one").return_tail(ReadFormat(rendering=Doubling()))
+    log = await second.open(ReadFormat(rendering=Doubling()))
     found, offset = b"", 0
     while offset < log.stable_offset:
         fetched = await log.read_stored(offset, 1 << 20)
@@ -161,7 +161,7 @@ async def test_a_server_that_was_given_up_during_its_upload_is_no_part_of_the_lo
     await fill(log, 40)
     await dead(first, log)
     second, returned = await world.server("two"), world.follower("one")
-    put, continued = world.storage.put, list[TieredLog]()
+    put, continued = world.storage.put, list[RemoteBackedLog]()
 
     async def meanwhile(key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
         written = await put(key, body, metadata=metadata)
@@ -272,7 +272,7 @@ def test_files_are_only_taken_for_the_log_if_they_have_all_that_others_do_not(
     epoch: int, tail_server: str, opened_in: int | None, end: int | None, copied: int, recorded: int
 ) -> None:
     row = LogRow(epoch, tail_server, "", recorded)
-    verdict = judge(row, "here", LocalFiles(opened_in, end), copied)
+    verdict = classify_local_copy(row, "here", LocalFiles(opened_in, end), copied)
     if verdict is LocalCopy.CURRENT:
         assert end is not None
         assert end >= copied, "no offset is given twice"
@@ -293,7 +293,7 @@ class Story:
         self.world = world
         self.running: dict[str, Server] = {}
         self.leader: str | None = None
-        self.log: TieredLog | None = None
+        self.log: RemoteBackedLog | None = None
         self.acknowledged: dict[int, int] = {}
         """The number of each batch, by its offset."""
         self.sent = 0

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lakebed.fluss.errors import ErrorCode
 from lakebed.fluss.log_batches import LogRecordBatch, iterate_batches
-from lakebed.streams.log.writer_state import Writers
+from lakebed.streams.log.writer_state import WriterStates
 from tests.contracts.stream_log import plain_batch, refused
 
 
@@ -17,7 +17,7 @@ def batch(sequence: int, writer_id: int = 1) -> LogRecordBatch:
 
 
 def test_numbers_begin_again_after_the_greatest() -> None:
-    writers = Writers()
+    writers = WriterStates()
     writers.note(batch(2**31 - 1), 10, 0)
     assert writers.find_repeated(batch(0), 0) is None
     writers.note(batch(0), 12, 0)
@@ -30,11 +30,11 @@ def test_numbers_begin_again_after_the_greatest() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2**62), st.integers(1, 9)), max_size=8, unique_by=lambda it: it[0]))
 def test_what_was_written_down_is_read_again(known: list[tuple[int, int]]) -> None:
-    writers = Writers()
+    writers = WriterStates()
     for writer_id, count in known:
         for sequence in range(count):
             writers.note(batch(sequence, writer_id), 2 * sequence, 5)
-    again = Writers.parse(writers.document())
+    again = WriterStates.parse(writers.document())
     assert again.document() == writers.document()
     for writer_id, count in known:
         assert again.find_repeated(batch(count, writer_id), 5) is None
@@ -42,14 +42,14 @@ def test_what_was_written_down_is_read_again(known: list[tuple[int, int]]) -> No
 
 
 def test_noise_is_not_taken_for_writers() -> None:
-    writers = Writers()
+    writers = WriterStates()
     writers.note(batch(0), 0, 0)
     with pytest.raises(ValueError, match="cut off"):
-        Writers.parse(writers.document()[:-1])
+        WriterStates.parse(writers.document()[:-1])
 
 
 def test_idle_writers_are_forgotten() -> None:
-    writers = Writers()
+    writers = WriterStates()
     writers.note(batch(0, 1), 0, 0)
     writers.note(batch(0, 2), 2, 10**9)
     writers.forget_idle(10**9)

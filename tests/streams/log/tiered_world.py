@@ -17,13 +17,13 @@ from lakebed.storage.backoff import Retrier, RetryPolicy
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
 from lakebed.streams.log.local.logs import Logs
-from lakebed.streams.log.reading.rendering import PLAIN, Presentation
+from lakebed.streams.log.reading.read_format import AS_STORED, ReadFormat
 from lakebed.streams.log.remote.log_rows import LogRows
-from lakebed.streams.log.remote.manifest import LogPlace
-from lakebed.streams.log.remote.remote_backed_log import TieredLog, open_tiered, return_tail
+from lakebed.streams.log.remote.manifest import LogLocation
+from lakebed.streams.log.remote.remote_backed_log import RemoteBackedLog, open_remote_backed_log, return_tail
 from lakebed.streams.log.remote.remote_log import RemoteLogs, RemoteSettings
 from lakebed.streams.log.retention import RetentionPolicy
-from lakebed.streams.log.settings import LogSettings
+from lakebed.streams.log.settings import LogSizes
 from lakebed.streams.seam import BucketLog, TableBucket
 from tests.contracts.stream_log import (
     MAX_BATCH_BYTES,
@@ -31,9 +31,9 @@ from tests.contracts.stream_log import (
 )
 from tests.storage.ownership import ClaimedAtFirstUse
 
-SMALL = LogSettings(segment_bytes=5_000, max_batch_bytes=MAX_BATCH_BYTES, group_bytes=1 << 20, checkpoint_bytes=2_000)
+SMALL = LogSizes(segment_bytes=5_000, max_batch_bytes=MAX_BATCH_BYTES, group_bytes=1 << 20, checkpoint_bytes=2_000)
 LARGE = replace(SMALL, segment_bytes=1 << 30)
-PLACE = LogPlace(TableBucket(7, None, 0), "db", "events")
+PLACE = LogLocation(TableBucket(7, None, 0), "db", "events")
 KEEP = RetentionPolicy(ttl_ms=None, local_segments=1)
 
 
@@ -68,7 +68,7 @@ class Server:
         self.lease: Lease | None = None
         self.is_home = True
         self.confirm_ownership: Callable[[], Awaitable[None]] | None = None
-        self.opened: list[TieredLog] = []
+        self.opened: list[RemoteBackedLog] = []
         self._logs: Logs | None = None
 
     async def begin(self) -> None:
@@ -89,13 +89,13 @@ class Server:
 
     async def open(
         self,
-        presentation: Presentation = PLAIN,
+        presentation: ReadFormat = AS_STORED,
         *,
-        place: LogPlace = PLACE,
+        place: LogLocation = PLACE,
         ack_after_upload: bool = False,
         address: str | None = None,
-    ) -> TieredLog:
-        log = await open_tiered(
+    ) -> RemoteBackedLog:
+        log = await open_remote_backed_log(
             self.logs,
             self.remotes(address),
             place,
@@ -127,7 +127,7 @@ class Server:
             Retrier(RetryPolicy(max_attempts=1)),
         )
 
-    async def return_tail(self, presentation: Presentation = PLAIN, *, place: LogPlace = PLACE) -> bool:
+    async def return_tail(self, presentation: ReadFormat = AS_STORED, *, place: LogLocation = PLACE) -> bool:
         """Upload what only this disk has, as a server does that does not lead."""
         return await return_tail(
             self.logs, self.remotes(), place, presentation, server=self.name, clock=self._world.clock
@@ -187,7 +187,7 @@ async def fill(log: BucketLog, count: int, *, first: int = 0) -> None:
     await log.settle(log.end_offset)
 
 
-def expected_names(log: TieredLog) -> list[str]:
+def expected_names(log: RemoteBackedLog) -> list[str]:
     """What the byte store has to have of a log."""
     remote = log.remote
     names = [

@@ -11,7 +11,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.settings import Address
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.seam import MetaStore
-from lakebed.streams.servers.leader import Home
+from lakebed.streams.servers.leader import LeaderLease
 from tests.meta.stores import open_migrated_file
 
 
@@ -25,7 +25,7 @@ async def meta(tmp_path: Path) -> AsyncIterator[MetaStore]:
 class Told:
     """What a server was told of its being the home."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: LeaderLease) -> None:
         self.epochs: list[int] = []
         self.ends = 0
         home.when_begun(self.begun)
@@ -38,9 +38,9 @@ class Told:
         self.ends += 1
 
 
-def server(meta: MetaStore, clock: ManualClock, name: str, address: str = "") -> Home:
+def server(meta: MetaStore, clock: ManualClock, name: str, address: str = "") -> LeaderLease:
     advertised = Address.parse(address or f"{name}:9123")
-    return Home(
+    return LeaderLease(
         meta,
         Leases(meta, clock),
         clock,

@@ -7,7 +7,7 @@ import pytest
 from lakebed.core.errors import Fenced
 from lakebed.fluss.errors import FlussError
 from lakebed.meta.seam import Transaction
-from lakebed.streams.servers.leader_store import HomeStore
+from lakebed.streams.servers.leader_store import LeaderStore
 from tests.streams.world import StreamWorld
 
 
@@ -19,7 +19,7 @@ async def test_who_is_not_the_home_reads_and_changes_nothing(light_world: Stream
             raise Fenced("not the home")
         return 1
 
-    store = HomeStore(light_world.store, fence)
+    store = LeaderStore(light_world.store, fence)
 
     async def work(tx: Transaction) -> int:
         return await tx.run("UPDATE stream_tables SET modified_ms = 5")

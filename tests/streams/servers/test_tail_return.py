@@ -11,11 +11,11 @@ import pytest
 from lakebed.core.errors import Unavailable
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
-from lakebed.streams.buckets.open_buckets import Buckets
-from lakebed.streams.log.reading.rendering import PLAIN
-from lakebed.streams.log.remote.manifest import LogPlace
+from lakebed.streams.buckets.open_buckets import OpenBuckets
+from lakebed.streams.log.reading.read_format import AS_STORED
+from lakebed.streams.log.remote.manifest import LogLocation
 from lakebed.streams.log.remote.remote_backed_log import return_tail
-from lakebed.streams.partitions import Partition
+from lakebed.streams.partitions import StreamPartition
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.servers.tail_return import TailReturn
 from lakebed.streams.table import StreamTable
@@ -40,13 +40,13 @@ class Returned:
     def __init__(self, world: StreamWorld, shelf: LogShelf) -> None:
         self.leads = False
         self._shelf = shelf
-        self.buckets = Buckets(shelf, world.tables, world.partitions)
+        self.buckets = OpenBuckets(shelf, world.tables, world.partitions)
         self.tails = TailReturn(self.buckets, shelf.rows, self._return_tail, lambda: self.leads, server=SERVER)
 
-    async def _return_tail(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> bool:
-        place = LogPlace(bucket, table.path.database, table.path.name)
+    async def _return_tail(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> bool:
+        place = LogLocation(bucket, table.path.database, table.path.name)
         logs, remotes, clock = self._shelf.logs, self._shelf.remotes, self._shelf.clock
-        return await return_tail(logs, remotes, place, PLAIN, server=SERVER, clock=clock)
+        return await return_tail(logs, remotes, place, AS_STORED, server=SERVER, clock=clock)
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ async def test_a_bucket_is_not_opened_before_its_upload_is_over(light_world: Str
     await written(light_world, shelf, table)
     server, waits = Returned(light_world, shelf), asyncio.Event()
 
-    async def work(table: StreamTable, partition: Partition | None) -> None:
+    async def work(table: StreamTable, partition: StreamPartition | None) -> None:
         opening.append(asyncio.create_task(server.buckets.get(table, None, 0)))
         for _ in range(10):
             await asyncio.sleep(0)

@@ -15,7 +15,7 @@ from lakebed.core.secrets import Secret
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.storage.credentials import Credentials
 from lakebed.streams.buckets.open_buckets import OpenBucket
-from lakebed.streams.file_access import FileAccess, FileGrant, FilePlace
+from lakebed.streams.file_access import FileAccess, FileGrant, FileLocation
 from lakebed.streams.seam import Acks, Fetched, RemoteSegment, TableBucket
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.handlers.files import file_calls
@@ -25,7 +25,7 @@ from tests.contracts.stream_log import plain_batch
 from tests.fixtures.memory_log import MemoryLog
 from tests.streams.world import StreamWorld
 
-PLACE = FilePlace("s3://lake", "lake", "streams", "eu-west-1", "https://s3.example", True)
+PLACE = FileLocation("s3://lake", "lake", "streams", "eu-west-1", "https://s3.example", True)
 TABLE = 1
 
 
@@ -53,7 +53,7 @@ class Maker:
 class Rig:
     """One connection, and the calls that are made on it."""
 
-    def __init__(self, world: StreamWorld, maker: Maker | None, place: FilePlace | None = PLACE) -> None:
+    def __init__(self, world: StreamWorld, maker: Maker | None, place: FileLocation | None = PLACE) -> None:
         self.log = FarLog()
         self.client = ConnectionClient()
         self.clock = world.clock

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lakebed.streams.buckets.open_buckets import Buckets, OpenBucket
-from lakebed.streams.partitions import Partition
+from lakebed.streams.buckets.open_buckets import OpenBucket, OpenBuckets
+from lakebed.streams.partitions import StreamPartition
 from lakebed.streams.seam import Acks, TableBucket
 from lakebed.streams.table import StreamTable
 from lakebed.wire.fluss import messages_pb2 as pb
@@ -41,7 +41,7 @@ class LogsInMemory:
     def __init__(self) -> None:
         self.logs: dict[TableBucket, WatchedLog] = {}
 
-    async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:
+    async def open(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> OpenBucket:
         self.logs[bucket] = WatchedLog()
         return OpenBucket(bucket, self.logs[bucket])
 
@@ -60,7 +60,7 @@ class Rig:
             """There is room."""
 
         self.store = LogsInMemory()
-        self.buckets = Buckets(self.store, world.tables, world.partitions)
+        self.buckets = OpenBuckets(self.store, world.tables, world.partitions)
         self._world = world
         self._room: Any = SimpleNamespace(acquire_large=pass_, wait_until_read=pass_)
         unused: Any = None

@@ -9,7 +9,7 @@ import pytest
 
 from lakebed.core.settings import Address
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.streams.servers.leader import HomeNode
+from lakebed.streams.servers.leader import LeaderNode
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Call
 from lakebed.wire.fluss.handlers.metadata import MAX_PARTITIONS, MAX_TABLES, metadata_calls
@@ -21,8 +21,8 @@ PARTITION = pb.PartitionPath(database_name="fluss", table_name="orders", partiti
 
 @pytest.fixture
 def call(light_world: StreamWorld) -> Call[Any]:
-    async def node(host: str) -> HomeNode:
-        return HomeNode(Address("127.0.0.1", 9123), 3, 0)
+    async def node(host: str) -> LeaderNode:
+        return LeaderNode(Address("127.0.0.1", 9123), 3, 0)
 
     (made,) = metadata_calls(light_world.tables, light_world.partitions, cast(Any, SimpleNamespace(node=node)))
     assert isinstance(made, Call)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.streams.kv.cursors import ScanPage
+from lakebed.streams.kv.scanners import KvScanPage
 from lakebed.streams.seam import RemoteSegment
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.encoding import MAX_FIELDS, MAX_MESSAGE_BYTES, fields, read_message, signed_64, varint
@@ -133,14 +133,14 @@ def test_an_answer_to_a_scan_with_a_limit(records: list[bytes], is_log: bool) ->
 
 @given(
     st.builds(
-        ScanPage,
+        KvScanPage,
         st.none() | st.binary(max_size=40),
         st.booleans(),
         st.none() | pieces,
         st.none() | st.integers(0, 2**62),
     )
 )
-def test_an_answer_to_a_scan(page: ScanPage) -> None:
+def test_an_answer_to_a_scan(page: KvScanPage) -> None:
     answer = pb.ScanKvResponse.FromString(b"".join(scan_answer(page)))
     records = None if page.records is None else b"".join(page.records)
     assert answer == pb.ScanKvResponse(

@@ -8,10 +8,10 @@ import pytest
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import Transaction
-from lakebed.streams.buckets.open_buckets import Buckets, OpenBucket
-from lakebed.streams.file_access import FileAccess, FilePlace
-from lakebed.streams.kv.snapshots import KeySnapshot, KeySnapshots, SnapshotFile
-from lakebed.streams.partitions import Partition
+from lakebed.streams.buckets.open_buckets import OpenBucket, OpenBuckets
+from lakebed.streams.file_access import FileAccess, FileLocation
+from lakebed.streams.kv.snapshots import KvSnapshot, KvSnapshots, SnapshotFile
+from lakebed.streams.partitions import StreamPartition
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.table import StreamTable
 from lakebed.wire.fluss import messages_pb2 as pb
@@ -25,7 +25,7 @@ class Shelf:
 
     start = 0
 
-    async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:
+    async def open(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> OpenBucket:
         class Log(MemoryLog):
             start_offset = self.start
 
@@ -45,11 +45,11 @@ def shelf() -> Shelf:
 
 @pytest.fixture
 def calls(light_world: StreamWorld, shelf: Shelf) -> Callable[[str | None], SnapshotCalls]:
-    buckets = Buckets(shelf, light_world.tables, light_world.partitions)
-    snapshots = KeySnapshots(light_world.store, light_world.clock)
+    buckets = OpenBuckets(shelf, light_world.tables, light_world.partitions)
+    snapshots = KvSnapshots(light_world.store, light_world.clock)
 
     def made(address: str | None) -> SnapshotCalls:
-        place = None if address is None else FilePlace(address, "lake", "streams", "us-east-1", None, False)
+        place = None if address is None else FileLocation(address, "lake", "streams", "us-east-1", None, False)
         files = FileAccess(light_world.clock, light_world.gate, light_world.tables, place)
         return SnapshotCalls(light_world.gate, light_world.tables, light_world.partitions, buckets, snapshots, files)
 
@@ -62,8 +62,8 @@ async def fence(tx: Transaction) -> None:
 
 async def take(world: StreamWorld, table: StreamTable, bucket: int) -> None:
     files = (SnapshotFile("CURRENT", f"streams/kv/{table.id}/{bucket}/snap-1/CURRENT", 16),)
-    snapshot = KeySnapshot(TableBucket(table.id, None, bucket), 1, 40, 7, "line", files)
-    await KeySnapshots(world.store, world.clock).add(snapshot, fence)
+    snapshot = KvSnapshot(TableBucket(table.id, None, bucket), 1, 40, 7, "line", files)
+    await KvSnapshots(world.store, world.clock).add(snapshot, fence)
 
 
 def latest(table: StreamTable) -> pb.GetLatestKvSnapshotsRequest:

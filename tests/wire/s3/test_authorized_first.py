@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
 from tests.clients.boto import Keys
 from tests.wire.iceberg.lake import Lake, allow, opened_lake
 

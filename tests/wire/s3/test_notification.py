@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.objects.stores import DAY_MS, ROOT, ObjectStore, opened_store, user
 
 from lakebed.core.access import ANONYMOUS, Credential, Principal
 from lakebed.core.clock import ManualClock
@@ -26,6 +25,7 @@ from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.s3.app import S3Application
 from lakebed.wire.s3.services import S3Services
+from tests.objects.stores import DAY_MS, ROOT, ObjectStore, opened_store, user
 
 ARN = "arn:lakebed:sqs:us-east-1:1:webhook"
 

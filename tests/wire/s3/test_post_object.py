@@ -16,13 +16,13 @@ import urllib3
 from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
-from tests.clients.boto import Keys, connected, refused, root_keys
-from tests.fixtures.server import RunningServer
 from urllib3.fields import RequestField
 from urllib3.filepost import encode_multipart_formdata
 
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.sqlite.store import SqliteStore
+from tests.clients.boto import Keys, connected, refused, root_keys
+from tests.fixtures.server import RunningServer
 
 pytestmark = pytest.mark.integration
 

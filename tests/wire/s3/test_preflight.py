@@ -6,10 +6,6 @@ from pathlib import Path
 
 import pytest
 import urllib3
-from tests.clients.boto import connected
-from tests.fixtures.server import RunningServer
-from tests.meta.stores import open_migrated_file
-from tests.storage.ownership import ClaimedAtFirstUse
 
 from lakebed.core.access import Credential, root_of
 from lakebed.core.clock import ManualClock
@@ -31,6 +27,10 @@ from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
 from lakebed.wire.s3.handlers.preflight import answer_preflight, cors_headers
 from lakebed.wire.s3.services import S3Services
+from tests.clients.boto import connected
+from tests.fixtures.server import RunningServer
+from tests.meta.stores import open_migrated_file
+from tests.storage.ownership import ClaimedAtFirstUse
 
 RULES = CorsConfiguration(
     (

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from tests.clients.boto import ANONYMOUS, connected, refused
-from tests.fixtures.server import RunningServer
 
 from lakebed.core.access import DEFAULT_ACCOUNT, canonical_id
+from tests.clients.boto import ANONYMOUS, connected, refused
+from tests.fixtures.server import RunningServer
 
 pytestmark = pytest.mark.integration
 

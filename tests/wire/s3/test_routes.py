@@ -11,7 +11,6 @@ import botocore.session
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.objects.stores import DAY_MS, ROOT, opened_store
 
 from lakebed.catalog.access.authorization import Gate
 from lakebed.catalog.catalogs.service import Warehouses
@@ -32,6 +31,7 @@ from lakebed.wire.s3.request import S3Request
 from lakebed.wire.s3.routes import find_operation
 from lakebed.wire.s3.services import S3Services
 from lakebed.wire.s3.unsupported import UNSUPPORTED_BUCKET, UNSUPPORTED_OBJECT, Unsupported, inventory
+from tests.objects.stores import DAY_MS, ROOT, opened_store
 
 METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+
 from tests.clients.boto import Keys
 from tests.wire.iceberg.lake import Answer, Lake, allow, opened_lake
 

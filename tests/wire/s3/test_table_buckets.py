@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
-from tests.clients.boto import Keys
-from tests.wire.iceberg.lake import Answer, Lake, allow, opened_lake
 
 from lakebed.wire.s3.unsupported import inventory
+from tests.clients.boto import Keys
+from tests.wire.iceberg.lake import Answer, Lake, allow, opened_lake
 
 ARN = "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
 PEOPLE = {"AWS": "arn:aws:iam::000000000000:user/ann"}

@@ -15,11 +15,11 @@ from lakebed.fluss.bucketing import fluss_bucket, iceberg_bucket, paimon_bucket
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.key_encoding import KeyEncoding, check_key_types, choose_encoding, encode_key
 from lakebed.fluss.rows.encoding import column_values
-from lakebed.fluss.schema import Column
+from lakebed.fluss.schema import TableColumn
 
-from .tables import KnownTable
+from .tables import TableInfo
 
-__all__ = ["KeyEncoder", "Placing"]
+__all__ = ["BucketAssigner", "KeyEncoder"]
 
 _FORMAT_VERSION: Final = "table.kv.format-version"
 
@@ -43,9 +43,9 @@ _LAKES: Final[Mapping[str, _Rules]] = {
 class KeyEncoder:
     """Keys of rows by some of their columns."""
 
-    def __init__(self, table: KnownTable, names: Sequence[str], form: KeyEncoding = KeyEncoding.COMPACTED) -> None:
+    def __init__(self, table: TableInfo, names: Sequence[str], form: KeyEncoding = KeyEncoding.COMPACTED) -> None:
         """Error codes: INVALID_TABLE for columns that there are no keys of in this form."""
-        self._columns: list[Column] = []
+        self._columns: list[TableColumn] = []
         for name in names:
             column = table.schema.column(name)
             if column is None:
@@ -61,10 +61,10 @@ class KeyEncoder:
         return [encode_key(self._form, self._types, row) for row in zip(*values, strict=True)]
 
 
-class Placing:
+class BucketAssigner:
     """Keys and buckets of the rows of one table."""
 
-    def __init__(self, table: KnownTable) -> None:
+    def __init__(self, table: TableInfo) -> None:
         """Error codes: INVALID_TABLE where rows are in buckets by rules that are not known here."""
         lake = table.properties.get("table.datalake.format", "").lower()
         rules = _LAKES.get(lake)
@@ -101,7 +101,7 @@ class Placing:
         return found
 
 
-def _present(column: Column, array: pa.Array) -> list[Any]:
+def _present(column: TableColumn, array: pa.Array) -> list[Any]:
     if array.null_count:
         raise FlussError(ErrorCode.INVALID_TARGET_COLUMN, f"a row has a value in its key. column={column.name}")
     return column_values(column.type, array)

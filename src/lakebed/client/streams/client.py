@@ -22,10 +22,10 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 
 from .connection import StreamConnection
 from .kv_scans import SCANNER_KV_FETCH_MAX_BYTES, KvBatchScanner, ScannedTable
-from .lake import StreamLake
+from .lake import LakeTieringClient
 from .messages import Fields, messages, number, read_fields, text, write_fields
 from .partitions import find_partition
-from .tables import Partition, read_table
+from .tables import PartitionInfo, read_table
 
 __all__ = ["KvBatchScanner", "StreamClient"]
 
@@ -116,7 +116,7 @@ class StreamClient:
 
         Error codes: TABLE_NOT_EXIST.
         """
-        found = StreamLake(self).latest(database, table)
+        found = LakeTieringClient(self).latest(database, table)
         return {} if found is None else dict(found.offsets)
 
     def call(self, key: int, message: bytes) -> Fields:
@@ -162,5 +162,5 @@ class StreamClient:
             raise FlussError(reason, f"name a partition of a table that has some. table={database}.{table}")
         if partition is None:
             return known.scanned(None)
-        found = Partition(find_partition(self, database, table, partition), partition, tuple(partition.split("$")))
+        found = PartitionInfo(find_partition(self, database, table, partition), partition, tuple(partition.split("$")))
         return replace(known, partitions=(found,)).scanned(found.id)

@@ -12,14 +12,14 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.kv_batches import write_kv_batch
 from lakebed.fluss.rows.encoding import conform_rows, encode_rows
 
-from .bucketing import Placing
+from .bucketing import BucketAssigner
 from .connection import failure_of
 from .kv_scans import StreamCalls
 from .messages import messages, number, text, write_fields
 from .partitions import check_partition
-from .tables import KnownTable
+from .tables import TableInfo
 
-__all__ = ["StreamKeyWriter"]
+__all__ = ["StreamKvWriter"]
 
 PUT_KV: Final = 1016
 INIT_WRITER: Final = 1026
@@ -30,10 +30,10 @@ _BATCH_BYTES: Final = 2 * 1024 * 1024
 _Record = tuple[bytes, bytes | None]
 
 
-class StreamKeyWriter:
+class StreamKvWriter:
     """Writes to a table, or to one of its partitions; what was sent twice is there once."""
 
-    def __init__(self, calls: StreamCalls, table: KnownTable, partition_id: int | None = None) -> None:
+    def __init__(self, calls: StreamCalls, table: TableInfo, partition_id: int | None = None) -> None:
         """Open a writer.
 
         Error codes: NON_PRIMARY_KEY_TABLE, PARTITION_NOT_EXISTS; INVALID_TABLE for an unknown bucketing function.
@@ -45,7 +45,7 @@ class StreamKeyWriter:
         self._scanned = table.scanned(partition_id)
         if table.partition_keys and self._scanned.partition is None:
             raise FlussError(ErrorCode.PARTITION_NOT_EXISTS, f"the table has partitions: name one. table={table.path}")
-        self._placing = Placing(table)
+        self._placing = BucketAssigner(table)
         counted = table.schema.auto_increment
         # What the server counts nobody else may say anything of: all other columns are meant, and named.
         self._targets = () if counted is None else [at for at, name in enumerate(table.schema.names) if name != counted]

@@ -16,7 +16,7 @@ from .connection import failure_of
 from .kv_scans import StreamCalls
 from .messages import Fields, messages, number, text, write_fields
 
-__all__ = ["Assignment", "LakeState", "StreamLake"]
+__all__ = ["LakeTieringClient", "TieredSnapshot", "TieringAssignment"]
 
 COMMIT: Final = 1030
 GET_SNAPSHOT: Final = 1032
@@ -25,7 +25,7 @@ PREPARE: Final = 1052
 
 
 @dataclass(frozen=True, slots=True)
-class LakeState:
+class TieredSnapshot:
     """A snapshot that the server knows to hold a table up to these offsets."""
 
     table_id: int
@@ -34,7 +34,7 @@ class LakeState:
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class TieringAssignment:
     """A table that was given to a job."""
 
     table_id: int
@@ -49,13 +49,13 @@ class Assignment:
         return write_fields({1: self.table_id, 2: self.coordinator_epoch, 3: self.epoch})
 
 
-class StreamLake:
+class LakeTieringClient:
     """The calls, over a connection."""
 
     def __init__(self, calls: StreamCalls) -> None:
         self._calls = calls
 
-    def latest(self, database: str, name: str, *, readable: bool = False) -> LakeState | None:
+    def latest(self, database: str, name: str, *, readable: bool = False) -> TieredSnapshot | None:
         """The snapshot that the server was last told of; None if there is none. Error codes: TABLE_NOT_EXIST.
 
         With `readable`, the last that is whole without the log up to its offsets.
@@ -72,7 +72,7 @@ class StreamLake:
             for each in messages(answer, 3)
             if 3 in each
         }
-        return LakeState(number(answer, 1), number(answer, 2), offsets)
+        return TieredSnapshot(number(answer, 1), number(answer, 2), offsets)
 
     def prepare(self, table_id: int, database: str, name: str, offsets: Mapping[tuple[int | None, int], int]) -> str:
         """Have it written down how far the table will be; under which name. Error codes: UNKNOWN_TABLE_OR_BUCKET."""
@@ -98,25 +98,25 @@ class StreamLake:
         for each in messages(self._calls.call(COMMIT, write_fields({2: said})), 1):
             _check(each, 1, 2)
 
-    def ask(self) -> Assignment | None:
+    def ask(self) -> TieringAssignment | None:
         """The table that has waited longest, given to this job; None if none waits."""
         answer = self._calls.call(HEARTBEAT, write_fields({4: True}))
         for given in messages(answer, 2):
             (path,) = messages(given, 2)
-            return Assignment(
+            return TieringAssignment(
                 number(given, 1), text(path, 1).decode(), text(path, 2).decode(), number(given, 3), number(answer, 1)
             )
         return None
 
-    def beat(self, given: Assignment) -> None:
+    def beat(self, given: TieringAssignment) -> None:
         """The job is at it. Error codes: FENCED_TIERING_EPOCH, UNKNOWN_TABLE_OR_BUCKET."""
         self._said(1, 3, given.message)
 
-    def finish(self, given: Assignment, records: int) -> None:
+    def finish(self, given: TieringAssignment, records: int) -> None:
         """The job has ended the round. Error codes: FENCED_TIERING_EPOCH."""
         self._said(2, 4, given.message + write_fields({4: write_fields({2: records})}))
 
-    def fail(self, given: Assignment) -> None:
+    def fail(self, given: TieringAssignment) -> None:
         """The job could not. Error codes: FENCED_TIERING_EPOCH."""
         self._said(3, 5, given.message)
 

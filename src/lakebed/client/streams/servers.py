@@ -11,7 +11,7 @@ from lakebed.core.sigv4 import encode_segment
 
 from ..connection import Connection
 
-__all__ = ["Forgotten", "StrandedBucket", "StreamLeader", "StreamServer", "StreamServers", "StreamStatus"]
+__all__ = ["ForgottenServer", "StrandedBucket", "StreamLeader", "StreamServer", "StreamServers", "StreamStatus"]
 
 _BASE: Final = "/lakebed/v1/streams"
 
@@ -60,7 +60,7 @@ class StreamStatus(msgspec.Struct, frozen=True, rename="kebab"):
     leader: StreamLeader | None = None
 
 
-class Forgotten(msgspec.Struct, frozen=True, rename="kebab"):
+class ForgottenServer(msgspec.Struct, frozen=True, rename="kebab"):
     """A server that was given up, and the buckets that continue without its records."""
 
     server: str
@@ -77,7 +77,7 @@ class StreamServers:
         """The leader, all servers, and the buckets that no server can serve."""
         return self._connection.read(StreamStatus, "GET", f"{_BASE}/status")
 
-    def forget(self, server: str) -> Forgotten:
+    def forget(self, server: str) -> ForgottenServer:
         """Give up the records that only a lost server's disk has. Raises NotFound, CommitConflict while it runs."""
         path = f"{_BASE}/servers/{encode_segment(server)}/forget"
-        return self._connection.read(Forgotten, "POST", path)
+        return self._connection.read(ForgottenServer, "POST", path)

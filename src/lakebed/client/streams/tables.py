@@ -18,7 +18,7 @@ from .kv_scans import ScannedTable, StreamCalls
 from .logs import StreamLog
 from .messages import Fields, messages, number, text, write_fields
 
-__all__ = ["Bucket", "KnownTable", "Partition", "describe", "list_offsets", "read_table"]
+__all__ = ["Bucket", "PartitionInfo", "TableInfo", "describe", "list_offsets", "read_table"]
 
 GET_TABLE_INFO: Final = 1007
 LIST_PARTITION_INFOS: Final = 1009
@@ -32,7 +32,7 @@ Bucket = tuple[int | None, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class PartitionInfo:
     """A partition: its id, its name, and the value of each key as text."""
 
     id: int
@@ -41,7 +41,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownTable:
+class TableInfo:
     """A table as it is now."""
 
     database: str
@@ -52,7 +52,7 @@ class KnownTable:
     bucket_count: int
     bucket_key: tuple[str, ...] = ()
     partition_keys: tuple[str, ...] = ()
-    partitions: tuple[Partition, ...] = ()
+    partitions: tuple[PartitionInfo, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -97,7 +97,7 @@ class KnownTable:
         )
 
 
-def describe(calls: StreamCalls, database: str, name: str) -> KnownTable:
+def describe(calls: StreamCalls, database: str, name: str) -> TableInfo:
     """A table and its partitions. Error codes: TABLE_NOT_EXIST, AUTHORIZATION."""
     table = read_table(calls, database, name)
     keys = table.partition_keys
@@ -107,11 +107,11 @@ def describe(calls: StreamCalls, database: str, name: str) -> KnownTable:
     return replace(table, partitions=tuple(_partition(each, keys) for each in messages(listed, 1)))
 
 
-def read_table(calls: StreamCalls, database: str, name: str) -> KnownTable:
+def read_table(calls: StreamCalls, database: str, name: str) -> TableInfo:
     """A table without its partitions. Error codes: TABLE_NOT_EXIST, AUTHORIZATION."""
     answer = calls.call(GET_TABLE_INFO, write_fields({1: write_fields({1: database, 2: name})}))
     document: dict[str, Any] = msgspec.json.decode(text(answer, 3))
-    return KnownTable(
+    return TableInfo(
         database,
         name,
         number(answer, 1),
@@ -124,7 +124,7 @@ def read_table(calls: StreamCalls, database: str, name: str) -> KnownTable:
     )
 
 
-def list_offsets(calls: StreamCalls, table: KnownTable, which: int) -> dict[Bucket, int]:
+def list_offsets(calls: StreamCalls, table: TableInfo, which: int) -> dict[Bucket, int]:
     """Where the logs of all buckets begin (`EARLIEST`), or up to where they can be read (`LATEST`)."""
     ids: Sequence[int | None] = [each.id for each in table.partitions] if table.partition_keys else [None]
     return {
@@ -134,7 +134,7 @@ def list_offsets(calls: StreamCalls, table: KnownTable, which: int) -> dict[Buck
     }
 
 
-def _partition(fields: Fields, keys: Sequence[str]) -> Partition:
+def _partition(fields: Fields, keys: Sequence[str]) -> PartitionInfo:
     pairs = {
         text(pair, 1).decode(): text(pair, 2).decode() for spec in messages(fields, 2) for pair in messages(spec, 1)
     }
@@ -143,4 +143,4 @@ def _partition(fields: Fields, keys: Sequence[str]) -> Partition:
             ErrorCode.PARTITION_SPEC_INVALID, f"partition has other keys than its table. found={list(pairs)}"
         )
     values = tuple(pairs[key] for key in keys)
-    return Partition(number(fields, 1), "$".join(values), values)
+    return PartitionInfo(number(fields, 1), "$".join(values), values)

@@ -15,12 +15,12 @@ import pyarrow as pa
 from lakebed.fluss.auto_partitioning import AutoPartitionStrategy
 from lakebed.fluss.errors import ErrorCode, FlussError
 
-from .bucketing import Placing
+from .bucketing import BucketAssigner
 from .kv_scans import StreamCalls
-from .kv_writer import StreamKeyWriter
+from .kv_writer import StreamKvWriter
 from .logs import StreamLogWriter
 from .partitions import create_partition, find_partition, partition_values
-from .tables import KnownTable, Partition
+from .tables import PartitionInfo, TableInfo
 
 __all__ = ["StreamWriter"]
 
@@ -31,7 +31,7 @@ class StreamWriter:
     def __init__(
         self,
         calls: StreamCalls,
-        table: KnownTable,
+        table: TableInfo,
         *,
         partition: str | None = None,
         dynamic_create_partition: bool = True,
@@ -49,9 +49,9 @@ class StreamWriter:
         self._creates = dynamic_create_partition
         self._now = now
         is_placed = table.schema.is_keyed or (bool(table.bucket_key) and table.bucket_count > 1)
-        self._placing = Placing(table) if is_placed else None
+        self._placing = BucketAssigner(table) if is_placed else None
         self._calendar = AutoPartitionStrategy.of(table.schema, table.partition_keys, table.properties)
-        self._key_writers: dict[int | None, StreamKeyWriter] = {}
+        self._key_writers: dict[int | None, StreamKvWriter] = {}
         self._log_writers: dict[int | None, StreamLogWriter] = {}
 
     @property
@@ -162,7 +162,7 @@ class StreamWriter:
             if failure.code is not ErrorCode.PARTITION_NOT_EXISTS:
                 raise
             return None
-        self._table = replace(table, partitions=(*table.partitions, Partition(found, name, tuple(values))))
+        self._table = replace(table, partitions=(*table.partitions, PartitionInfo(found, name, tuple(values))))
         return found
 
     def _forget(self, name: str) -> None:
@@ -186,9 +186,9 @@ class StreamWriter:
                 f"no partition is made for a time that is over, or is none. {calendar.key}={said} now={shown}",
             )
 
-    def _key_writer(self, partition_id: int | None) -> StreamKeyWriter:
+    def _key_writer(self, partition_id: int | None) -> StreamKvWriter:
         if partition_id not in self._key_writers:
-            self._key_writers[partition_id] = StreamKeyWriter(self._calls, self._table, partition_id)
+            self._key_writers[partition_id] = StreamKvWriter(self._calls, self._table, partition_id)
         return self._key_writers[partition_id]
 
     def _log_writer(self, partition_id: int | None) -> StreamLogWriter:

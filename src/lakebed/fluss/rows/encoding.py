@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.fluss.schema import Column
+from lakebed.fluss.schema import TableColumn
 from lakebed.fluss.types import DataType, TypeRoot
 
 from .fields import RowFormat, encode_field
@@ -39,7 +39,7 @@ def conform_rows(rows: pa.RecordBatch, schema: pa.Schema, *, is_whole: bool = Tr
         ) from error
 
 
-def encode_rows(format_: RowFormat, columns: Sequence[Column], rows: pa.RecordBatch) -> list[bytes]:
+def encode_rows(format_: RowFormat, columns: Sequence[TableColumn], rows: pa.RecordBatch) -> list[bytes]:
     """The rows, which have these columns. Error codes: INVALID_TARGET_COLUMN for text that is longer than its type."""
     layout = RowLayout(format_, [column.type for column in columns])
     fields = []

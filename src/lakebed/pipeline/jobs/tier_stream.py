@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final
 
 from lakebed.client.streams.access import StreamAccess, stream_access
 from lakebed.client.streams.client import StreamClient
-from lakebed.client.streams.lake import StreamLake
+from lakebed.client.streams.lake import LakeTieringClient
 from lakebed.client.streams.logs import EARLIEST, LATEST
-from lakebed.client.streams.tables import KnownTable, describe, list_offsets
+from lakebed.client.streams.tables import TableInfo, describe, list_offsets
 from lakebed.core.errors import CommitConflict, InvalidInput
 from lakebed.core.jobs import JobKind
 from lakebed.pipeline.job import Job
@@ -39,7 +39,7 @@ from ..streams.frame import frame_of
 from ..streams.offsets import Offsets, ReadSpan, TableOffsets, missing_spans, plan_spans
 from ..streams.records import RecordReader, check_format
 from ..streams.table_layout import create_statement, merge_statement, missing_columns
-from ..streams.tiering_offsets import OFFSETS, PREPARED, Told, last_told
+from ..streams.tiering_offsets import OFFSETS, PREPARED, TieredOffsets, latest_tiered_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,14 +102,14 @@ class _Tiering:
         table: CatalogTable,
         access: StreamAccess,
         client: StreamClient,
-        source: KnownTable,
+        source: TableInfo,
         draft: Draft,
     ) -> None:
         self._spark = spark
         self._table = table
         self._access = access
         self._client = client
-        self._lake = StreamLake(client)
+        self._lake = LakeTieringClient(client)
         self._source = source
         self._draft = draft
 
@@ -150,7 +150,7 @@ class _Tiering:
             snapshot = self._follow(branch)
         self._draft.wrote = self._draft.read
         progress.stage("telling the server")
-        self._publish(Told(snapshot, offsets, prepared))
+        self._publish(TieredOffsets(snapshot, offsets, prepared))
         return snapshot
 
     def _done(self, base: int | None) -> Offsets:
@@ -158,7 +158,7 @@ class _Tiering:
         if base is None:
             return {}
         found = rows(self._spark, f"SELECT snapshot_id, parent_id, summary FROM {self._table.inside('snapshots')}")
-        told = last_told(found, base)
+        told = latest_tiered_offsets(found, base)
         if told is not None:
             if told.offsets.table_id != self._source.id:
                 raise InvalidInput(
@@ -197,7 +197,7 @@ class _Tiering:
                 found[partition_id, int(bucket)] = int(last) + 1
         return found
 
-    def _publish(self, told: Told) -> None:
+    def _publish(self, told: TieredOffsets) -> None:
         """Tell the server of a snapshot, unless it knows."""
         source = self._source
         known = self._lake.latest(source.database, source.name)

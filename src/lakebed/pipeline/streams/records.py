@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lakebed.client.streams.client import StreamClient
 from lakebed.client.streams.log_ranges import RANGE_BYTES, read_range
 from lakebed.client.streams.logs import CHANGES, StreamLog
-from lakebed.client.streams.tables import KnownTable
+from lakebed.client.streams.tables import TableInfo
 from lakebed.core.errors import InvalidInput
 
 from .columns import CHANGE, ORIGIN, fitted, spark_schema, with_origin
@@ -25,7 +25,7 @@ __all__ = ["RecordReader", "check_format"]
 class RecordReader:
     """Reads spans of a table's log. It goes to the tasks of Spark: all read the table as it was when it was made."""
 
-    table: KnownTable
+    table: TableInfo
     columns: tuple[str, ...]
     """Of the table, in the order they are wanted in."""
     has_change: bool = False
@@ -67,7 +67,7 @@ class RecordReader:
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def check_format(table: KnownTable) -> None:
+def check_format(table: TableInfo) -> None:
     """Raise InvalidInput for a table whose log is not read."""
     if table.properties.get("table.log.format", "ARROW").upper() != "ARROW":
         raise InvalidInput(f"only logs in Arrow are read. table={table.path}", argument="table")

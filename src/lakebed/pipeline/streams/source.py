@@ -30,7 +30,7 @@ from lakebed.client.streams.access import StreamAccess, stream_access
 from lakebed.client.streams.client import StreamClient
 from lakebed.client.streams.kv_scans import KvBatchScanner
 from lakebed.client.streams.logs import EARLIEST, LATEST
-from lakebed.client.streams.tables import KnownTable, describe, list_offsets
+from lakebed.client.streams.tables import TableInfo, describe, list_offsets
 from lakebed.core.errors import InvalidInput
 
 from .columns import fitted
@@ -104,7 +104,7 @@ class StreamSource(DataSource):
 class _Asked:
     """What was asked for, checked, with the table as it is."""
 
-    table: KnownTable
+    table: TableInfo
     access: StreamAccess
     mode: Mode
     columns: tuple[str, ...]
@@ -255,7 +255,7 @@ def _snapshot(asked: _Asked, span: ReadSpan) -> Iterator[pa.RecordBatch]:
             yield pa.RecordBatch.from_arrays(fitted(batch, schema), schema=schema)
 
 
-def _mode(word: str | None, table: KnownTable) -> Mode:
+def _mode(word: str | None, table: TableInfo) -> Mode:
     if word is None:
         return Mode.SNAPSHOT if table.schema.is_keyed else Mode.LOG
     try:
@@ -279,7 +279,7 @@ def _check_options(mode: Mode, given: Collection[str], *, is_keyed: bool, has_or
         raise InvalidInput("`warehouse` and `lake-table` are of the mode `union`", argument="mode")
 
 
-def _lake_table(given: Mapping[str, str], table: KnownTable) -> TableRef | None:
+def _lake_table(given: Mapping[str, str], table: TableInfo) -> TableRef | None:
     if "warehouse" not in given:
         return None
     return TableRef.parse(given["warehouse"], given.get("lake-table", table.path))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from lakebed.client.streams.tables import KnownTable
+from lakebed.client.streams.tables import TableInfo
 
 from ..table_ref import quoted_name
 from .columns import BUCKET, CHANGE, OFFSET, ORIGIN, spark_schema
@@ -36,7 +36,7 @@ _OF_KEYS: Final = {
 _NUMBER: Final = "_number"
 
 
-def create_statement(name: str, source: KnownTable) -> str:
+def create_statement(name: str, source: TableInfo) -> str:
     """Makes the table, unless it is there."""
     fields = [*spark_schema(source.arrow), *ORIGIN]
     columns = ", ".join(f"{_column(field)}{'' if field.nullable else ' NOT NULL'}" for field in fields)
@@ -49,7 +49,7 @@ def create_statement(name: str, source: KnownTable) -> str:
     )
 
 
-def missing_columns(source: KnownTable, there: Sequence[str]) -> list[str]:
+def missing_columns(source: TableInfo, there: Sequence[str]) -> list[str]:
     """What the stream has got since, as columns to add: each behind the one that it follows in the stream."""
     added, before = [], ""
     for field in spark_schema(source.arrow):
@@ -59,7 +59,7 @@ def missing_columns(source: KnownTable, there: Sequence[str]) -> list[str]:
     return added
 
 
-def merge_statement(name: str, changes: str, source: KnownTable) -> str:
+def merge_statement(name: str, changes: str, source: TableInfo) -> str:
     """Brings rows to what the last change of each key made of them. `changes` is a view of a changelog with origins."""
     keys = [quoted_name(key) for key in (*source.schema.primary_key, BUCKET)]
     columns = [quoted_name(field.name) for field in (*source.arrow, *ORIGIN)]
@@ -76,7 +76,7 @@ def merge_statement(name: str, changes: str, source: KnownTable) -> str:
     )
 
 
-def _bucket_part(source: KnownTable) -> str:
+def _bucket_part(source: TableInfo) -> str:
     is_icebergs = source.properties.get("table.datalake.format", "").lower() == "iceberg"
     if is_icebergs and len(source.bucket_key) == 1:
         return f"bucket({source.bucket_count}, {quoted_name(source.bucket_key[0])})"

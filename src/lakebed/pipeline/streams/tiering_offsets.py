@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lakebed.client.streams.lake import LakeState
+from lakebed.client.streams.lake import TieredSnapshot
 from lakebed.core.errors import InvalidInput
 
 from .offsets import TableOffsets
 
-__all__ = ["OFFSETS", "PREPARED", "Told", "last_told", "state_to_read"]
+__all__ = ["OFFSETS", "PREPARED", "TieredOffsets", "latest_tiered_offsets", "readable_snapshot"]
 
 OFFSETS: Final = "lakebed.stream-offsets"
 """In a snapshot's summary: how far the stream is in the table (`TableOffsets`)."""
@@ -24,7 +24,7 @@ PREPARED: Final = "fluss-offsets"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TieredOffsets:
     """What a snapshot says of the stream."""
 
     snapshot: int
@@ -32,7 +32,7 @@ class Told:
     prepared: str
 
 
-def last_told(snapshots: Sequence[Mapping[str, object]], current: int | None) -> Told | None:
+def latest_tiered_offsets(snapshots: Sequence[Mapping[str, object]], current: int | None) -> TieredOffsets | None:
     """What the newest says, from the current one back, that says anything. Rows as of Iceberg's table `snapshots`."""
     by_id = {row["snapshot_id"]: row for row in snapshots}
     row = by_id.get(current)
@@ -40,14 +40,14 @@ def last_told(snapshots: Sequence[Mapping[str, object]], current: int | None) ->
         summary = row["summary"]
         if isinstance(summary, Mapping) and OFFSETS in summary:
             offsets = TableOffsets.parse(str(summary[OFFSETS]))
-            return Told(int(str(row["snapshot_id"])), offsets, str(summary.get(PREPARED, "")))
+            return TieredOffsets(int(str(row["snapshot_id"])), offsets, str(summary.get(PREPARED, "")))
         row = by_id.get(row["parent_id"])
     return None
 
 
-def state_to_read(
-    published: LakeState, snapshots: Sequence[Mapping[str, object]], current: int | None
-) -> LakeState | None:
+def readable_snapshot(
+    published: TieredSnapshot, snapshots: Sequence[Mapping[str, object]], current: int | None
+) -> TieredSnapshot | None:
     """The snapshot to read, and what it holds: the one that was published, or if that is expired the newest that says.
 
     If none says any more, those who came after the published one have changed no row: maintenance was all there was, as
@@ -56,11 +56,11 @@ def state_to_read(
     """
     if any(row["snapshot_id"] == published.snapshot_id for row in snapshots):
         return published
-    told = last_told(snapshots, current)
+    told = latest_tiered_offsets(snapshots, current)
     if told is None:
-        return None if current is None else LakeState(published.table_id, current, published.offsets)
+        return None if current is None else TieredSnapshot(published.table_id, current, published.offsets)
     if told.offsets.table_id != published.table_id:
         raise InvalidInput(
             f"the table of the lake holds another stream. id={published.table_id} found={told.offsets.table_id}"
         )
-    return LakeState(published.table_id, told.snapshot, told.offsets.offsets)
+    return TieredSnapshot(published.table_id, told.snapshot, told.offsets.offsets)

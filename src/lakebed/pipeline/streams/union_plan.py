@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lakebed.client.streams.lake import LakeState
+from lakebed.client.streams.lake import TieredSnapshot
 from lakebed.client.streams.tables import Bucket
 
 from .offsets import Offsets, ReadSpan, missing_spans, plan_spans
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class UnionPlan:
     """What is read of a table."""
 
-    lake: LakeState | None
+    lake: TieredSnapshot | None
     """None if nothing of the lake is."""
     tails: tuple[ReadSpan, ...] = ()
     """What came after the lake, up to where the logs ended when this was planned."""
@@ -40,7 +40,7 @@ class UnionPlan:
         return found
 
 
-def plan_union(lake: LakeState | None, begin: Offsets, end: Offsets, *, is_keyed: bool) -> UnionPlan:
+def plan_union(lake: TieredSnapshot | None, begin: Offsets, end: Offsets, *, is_keyed: bool) -> UnionPlan:
     """What is read of a table whose logs begin and end there, of which the lake has that."""
     done = {} if lake is None else lake.offsets
     if not is_keyed:

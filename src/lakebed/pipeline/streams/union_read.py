@@ -17,16 +17,16 @@ from lakebed.client.names import TableRef
 from lakebed.client.streams.access import StreamAccess
 from lakebed.client.streams.client import StreamClient
 from lakebed.client.streams.kv_scans import KvBatchScanner
-from lakebed.client.streams.lake import LakeState, StreamLake
+from lakebed.client.streams.lake import LakeTieringClient, TieredSnapshot
 from lakebed.client.streams.log_ranges import RANGE_BYTES, read_range
 from lakebed.client.streams.logs import EARLIEST, LATEST, LogRecords, StreamLog
-from lakebed.client.streams.tables import Bucket, KnownTable, describe, list_offsets
+from lakebed.client.streams.tables import Bucket, TableInfo, describe, list_offsets
 from lakebed.core.errors import InvalidInput, NotFound
 
 from .columns import BUCKET, ORIGIN, fitted, spark_schema
 from .offsets import ReadSpan
 from .records import RecordReader
-from .tiering_offsets import state_to_read
+from .tiering_offsets import readable_snapshot
 from .union_plan import UnionPlan, chunks, plan_union
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class UnionPart:
 class UnionRead:
     """A stream table, and where it is in the lake. Can be sent to other processes."""
 
-    table: KnownTable
+    table: TableInfo
     streams: StreamAccess
     access: ServerAccess
     lake: TableRef | None
@@ -83,7 +83,7 @@ class UnionRead:
     def plan(self, kept: LakeFilter | None = None) -> list[UnionPart]:
         """Pin what is read. Raises FlussError, and what opening a table raises; InvalidInput for a wrong one."""
         with self.streams.connect() as client:
-            published = StreamLake(client).latest(self.table.database, self.table.name, readable=True)
+            published = LakeTieringClient(client).latest(self.table.database, self.table.name, readable=True)
             if published is None:
                 return list(self._of_stream(self._planned(client, None)))
             if self.lake is None:
@@ -116,7 +116,7 @@ class UnionRead:
 
     # -- what is read ------------------------------------------------------------------------------------------------
 
-    def _planned(self, client: StreamClient, lake: LakeState | None) -> UnionPlan:
+    def _planned(self, client: StreamClient, lake: TieredSnapshot | None) -> UnionPlan:
         """After it is known what the lake has: what is in it was in a log before."""
         found = describe(client, self.table.database, self.table.name)
         if found.id != self.table.id or (lake is not None and lake.table_id != found.id):
@@ -127,7 +127,7 @@ class UnionRead:
         begin, end = (list_offsets(client, found, which) for which in (EARLIEST, LATEST))
         return plan_union(lake, begin, end, is_keyed=self.table.schema.is_keyed)
 
-    def _state(self, published: LakeState, table: Table) -> LakeState | None:
+    def _state(self, published: TieredSnapshot, table: Table) -> TieredSnapshot | None:
         names = table.schema().column_names
         if missing := [name for name in ORIGIN.names if name not in names]:
             raise InvalidInput(
@@ -142,7 +142,7 @@ class UnionRead:
             }
             for each in table.snapshots()
         ]
-        return state_to_read(published, rows, None if current is None else current.snapshot_id)
+        return readable_snapshot(published, rows, None if current is None else current.snapshot_id)
 
     def _kept(self, table: Table, kept: LakeFilter | None) -> BooleanExpression:
         from pyiceberg.expressions import AlwaysTrue

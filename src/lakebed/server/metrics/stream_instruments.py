@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lakebed.streams.lake.tiering import State
+from lakebed.streams.lake.schedule import TieringState
 
 from . import Counter, Histogram, Metrics
 from .registry import GaugeFamily
 
 if TYPE_CHECKING:
     # What counts needs what streams need, and every process has instruments.
-    from lakebed.streams.admin.inventory import Census, TableCount
+    from lakebed.streams.admin.inventory import StreamInventory, TableInventory
     from lakebed.streams.traffic import TableTraffic
     from lakebed.wire.fluss.transport.call_counts import CallCount
 
@@ -85,7 +85,7 @@ class StreamInstruments:
         for call, count in counts:
             self._calls.report(call, count)
 
-    def report(self, census: Census, *, is_home: bool = True) -> None:
+    def report(self, census: StreamInventory, *, is_home: bool = True) -> None:
         """Tell what was counted of streams."""
         self._home.set(is_home)
         health = census.health
@@ -135,7 +135,7 @@ class StreamInstruments:
         self._names.add(table)
         return True
 
-    def _report_tables(self, counts: Sequence[TableCount]) -> None:
+    def _report_tables(self, counts: Sequence[TableInventory]) -> None:
         told = set()
         for count in counts:
             for family, labels, value in (*self._of_table(count), *self._lake.of_table(count)):
@@ -145,7 +145,7 @@ class StreamInstruments:
             family.of(*labels).unset()
         self._told = told
 
-    def _of_table(self, count: TableCount) -> Iterator[_Told]:
+    def _of_table(self, count: TableInventory) -> Iterator[_Told]:
         for which, records in (("readable", count.readable), ("written", count.written), ("pending", count.pending)):
             yield self._table_records, (count.table, which), records
         for kind, size in (("log", count.log_bytes), ("remote_log", count.remote_bytes), ("keys", count.index_bytes)):
@@ -280,13 +280,13 @@ class _LakeTables:
             ("table",),
         )
 
-    def report(self, census: Census) -> None:
+    def report(self, census: StreamInventory) -> None:
         """Tell of all tables together."""
-        for state in State:
+        for state in TieringState:
             self._tables.of(state.value).set(census.lake_tables.get(state.value, 0))
         self._failures.of().set(census.lake_failures)
 
-    def of_table(self, count: TableCount) -> Iterator[_Told]:
+    def of_table(self, count: TableInventory) -> Iterator[_Told]:
         """What is to be told of one, if it is to be in the lake. What is not known is not told."""
         table, lake = count.table, count.lake
         if lake is None:

@@ -29,13 +29,13 @@ from typing import Final
 from lakebed.core.errors import LakebedError
 from lakebed.core.extras import require_extra
 from lakebed.core.settings import Settings
+from lakebed.streams.servers.advertised_address import advertised_address
 
 from ..logs import configure_logs
 from ..metrics import clear_metrics
 from ..selects import clear_spill
 from ..stores.data_lock import DataFolderLock
 from ..stores.identity import Identity, establish_identity
-from ..streams.address import advertised_address
 from .child import (
     CATALOG_CONNECTION,
     CONNECTION,

@@ -16,26 +16,26 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.model import Caller
 from lakebed.streams.admin.acls import Acls
-from lakebed.streams.admin.altering import Altering
-from lakebed.streams.admin.auto_partitions import AutoPartitions
-from lakebed.streams.admin.inventory import CensusTaker
-from lakebed.streams.admin.kv_sizes import KeySizes
+from lakebed.streams.admin.altering import TableAlterations
+from lakebed.streams.admin.auto_partitions import AutoPartitionTask
+from lakebed.streams.admin.cluster import ClusterAdmin
+from lakebed.streams.admin.inventory import InventoryCollector
+from lakebed.streams.admin.kv_sizes import KvSizeCollector
 from lakebed.streams.admin.producer_offsets import ProducerOffsets
-from lakebed.streams.admin.servers import Servers
-from lakebed.streams.admin.stats import HealthCheck, Stats
-from lakebed.streams.authorization import Gate
-from lakebed.streams.buckets.log_maintenance import Tending
-from lakebed.streams.buckets.open_buckets import Buckets
+from lakebed.streams.admin.stats import ClusterHealthCheck, TableStats
+from lakebed.streams.authorization import StreamAuthorizer
+from lakebed.streams.buckets.log_maintenance import LogMaintenance
+from lakebed.streams.buckets.open_buckets import OpenBuckets
 from lakebed.streams.cluster_configs import ClusterConfigs
-from lakebed.streams.databases import Databases
+from lakebed.streams.databases import StreamDatabases
 from lakebed.streams.durations import Durations
 from lakebed.streams.file_access import FileAccess
-from lakebed.streams.kv.snapshots import KeySnapshots
-from lakebed.streams.lake.planner import LakePlanner, Rounds
-from lakebed.streams.lake.service import Lake
-from lakebed.streams.partitions import Partitions
-from lakebed.streams.servers.leader import Home
-from lakebed.streams.tables import Tables
+from lakebed.streams.kv.snapshots import KvSnapshots
+from lakebed.streams.lake.planner import TieringPlanner, TieringTaskQueue
+from lakebed.streams.lake.service import LakeTiering
+from lakebed.streams.partitions import StreamPartitions
+from lakebed.streams.servers.leader import LeaderLease
+from lakebed.streams.tables import StreamTables
 from lakebed.streams.traffic import Traffic
 from lakebed.wire.fluss.calls import AnyCall
 from lakebed.wire.fluss.handlers.acls import acl_calls
@@ -58,27 +58,27 @@ class StreamAdministration:
     chores: tuple[Callable[[], Coroutine[None, None, None]], ...]
     """Each runs until cancelled, and does something only while this server is the home."""
 
-    census: CensusTaker
+    census: InventoryCollector
 
 
 def wire_administration(
     meta: MetaStore,
     outbox: Outbox,
     clock: Clock,
-    gate: Gate,
+    gate: StreamAuthorizer,
     root: Principal,
-    databases: Databases,
-    tables: Tables,
-    partitions: Partitions,
-    buckets: Buckets,
+    databases: StreamDatabases,
+    tables: StreamTables,
+    partitions: StreamPartitions,
+    buckets: OpenBuckets,
     configs: ClusterConfigs,
-    snapshots: KeySnapshots,
-    home: Home,
+    snapshots: KvSnapshots,
+    home: LeaderLease,
     files: FileAccess,
-    rounds: Rounds | None,
-    check: HealthCheck,
-    key_sizes: KeySizes,
-    tending: Tending,
+    rounds: TieringTaskQueue | None,
+    check: ClusterHealthCheck,
+    key_sizes: KvSizeCollector,
+    tending: LogMaintenance,
     traffic: Traffic,
     flushes: Mapping[str, Durations],
 ) -> StreamAdministration:
@@ -94,10 +94,10 @@ def wire_administration(
     def is_home() -> bool:
         return home.is_here
 
-    lake = Lake(meta, outbox, clock, gate, tables, epoch)
+    lake = LakeTiering(meta, outbox, clock, gate, tables, epoch)
     home.when_begun(lake.begin)
     producers = ProducerOffsets(meta, clock, gate, tables, configs)
-    auto_partitions = AutoPartitions(clock, tables, partitions, configs, server, is_home)
+    auto_partitions = AutoPartitionTask(clock, tables, partitions, configs, server, is_home)
     tables.when_changed(auto_partitions.changed)
 
     async def expire() -> None:
@@ -110,20 +110,20 @@ def wire_administration(
             await asyncio.sleep(_EXPIRY_SECONDS)
 
     calls = (
-        *altering_calls(Altering(meta, clock, gate, databases, tables)),
+        *altering_calls(TableAlterations(meta, clock, gate, databases, tables)),
         *acl_calls(Acls(gate, StreamGrants(meta, outbox, clock))),
         *config_calls(configs),
         *file_calls(files, clock),
-        *server_calls(Servers(meta, outbox, clock, gate, live)),
-        *stats_calls(Stats(gate, tables, buckets, check)),
+        *server_calls(ClusterAdmin(meta, outbox, clock, gate, live)),
+        *stats_calls(TableStats(gate, tables, buckets, check)),
         *producer_calls(producers),
         *lake_calls(lake, partitions),
         *SnapshotCalls(gate, tables, partitions, buckets, snapshots, files).calls(),
     )
     chores: tuple[Callable[[], Coroutine[None, None, None]], ...] = (auto_partitions.run, expire)
     if rounds is not None:
-        chores += (LakePlanner(clock, lake, tables, partitions, buckets.get, rounds, is_home).run,)
-    census = CensusTaker(
+        chores += (TieringPlanner(clock, lake, tables, partitions, buckets.get, rounds, is_home).run,)
+    census = InventoryCollector(
         tables, partitions, buckets, lake, snapshots, clock, check, key_sizes, tending.take_copied, traffic, flushes
     )
     return StreamAdministration(calls, chores, census)

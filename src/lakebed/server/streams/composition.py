@@ -28,41 +28,42 @@ from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.blobs.attachment import STREAM_SERVERS_PREFIX
 from lakebed.storage.ownership import Ownership
 from lakebed.storage.seam import ObjectStorage
-from lakebed.streams.admin.inventory import CensusTaker
-from lakebed.streams.admin.kv_sizes import KeySizes
-from lakebed.streams.admin.stats import HealthCheck
-from lakebed.streams.authorization import Gate
+from lakebed.streams.admin.inventory import InventoryCollector
+from lakebed.streams.admin.kv_sizes import KvSizeCollector
+from lakebed.streams.admin.stats import ClusterHealthCheck
+from lakebed.streams.authorization import StreamAuthorizer
 from lakebed.streams.buckets.folder_ownership import LOGS_FOLDER, FolderOwnership
-from lakebed.streams.buckets.log_maintenance import Tending
-from lakebed.streams.buckets.open_buckets import Buckets
-from lakebed.streams.buckets.opening import StoredBuckets
+from lakebed.streams.buckets.log_maintenance import LogMaintenance
+from lakebed.streams.buckets.open_buckets import OpenBuckets
+from lakebed.streams.buckets.opening import BucketOpener
 from lakebed.streams.cluster_configs import ClusterConfigs
-from lakebed.streams.databases import Databases
+from lakebed.streams.databases import StreamDatabases
 from lakebed.streams.file_access import SNAPSHOTS_FOLDER
-from lakebed.streams.id_ranges import Counters, WriterIds
-from lakebed.streams.kv.cursors import CursorLimits, Cursors
+from lakebed.streams.id_ranges import IdRanges, WriterIds
 from lakebed.streams.kv.index.rocksdb import RocksMemory
-from lakebed.streams.kv.index.store import KeyStore
-from lakebed.streams.kv.snapshot_files import KeySnapshotting
-from lakebed.streams.kv.snapshots import KeySnapshots
+from lakebed.streams.kv.index.store import KvStore
+from lakebed.streams.kv.scanners import KvScanLimits, KvScanners
+from lakebed.streams.kv.snapshot_files import KvSnapshotter
+from lakebed.streams.kv.snapshots import KvSnapshots
 from lakebed.streams.lake.tiering_tasks import TieringTasks
 from lakebed.streams.log.local.logs import Logs
 from lakebed.streams.log.remote.log_rows import LogRows
 from lakebed.streams.log.remote.remote_log import RemoteLogs, RemoteSettings
-from lakebed.streams.log.settings import LogSettings
-from lakebed.streams.partitions import Partitions
-from lakebed.streams.purging import Purging
+from lakebed.streams.log.settings import LogSizes
+from lakebed.streams.partitions import StreamPartitions
+from lakebed.streams.purging import Purger
+from lakebed.streams.servers.advertised_address import advertised_address
 from lakebed.streams.servers.identity import establish_server_name, establish_server_number
-from lakebed.streams.servers.leader import Home
-from lakebed.streams.servers.leader_store import HomeStore
+from lakebed.streams.servers.leader import LeaderLease
+from lakebed.streams.servers.leader_store import LeaderStore
 from lakebed.streams.servers.registry import SeenServer, ServerRegistry
 from lakebed.streams.servers.shared_store import join_servers
 from lakebed.streams.servers.tail_return import TailReturn
-from lakebed.streams.tables import Tables
+from lakebed.streams.tables import StreamTables
 from lakebed.streams.traffic import Traffic
 from lakebed.wire.fluss.calls import AnyCall
 from lakebed.wire.fluss.handlers.databases import database_calls
-from lakebed.wire.fluss.handlers.keys import KeyCalls
+from lakebed.wire.fluss.handlers.kv import KvCalls
 from lakebed.wire.fluss.handlers.logs import LogCalls
 from lakebed.wire.fluss.handlers.metadata import metadata_calls
 from lakebed.wire.fluss.handlers.remote_logs import remote_log_calls
@@ -72,7 +73,6 @@ from ..decisions import wire_decisions
 from ..stores.identity import Identity, root_credential
 from ..stores.metadata import open_metadata
 from ..stores.object_store import confirm_object_store, open_storage
-from .address import advertised_address
 from .administration import wire_administration
 from .files import STREAMS_PREFIX, StreamFiles, file_access, open_files
 from .table_tasks import QueuedTableTasks
@@ -93,13 +93,13 @@ _REPORTS: Final = 4
 class Streams:
     """What serves streams, for its process to run."""
 
-    home: Home
-    buckets: Buckets
+    home: LeaderLease
+    buckets: OpenBuckets
     calls: tuple[AnyCall, ...]
     callers: ConnectionLogins
     chores: tuple[Callable[[], Coroutine[None, None, None]], ...]
     """What the home does by itself: each until it is cancelled."""
-    census: CensusTaker
+    census: InventoryCollector
     hand_over: Callable[[], Coroutine[None, None, None]]
     """What it does when it stops, for another to go on."""
 
@@ -145,7 +145,7 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
             own = SeenServer(server, number, str(address), acks_after_upload(settings))
             await join_servers(storage, registry, own, prefix=SERVERS_PREFIX, ttl_seconds=settings.streams.lease)
         try:
-            sizes = LogSettings(segment_bytes=settings.streams.segment)
+            sizes = LogSizes(segment_bytes=settings.streams.segment)
             logs = await asyncio.to_thread(Logs, str(folder / LOGS_FOLDER), clock, sizes, folder_ownership.confirm)
         except FlussError as failure:
             raise Unavailable(str(failure)) from failure
@@ -178,11 +178,11 @@ def _wire(settings: Settings, identity: Identity, ground: _Foundation) -> Stream
     meta, clock = ground.meta, ground.clock
     root = root_credential(identity)
     outbox = Outbox(meta)
-    gate = Gate(ground.authorizer, root.principal.account)
+    gate = StreamAuthorizer(ground.authorizer, root.principal.account)
     configs = ClusterConfigs(meta, outbox, clock, gate, _initial_configs(settings))
-    counters = Counters(meta)
+    counters = IdRanges(meta)
     leases = Leases(meta, clock)
-    home = Home(
+    home = LeaderLease(
         meta,
         leases,
         clock,
@@ -197,17 +197,17 @@ def _wire(settings: Settings, identity: Identity, ground: _Foundation) -> Stream
     def is_home() -> bool:
         return home.is_here
 
-    at_home = HomeStore(meta, home.fence)
-    tables = Tables(at_home, outbox, clock, gate, configs)
+    at_home = LeaderStore(meta, home.fence)
+    tables = StreamTables(at_home, outbox, clock, gate, configs)
     tables.remember_while(is_home)
-    partitions = Partitions(at_home, outbox, clock, gate, tables, configs)
+    partitions = StreamPartitions(at_home, outbox, clock, gate, tables, configs)
     partitions.remember_while(is_home)
-    databases = Databases(at_home, outbox, clock, gate, tables)
+    databases = StreamDatabases(at_home, outbox, clock, gate, tables)
     folder = ground.folder
-    snapshots = KeySnapshots(meta, clock)
-    snapshotting = KeySnapshotting(snapshots, ground.storage, ground.ownership, SNAPSHOTS_PREFIX, folder / "scratch")
+    snapshots = KvSnapshots(meta, clock)
+    snapshotting = KvSnapshotter(snapshots, ground.storage, ground.ownership, SNAPSHOTS_PREFIX, folder / "scratch")
     memory = RocksMemory()
-    keys = KeyStore(folder / "keys", memory, snapshotting)
+    keys = KvStore(folder / "keys", memory, snapshotting)
 
     remotes = RemoteLogs(
         ground.storage,
@@ -217,7 +217,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Foundation) -> Stream
         lambda: str(uuid.uuid4()),
         RemoteSettings(address=None if ground.files is None else ground.files.place.address),
     )
-    store = StoredBuckets(
+    store = BucketOpener(
         ground.logs,
         remotes,
         keys,
@@ -228,8 +228,8 @@ def _wire(settings: Settings, identity: Identity, ground: _Foundation) -> Stream
         server=ground.server,
         ack_after_upload=ack_after_upload,
     )
-    buckets = Buckets(store, tables, partitions, is_home)
-    purging = Purging(meta, buckets, is_home, ground.folder_ownership.confirm)
+    buckets = OpenBuckets(store, tables, partitions, is_home)
+    purging = Purger(meta, buckets, is_home, ground.folder_ownership.confirm)
     tables.when_dropped(purging.wake)
     partitions.when_dropped(purging.wake)
 
@@ -238,7 +238,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Foundation) -> Stream
         tables.forget_all()
         partitions.forget_all()
 
-    cursors = Cursors(clock, CursorLimits(ttl_seconds=settings.streams.scan_ttl))
+    cursors = KvScanners(clock, KvScanLimits(ttl_seconds=settings.streams.scan_ttl))
     buckets.when_closed(cursors.close_bucket)
     home.when_begun(begin)
     home.when_ended(buckets.close)
@@ -250,9 +250,9 @@ def _wire(settings: Settings, identity: Identity, ground: _Foundation) -> Stream
         rounds = TieringTasks(
             meta, queue, QueuedTableTasks(meta, outbox, clock, queue), warehouse, settings.streams.advertise
         )
-    tending = Tending(buckets, tables, remotes.rows, clock, is_home, server=ground.server)
+    tending = LogMaintenance(buckets, tables, remotes.rows, clock, is_home, server=ground.server)
     tails = TailReturn(buckets, remotes.rows, store.return_tail, lambda: home.holds_lease, server=ground.server)
-    check = HealthCheck(
+    check = ClusterHealthCheck(
         tables, partitions, buckets, remotes.rows, lambda: tending.uncopied, is_home, server=ground.server
     )
     traffic = Traffic()
@@ -272,7 +272,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Foundation) -> Stream
         file_access(ground.files, clock, gate, tables),
         rounds,
         check,
-        KeySizes(folder / "keys", partitions, snapshots, clock),
+        KvSizeCollector(folder / "keys", partitions, snapshots, clock),
         tending,
         traffic,
         {"log": ground.logs.flushes, "keys": memory.flushes},
@@ -284,7 +284,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Foundation) -> Stream
         *partition_calls(partitions),
         *metadata_calls(tables, partitions, home),
         *LogCalls(tables, partitions, buckets, gate, WriterIds(counters), clock, traffic).calls(),
-        *KeyCalls(tables, buckets, gate, cursors, traffic).calls(),
+        *KvCalls(tables, buckets, gate, cursors, traffic).calls(),
         *remote_log_calls(gate, tables, remotes),
     )
 

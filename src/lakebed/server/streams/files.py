@@ -10,10 +10,10 @@ from lakebed.core.settings import Settings
 from lakebed.storage.credentials import Surroundings
 from lakebed.storage.credentials.sts import TokenService
 from lakebed.storage.s3 import S3Options, credentials_of, region_of
-from lakebed.streams.authorization import Gate
-from lakebed.streams.file_access import FileAccess, FilePlace, RoleCredentials
+from lakebed.streams.authorization import StreamAuthorizer
+from lakebed.streams.file_access import FileAccess, FileLocation, RoleCredentials
 from lakebed.streams.log.remote.remote_log import RemoteSettings
-from lakebed.streams.tables import Tables
+from lakebed.streams.tables import StreamTables
 
 from ..stores.remote_storage import s3_options
 
@@ -25,7 +25,7 @@ STREAMS_PREFIX: Final = RemoteSettings().prefix
 class StreamFiles:
     """Files that clients read themselves."""
 
-    place: FilePlace
+    place: FileLocation
     keys: RoleCredentials | None
     """None: clients have access of their own."""
 
@@ -48,16 +48,16 @@ async def open_files(settings: Settings, clock: Clock) -> StreamFiles | None:
     return StreamFiles(place, RoleCredentials(role, service, credentials_of(options, around, region)))
 
 
-def file_access(files: StreamFiles | None, clock: Clock, gate: Gate, tables: Tables) -> FileAccess:
+def file_access(files: StreamFiles | None, clock: Clock, gate: StreamAuthorizer, tables: StreamTables) -> FileAccess:
     """Who gets what of that."""
     return (
         FileAccess(clock, gate, tables) if files is None else FileAccess(clock, gate, tables, files.place, files.keys)
     )
 
 
-def _place(address: str, options: S3Options, region: str, role: str | None) -> FilePlace:
+def _place(address: str, options: S3Options, region: str, role: str | None) -> FileLocation:
     partition = "aws" if role is None else role.split(":")[1]
-    return FilePlace(
+    return FileLocation(
         address.rstrip("/"),
         options.bucket,
         f"{options.key_prefix}{STREAMS_PREFIX}",

@@ -9,7 +9,7 @@ from typing import Final
 from lakebed.core.clock import SystemClock
 from lakebed.core.errors import LakebedError
 from lakebed.core.memory import give_back
-from lakebed.streams.admin.inventory import Census
+from lakebed.streams.admin.inventory import StreamInventory
 from lakebed.wire.fluss.transport.call_counts import CallCounts
 from lakebed.wire.fluss.transport.listener import FlussListener
 
@@ -74,7 +74,7 @@ async def _count(streams: Streams, counts: CallCounts, instruments: StreamInstru
         try:
             instruments.report_calls(counts)
             is_home = streams.home.is_here
-            instruments.report(await streams.census.take() if is_home else Census(), is_home=is_home)
+            instruments.report(await streams.census.take() if is_home else StreamInventory(), is_home=is_home)
         except LakebedError as error:
             log.warning("streams were not counted; it is tried again at the next interval", exc_info=error)
         except Exception:

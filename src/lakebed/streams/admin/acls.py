@@ -19,7 +19,7 @@ from lakebed.governance.rbac.securables import ANY_NAME, stream_key
 from lakebed.governance.rbac.stream_grants import GranteeKind, StreamGrant, StreamGrants
 from lakebed.objects.model import Caller
 
-from ..authorization import Gate, Need
+from ..authorization import StreamAuthorizer, StreamOperation
 from ..names import check_database_name, check_table_name
 
 __all__ = ["CLUSTER", "Acl", "AclFilter", "Acls", "Permission", "ResourceType", "acl_of", "grant_of"]
@@ -139,13 +139,13 @@ def acl_of(grant: StreamGrant) -> Acl | None:
 class Acls:
     """The use cases of ACLs."""
 
-    def __init__(self, gate: Gate, grants: StreamGrants) -> None:
+    def __init__(self, gate: StreamAuthorizer, grants: StreamGrants) -> None:
         self._gate = gate
         self._grants = grants
 
     async def admit(self, caller: Caller, *, to_change: bool) -> None:
         """Return if the caller may see ACLs, or change them. Raises AccessDenied."""
-        need = Need.ALTER if to_change else Need.DESCRIBE
+        need = StreamOperation.ALTER if to_change else StreamOperation.DESCRIBE
         await self._gate.check(caller.principal, need, request_id=caller.request_id)
 
     async def create(self, caller: Caller, acl: Acl) -> None:

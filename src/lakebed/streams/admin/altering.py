@@ -9,18 +9,20 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 
-from ..authorization import Gate, Need
-from ..databases import DatabaseDefinition, Databases
+from ..authorization import StreamAuthorizer, StreamOperation
+from ..databases import DatabaseDefinition, StreamDatabases
 from ..schema_evolution import AddColumn, OptionChange, changed_options, evolved
-from ..tables import Tables
+from ..tables import StreamTables
 
-__all__ = ["Altering"]
+__all__ = ["TableAlterations"]
 
 
-class Altering:
+class TableAlterations:
     """The use cases of changing what exists."""
 
-    def __init__(self, meta: MetaStore, clock: Clock, gate: Gate, databases: Databases, tables: Tables) -> None:
+    def __init__(
+        self, meta: MetaStore, clock: Clock, gate: StreamAuthorizer, databases: StreamDatabases, tables: StreamTables
+    ) -> None:
         self._meta = meta
         self._clock = clock
         self._gate = gate
@@ -29,7 +31,7 @@ class Altering:
 
     async def authorize(self, caller: Caller, database: str, name: str) -> None:
         """Refuse a caller that may not change the table, before what to change is read. Raises AccessDenied."""
-        await self._gate.check(caller.principal, Need.ALTER, database, name, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.ALTER, database, name, request_id=caller.request_id)
 
     async def table(
         self,
@@ -76,7 +78,7 @@ class Altering:
 
         Error codes: DATABASE_NOT_EXIST, INVALID_ALTER_TABLE.
         """
-        await self._gate.check(caller.principal, Need.ALTER, name, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.ALTER, name, request_id=caller.request_id)
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:

@@ -17,23 +17,23 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
 
 from ..cluster_configs import ClusterConfigs
-from ..partitions import Partitions
+from ..partitions import StreamPartitions
 from ..table import StreamTable
-from ..tables import Tables
+from ..tables import StreamTables
 
-__all__ = ["AutoPartitions"]
+__all__ = ["AutoPartitionTask"]
 
 _log: Final = logging.getLogger("lakebed.streams")
 
 
-class AutoPartitions:
+class AutoPartitionTask:
     """The chore."""
 
     def __init__(
         self,
         clock: Clock,
-        tables: Tables,
-        partitions: Partitions,
+        tables: StreamTables,
+        partitions: StreamPartitions,
         configs: ClusterConfigs,
         server: Caller,
         is_home: Callable[[], bool],
@@ -84,7 +84,7 @@ class AutoPartitions:
                 await self._partitions.remove(self._server, table, name)
 
     async def changed(self, table: StreamTable) -> None:
-        """A table is new, or another than before: for `Tables.when_changed`."""
+        """A table is new, or another than before: for `StreamTables.when_changed`."""
         try:
             await self.look_after(table)
         except FlussError as failure:

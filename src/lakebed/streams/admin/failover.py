@@ -18,12 +18,12 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.objects.model import Caller
 
-from ..authorization import Gate, Need
-from ..events import tell
-from ..servers.leader import LEASE, Leader, leader_of
+from ..authorization import StreamAuthorizer, StreamOperation
+from ..events import append_event
+from ..servers.leader import LEASE_NAME, Leader, leader_of
 from ..servers.registry import SeenServer, ServerRegistry
 
-__all__ = ["Failover", "Forgotten", "StrandedBucket", "StreamStatus"]
+__all__ = ["Failover", "ForgottenServer", "StrandedBucket", "StreamStatus"]
 
 log = logging.getLogger("lakebed.streams")
 
@@ -68,7 +68,7 @@ class StreamStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Forgotten:
+class ForgottenServer:
     """A server that was given up, and the buckets that continue without its records."""
 
     server: str
@@ -79,7 +79,13 @@ class Failover:
     """The use cases."""
 
     def __init__(
-        self, meta: MetaStore, outbox: Outbox, clock: Clock, gate: Gate, leases: Leases, registry: ServerRegistry
+        self,
+        meta: MetaStore,
+        outbox: Outbox,
+        clock: Clock,
+        gate: StreamAuthorizer,
+        leases: Leases,
+        registry: ServerRegistry,
     ) -> None:
         self._meta = meta
         self._outbox = outbox
@@ -90,18 +96,18 @@ class Failover:
 
     async def status(self, caller: Caller) -> StreamStatus:
         """How streams are. Raises AccessDenied."""
-        await self._gate.check(caller.principal, Need.DESCRIBE, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.DESCRIBE, request_id=caller.request_id)
         return await self._meta.transact(self._status)
 
-    async def forget(self, caller: Caller, server: str) -> Forgotten:
+    async def forget(self, caller: Caller, server: str) -> ForgottenServer:
         """Give up what only a lost server's disk has: its buckets continue with what the object store has of them.
 
         `server` is a name, or the number of one. Should the server return, its records are no part of those logs that
         another server has opened since. Raises NotFound, StateConflict while it runs, AccessDenied.
         """
-        await self._gate.check(caller.principal, Need.ALTER, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.ALTER, request_id=caller.request_id)
 
-        async def work(tx: Transaction) -> Forgotten:
+        async def work(tx: Transaction) -> ForgottenServer:
             status = await self._status(tx)
             name = _named(status, server)
             _check_is_down(status, name)
@@ -109,8 +115,8 @@ class Failover:
             await tx.run(_FORGET, name)
             await self._registry.remove(tx, name)
             facts = {"server": name, "buckets": str(len(buckets))}
-            await tell(self._outbox, tx, "StreamServerForgotten", caller, status.now_ms, "", facts=facts)
-            return Forgotten(name, buckets)
+            await append_event(self._outbox, tx, "StreamServerForgotten", caller, status.now_ms, "", facts=facts)
+            return ForgottenServer(name, buckets)
 
         forgotten = await self._meta.transact(work)
         log.warning(
@@ -121,7 +127,7 @@ class Failover:
 
     async def _status(self, reader: Reader) -> StreamStatus:
         now_ms = self._clock.now_ms()
-        lease = await self._leases.find(reader, LEASE)
+        lease = await self._leases.find(reader, LEASE_NAME)
         leader = None if lease is None or lease.expires_ms <= now_ms else leader_of(lease)
         servers = await self._registry.all(reader)
         seen = {each.name: each for each in servers}

@@ -9,28 +9,28 @@ from typing import Final
 
 from lakebed.core.clock import Clock
 
-from ..buckets.log_maintenance import Copied
+from ..buckets.log_maintenance import UploadCounts
 from ..buckets.open_buckets import OpenBucket
 from ..durations import Durations
-from ..kv.snapshots import KeySnapshots
-from ..lake.service import Lake, is_tiered, pending_records
-from ..lake.tiering import State, TieringTable
-from ..log.remote.remote_backed_log import TieredLog
-from ..partitions import Partitions
+from ..kv.snapshots import KvSnapshots
+from ..lake.schedule import TieringState, TieringTable
+from ..lake.service import LakeTiering, is_tiered, pending_records
+from ..log.remote.remote_backed_log import RemoteBackedLog
+from ..partitions import StreamPartitions
 from ..table import StreamTable
-from ..tables import Tables
+from ..tables import StreamTables
 from ..traffic import TableTraffic, Traffic
-from .kv_sizes import KeySizes, KeyUse
-from .stats import Health, HealthCheck
+from .kv_sizes import KvSizeCollector, KvSizes
+from .stats import ClusterHealth, ClusterHealthCheck
 
-__all__ = ["Census", "CensusTaker", "LakeCount", "TableCount"]
+__all__ = ["InventoryCollector", "LakeTableStats", "StreamInventory", "TableInventory"]
 
 TABLES: Final = 100
 """How many tables are counted one by one."""
 
 
 @dataclass(frozen=True, slots=True)
-class LakeCount:
+class LakeTableStats:
     """How a table stands in the lake. What is not known is None."""
 
     freshness_ms: int
@@ -64,7 +64,7 @@ class LakeCount:
 
 
 @dataclass(frozen=True, slots=True)
-class TableCount:
+class TableInventory:
     """What was counted of the open logs of one table, and of its keys."""
 
     table_id: int
@@ -83,17 +83,17 @@ class TableCount:
     """In the byte store, of which some may be on the disk as well."""
 
     index_bytes: int = 0
-    lake: LakeCount | None = None
+    lake: LakeTableStats | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class StreamInventory:
     """What was counted."""
 
     tables: int = 0
     keyed_tables: int = 0
     partitions: int = 0
-    health: Health = field(default_factory=lambda: Health(0, 0, 0))
+    health: ClusterHealth = field(default_factory=lambda: ClusterHealth(0, 0, 0))
     """Of all buckets."""
 
     open_buckets: int = 0
@@ -118,8 +118,8 @@ class Census:
 
     leases: int = 0
     leased_snapshots: int = 0
-    keys: KeyUse = field(default_factory=KeyUse)
-    copied: Copied = field(default_factory=Copied)
+    keys: KvSizes = field(default_factory=KvSizes)
+    copied: UploadCounts = field(default_factory=UploadCounts)
     """Since the last census."""
 
     traffic: Mapping[int | None, TableTraffic] = field(default_factory=dict)
@@ -128,24 +128,24 @@ class Census:
     flush_seconds: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """Of logs and of keys: how long each flush since the last census took."""
 
-    by_table: Sequence[TableCount] = ()
+    by_table: Sequence[TableInventory] = ()
     """Of the first `TABLES` tables that there are."""
 
 
-class CensusTaker:
+class InventoryCollector:
     """Counts."""
 
     def __init__(
         self,
-        tables: Tables,
-        partitions: Partitions,
+        tables: StreamTables,
+        partitions: StreamPartitions,
         opened: Iterable[OpenBucket],
-        lake: Lake,
-        snapshots: KeySnapshots,
+        lake: LakeTiering,
+        snapshots: KvSnapshots,
         clock: Clock,
-        check: HealthCheck,
-        key_sizes: KeySizes,
-        copied: Callable[[], Copied] = Copied,
+        check: ClusterHealthCheck,
+        key_sizes: KvSizeCollector,
+        copied: Callable[[], UploadCounts] = UploadCounts,
         traffic: Traffic | None = None,
         flushes: Mapping[str, Durations] | None = None,
     ) -> None:
@@ -165,7 +165,7 @@ class CensusTaker:
         self._traffic = Traffic() if traffic is None else traffic
         self._flushes = {} if flushes is None else flushes
 
-    async def take(self) -> Census:
+    async def take(self) -> StreamInventory:
         """Count all there is. It reads a few rows for each table, and nothing of records."""
         tables = await self._tables.all()
         buckets: dict[tuple[int, int | None], int] = {}
@@ -192,13 +192,13 @@ class CensusTaker:
         lake = self._lake.tiering.tables
         now_ms = self._clock.now_ms()
 
-        def of_table(table: StreamTable) -> TableCount:
+        def of_table(table: StreamTable) -> TableInventory:
             standing = lake.get(table.id)
             return counts[table.id].told(
                 table, keys.index_bytes.get(table.id, 0), None if standing is None else (standing, now_ms)
             )
 
-        return Census(
+        return StreamInventory(
             tables=len(tables),
             keyed_tables=sum(table.is_keyed for table in tables),
             partitions=partitions,
@@ -239,7 +239,7 @@ class _Count:
         start, end = log.start_offset, log.stable_offset
         self.readable += end - start
         self.written += end
-        if isinstance(log, TieredLog):
+        if isinstance(log, RemoteBackedLog):
             remote = log.remote.manifest.segments
             self.segments += len(log.local.segments)
             self.remote_segments += len(remote)
@@ -248,12 +248,12 @@ class _Count:
             self.remote_bytes += sum(segment.size_bytes for segment in remote)
         if lake is not None and (pending := pending_records(opened, lake)):
             self.pending += pending
-            if isinstance(log, TieredLog) and (newest := _newest_ms(log)) is not None:
+            if isinstance(log, RemoteBackedLog) and (newest := _newest_ms(log)) is not None:
                 self._newest_ms = max(newest, self._newest_ms or 0)
 
-    def told(self, table: StreamTable, index_bytes: int, lake: tuple[TieringTable, int] | None) -> TableCount:
+    def told(self, table: StreamTable, index_bytes: int, lake: tuple[TieringTable, int] | None) -> TableInventory:
         """All of it; with how the table stands in the lake, and what time it is."""
-        return TableCount(
+        return TableInventory(
             table.id,
             str(table.path),
             self.readable,
@@ -265,17 +265,17 @@ class _Count:
             None if lake is None else self._lake(*lake),
         )
 
-    def _lake(self, table: TieringTable, now_ms: int) -> LakeCount:
+    def _lake(self, table: TieringTable, now_ms: int) -> LakeTableStats:
         tiered_ms = table.tiered_ms
         lag_ms = None if self.pending else 0
         if tiered_ms is not None and self._newest_ms is not None:
             lag_ms = max(self._newest_ms - tiered_ms, 0)
-        return LakeCount(
+        return LakeTableStats(
             freshness_ms=table.freshness_ms,
             tiered_ms=tiered_ms,
             age_ms=None if tiered_ms is None else max(now_ms - tiered_ms, 0),
             lag_ms=lag_ms,
-            waits_ms=max(now_ms - table.since_ms, 0) if table.state is State.PENDING else 0,
+            waits_ms=max(now_ms - table.since_ms, 0) if table.state is TieringState.PENDING else 0,
             took_ms=table.took_ms,
             file_bytes=table.last.file_size,
             records=table.last.record_count,
@@ -283,7 +283,7 @@ class _Count:
         )
 
 
-def _newest_ms(log: TieredLog) -> int | None:
+def _newest_ms(log: RemoteBackedLog) -> int | None:
     """When the last batch was committed, if there is one."""
     for segment in reversed(log.local.segments):
         if segment.timestamp_ms >= 0:  # or it has just begun

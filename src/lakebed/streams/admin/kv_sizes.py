@@ -12,18 +12,18 @@ from typing import Final
 
 from lakebed.core.clock import Clock
 
-from ..kv.snapshots import KeySnapshots
-from ..partitions import Partitions
+from ..kv.snapshots import KvSnapshots
+from ..partitions import StreamPartitions
 from ..table import StreamTable
 
-__all__ = ["KeySizes", "KeyUse"]
+__all__ = ["KvSizeCollector", "KvSizes"]
 
-LOOK_SECONDS: Final = 60.0
+REFRESH_SECONDS: Final = 60.0
 """How long what was found is told again: a look reads every file's size, and rows for each table with keys."""
 
 
 @dataclass(frozen=True, slots=True)
-class KeyUse:
+class KvSizes:
     """What was found."""
 
     index_bytes: Mapping[int, int] = field(default_factory=dict)
@@ -34,27 +34,27 @@ class KeyUse:
     """A file that several have is counted once."""
 
 
-class KeySizes:
+class KvSizeCollector:
     """Looks at what there is, now and then."""
 
-    def __init__(self, folder: Path, partitions: Partitions, snapshots: KeySnapshots, clock: Clock) -> None:
+    def __init__(self, folder: Path, partitions: StreamPartitions, snapshots: KvSnapshots, clock: Clock) -> None:
         """`folder` has the indexes: those of each table in a folder with its id for a name."""
         self._folder = folder
         self._partitions = partitions
         self._snapshots = snapshots
         self._clock = clock
-        self._found = KeyUse()
+        self._found = KvSizes()
         self._looked_at: float | None = None
 
-    async def of(self, tables: Sequence[StreamTable]) -> KeyUse:
+    async def of(self, tables: Sequence[StreamTable]) -> KvSizes:
         """What these take; as it was a minute ago at most."""
         now = self._clock.monotonic()
-        if self._looked_at is None or now - self._looked_at >= LOOK_SECONDS:
+        if self._looked_at is None or now - self._looked_at >= REFRESH_SECONDS:
             self._found = await self._look([table for table in tables if table.is_keyed])
             self._looked_at = now
         return self._found
 
-    async def _look(self, tables: Sequence[StreamTable]) -> KeyUse:
+    async def _look(self, tables: Sequence[StreamTable]) -> KvSizes:
         files: dict[str, int] = {}
         count = 0
         for table in tables:
@@ -66,7 +66,7 @@ class KeySizes:
                     count += 1
                     files.update((file.key, file.size_bytes) for file in snapshot.files)
         folders = {table.id: self._folder / str(table.id) for table in tables}
-        return KeyUse(await asyncio.to_thread(_sizes, folders), count, sum(files.values()))
+        return KvSizes(await asyncio.to_thread(_sizes, folders), count, sum(files.values()))
 
 
 def _sizes(folders: Mapping[int, Path]) -> dict[int, int]:

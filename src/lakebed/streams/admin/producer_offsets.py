@@ -18,12 +18,12 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 
-from ..authorization import Gate, Need
+from ..authorization import StreamAuthorizer, StreamOperation
 from ..cluster_configs import ClusterConfigs
 from ..seam import TableBucket
-from ..tables import Tables
+from ..tables import StreamTables
 
-__all__ = ["BucketEnd", "ProducerOffsets", "Registered"]
+__all__ = ["BucketOffset", "ProducerOffsets", "RegisteredOffsets"]
 
 MAX_OFFSETS: Final = 100_000
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,254}")
@@ -35,7 +35,7 @@ _EXPIRE: Final = "DELETE FROM stream_producers WHERE expires_ms <= ?"
 
 
 @dataclass(frozen=True, slots=True)
-class BucketEnd:
+class BucketOffset:
     """Where a job's writes to a bucket ended."""
 
     bucket: TableBucket
@@ -43,10 +43,10 @@ class BucketEnd:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class RegisteredOffsets:
     """What a name was registered with."""
 
-    offsets: tuple[BucketEnd, ...]
+    offsets: tuple[BucketOffset, ...]
     expires_ms: int
 
 
@@ -57,7 +57,9 @@ _decode = msgspec.msgpack.Decoder(list[tuple[int, int | None, int, int]]).decode
 class ProducerOffsets:
     """The use cases."""
 
-    def __init__(self, meta: MetaStore, clock: Clock, gate: Gate, tables: Tables, configs: ClusterConfigs) -> None:
+    def __init__(
+        self, meta: MetaStore, clock: Clock, gate: StreamAuthorizer, tables: StreamTables, configs: ClusterConfigs
+    ) -> None:
         self._meta = meta
         self._clock = clock
         self._gate = gate
@@ -65,7 +67,7 @@ class ProducerOffsets:
         self._configs = configs
 
     async def register(
-        self, caller: Caller, name: str, offsets: Sequence[BucketEnd], ttl_ms: int | None = None
+        self, caller: Caller, name: str, offsets: Sequence[BucketOffset], ttl_ms: int | None = None
     ) -> bool:
         """Write it down unless it is; whether it was not.
 
@@ -76,7 +78,7 @@ class ProducerOffsets:
             raise FlussError(ErrorCode.INVALID_CONFIG, f"a time to live is more than nothing. ttl_ms={ttl_ms}")
         if len(offsets) > MAX_OFFSETS:
             raise FlussError(ErrorCode.INVALID_CONFIG, f"more buckets than can be. limit={MAX_OFFSETS}")
-        await self._admit(caller, Need.WRITE, offsets)
+        await self._admit(caller, StreamOperation.WRITE, offsets)
         if ttl_ms is None:
             ttl_ms = await self._configs.number("coordinator.producer-offsets.ttl")
         now_ms = self._clock.now_ms()
@@ -91,16 +93,16 @@ class ProducerOffsets:
 
         return await self._meta.transact(work)
 
-    async def get(self, caller: Caller, name: str) -> Registered | None:
+    async def get(self, caller: Caller, name: str) -> RegisteredOffsets | None:
         """What it was registered with; None if it was not, or its time is over. Error codes: INVALID_PRODUCER_ID."""
         _check_name(name)
         row = await self._meta.row(_FIND, name, self._clock.now_ms())
         if row is None:
-            await self._gate.check(caller.principal, Need.DESCRIBE, request_id=caller.request_id)
+            await self._gate.check(caller.principal, StreamOperation.DESCRIBE, request_id=caller.request_id)
             return None
         found = _unpack(row[0])
-        await self._admit(caller, Need.READ, found, if_there=True)
-        return Registered(found, row[1])
+        await self._admit(caller, StreamOperation.READ, found, if_there=True)
+        return RegisteredOffsets(found, row[1])
 
     async def delete(self, caller: Caller, name: str) -> None:
         """Let the name be free again. Idempotent. Error codes: INVALID_PRODUCER_ID."""
@@ -109,7 +111,7 @@ class ProducerOffsets:
         if row is None:
             return
         found = _unpack(row[0])
-        await self._admit(caller, Need.WRITE, found, if_there=True)
+        await self._admit(caller, StreamOperation.WRITE, found, if_there=True)
 
         async def work(tx: Transaction) -> None:
             await tx.run(_DELETE, name)
@@ -125,7 +127,9 @@ class ProducerOffsets:
 
         return await self._meta.transact(work)
 
-    async def _admit(self, caller: Caller, need: Need, offsets: Sequence[BucketEnd], *, if_there: bool = False) -> None:
+    async def _admit(
+        self, caller: Caller, need: StreamOperation, offsets: Sequence[BucketOffset], *, if_there: bool = False
+    ) -> None:
         """Return if the caller may on each table. With `if_there`, what was dropped since needs no leave."""
         for table_id in sorted({each.bucket.table_id for each in offsets}):
             try:
@@ -137,15 +141,15 @@ class ProducerOffsets:
             await self._gate.check(caller.principal, need, *path, request_id=caller.request_id)
 
 
-def _pack(offsets: Sequence[BucketEnd]) -> bytes:
+def _pack(offsets: Sequence[BucketOffset]) -> bytes:
     return _encode(
         [(each.bucket.table_id, each.bucket.partition_id, each.bucket.bucket, each.offset) for each in offsets]
     )
 
 
-def _unpack(packed: bytes) -> tuple[BucketEnd, ...]:
+def _unpack(packed: bytes) -> tuple[BucketOffset, ...]:
     return tuple(
-        BucketEnd(TableBucket(table_id, partition_id, bucket), offset)
+        BucketOffset(TableBucket(table_id, partition_id, bucket), offset)
         for table_id, partition_id, bucket, offset in _decode(packed)
     )
 

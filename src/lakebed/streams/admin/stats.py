@@ -10,20 +10,20 @@ from enum import IntEnum
 from lakebed.fluss.errors import FlussError
 from lakebed.objects.model import Caller
 
-from ..authorization import Gate, Need
-from ..buckets.open_buckets import Buckets
+from ..authorization import StreamAuthorizer, StreamOperation
+from ..buckets.open_buckets import OpenBuckets
 from ..log.remote.log_rows import LogRows
-from ..partitions import Partitions
+from ..partitions import StreamPartitions
 from ..seam import TableBucket
-from ..tables import Tables
+from ..tables import StreamTables
 
-__all__ = ["BucketCounts", "BucketRows", "Health", "HealthCheck", "HealthStatus", "Stats"]
+__all__ = ["BucketCounts", "BucketRows", "ClusterHealth", "ClusterHealthCheck", "ClusterHealthStatus", "TableStats"]
 
 BucketCounts = Mapping[tuple[int, int | None], int]
 """How many buckets there are of each table, or of each partition of one that has some."""
 
 
-class HealthStatus(IntEnum):
+class ClusterHealthStatus(IntEnum):
     """How all buckets are, by the protocol's number."""
 
     GREEN = 0
@@ -33,7 +33,7 @@ class HealthStatus(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class ClusterHealth:
     """How many buckets there are, and how many of them are as they should be."""
 
     buckets: int
@@ -44,14 +44,14 @@ class Health:
     """Those of which, besides, the byte store has what it should: that is the one copy that a bucket has."""
 
     @property
-    def status(self) -> HealthStatus:
+    def status(self) -> ClusterHealthStatus:
         """Red if a bucket cannot be written to, yellow if all can and one is not copied."""
         if self.active < self.buckets:
-            return HealthStatus.RED
-        return HealthStatus.YELLOW if self.in_sync < self.buckets else HealthStatus.GREEN
+            return ClusterHealthStatus.RED
+        return ClusterHealthStatus.YELLOW if self.in_sync < self.buckets else ClusterHealthStatus.GREEN
 
 
-class HealthCheck:
+class ClusterHealthCheck:
     """Looks at all buckets, whether or not one was asked for since the start.
 
     One that is not open counts as one that can be opened, unless that failed the last time, or its row says that its
@@ -60,9 +60,9 @@ class HealthCheck:
 
     def __init__(
         self,
-        tables: Tables,
-        partitions: Partitions,
-        buckets: Buckets,
+        tables: StreamTables,
+        partitions: StreamPartitions,
+        buckets: OpenBuckets,
         rows: LogRows,
         uncopied: Callable[[], AbstractSet[TableBucket]],
         is_home: Callable[[], bool],
@@ -78,7 +78,7 @@ class HealthCheck:
         self._is_home = is_home
         self._server = server
 
-    async def take(self) -> Health:
+    async def take(self) -> ClusterHealth:
         """How all are now. It reads a row for each partition, and those of logs that are elsewhere."""
         counts: dict[tuple[int, int | None], int] = {}
         for table in await self._tables.all():
@@ -88,15 +88,15 @@ class HealthCheck:
             counts |= {(table.id, part): table.bucket_count for part in parts}
         return await self.of(counts)
 
-    async def of(self, counts: BucketCounts) -> Health:
+    async def of(self, counts: BucketCounts) -> ClusterHealth:
         """The same of these, for who has counted them."""
         total = sum(counts.values())
         if not self._is_home():
-            return Health(total, 0, 0)
+            return ClusterHealth(total, 0, 0)
         elsewhere = await self._rows.elsewhere(self._server)
         offline = {each for each in (*elsewhere, *self._buckets.broken()) if _is_among(counts, each)}
         uncopied = {each for each in self._uncopied() if _is_among(counts, each)}
-        return Health(total, total - len(offline), total - len(offline | uncopied))
+        return ClusterHealth(total, total - len(offline), total - len(offline | uncopied))
 
 
 def _is_among(counts: BucketCounts, bucket: TableBucket) -> bool:
@@ -114,10 +114,12 @@ class BucketRows:
     failure: FlussError | None = None
 
 
-class Stats:
+class TableStats:
     """The use cases."""
 
-    def __init__(self, gate: Gate, tables: Tables, buckets: Buckets, check: HealthCheck) -> None:
+    def __init__(
+        self, gate: StreamAuthorizer, tables: StreamTables, buckets: OpenBuckets, check: ClusterHealthCheck
+    ) -> None:
         self._gate = gate
         self._tables = tables
         self._buckets = buckets
@@ -131,7 +133,7 @@ class Stats:
         Error codes: UNKNOWN_TABLE_OR_BUCKET for the table.
         """
         table = await self._tables.by_id(table_id)
-        await self._gate.check(caller.principal, Need.READ, *table.path, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.READ, *table.path, request_id=caller.request_id)
         found = []
         for partition_id, number in wanted:
             try:
@@ -144,7 +146,7 @@ class Stats:
             found.append(BucketRows(partition_id, number, rows))
         return found
 
-    async def health(self, caller: Caller) -> Health:
+    async def health(self, caller: Caller) -> ClusterHealth:
         """Of all buckets. Raises AccessDenied."""
-        await self._gate.check(caller.principal, Need.DESCRIBE, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.DESCRIBE, request_id=caller.request_id)
         return await self._check.take()

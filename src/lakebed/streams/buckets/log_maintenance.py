@@ -17,13 +17,13 @@ from lakebed.core.errors import LakebedError
 from lakebed.fluss.errors import ErrorCode, FlussError
 
 from ..log.remote.log_rows import LogRows
-from ..log.remote.remote_backed_log import TieredLog
+from ..log.remote.remote_backed_log import RemoteBackedLog
 from ..log.retention import retention_of
 from ..seam import TableBucket
-from ..tables import Tables
-from .open_buckets import Buckets, OpenBucket
+from ..tables import StreamTables
+from .open_buckets import OpenBucket, OpenBuckets
 
-__all__ = ["Copied", "Tending"]
+__all__ = ["LogMaintenance", "UploadCounts"]
 
 log = logging.getLogger("lakebed.streams")
 
@@ -39,7 +39,7 @@ AGAIN_SECONDS: Final = 300.0
 _Work = Callable[[OpenBucket], Awaitable[None]]
 
 
-class Copied(NamedTuple):
+class UploadCounts(NamedTuple):
     """What was copied to the byte store in some time."""
 
     segments: int = 0
@@ -48,13 +48,13 @@ class Copied(NamedTuple):
     """Logs that could not be, each time."""
 
 
-class Tending:
+class LogMaintenance:
     """Looks after the logs of all buckets. What one of them fails with concerns no other."""
 
     def __init__(
         self,
-        buckets: Buckets,
-        tables: Tables,
+        buckets: OpenBuckets,
+        tables: StreamTables,
         rows: LogRows,
         clock: Clock,
         is_home: Callable[[], bool],
@@ -69,7 +69,7 @@ class Tending:
         self._server = server
         self._visited_at: dict[TableBucket, float] = {}
         self._uncopied: set[TableBucket] = set()
-        self._copied = Copied()
+        self._copied = UploadCounts()
         self._recorded: dict[TableBucket, int] = {}
 
     @property
@@ -77,9 +77,9 @@ class Tending:
         """Those whose last copying failed: the byte store may not have of them what it should."""
         return frozenset(self._uncopied)
 
-    def take_copied(self) -> Copied:
+    def take_copied(self) -> UploadCounts:
         """What was copied since this was last asked."""
-        copied, self._copied = self._copied, Copied()
+        copied, self._copied = self._copied, UploadCounts()
         return copied
 
     async def tend(self) -> int:
@@ -105,7 +105,7 @@ class Tending:
         ends = {
             each.bucket: each.log.stable_offset
             for each in self._buckets
-            if isinstance(each.log, TieredLog) and each.log.is_tail_here
+            if isinstance(each.log, RemoteBackedLog) and each.log.is_tail_here
         }
         changed = [(bucket, end) for bucket, end in ends.items() if self._recorded.get(bucket) != end]
         if changed and self._is_home():
@@ -146,16 +146,18 @@ class Tending:
         return 0
 
     async def _tend(self, opened: OpenBucket) -> None:
-        if isinstance(opened.log, TieredLog) and opened.log.failure is None:
+        if isinstance(opened.log, RemoteBackedLog) and opened.log.failure is None:
             table = await self._tables.by_id(opened.bucket.table_id)
             retention = retention_of(table.definition.options)
             await self._copy(opened.bucket, opened.log, lambda log: log.tend(retention))
 
     async def _hand_over(self, opened: OpenBucket) -> None:
-        if isinstance(opened.log, TieredLog) and opened.log.failure is None:
-            await self._copy(opened.bucket, opened.log, TieredLog.hand_over)
+        if isinstance(opened.log, RemoteBackedLog) and opened.log.failure is None:
+            await self._copy(opened.bucket, opened.log, RemoteBackedLog.hand_over)
 
-    async def _copy(self, bucket: TableBucket, log: TieredLog, work: Callable[[TieredLog], Awaitable[None]]) -> None:
+    async def _copy(
+        self, bucket: TableBucket, log: RemoteBackedLog, work: Callable[[RemoteBackedLog], Awaitable[None]]
+    ) -> None:
         """Do what copies some of a log, and count it."""
         end, failures = log.remote.manifest.copied_end, 0
         try:
@@ -170,6 +172,6 @@ class Tending:
         finally:
             fresh = [segment for segment in log.remote.manifest.segments if segment.start_offset >= end]
             segments, size, before = self._copied
-            self._copied = Copied(
+            self._copied = UploadCounts(
                 segments + len(fresh), size + sum(each.size_bytes for each in fresh), before + failures
             )

@@ -15,12 +15,12 @@ from typing import Final, Protocol
 from lakebed.core.errors import LakebedError
 from lakebed.fluss.errors import ErrorCode, FlussError
 
-from ..partitions import Partition, Partitions
-from ..seam import BucketKeys, BucketLog, TableBucket
+from ..partitions import StreamPartition, StreamPartitions
+from ..seam import BucketKv, BucketLog, TableBucket
 from ..table import StreamTable
-from ..tables import Tables
+from ..tables import StreamTables
 
-__all__ = ["BucketStore", "Buckets", "OpenBucket"]
+__all__ = ["BucketStore", "OpenBucket", "OpenBuckets"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class OpenBucket:
 
     bucket: TableBucket
     log: BucketLog
-    keys: BucketKeys | None = None
+    keys: BucketKv | None = None
 
     @property
     def has_failed(self) -> bool:
@@ -45,7 +45,7 @@ class OpenBucket:
 class BucketStore(Protocol):
     """Where buckets are."""
 
-    async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:
+    async def open(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> OpenBucket:
         """Open a bucket, making it if it is new, with all that a crash left undone. Raises FlussError."""
         ...
 
@@ -80,11 +80,15 @@ class _Opening:
         self.waiting = 0
 
 
-class Buckets:
+class OpenBuckets:
     """All open buckets of this process."""
 
     def __init__(
-        self, store: BucketStore, tables: Tables, partitions: Partitions, is_home: Callable[[], bool] = lambda: True
+        self,
+        store: BucketStore,
+        tables: StreamTables,
+        partitions: StreamPartitions,
+        is_home: Callable[[], bool] = lambda: True,
     ) -> None:
         """Whenever `is_home` says no, NOT_LEADER_OR_FOLLOWER is the answer."""
         self._store = store
@@ -221,7 +225,7 @@ class Buckets:
                     await self._store.close(visited)
 
     async def while_closed(
-        self, bucket: TableBucket, work: Callable[[StreamTable, Partition | None], Awaitable[None]]
+        self, bucket: TableBucket, work: Callable[[StreamTable, StreamPartition | None], Awaitable[None]]
     ) -> bool:
         """Work on the files of a bucket that is not open, also where another server leads; it is not opened meanwhile.
 
@@ -278,7 +282,7 @@ class Buckets:
             raise
         return opened
 
-    async def _partition(self, table: StreamTable, partition_id: int | None, number: int) -> Partition | None:
+    async def _partition(self, table: StreamTable, partition_id: int | None, number: int) -> StreamPartition | None:
         """The partition of a bucket, if its table has some.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET, PARTITION_NOT_EXISTS.

@@ -9,36 +9,36 @@ from lakebed.fluss.arrow_types import arrow_type
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.schema import Schema
 
-from ..id_ranges import Counters
-from ..kv.auto_increment import Counter
-from ..kv.bucket import KeyBucket
-from ..kv.changelog import ChangelogRendering
-from ..kv.index.store import KeyStore
-from ..kv.key_rows import KeyRows
-from ..kv.table import KeyedTable, KeySettings
+from ..id_ranges import IdRanges
+from ..kv.auto_increment import AutoIncrement
+from ..kv.bucket import KvBucket
+from ..kv.changelog import ChangelogRenderer
+from ..kv.index.store import KvStore
+from ..kv.key_only_rows import KeyOnlyRows
+from ..kv.table import KvSettings, KvTable
 from ..log.local.logs import Logs
 from ..log.reading.projection import ColumnShape, shape_of
-from ..log.reading.rendering import Presentation
-from ..log.remote.manifest import LogPlace
-from ..log.remote.remote_backed_log import open_tiered, return_tail
+from ..log.reading.read_format import ReadFormat
+from ..log.remote.manifest import LogLocation
+from ..log.remote.remote_backed_log import open_remote_backed_log, return_tail
 from ..log.remote.remote_log import RemoteLogs
-from ..partitions import Partition
+from ..partitions import StreamPartition
 from ..seam import TableBucket
 from ..table import StreamTable
-from ..tables import Tables
+from ..tables import StreamTables
 from .open_buckets import OpenBucket
 
 
-class StoredBuckets:
+class BucketOpener:
     """Opens, closes and removes buckets. Implements `buckets.BucketStore`."""
 
     def __init__(
         self,
         logs: Logs,
         remotes: RemoteLogs,
-        keys: KeyStore,
-        tables: Tables,
-        counters: Counters,
+        keys: KvStore,
+        tables: StreamTables,
+        counters: IdRanges,
         clock: Clock,
         is_home: Callable[[], bool],
         *,
@@ -57,10 +57,10 @@ class StoredBuckets:
         self._known: dict[int, _Known] = {}
         tables.when_changed(self._changed)
 
-    async def open(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> OpenBucket:
+    async def open(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> OpenBucket:
         """Open a bucket."""
         known = await self._know(table)
-        log = await open_tiered(
+        log = await open_remote_backed_log(
             self._logs,
             self._remotes,
             _place(table, partition, bucket),
@@ -82,9 +82,9 @@ class StoredBuckets:
 
         counter = None
         if table.schema.auto_increment is not None:
-            counter = Counter(take, keyed.settings.counter_cache)
+            counter = AutoIncrement(take, keyed.settings.counter_cache)
         values = None if partition is None else partition.values(table)
-        rows = KeyRows(keyed, values, table.definition.bucket_keys)
+        rows = KeyOnlyRows(keyed, values, table.definition.bucket_keys)
         try:
             keys = await self._keys.open(keyed, bucket, log, learn, counter, rows, life=log.life)
         except BaseException:
@@ -94,7 +94,7 @@ class StoredBuckets:
         log.keep_from = lambda: self._keys.needs_from(bucket)
         return OpenBucket(bucket, log, keys)
 
-    async def return_tail(self, table: StreamTable, partition: Partition | None, bucket: TableBucket) -> bool:
+    async def return_tail(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> bool:
         """Upload the records of a bucket that only this disk has; False if there are none. The bucket is not open."""
         known = await self._know(table)
         place, presentation = _place(table, partition, bucket), known.presentation()
@@ -104,7 +104,7 @@ class StoredBuckets:
         """Close its log and its index."""
         # The log first: it gives up waiting for a byte store that is away, and keys wait for the log.
         await opened.log.close()
-        if isinstance(opened.keys, KeyBucket):
+        if isinstance(opened.keys, KvBucket):
             await opened.keys.close()
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
@@ -132,17 +132,17 @@ class StoredBuckets:
             known.learn(table.schema_id, table.schema)
 
 
-def _place(table: StreamTable, partition: Partition | None, bucket: TableBucket) -> LogPlace:
-    return LogPlace(bucket, table.path.database, table.path.name, None if partition is None else partition.name)
+def _place(table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> LogLocation:
+    return LogLocation(bucket, table.path.database, table.path.name, None if partition is None else partition.name)
 
 
 class _Known:
     """What the buckets of a table have in common: its schemas, and how its keys are merged."""
 
     def __init__(self, table: StreamTable, schemas: dict[int, Schema]) -> None:
-        self.keyed: KeyedTable | None = None
+        self.keyed: KvTable | None = None
         if table.is_keyed:
-            self.keyed = KeyedTable(KeySettings.parse(table.schema, table.definition.options), schemas)
+            self.keyed = KvTable(KvSettings.parse(table.schema, table.definition.options), schemas)
         self._is_arrow = table.definition.log_format == "ARROW"
         self._schemas = schemas
         self._shapes: dict[int, Sequence[ColumnShape]] = {}
@@ -157,15 +157,15 @@ class _Known:
         if self.keyed is not None:
             self.keyed.learn(schema_id, schema)
 
-    def presentation(self) -> Presentation:
+    def presentation(self) -> ReadFormat:
         """How the log of one of its buckets is read."""
         rendering = None
         if self.keyed is not None:
             settings = self.keyed.settings
-            rendering = ChangelogRendering(
+            rendering = ChangelogRenderer(
                 self.schema, settings.row_format, settings.log_format, settings.compression, settings.zstd_level
             )
-        return Presentation(self.shapes if self._is_arrow else None, rendering, self.knows)
+        return ReadFormat(self.shapes if self._is_arrow else None, rendering, self.knows)
 
     def schema(self, schema_id: int) -> Schema:
         """Raises SCHEMA_NOT_EXIST."""

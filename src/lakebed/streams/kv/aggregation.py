@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.rows.fields import RowFormat, decode_field, encode_field
-from lakebed.fluss.schema import Aggregation, AggregationFunction, Column
+from lakebed.fluss.schema import Aggregation, AggregationFunction, TableColumn
 from lakebed.fluss.types import DataType, TypeRoot
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _EXACT: Final = Context(prec=80, rounding=ROUND_HALF_UP)
 _BITS: Final = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32, TypeRoot.BIGINT: 64}
 
 
-def field_merge(format_: RowFormat, column: Column) -> FieldMerge:
+def field_merge(format_: RowFormat, column: TableColumn) -> FieldMerge:
     """The function of this column, for fields of rows of this format."""
     chosen = column.aggregation or Aggregation(AggregationFunction.LAST_VALUE_IGNORE_NULLS)
     match chosen.function:
@@ -74,7 +74,7 @@ def _of_bitmaps(format_: RowFormat, type_: DataType, bitmaps: Bitmaps) -> FieldM
     return merge
 
 
-def _never_null(column: Column, merge: FieldMerge) -> FieldMerge:
+def _never_null(column: TableColumn, merge: FieldMerge) -> FieldMerge:
     """The same where there is no null to tell that a result has no place in its type."""
 
     def checked(old: bytes | None, new: bytes | None) -> bytes | None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-__all__ = ["Counter", "TakeRange"]
+__all__ = ["AutoIncrement", "TakeRange"]
 
 TakeRange: TypeAlias = Callable[[int], Awaitable[int]]
 """Takes so many numbers that nobody had before, and returns the first of them; the first ever is 1."""
 
 
-class Counter:
+class AutoIncrement:
     """The numbers of one bucket. Called, it gives out the next."""
 
     def __init__(self, take: TakeRange, cache: int) -> None:

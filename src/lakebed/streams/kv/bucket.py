@@ -20,20 +20,20 @@ from lakebed.fluss.kv_batches import KvRecordBatch, ValueRecordBatch, read_kv_ba
 from lakebed.fluss.log_batches import iterate_batches
 from lakebed.fluss.rows.decoding import check_rows
 from lakebed.fluss.schema import Schema
-from lakebed.streams.seam import Acks, BucketLog, KeyScan, Put
+from lakebed.streams.seam import Acks, BucketLog, KvPut, KvScan
 
-from .auto_increment import Counter
+from .auto_increment import AutoIncrement
 from .changelog import ChangeType, read_changes, write_changes
-from .index.batched_reads import SharedReads
-from .index.seam import IndexView, KeyIndex
-from .key_rows import KeyRows
-from .merge_engines import merging_for
-from .put_decision import Decision, decide, keys_to_read
-from .table import Image, KeyedTable
+from .index.batched_reads import BatchedReads
+from .index.seam import KvIndex, KvIndexSnapshot
+from .key_only_rows import KeyOnlyRows
+from .merge_engines import row_merger
+from .put_decision import PutDecision, decide, keys_to_read
+from .table import ChangelogImage, KvTable
 
-__all__ = ["KeyBucket", "LearnSchema", "open_keys"]
+__all__ = ["FindSchema", "KvBucket", "open_kv_bucket"]
 
-LearnSchema = Callable[[int], Awaitable[Schema]]
+FindSchema = Callable[[int], Awaitable[Schema]]
 """Finds a schema of the table by its id; raises SCHEMA_NOT_EXIST."""
 
 MAX_PENDING_BYTES: Final = 64 * 1024 * 1024
@@ -65,26 +65,26 @@ class _Pending:
     done: asyncio.Future[None] = field(repr=False)
 
 
-class KeyBucket:
+class KvBucket:
     """The latest row of every key of a bucket (`BucketKeys`)."""
 
     def __init__(
         self,
-        table: KeyedTable,
+        table: KvTable,
         log: BucketLog,
-        index: KeyIndex,
-        learn: LearnSchema,
-        counter: Counter | None = None,
-        rows: KeyRows | None = None,
+        index: KvIndex,
+        learn: FindSchema,
+        counter: AutoIncrement | None = None,
+        rows: KeyOnlyRows | None = None,
     ) -> None:
-        """`index` has all that the log has: `open_keys` sees to it. `counter` is there if a column is counted."""
-        self._rows = rows or KeyRows(table)
+        """`index` has all that the log has: `open_kv_bucket` sees to it. `counter` is there if a column is counted."""
+        self._rows = rows or KeyOnlyRows(table)
         self._table = table
         self._log = log
         self._index = index
         self._learn = learn
         self._counter = counter
-        self._reads = SharedReads(index.get_many)
+        self._reads = BatchedReads(index.get_many)
         self._order = asyncio.Lock()
         self._room = asyncio.Condition()
         self._pending: deque[_Pending] = deque()
@@ -107,14 +107,14 @@ class KeyBucket:
         """Why it takes no more."""
         return self._failure
 
-    async def put(self, put: Put, acks: Acks) -> int:
+    async def put(self, put: KvPut, acks: Acks) -> int:
         """Merge the records, append their changes to the log, and show them to lookups; the log's end after them."""
         batch = read_kv_batch(put.records)
         async with self._order:
             await self._wait_for_room()
             self._check_open()
             await self._know(batch.schema_id)
-            merging = merging_for(self._table, put.target_columns, put.mode)
+            merging = row_merger(self._table, put.target_columns, put.mode)
             check_rows(self._table.settings.row_format, self._table.layout(batch.schema_id).types, batch.rows)
             olds = await self._values(keys_to_read(self._table, batch, merging))
             if self._counter is not None:
@@ -147,7 +147,7 @@ class KeyBucket:
             return found
         # Of a row that somebody else put meanwhile this changes nothing: it writes the key alone.
         batch = write_kv_batch([(key, self._rows.row(key)) for key in missing], self._table.latest_id)
-        await self.put(Put(batch, self._table.latest.key_positions), Acks.ALL)
+        await self.put(KvPut(batch, self._table.latest.key_positions), Acks.ALL)
         return await self.lookup(keys)
 
     async def lookup_prefixes(self, prefixes: Sequence[bytes], max_bytes: int) -> list[list[bytes]]:
@@ -169,7 +169,7 @@ class KeyBucket:
                 found[-1].append(value)
         return found
 
-    def scan(self, limit: int | None = None) -> KeyScan:
+    def scan(self, limit: int | None = None) -> KvScan:
         """Begin a scan of the rows as they are now."""
         self._check_open()
         return _Scan(self._index.view(), limit if limit is not None and limit > 0 else None)
@@ -221,14 +221,14 @@ class KeyBucket:
             found[at] = value
         return found
 
-    def _hand_over(self, batch: KvRecordBatch, decision: Decision) -> _Pending | int:
+    def _hand_over(self, batch: KvRecordBatch, decision: PutDecision) -> _Pending | int:
         """Give the changes to the log; what the index is to have of them, or where they were if they are repeated."""
         stored = write_changes(decision.changes, self._table.latest_id, batch.writer_id, batch.sequence)
         appended = self._log.enqueue(stored)
         if appended.is_repeated:
             return appended.end_offset
         if self._count is not None:
-            self._count = None if self._table.settings.image is Image.WAL else self._count + decision.added
+            self._count = None if self._table.settings.image is ChangelogImage.WAL else self._count + decision.added
         end = appended.end_offset
         done = asyncio.get_running_loop().create_future()
         done.add_done_callback(_seen)
@@ -320,9 +320,9 @@ class KeyBucket:
 
 
 class _Scan:
-    """Values in batches (`KeyScan`)."""
+    """Values in batches (`KvScan`)."""
 
-    def __init__(self, view: IndexView, limit: int | None) -> None:
+    def __init__(self, view: KvIndexSnapshot, limit: int | None) -> None:
         self._view = view
         self._left = limit
 
@@ -345,14 +345,14 @@ class _Scan:
         self._view.close()
 
 
-async def open_keys(
-    table: KeyedTable,
+async def open_kv_bucket(
+    table: KvTable,
     log: BucketLog,
-    index: KeyIndex,
-    learn: LearnSchema,
-    counter: Counter | None = None,
-    rows: KeyRows | None = None,
-) -> KeyBucket:
+    index: KvIndex,
+    learn: FindSchema,
+    counter: AutoIncrement | None = None,
+    rows: KeyOnlyRows | None = None,
+) -> KvBucket:
     """The keys of a bucket, once its index has all that its log has; raises KV_STORAGE if it cannot."""
     offset = index.log_offset
     if offset > log.end_offset:
@@ -367,14 +367,14 @@ async def open_keys(
             raise FlussError(ErrorCode.KV_STORAGE, f"log cannot be replayed. offset={offset} end={log.end_offset}")
         await asyncio.to_thread(_replay, table, index, bytes(fetched.records), offset)
         offset = fetched.next_offset
-    return KeyBucket(table, log, index, learn, counter, rows)
+    return KvBucket(table, log, index, learn, counter, rows)
 
 
-def _replay(table: KeyedTable, index: KeyIndex, records: bytes, offset: int) -> None:
+def _replay(table: KvTable, index: KvIndex, records: bytes, offset: int) -> None:
     """Have the index take the changes of these batches from `offset` on."""
     values: dict[bytes, bytes | None] = {}
     # Where changes do not tell what was there before, an insert may be of a key that there was.
-    count = None if table.settings.image is Image.WAL else index.row_count
+    count = None if table.settings.image is ChangelogImage.WAL else index.row_count
     end = offset
     for batch in iterate_batches(records):
         if batch.next_offset <= offset:

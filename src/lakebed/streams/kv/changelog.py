@@ -26,7 +26,7 @@ from lakebed.fluss.rows.fields import RowFormat, corrupt
 from lakebed.fluss.rows.layout import RowLayout
 from lakebed.fluss.schema import Schema
 
-__all__ = ["ChangeType", "ChangelogRendering", "Changes", "LogFormat", "read_changes", "write_changes"]
+__all__ = ["ChangeType", "ChangelogFormat", "ChangelogRecords", "ChangelogRenderer", "read_changes", "write_changes"]
 
 _END_MARK_BYTES: Final = 8
 _SCHEMA_ID_BYTES: Final = 2
@@ -42,7 +42,7 @@ class ChangeType(IntEnum):
     DELETE = 4
 
 
-class LogFormat(StrEnum):
+class ChangelogFormat(StrEnum):
     """What readers of the log get, by the names of the table property."""
 
     ARROW = "arrow"
@@ -51,7 +51,7 @@ class LogFormat(StrEnum):
 
 
 @dataclass(slots=True)
-class Changes:
+class ChangelogRecords:
     """Records in the order of the log; the three lists are as long as each other."""
 
     types: bytearray = field(default_factory=bytearray)
@@ -59,7 +59,7 @@ class Changes:
     values: list[bytes] = field(default_factory=list)
 
 
-def write_changes(changes: Changes, schema_id: int, writer_id: int, sequence: int) -> bytes:
+def write_changes(changes: ChangelogRecords, schema_id: int, writer_id: int, sequence: int) -> bytes:
     """The batch to append; without changes it is an empty one, which still tells of its writer's sequence."""
     count = len(changes.types)
     lengths = [
@@ -69,21 +69,21 @@ def write_changes(changes: Changes, schema_id: int, writer_id: int, sequence: in
     return write_batch(body, count, schema_id=schema_id, attributes=0, writer_id=writer_id, sequence=sequence)
 
 
-def read_changes(batch: LogRecordBatch) -> Changes:
+def read_changes(batch: LogRecordBatch) -> ChangelogRecords:
     """What was stored."""
     types, key_ends, values = _parts(batch)
     data = bytes(batch.body)
-    return Changes(bytearray(types), _cut(data, key_ends), _cut(data, values))
+    return ChangelogRecords(bytearray(types), _cut(data, key_ends), _cut(data, values))
 
 
-class ChangelogRendering:
+class ChangelogRenderer:
     """Turns stored changes into what readers of the log know."""
 
     def __init__(
         self,
         schemas: Callable[[int], Schema],
         row_format: RowFormat,
-        log_format: LogFormat = LogFormat.ARROW,
+        log_format: ChangelogFormat = ChangelogFormat.ARROW,
         compression: str | None = "zstd",
         zstd_level: int = 1,
     ) -> None:
@@ -103,7 +103,7 @@ class ChangelogRendering:
             return with_body(batch, b"", 0)
         types, _, ends = _parts(batch)
         data = b"".join((batch.body, PADDING))
-        if self._log_format is LogFormat.ARROW:
+        if self._log_format is ChangelogFormat.ARROW:
             body = bytes(types) + self._arrow(batch.schema_id, data, ends)
         else:
             body = self._rows(batch.schema_id, types, _cut(data, ends))

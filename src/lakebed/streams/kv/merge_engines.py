@@ -16,16 +16,16 @@ from lakebed.fluss.schema import Schema
 from lakebed.streams.seam import MergeMode
 
 from .aggregation import BITMAP_FUNCTIONS, field_merge
-from .table import DeleteBehavior, KeyedTable, MergeEngine
+from .table import DeleteBehavior, KvTable, MergeEngine
 
-__all__ = ["Merging", "merging_for"]
+__all__ = ["RowMerger", "row_merger"]
 
 Merge: TypeAlias = Callable[[bytes | None, bytes], bytes]
 Delete: TypeAlias = Callable[[bytes], bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Merging:
+class RowMerger:
     """How the records of one write are merged."""
 
     merge: Merge | None
@@ -37,7 +37,7 @@ class Merging:
     deletes: DeleteBehavior
 
 
-def merging_for(table: KeyedTable, target_columns: Sequence[int], mode: MergeMode) -> Merging:
+def row_merger(table: KvTable, target_columns: Sequence[int], mode: MergeMode) -> RowMerger:
     """How a write of these columns (all, if none are named) is merged; raises INVALID_TARGET_COLUMN if it cannot be."""
     schema, settings = table.latest, table.settings
     targets = _targets(schema, target_columns)
@@ -48,17 +48,17 @@ def merging_for(table: KeyedTable, target_columns: Sequence[int], mode: MergeMod
         raise _bad(f"merge engine takes whole rows only. merge-engine={engine}")
     match engine:
         case MergeEngine.FIRST_ROW:
-            return Merging(lambda old, new: new if old is None else old, None, deletes)
+            return RowMerger(lambda old, new: new if old is None else old, None, deletes)
         case MergeEngine.VERSIONED:
-            return Merging(_versioned(table), None, deletes)
+            return RowMerger(_versioned(table), None, deletes)
         case MergeEngine.AGGREGATION:
             delete = None if targets is None else _partial_delete(table, targets)
-            return Merging(_aggregated(table, targets), delete, deletes)
+            return RowMerger(_aggregated(table, targets), delete, deletes)
         case _ if targets is None:
-            return Merging(_with_bitmaps(table, None, None), None, deletes)
+            return RowMerger(_with_bitmaps(table, None, None), None, deletes)
         case _:
             merge = _with_bitmaps(table, targets, _partial(table, targets))
-            return Merging(merge, _partial_delete(table, targets), deletes)
+            return RowMerger(merge, _partial_delete(table, targets), deletes)
 
 
 def _targets(schema: Schema, target_columns: Sequence[int]) -> frozenset[int] | None:
@@ -83,7 +83,7 @@ def _targets(schema: Schema, target_columns: Sequence[int]) -> frozenset[int] | 
     return targets
 
 
-def _versioned(table: KeyedTable) -> Merge:
+def _versioned(table: KvTable) -> Merge:
     schema = table.latest
     position = schema.position(table.settings.version_column or "")
     if position is None:
@@ -103,7 +103,7 @@ def _versioned(table: KeyedTable) -> Merge:
     return merge
 
 
-def _partial(table: KeyedTable, targets: frozenset[int]) -> Merge:
+def _partial(table: KvTable, targets: frozenset[int]) -> Merge:
     count = len(table.latest.columns)
     is_key_alone = targets == frozenset(table.latest.key_positions)
 
@@ -117,7 +117,7 @@ def _partial(table: KeyedTable, targets: frozenset[int]) -> Merge:
     return merge
 
 
-def _partial_delete(table: KeyedTable, targets: frozenset[int]) -> Delete:
+def _partial_delete(table: KvTable, targets: frozenset[int]) -> Delete:
     cleared = targets - frozenset(table.latest.key_positions)
 
     def delete(old: bytes) -> bytes | None:
@@ -129,7 +129,7 @@ def _partial_delete(table: KeyedTable, targets: frozenset[int]) -> Delete:
     return delete
 
 
-def _aggregated(table: KeyedTable, targets: frozenset[int] | None) -> Merge:
+def _aggregated(table: KvTable, targets: frozenset[int] | None) -> Merge:
     schema, format_ = table.latest, table.settings.row_format
     keys = frozenset(schema.key_positions)
     merges = [
@@ -152,7 +152,7 @@ def _aggregated(table: KeyedTable, targets: frozenset[int] | None) -> Merge:
     return merge
 
 
-def _with_bitmaps(table: KeyedTable, targets: frozenset[int] | None, merge: Merge | None) -> Merge | None:
+def _with_bitmaps(table: KvTable, targets: frozenset[int] | None, merge: Merge | None) -> Merge | None:
     """The same merge, or the one that replaces, but of no row that has bytes for a bitmap which are none."""
     merges = [
         (at, field_merge(table.settings.row_format, column))

@@ -10,13 +10,13 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.kv_batches import KvRecordBatch
 from lakebed.fluss.rows.fields import encode_field
 
-from .changelog import Changes, ChangeType
-from .merge_engines import Merging
-from .table import DeleteBehavior, Image, KeyedTable
+from .changelog import ChangelogRecords, ChangeType
+from .merge_engines import RowMerger
+from .table import ChangelogImage, DeleteBehavior, KvTable
 
-__all__ = ["Decision", "Number", "decide", "keys_to_read", "with_number"]
+__all__ = ["NextNumber", "PutDecision", "decide", "keys_to_read", "with_number"]
 
-Number: TypeAlias = Callable[[], int]
+NextNumber: TypeAlias = Callable[[], int]
 """Gives out the next number of the counted column."""
 
 _INSERT = int(ChangeType.INSERT)
@@ -26,10 +26,10 @@ _UPDATE = bytes((ChangeType.UPDATE_BEFORE, ChangeType.UPDATE_AFTER))
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PutDecision:
     """What a put does."""
 
-    changes: Changes
+    changes: ChangelogRecords
     """To the log."""
 
     values: dict[bytes, bytes | None]
@@ -39,7 +39,7 @@ class Decision:
     """How many keys there are more, if it could be told."""
 
 
-def keys_to_read(table: KeyedTable, batch: KvRecordBatch, merging: Merging) -> Sequence[bytes]:
+def keys_to_read(table: KvTable, batch: KvRecordBatch, merging: RowMerger) -> Sequence[bytes]:
     """The keys whose values have to be known to decide: all, unless replacing them blindly says the same."""
     if not _is_blind(table, merging):
         return batch.keys
@@ -47,27 +47,27 @@ def keys_to_read(table: KeyedTable, batch: KvRecordBatch, merging: Merging) -> S
 
 
 def decide(
-    table: KeyedTable,
+    table: KvTable,
     batch: KvRecordBatch,
-    merging: Merging,
+    merging: RowMerger,
     olds: Sequence[bytes | None],
-    number: Number | None = None,
-) -> Decision:
+    number: NextNumber | None = None,
+) -> PutDecision:
     """What the batch changes, given the values of `keys_to_read`; raises DELETION_DISABLED."""
     if None in batch.values:
         return _decide(table, batch, merging, olds, number)
     if _is_blind(table, merging):
         values = [value for value in batch.values if value is not None]
-        changes = Changes(bytearray((_AFTER,)) * len(values), batch.keys, values)
-        return Decision(changes, dict(zip(batch.keys, values, strict=True)), 0)
-    if merging.merge is None and number is None and table.settings.image is Image.FULL:
+        changes = ChangelogRecords(bytearray((_AFTER,)) * len(values), batch.keys, values)
+        return PutDecision(changes, dict(zip(batch.keys, values, strict=True)), 0)
+    if merging.merge is None and number is None and table.settings.image is ChangelogImage.FULL:
         alike = _decide_alike(batch, olds)
         if alike is not None:
             return alike
     return _decide(table, batch, merging, olds, number)
 
 
-def with_number(table: KeyedTable, value: bytes, number: int) -> bytes:
+def with_number(table: KvTable, value: bytes, number: int) -> bytes:
     """The value with this number in its counted column."""
     position = table.latest.auto_increment_position
     if position is None:
@@ -77,12 +77,12 @@ def with_number(table: KeyedTable, value: bytes, number: int) -> bytes:
     return table.value(fields)
 
 
-def _is_blind(table: KeyedTable, merging: Merging) -> bool:
+def _is_blind(table: KvTable, merging: RowMerger) -> bool:
     """Whether a write is logged the same, whatever was there."""
-    return table.settings.image is Image.WAL and merging.merge is None and table.latest.auto_increment is None
+    return table.settings.image is ChangelogImage.WAL and merging.merge is None and table.latest.auto_increment is None
 
 
-def _decide_alike(batch: KvRecordBatch, olds: Sequence[bytes | None]) -> Decision | None:
+def _decide_alike(batch: KvRecordBatch, olds: Sequence[bytes | None]) -> PutDecision | None:
     """What replaces, with the whole image, where each key is written once and all of them are new or none is.
 
     Most batches are so, and are decided at once.
@@ -93,23 +93,23 @@ def _decide_alike(batch: KvRecordBatch, olds: Sequence[bytes | None]) -> Decisio
     if len(after) < count:
         return None
     if not any(olds):  # a value that is there is never empty: it begins with its schema
-        return Decision(Changes(bytearray((_INSERT,)) * count, keys, values), after, count)
+        return PutDecision(ChangelogRecords(bytearray((_INSERT,)) * count, keys, values), after, count)
     if not all(olds):
         return None
     both_keys, both_values = [b""] * (2 * count), [b""] * (2 * count)
     both_keys[1::2] = keys
     both_values[0::2] = [old for old in olds if old is not None]
     both_values[1::2] = values
-    return Decision(Changes(bytearray(_UPDATE) * count, both_keys, both_values), after, 0)
+    return PutDecision(ChangelogRecords(bytearray(_UPDATE) * count, both_keys, both_values), after, 0)
 
 
 def _decide(
-    table: KeyedTable, batch: KvRecordBatch, merging: Merging, olds: Sequence[bytes | None], number: Number | None
-) -> Decision:
-    changes = Changes()
+    table: KvTable, batch: KvRecordBatch, merging: RowMerger, olds: Sequence[bytes | None], number: NextNumber | None
+) -> PutDecision:
+    changes = ChangelogRecords()
     types, keys, values = changes.types, changes.keys, changes.values
     after: dict[bytes, bytes | None] = {}
-    is_full = table.settings.image is Image.FULL
+    is_full = table.settings.image is ChangelogImage.FULL
     is_blind = _is_blind(table, merging)
     merge = merging.merge
     found = iter(olds)
@@ -159,4 +159,4 @@ def _decide(
             keys.append(key)
             values.append(merged)
         after[key] = merged
-    return Decision(changes, after, added)
+    return PutDecision(changes, after, added)

@@ -22,20 +22,20 @@ from lakebed.storage.writer import BufferedMultipartWriter
 from lakebed.streams.seam import TableBucket
 
 from .index.rocksdb import RocksIndex
-from .snapshots import Fence, KeySnapshot, KeySnapshots, SnapshotFile
+from .snapshots import Fence, KvSnapshot, KvSnapshots, SnapshotFile
 
-__all__ = ["KeySnapshotting"]
+__all__ = ["KvSnapshotter"]
 
 _logger = logging.getLogger(__name__)
 _PIECE_BYTES: Final = 1024 * 1024
 _DATA: Final = ".sst"
 
 
-class KeySnapshotting:
+class KvSnapshotter:
     """Moves snapshots between folders and the byte store, under a prefix."""
 
     def __init__(
-        self, snapshots: KeySnapshots, storage: ObjectStorage, ownership: Ownership, prefix: str, scratch: Path
+        self, snapshots: KvSnapshots, storage: ObjectStorage, ownership: Ownership, prefix: str, scratch: Path
     ) -> None:
         """`scratch` is a folder on the disk of the indexes, for links to their files."""
         self._snapshots = snapshots
@@ -44,7 +44,7 @@ class KeySnapshotting:
         self._prefix = prefix
         self._scratch = scratch
 
-    async def take(self, bucket: TableBucket, index: RocksIndex, fence: Fence) -> KeySnapshot | None:
+    async def take(self, bucket: TableBucket, index: RocksIndex, fence: Fence) -> KvSnapshot | None:
         """Take one, unless nothing changed since the last; None then. One at a time for each bucket."""
         before = await self._snapshots.latest(bucket)
         if before is not None and before.lineage == index.lineage and before.log_offset == index.log_offset:
@@ -61,7 +61,7 @@ class KeySnapshotting:
             files = []
             for path in await asyncio.to_thread(_files, folder):
                 files.append(await self._send(place, path, sent.get(path.name)))
-            taken = KeySnapshot(bucket, number, log_offset, row_count, index.lineage, tuple(files))
+            taken = KvSnapshot(bucket, number, log_offset, row_count, index.lineage, tuple(files))
             await self._snapshots.add(taken, fence)
         finally:
             await asyncio.to_thread(_clear, folder)

@@ -17,7 +17,7 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 from lakebed.streams.seam import TableBucket
 
-__all__ = ["Fence", "KeySnapshot", "KeySnapshots", "SnapshotFile"]
+__all__ = ["Fence", "KvSnapshot", "KvSnapshots", "SnapshotFile"]
 
 Fence = Callable[[Transaction], Awaitable[None]]
 """Raises Fenced if another server is the home: what the transaction writes is then not ours to write."""
@@ -65,7 +65,7 @@ _decode_files = msgspec.msgpack.Decoder(tuple[SnapshotFile, ...]).decode
 
 
 @dataclass(frozen=True, slots=True)
-class KeySnapshot:
+class KvSnapshot:
     """The keys of a bucket as they were when its log was at `log_offset`."""
 
     bucket: TableBucket
@@ -76,7 +76,7 @@ class KeySnapshot:
     files: tuple[SnapshotFile, ...]
 
 
-class KeySnapshots:
+class KvSnapshots:
     """The snapshots there are."""
 
     def __init__(self, meta: MetaStore, clock: Clock, retained: int = RETAINED) -> None:
@@ -84,16 +84,16 @@ class KeySnapshots:
         self._clock = clock
         self._retained = retained
 
-    async def latest(self, bucket: TableBucket) -> KeySnapshot | None:
+    async def latest(self, bucket: TableBucket) -> KvSnapshot | None:
         """The newest of a bucket."""
         found = await self._of(self._meta, bucket)
         return found[-1] if found else None
 
-    async def listed(self, table_id: int, partition_id: int | None) -> list[KeySnapshot]:
+    async def listed(self, table_id: int, partition_id: int | None) -> list[KvSnapshot]:
         """All of a table or a partition, by bucket and age."""
         return [_snapshot(row) for row in await self._meta.rows(_OF_TABLE, table_id, partition_id or 0)]
 
-    async def get(self, bucket: TableBucket, snapshot_id: int) -> KeySnapshot:
+    async def get(self, bucket: TableBucket, snapshot_id: int) -> KvSnapshot:
         """One of them. Error codes: KV_SNAPSHOT_NOT_EXIST."""
         for snapshot in await self._of(self._meta, bucket):
             if snapshot.id == snapshot_id:
@@ -102,16 +102,16 @@ class KeySnapshots:
             ErrorCode.KV_SNAPSHOT_NOT_EXIST, f"no such snapshot. bucket={bucket} snapshot_id={snapshot_id}"
         )
 
-    async def kept(self, bucket: TableBucket, fence: Fence) -> list[KeySnapshot]:
+    async def kept(self, bucket: TableBucket, fence: Fence) -> list[KvSnapshot]:
         """All of a bucket, if we are the home."""
 
-        async def work(tx: Transaction) -> list[KeySnapshot]:
+        async def work(tx: Transaction) -> list[KvSnapshot]:
             await fence(tx)
             return await self._of(tx, bucket)
 
         return await self._meta.transact(work)
 
-    async def add(self, snapshot: KeySnapshot, fence: Fence) -> None:
+    async def add(self, snapshot: KvSnapshot, fence: Fence) -> None:
         """Have a snapshot, and let go of those that nobody needs. Its files are there already."""
         now_ms = self._clock.now_ms()
         path = _path(snapshot.bucket)
@@ -174,7 +174,7 @@ class KeySnapshots:
         row = await self._meta.row(_HELD, self._clock.now_ms())
         return (0, 0) if row is None else (int(row[0]), int(row[1]))
 
-    async def _of(self, reader: Reader, bucket: TableBucket) -> list[KeySnapshot]:
+    async def _of(self, reader: Reader, bucket: TableBucket) -> list[KvSnapshot]:
         return [_snapshot(row) for row in await reader.rows(_OF_BUCKET, *_path(bucket))]
 
 
@@ -182,9 +182,9 @@ def _path(bucket: TableBucket) -> tuple[int, int, int]:
     return bucket.table_id, bucket.partition_id or 0, bucket.bucket
 
 
-def _snapshot(row: Row) -> KeySnapshot:
+def _snapshot(row: Row) -> KvSnapshot:
     table_id, partition_id, bucket, id_, log_offset, row_count, lineage, files = row
-    return KeySnapshot(
+    return KvSnapshot(
         TableBucket(int(table_id), int(partition_id) or None, int(bucket)),
         int(id_),
         int(log_offset),

@@ -13,9 +13,9 @@ from lakebed.fluss.rows.layout import RowLayout
 from lakebed.fluss.schema import Schema
 from lakebed.fluss.types import TypeRoot
 
-from .changelog import LogFormat
+from .changelog import ChangelogFormat
 
-__all__ = ["DeleteBehavior", "Image", "KeySettings", "KeyedTable", "MergeEngine"]
+__all__ = ["ChangelogImage", "DeleteBehavior", "KvSettings", "KvTable", "MergeEngine"]
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 _VERSIONS: Final = frozenset({TypeRoot.INT, TypeRoot.BIGINT, TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
@@ -41,7 +41,7 @@ class DeleteBehavior(StrEnum):
     DISABLE = "disable"
 
 
-class Image(StrEnum):
+class ChangelogImage(StrEnum):
     """How much of an update is in the changelog."""
 
     FULL = "full"
@@ -52,11 +52,11 @@ class Image(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class KeySettings:
+class KvSettings:
     """What the properties of a table say of its keys."""
 
     row_format: RowFormat = RowFormat.COMPACTED
-    log_format: LogFormat = LogFormat.ARROW
+    log_format: ChangelogFormat = ChangelogFormat.ARROW
     compression: str | None = "zstd"
     zstd_level: int = 1
     """The fastest, unless the table says another: readers know all of them."""
@@ -64,7 +64,7 @@ class KeySettings:
     engine: MergeEngine = MergeEngine.LAST_ROW
     version_column: str | None = None
     deletes: DeleteBehavior = DeleteBehavior.ALLOW
-    image: Image = Image.FULL
+    image: ChangelogImage = ChangelogImage.FULL
     counter_cache: int = 100_000
     lake: str = ""
     """What lake the table may be copied to, by its name: it has a say in what keys look like."""
@@ -82,13 +82,13 @@ class KeySettings:
             raise _bad("table.log.arrow.compression.type", compression)
         settings = cls(
             row_format=_choice(properties, "table.kv.format", RowFormat, RowFormat.COMPACTED),
-            log_format=_choice(properties, "table.log.format", LogFormat, LogFormat.ARROW),
+            log_format=_choice(properties, "table.log.format", ChangelogFormat, ChangelogFormat.ARROW),
             compression={"zstd": "zstd", "lz4_frame": "lz4", "none": None}[compression],
             zstd_level=_count(properties, "table.log.arrow.compression.zstd.level", 1),
             engine=engine,
             version_column=properties.get("table.merge-engine.versioned.ver-column"),
             deletes=_choice(properties, "table.delete.behavior", DeleteBehavior, default),
-            image=_choice(properties, "table.changelog.image", Image, Image.FULL),
+            image=_choice(properties, "table.changelog.image", ChangelogImage, ChangelogImage.FULL),
             counter_cache=_count(properties, "table.auto-increment.cache-size", 100_000),
             lake=properties.get("table.datalake.format", "").lower(),
             key_version=_count(properties, "table.kv.format-version", 1),
@@ -97,11 +97,11 @@ class KeySettings:
         return settings
 
     def _check(self, schema: Schema) -> None:
-        if self.log_format is not LogFormat.ARROW and self.log_format.value != self.row_format.value:
+        if self.log_format is not ChangelogFormat.ARROW and self.log_format.value != self.row_format.value:
             raise _invalid(f"log cannot have this format. log={self.log_format} kv={self.row_format}")
         if self.engine in (MergeEngine.FIRST_ROW, MergeEngine.VERSIONED) and self.deletes is DeleteBehavior.ALLOW:
             raise _invalid(f"merge engine does not allow deletes. merge-engine={self.engine}")
-        if self.engine is MergeEngine.AGGREGATION and self.image is Image.WAL:
+        if self.engine is MergeEngine.AGGREGATION and self.image is ChangelogImage.WAL:
             raise _invalid("an aggregating table has the whole image in its changelog")
         if self.engine is MergeEngine.VERSIONED:
             column = None if self.version_column is None else schema.column(self.version_column)
@@ -114,10 +114,10 @@ class KeySettings:
                 raise _invalid(f"only an aggregating table has aggregation functions. column={column.name}")
 
 
-class KeyedTable:
+class KvTable:
     """A table's settings and its schemas as far as they are known; one for all of its buckets."""
 
-    def __init__(self, settings: KeySettings, schemas: Mapping[int, Schema]) -> None:
+    def __init__(self, settings: KvSettings, schemas: Mapping[int, Schema]) -> None:
         """`schemas` by id; there is at least one."""
         self.settings = settings
         self._schemas = dict(schemas)

@@ -21,13 +21,13 @@ from lakebed.fluss.errors import FlussError
 from lakebed.fluss.table_options import flag
 
 from ..buckets.open_buckets import OpenBucket
-from ..partitions import Partitions
+from ..partitions import StreamPartitions
 from ..table import StreamTable
-from ..tables import Tables
-from .service import Ended, Lake, pending_records
-from .tiering import TieringTable
+from ..tables import StreamTables
+from .schedule import TieringTable
+from .service import LakeTiering, TieringReport, pending_records
 
-__all__ = ["LakePlanner", "Outcome", "Rounds"]
+__all__ = ["TaskOutcome", "TieringPlanner", "TieringTaskQueue"]
 
 _log: Final = logging.getLogger("lakebed.streams")
 
@@ -42,7 +42,7 @@ Find = Callable[[StreamTable, int | None, int], Awaitable[OpenBucket]]
 """The bucket of a table, by its partition and number."""
 
 
-class Outcome(StrEnum):
+class TaskOutcome(StrEnum):
     """What became of a round that was asked for."""
 
     OPEN = "open"
@@ -50,7 +50,7 @@ class Outcome(StrEnum):
     GIVEN_UP = "given up"
 
 
-class Rounds(Protocol):
+class TieringTaskQueue(Protocol):
     """Where rounds are asked for."""
 
     async def ask(self, database: str, table: str, reason: str) -> int:
@@ -60,7 +60,7 @@ class Rounds(Protocol):
         """
         ...
 
-    async def outcome(self, number: int) -> Outcome:
+    async def outcome(self, number: int) -> TaskOutcome:
         """What became of a round. Raises LakebedError."""
         ...
 
@@ -79,21 +79,21 @@ class Rounds(Protocol):
 class _Asked(NamedTuple):
     """A table that is given to our own pipeline."""
 
-    given: Ended
+    given: TieringReport
     number: int
 
 
-class LakePlanner:
+class TieringPlanner:
     """The chore."""
 
     def __init__(
         self,
         clock: Clock,
-        lake: Lake,
-        tables: Tables,
-        partitions: Partitions,
+        lake: LakeTiering,
+        tables: StreamTables,
+        partitions: StreamPartitions,
         find: Find,
-        rounds: Rounds,
+        rounds: TieringTaskQueue,
         is_home: Callable[[], bool],
     ) -> None:
         self._clock = clock
@@ -133,11 +133,11 @@ class LakePlanner:
                     self._lake.put_off(waiting.table_id)
 
     async def _hear(self) -> None:
-        said: dict[Outcome, list[Ended]] = {outcome: [] for outcome in Outcome}
+        said: dict[TaskOutcome, list[TieringReport]] = {outcome: [] for outcome in TaskOutcome}
         for asked in self._asked.values():
             said[await self._rounds.outcome(asked.number)].append(asked.given)
         at_work, finished, failed = await self._lake.note(
-            said[Outcome.OPEN], said[Outcome.DONE], said[Outcome.GIVEN_UP]
+            said[TaskOutcome.OPEN], said[TaskOutcome.DONE], said[TaskOutcome.GIVEN_UP]
         )
         for table_id, refusal in (*at_work, *finished, *failed):
             if refusal is not None:

@@ -23,14 +23,14 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.objects.model import Caller
 
-from ..authorization import Gate, Need
+from ..authorization import StreamAuthorizer, StreamOperation
 from ..buckets.open_buckets import OpenBucket
-from ..events import tell
+from ..events import append_event
 from ..table import StreamTable
-from ..tables import Tables
-from .tiering import NOTHING_SAID, Finished, State, Tiering, TieringTable
+from ..tables import StreamTables
+from .schedule import NO_STATS, TieringSchedule, TieringState, TieringStats, TieringTable
 
-__all__ = ["Ended", "Lake", "LakeSnapshot", "is_tiered", "pending_records"]
+__all__ = ["LakeSnapshot", "LakeTiering", "TieringReport", "is_tiered", "pending_records"]
 
 _SCHEME: Final = "lakebed-streams:"
 
@@ -80,16 +80,16 @@ class LakeSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class TieringReport:
     """What a job says of a table that it has, or had."""
 
     table_id: int
     coordinator_epoch: int
     epoch: int
-    said: Finished = NOTHING_SAID
+    said: TieringStats = NO_STATS
 
 
-Answer = tuple[int, FlussError | None]
+ReportResult = tuple[int, FlussError | None]
 """Of a table: whether what was said of it counts."""
 
 
@@ -105,7 +105,7 @@ def pending_records(opened: OpenBucket, reached: Offsets) -> int:
     return max(log.stable_offset - max(tiered, start), 0)
 
 
-class Lake:
+class LakeTiering:
     """The use cases of tiering. One object of the home: it knows which job has what."""
 
     def __init__(
@@ -113,8 +113,8 @@ class Lake:
         meta: MetaStore,
         outbox: Outbox,
         clock: Clock,
-        gate: Gate,
-        tables: Tables,
+        gate: StreamAuthorizer,
+        tables: StreamTables,
         epoch: Callable[[], int],
     ) -> None:
         """`epoch` is that of the home: who was given a table by another has it no more."""
@@ -124,7 +124,7 @@ class Lake:
         self._gate = gate
         self._tables = tables
         self._epoch = epoch
-        self._tiering = Tiering()
+        self._tiering = TieringSchedule()
         self._wanted: Mapping[int, int] | None = None
         """How old each table may get that is to be in the lake; None if that has to be looked up."""
         self._changes = 0
@@ -133,7 +133,7 @@ class Lake:
 
     async def begin(self, lease: Lease) -> None:
         """Believe nothing of before: another may have been the home, and given tables to others."""
-        self._tiering, self._wanted = Tiering(), None
+        self._tiering, self._wanted = TieringSchedule(), None
 
     # -- what is in the lake ----------------------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ class Lake:
                 await tx.run(_FORGET_SNAPSHOTS, table_id, min(kept))
             await tx.run(_FORGET_OFFSETS, table_id, now_ms - _UNUSED_MS, table_id, table_id)
             facts = {"snapshot_id": str(snapshot_id)}
-            await tell(
+            await append_event(
                 self._outbox, tx, "StreamTableTiered", caller, now_ms, *table.path, table_id=table_id, facts=facts
             )
 
@@ -224,40 +224,40 @@ class Lake:
         return self._epoch()
 
     @property
-    def tiering(self) -> Tiering:
+    def tiering(self) -> TieringSchedule:
         """Which table waits for what, as of the last heartbeat: for metrics."""
         return self._tiering
 
     async def heard(
         self,
         caller: Caller,
-        at_work: Iterable[Ended] = (),
-        finished: Iterable[Ended] = (),
-        failed: Iterable[Ended] = (),
+        at_work: Iterable[TieringReport] = (),
+        finished: Iterable[TieringReport] = (),
+        failed: Iterable[TieringReport] = (),
         cut_short: Iterable[int] = (),
-    ) -> tuple[Sequence[Answer], Sequence[Answer], Sequence[Answer]]:
+    ) -> tuple[Sequence[ReportResult], Sequence[ReportResult], Sequence[ReportResult]]:
         """A job says what it does, and what it has done: for each, whether that counts."""
         await self.admit(caller)
         return await self.note(at_work, finished, failed, cut_short)
 
     async def note(
         self,
-        at_work: Iterable[Ended] = (),
-        finished: Iterable[Ended] = (),
-        failed: Iterable[Ended] = (),
+        at_work: Iterable[TieringReport] = (),
+        finished: Iterable[TieringReport] = (),
+        failed: Iterable[TieringReport] = (),
         cut_short: Iterable[int] = (),
-    ) -> tuple[Sequence[Answer], Sequence[Answer], Sequence[Answer]]:
+    ) -> tuple[Sequence[ReportResult], Sequence[ReportResult], Sequence[ReportResult]]:
         """The same of what is said by the server itself."""
         await self._refresh()
         now_ms, cut = self._clock.now_ms(), frozenset(cut_short)
 
-        def beat(said: Ended) -> Tiering:
+        def beat(said: TieringReport) -> TieringSchedule:
             return self._tiering.beat(said.table_id, said.epoch, now_ms)
 
-        def finish(said: Ended) -> Tiering:
+        def finish(said: TieringReport) -> TieringSchedule:
             return self._tiering.finish(said.table_id, said.epoch, now_ms, said.said, is_cut_short=said.table_id in cut)
 
-        def fail(said: Ended) -> Tiering:
+        def fail(said: TieringReport) -> TieringSchedule:
             return self._tiering.fail(said.table_id, said.epoch, now_ms)
 
         answers = self._each(at_work, beat), self._each(finished, finish), self._each(failed, fail)
@@ -280,17 +280,17 @@ class Lake:
     async def waiting(self) -> Sequence[TieringTable]:
         """The tables that wait for a worker, the longest first."""
         await self._refresh()
-        found = [table for table in self._tiering.tables.values() if table.state is State.PENDING]
+        found = [table for table in self._tiering.tables.values() if table.state is TieringState.PENDING]
         return sorted(found, key=lambda table: (table.since_ms, table.table_id))
 
-    async def give(self, table_id: int) -> Ended:
+    async def give(self, table_id: int) -> TieringReport:
         """Give a table that waits to our own pipeline; what to say of it.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH.
         """
         self._tiering, given = self._tiering.give(table_id, self._clock.now_ms())
         await self._write_down(given)
-        return Ended(table_id, self._epoch(), given.epoch)
+        return TieringReport(table_id, self._epoch(), given.epoch)
 
     def pass_over(self, table_id: int, as_of_ms: int) -> None:
         """A table that waits has nothing that is not in the lake.
@@ -305,10 +305,12 @@ class Lake:
 
     async def admit(self, caller: Caller) -> None:
         """Return if the caller may work for the lake. Raises AccessDenied."""
-        await self._gate.check(caller.principal, Need.WRITE, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.WRITE, request_id=caller.request_id)
 
-    def _each(self, said: Iterable[Ended], step: Callable[[Ended], Tiering]) -> list[Answer]:
-        answers: list[Answer] = []
+    def _each(
+        self, said: Iterable[TieringReport], step: Callable[[TieringReport], TieringSchedule]
+    ) -> list[ReportResult]:
+        answers: list[ReportResult] = []
         for one in said:
             try:
                 if one.coordinator_epoch != self._epoch():

@@ -10,11 +10,11 @@ from lakebed.core.settings import Address
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.tasks import TaskQueue, TaskState
 
-from .planner import Outcome
+from .planner import TaskOutcome
 
 __all__ = ["TableTasks", "TieringTasks"]
 
-_OUTCOMES: Final = {TaskState.DONE: Outcome.DONE, TaskState.DEAD: Outcome.GIVEN_UP}
+_OUTCOMES: Final = {TaskState.DONE: TaskOutcome.DONE, TaskState.DEAD: TaskOutcome.GIVEN_UP}
 
 _REQUESTED_BY: Final = "scheduler"
 """As in tasks that the maintenance scheduler plans."""
@@ -61,13 +61,13 @@ class TieringTasks:
             if is_meant:
                 await self._place(job, database, table, "the stream's table asks for it after tiering", {})
 
-    async def outcome(self, number: int) -> Outcome:
+    async def outcome(self, number: int) -> TaskOutcome:
         """State of a task. One that is no longer known counts as given up."""
         try:
             task = await self._queue.find(self._meta, number)
         except NotFound:
-            return Outcome.GIVEN_UP
-        return _OUTCOMES.get(task.state, Outcome.OPEN)
+            return TaskOutcome.GIVEN_UP
+        return _OUTCOMES.get(task.state, TaskOutcome.OPEN)
 
     async def withdraw(self, number: int, why: str) -> None:
         """Remove a waiting task. One that is under way ends by itself."""

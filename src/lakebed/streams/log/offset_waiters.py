@@ -7,7 +7,7 @@ import heapq
 from collections.abc import Callable
 from itertools import count
 
-__all__ = ["Waiters"]
+__all__ = ["OffsetWaiters"]
 
 
 class _Waiting:
@@ -22,7 +22,7 @@ class _Waiting:
             told()
 
 
-class Waiters:
+class OffsetWaiters:
     """Callbacks by the offset that they wait for. For one event loop; told at most once each."""
 
     __slots__ = ("_counter", "_gone", "_heap")

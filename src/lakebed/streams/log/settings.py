@@ -7,14 +7,14 @@ from typing import Final
 
 from lakebed.core.errors import InvalidSetting
 
-__all__ = ["LogSettings"]
+__all__ = ["LogSizes"]
 
 _MAX_POSITION: Final = 2**31 - 1
 """Clients count positions in a segment with 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
-class LogSettings:
+class LogSizes:
     """How large the parts of a log become."""
 
     segment_bytes: int = 1024 * 1024 * 1024

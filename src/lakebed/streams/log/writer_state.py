@@ -14,7 +14,7 @@ from typing import Final
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.log_batches import LogRecordBatch
 
-__all__ = ["FORGET_WRITERS_AFTER_MS", "REMEMBERED_BATCHES", "Writers", "WrittenBatch"]
+__all__ = ["FORGET_WRITERS_AFTER_MS", "REMEMBERED_BATCHES", "WriterStates", "WrittenBatch"]
 
 REMEMBERED_BATCHES: Final = 5
 FORGET_WRITERS_AFTER_MS: Final = 7 * 24 * 3600 * 1000
@@ -39,7 +39,7 @@ class _Writer:
     batches: list[WrittenBatch] = field(default_factory=list)
 
 
-class Writers:
+class WriterStates:
     """What is known of the writers of one log. Decides, and is told what was appended."""
 
     __slots__ = ("_writers",)
@@ -92,9 +92,9 @@ class Writers:
         for key in idle:
             del self._writers[key]
 
-    def copy(self) -> Writers:
+    def copy(self) -> WriterStates:
         """The same, to go on with separately."""
-        return Writers.parse(self.document())
+        return WriterStates.parse(self.document())
 
     def document(self) -> bytes:
         """All of it, to be kept beside the log."""
@@ -105,7 +105,7 @@ class Writers:
         return b"".join(pieces)
 
     @classmethod
-    def parse(cls, document: bytes) -> Writers:
+    def parse(cls, document: bytes) -> WriterStates:
         """Read what `document` wrote. Raises ValueError for anything else."""
         writers = cls()
         position = 0

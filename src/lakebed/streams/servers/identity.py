@@ -12,7 +12,7 @@ from lakebed.meta.seam import MetaStore
 from lakebed.storage.folder.files import make_folder, sync_folder
 
 from ..buckets.folder_ownership import SERVER_NAME_FILE
-from ..id_ranges import Counters
+from ..id_ranges import IdRanges
 from ..log.local.recovery import replace_file
 
 __all__ = ["establish_server_name", "establish_server_number"]
@@ -39,7 +39,7 @@ async def establish_server_number(meta: MetaStore, folder: Path) -> int:
     """The server's number among all that share the metadata store, made at the first start: the Fluss server id."""
     path = folder / _NUMBER_FILE
     if not path.exists():
-        (number,) = await Counters(meta).take("servers", 1, first=1)
+        (number,) = await IdRanges(meta).take("servers", 1, first=1)
         await asyncio.to_thread(_write, path, str(number))
     return int(path.read_text(encoding="ascii"))
 

@@ -19,11 +19,11 @@ from lakebed.core.settings import Address
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.seam import MetaStore, Reader
 
-__all__ = ["LEASE", "Home", "HomeNode", "Leader", "leader_of"]
+__all__ = ["LEASE_NAME", "Leader", "LeaderLease", "LeaderNode", "leader_of"]
 
 log = logging.getLogger("lakebed.streams")
 
-LEASE: Final = "streams"
+LEASE_NAME: Final = "streams"
 _HOLDER: Final = re.compile(r"(?P<server>\S+) (?P<number>\d+) (?P<address>\S+)")
 """What the holder of a lease says of itself. Servers of earlier releases may leave the address out."""
 
@@ -32,7 +32,7 @@ _RENEWALS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class HomeNode:
+class LeaderNode:
     """Where the home of streams is reached, its epoch, and the number that its server has among all."""
 
     address: Address
@@ -58,7 +58,7 @@ def leader_of(lease: Lease) -> Leader | None:
     return Leader(said["server"], int(said["number"]), Address.parse(said["address"]), lease.token)
 
 
-class Home:
+class LeaderLease:
     """What one server has to do with who the home is."""
 
     def __init__(
@@ -131,23 +131,23 @@ class Home:
         """Whether a holder is this server, before it was started again: its address may have been another."""
         return holder.split(" ", 1)[0] == self._server
 
-    async def node(self, reached_at: str) -> HomeNode:
+    async def node(self, reached_at: str) -> LeaderNode:
         """The leader's address. `reached_at` is the host of ours that the client has reached."""
         here = Address(reached_at, self._advertised.port) if self._as_reached else self._advertised
         lease = self.lease
         if lease is not None:
-            return HomeNode(here, lease.token, self.number)
-        found = await self._leases.find(self._meta, LEASE)
+            return LeaderNode(here, lease.token, self.number)
+        found = await self._leases.find(self._meta, LEASE_NAME)
         leader = None if found is None or found.expires_ms <= self._clock.now_ms() else leader_of(found)
         if leader is not None and leader.server != self._server:
-            return HomeNode(leader.address, leader.epoch, leader.number)
+            return LeaderNode(leader.address, leader.epoch, leader.number)
         # No server leads, or this one is about to: clients come back to us, and get another answer then.
-        return HomeNode(here, 0, self.number)
+        return LeaderNode(here, 0, self.number)
 
     async def begin(self) -> None:
         """Be the home if nobody else is."""
         began = self._clock.monotonic()
-        lease = await self._leases.acquire(LEASE, self._holder, self._ttl, is_own=self._is_own)
+        lease = await self._leases.acquire(LEASE_NAME, self._holder, self._ttl, is_own=self._is_own)
         if lease is None or self._clock.monotonic() - began >= self._ttl:
             # Somebody else has it; or the transaction of one who was paused was in the way, for so long that it is over
             # already. Then it is taken anew.

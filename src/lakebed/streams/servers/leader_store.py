@@ -11,12 +11,12 @@ from typing import TypeVar
 
 from lakebed.meta.seam import MetaStore, Row, Transaction, Value, Work
 
-__all__ = ["HomeStore"]
+__all__ = ["LeaderStore"]
 
 T = TypeVar("T")
 
 
-class HomeStore:
+class LeaderStore:
     """A `MetaStore` whose transactions raise Fenced anywhere but at home."""
 
     def __init__(self, store: MetaStore, fence: Callable[[Transaction], Awaitable[int]]) -> None:

@@ -15,9 +15,9 @@ from typing import Final
 from lakebed.core.errors import LakebedError
 from lakebed.fluss.errors import ErrorCode, FlussError
 
-from ..buckets.open_buckets import Buckets
+from ..buckets.open_buckets import OpenBuckets
 from ..log.remote.log_rows import LogRows
-from ..partitions import Partition
+from ..partitions import StreamPartition
 from ..seam import TableBucket
 from ..table import StreamTable
 
@@ -25,7 +25,7 @@ __all__ = ["ReturnTail", "TailReturn"]
 
 log = logging.getLogger("lakebed.streams")
 
-ReturnTail = Callable[[StreamTable, Partition | None, TableBucket], Awaitable[bool]]
+ReturnTail = Callable[[StreamTable, StreamPartition | None, TableBucket], Awaitable[bool]]
 """Uploads what only this disk has of a bucket that is not open; False if there is nothing."""
 
 _PAUSE_SECONDS: Final = 2.0
@@ -45,7 +45,7 @@ class TailReturn:
     """The task of a server that does that. What one bucket fails with concerns no other."""
 
     def __init__(
-        self, buckets: Buckets, rows: LogRows, return_tail: ReturnTail, leads: Callable[[], bool], *, server: str
+        self, buckets: OpenBuckets, rows: LogRows, return_tail: ReturnTail, leads: Callable[[], bool], *, server: str
     ) -> None:
         self._buckets = buckets
         self._rows = rows
@@ -93,5 +93,5 @@ class TailReturn:
             log.info("uploaded records that only this disk had", extra={"buckets": returned})
         return returned
 
-    async def _upload_one(self, bucket: TableBucket, table: StreamTable, partition: Partition | None) -> None:
+    async def _upload_one(self, bucket: TableBucket, table: StreamTable, partition: StreamPartition | None) -> None:
         await self._return_tail(table, partition, bucket)

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from lakebed.objects.model import Caller
 
-__all__ = ["API_VERSIONS", "AUTHENTICATE", "Answer", "Call", "Chunks", "Raw", "call_table"]
+__all__ = ["API_VERSIONS", "AUTHENTICATE", "Answer", "Call", "Chunks", "RawCall", "call_table"]
 
 API_VERSIONS: Final = 1000
 AUTHENTICATE: Final = 1038
@@ -50,7 +50,7 @@ class Call(Generic[RequestT]):
 
 
 @dataclass(frozen=True, slots=True)
-class Raw:
+class RawCall:
     """One call whose handler reads and writes the encoding itself, because records in it are not to be copied."""
 
     key: int
@@ -61,7 +61,7 @@ class Raw:
     max_version: int = 0
 
 
-AnyCall: TypeAlias = Call[Any] | Raw
+AnyCall: TypeAlias = Call[Any] | RawCall
 """Any: each handler takes the message of its own call."""
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.schema import Schema
-from lakebed.streams.log.reading.predicates import Combination, Comparison, Function, Predicate
+from lakebed.streams.log.reading.predicates import CompoundPredicate, LeafFunction, LeafPredicate, Predicate
 
 from . import messages_pb2 as pb
 
@@ -42,14 +42,14 @@ def read_predicate(message: pb.FilterPredicate, schema: Schema) -> Predicate:
     if message.kind == _LEAF and message.HasField("leaf"):
         leaf = message.leaf
         try:
-            function = Function(leaf.function)
+            function = LeafFunction(leaf.function)
         except ValueError:
             raise _unknown(f"function={leaf.function}") from None
         scale = next((column.type.scale for column in schema.columns if column.id == leaf.column_id), None) or 0
-        return Comparison(function, leaf.column_id, tuple(_value(literal, scale) for literal in leaf.literals))
+        return LeafPredicate(function, leaf.column_id, tuple(_value(literal, scale) for literal in leaf.literals))
     if message.kind == _COMPOUND and message.HasField("compound") and message.compound.function in (_AND, _OR):
         parts = tuple(read_predicate(child, schema) for child in message.compound.children)
-        return Combination(message.compound.function == _AND, parts)
+        return CompoundPredicate(message.compound.function == _AND, parts)
     raise _unknown(f"kind={message.kind}")
 
 

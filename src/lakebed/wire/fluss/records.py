@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError, Message
 
-from lakebed.streams.kv.cursors import ScanPage
+from lakebed.streams.kv.scanners import KvScanPage
 from lakebed.streams.seam import RemoteSegment
 
 from . import messages_pb2 as pb
@@ -249,7 +249,7 @@ def limit_scan_answer(records: Chunks, *, is_log: bool) -> Chunks:
     return _with_records(pb.LimitScanResponse(is_log_table=is_log), 0x22, records)
 
 
-def scan_answer(page: ScanPage) -> Chunks:
+def scan_answer(page: KvScanPage) -> Chunks:
     """A ScanKvResponse."""
     answer = pb.ScanKvResponse(scanner_id=page.scanner_id, has_more_results=page.has_more, log_offset=page.log_offset)
     return _with_records(answer, 0x2A, page.records)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from lakebed.streams.kv.index import batched_reads
-from lakebed.streams.kv.index.batched_reads import SharedReads
+from lakebed.streams.kv.index.batched_reads import BatchedReads
 
 
 class Disk:
@@ -36,7 +36,7 @@ async def _begun(disk: Disk) -> None:
 
 async def test_what_comes_while_a_thread_reads_is_read_together() -> None:
     disk = Disk()
-    reads = SharedReads(disk.read)
+    reads = BatchedReads(disk.read)
     first = asyncio.create_task(reads.get([b"a"]))
     await _begun(disk)
     later = [asyncio.create_task(reads.get(keys)) for keys in ([b"b", b"none"], [], [b"c"])]
@@ -51,7 +51,7 @@ async def test_what_comes_while_a_thread_reads_is_read_together() -> None:
 async def test_no_more_is_read_at_once_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batched_reads, "MOST_KEYS", 3)
     disk = Disk()
-    reads = SharedReads(disk.read)
+    reads = BatchedReads(disk.read)
     disk.gate.release(10)
     asked = [[b"a", b"b"], [b"c"], [b"d"], [b"e", b"f", b"g"], [b"h"]]
     assert await asyncio.gather(*map(reads.get, asked)) == asked
@@ -61,7 +61,7 @@ async def test_no_more_is_read_at_once_than_may_be(monkeypatch: pytest.MonkeyPat
 async def test_a_call_with_more_than_may_be_reads_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batched_reads, "MOST_KEYS", 3)
     disk = Disk()
-    reads = SharedReads(disk.read)
+    reads = BatchedReads(disk.read)
     large = asyncio.create_task(reads.get([b"a"] * 4))
     await _begun(disk)
     small = asyncio.create_task(reads.get([b"b"]))
@@ -73,7 +73,7 @@ async def test_a_call_with_more_than_may_be_reads_beside_the_others(monkeypatch:
 async def test_a_failure_is_told_to_those_it_is_of_and_reading_goes_on() -> None:
     disk = Disk()
     disk.failure = OSError("gone")
-    reads = SharedReads(disk.read)
+    reads = BatchedReads(disk.read)
     asked = [asyncio.create_task(reads.get([key])) for key in (b"a", b"b")]
     await _begun(disk)
     later = asyncio.create_task(reads.get([b"c"]))
@@ -89,7 +89,7 @@ async def test_a_failure_is_told_to_those_it_is_of_and_reading_goes_on() -> None
 
 async def test_who_gives_up_is_not_read_for_and_keeps_nobody_waiting() -> None:
     disk = Disk()
-    reads = SharedReads(disk.read)
+    reads = BatchedReads(disk.read)
     first, second, third = (asyncio.create_task(reads.get([key])) for key in (b"a", b"b", b"c"))
     await _begun(disk)
     fourth = asyncio.create_task(reads.get([b"d"]))

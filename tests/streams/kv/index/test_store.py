@@ -11,20 +11,20 @@ from lakebed.fluss.kv_batches import write_kv_batch
 from lakebed.fluss.schema import Schema
 from lakebed.meta.sqlite.store import SqliteStore
 from lakebed.storage.memory import MemoryStorage
-from lakebed.streams.kv.bucket import KeyBucket
+from lakebed.streams.kv.bucket import KvBucket
 from lakebed.streams.kv.index.rocksdb import RocksIndex, RocksMemory
-from lakebed.streams.kv.index.store import KeyStore
-from lakebed.streams.kv.snapshot_files import KeySnapshotting
-from lakebed.streams.kv.snapshots import KeySnapshots
-from lakebed.streams.kv.table import KeyedTable, KeySettings
-from lakebed.streams.seam import Acks, Put, TableBucket
+from lakebed.streams.kv.index.store import KvStore
+from lakebed.streams.kv.snapshot_files import KvSnapshotter
+from lakebed.streams.kv.snapshots import KvSnapshots
+from lakebed.streams.kv.table import KvSettings, KvTable
+from lakebed.streams.seam import Acks, KvPut, TableBucket
 from tests.contracts.bucket_keys import PLAIN, key_of
 from tests.fixtures.memory_log import MemoryLog
 from tests.meta.stores import open_migrated_file
 from tests.storage.ownership import ClaimedAtFirstUse
 from tests.streams.kv.test_snapshots import unfenced, with_table
 
-TABLE = KeyedTable(KeySettings.parse(PLAIN, {}), {1: PLAIN})
+TABLE = KvTable(KvSettings.parse(PLAIN, {}), {1: PLAIN})
 MEMORY = RocksMemory(8 << 20, 8 << 20)
 
 
@@ -32,14 +32,14 @@ async def learn(schema_id: int) -> Schema:
     raise AssertionError("all schemas are known")
 
 
-async def put(keys: KeyBucket, *numbers: int) -> None:
+async def put(keys: KvBucket, *numbers: int) -> None:
     row = TABLE.layout(1).encode
     batch = write_kv_batch([(key_of(number), row((number, "x", number))) for number in numbers], 1)
-    await keys.put(Put(batch), Acks.ALL)
+    await keys.put(KvPut(batch), Acks.ALL)
 
 
 async def test_keys_are_where_they_were_left(tmp_path: Path) -> None:
-    store = KeyStore(tmp_path, MEMORY)
+    store = KvStore(tmp_path, MEMORY)
     log = MemoryLog(ManualClock())
     for bucket in (TableBucket(1, None, 0), TableBucket(1, None, 1), TableBucket(2, 7, 0)):
         keys = await store.open(TABLE, bucket, MemoryLog(ManualClock()), learn)
@@ -66,8 +66,8 @@ async def test_a_lost_index_is_made_of_its_snapshot_and_the_log_after_it(tmp_pat
     await with_table(meta)
     clock = ManualClock()
     storage = MemoryStorage(clock)
-    taking = KeySnapshotting(KeySnapshots(meta, clock), storage, ClaimedAtFirstUse(storage), "kv", tmp_path / "scratch")
-    store = KeyStore(tmp_path / "keys", MEMORY, taking)
+    taking = KvSnapshotter(KvSnapshots(meta, clock), storage, ClaimedAtFirstUse(storage), "kv", tmp_path / "scratch")
+    store = KvStore(tmp_path / "keys", MEMORY, taking)
     bucket, log = TableBucket(1, None, 0), MemoryLog(clock)
     keys = await store.open(TABLE, bucket, log, learn)
     await put(keys, 1, 2)
@@ -99,14 +99,14 @@ class Shared:
         self.folder = folder
         self.clock = ManualClock()
         self.storage = MemoryStorage(self.clock)
-        self.snapshots = KeySnapshots(meta, self.clock)
+        self.snapshots = KvSnapshots(meta, self.clock)
         self.bucket = TableBucket(1, None, 0)
 
-    def store(self, server: str) -> KeyStore:
-        taking = KeySnapshotting(
+    def store(self, server: str) -> KvStore:
+        taking = KvSnapshotter(
             self.snapshots, self.storage, ClaimedAtFirstUse(self.storage), "kv", self.folder / server / "scratch"
         )
-        return KeyStore(self.folder / server / "keys", MEMORY, taking)
+        return KvStore(self.folder / server / "keys", MEMORY, taking)
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ async def shared(tmp_path: Path) -> AsyncIterator[Shared]:
     await meta.close()
 
 
-async def found(keys: KeyBucket) -> list[int]:
+async def found(keys: KvBucket) -> list[int]:
     values = await keys.lookup([key_of(number) for number in range(10)])
     return [number for number, value in enumerate(values) if value is not None]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.streams.kv.index.rocksdb import RocksIndex, RocksMemory
-from lakebed.streams.kv.index.write_buffer import UNKNOWN, Group, WarmMemory, WarmValues
+from lakebed.streams.kv.index.write_buffer import UNKNOWN, BufferedWrites, WriteBuffer, WriteBufferMemory
 from tests.contracts.bucket_keys import key_of
 
 ROW_BYTES = 140 + 8  # of a key and a value of four bytes each
@@ -15,14 +15,14 @@ def values_of(*numbers: int) -> dict[bytes, bytes | None]:
     return {key_of(number): key_of(number) for number in numbers}
 
 
-def taken(warm: WarmValues) -> Group:
+def taken(warm: WriteBuffer) -> BufferedWrites:
     group = warm.take()
     assert group is not None
     return group
 
 
 def test_what_was_given_last_is_found() -> None:
-    warm = WarmValues(WarmMemory(), 7, 5)
+    warm = WriteBuffer(WriteBufferMemory(), 7, 5)
     warm.give(values_of(1, 2), 9, 7)
     warm.give({key_of(1): None}, 10, 6)
     assert warm.find([key_of(1), key_of(2)]) == [None, key_of(2)]
@@ -33,8 +33,8 @@ def test_what_was_given_last_is_found() -> None:
 
 
 def test_what_an_index_that_began_empty_does_not_have_is_not_there_until_it_forgets_something() -> None:
-    memory = WarmMemory(most_bytes=10 * ROW_BYTES)
-    warm = WarmValues(memory, 0, 0)
+    memory = WriteBufferMemory(most_bytes=10 * ROW_BYTES)
+    warm = WriteBuffer(memory, 0, 0)
     assert warm.find_all([key_of(1)]) == [None]
     warm.give(values_of(*range(10)), 10, 10)
     warm.taken(taken(warm), is_on_disk=True)
@@ -48,11 +48,11 @@ def test_what_an_index_that_began_empty_does_not_have_is_not_there_until_it_forg
 
 
 def test_what_is_taken_is_all_up_to_an_offset_and_stays_known() -> None:
-    warm = WarmValues(WarmMemory(), 5, None)
+    warm = WriteBuffer(WriteBufferMemory(), 5, None)
     assert warm.take() is None
     warm.give(values_of(1), 6, None)
     group = taken(warm)
-    assert group == Group(values_of(1), 6, None)
+    assert group == BufferedWrites(values_of(1), 6, None)
     warm.give(values_of(2), 7, None)
     warm.taken(group, is_on_disk=True)
     assert warm.find([key_of(1), key_of(2)]) == [key_of(1), key_of(2)]
@@ -60,13 +60,13 @@ def test_what_is_taken_is_all_up_to_an_offset_and_stays_known() -> None:
 
 
 def test_a_put_that_changes_nothing_moves_the_offset_on_disk_too() -> None:
-    warm = WarmValues(WarmMemory(), 5, 1)
+    warm = WriteBuffer(WriteBufferMemory(), 5, 1)
     warm.give({}, 6, 1)
     assert warm.take() == ({}, 6, 1)
 
 
 def test_what_the_disk_refused_is_taken_again_under_what_came_later() -> None:
-    warm = WarmValues(WarmMemory(), 0, 0)
+    warm = WriteBuffer(WriteBufferMemory(), 0, 0)
     warm.give(values_of(1, 2), 2, 2)
     group = taken(warm)
     warm.give({key_of(2): b"later"}, 3, 2)
@@ -75,8 +75,8 @@ def test_what_the_disk_refused_is_taken_again_under_what_came_later() -> None:
 
 
 def test_the_oldest_goes_when_there_is_too_much_and_never_what_is_fresh() -> None:
-    memory = WarmMemory(most_bytes=100 * ROW_BYTES, fresh_bytes=50 * ROW_BYTES)
-    warm = WarmValues(memory, 0, 0)
+    memory = WriteBufferMemory(most_bytes=100 * ROW_BYTES, fresh_bytes=50 * ROW_BYTES)
+    warm = WriteBuffer(memory, 0, 0)
     warm.give(values_of(*range(50)), 50, 50)
     was_full = warm.is_full
     warm.give(values_of(*range(90)), 90, 90)
@@ -93,8 +93,8 @@ def test_the_oldest_goes_when_there_is_too_much_and_never_what_is_fresh() -> Non
 
 
 def test_the_largest_make_room_for_all() -> None:
-    memory = WarmMemory(most_bytes=100 * ROW_BYTES)
-    large, small = WarmValues(memory, 0, 0), WarmValues(memory, 0, 0)
+    memory = WriteBufferMemory(most_bytes=100 * ROW_BYTES)
+    large, small = WriteBuffer(memory, 0, 0), WriteBuffer(memory, 0, 0)
     for warm, count in ((large, 95), (small, 20)):
         warm.give(values_of(*range(count)), count, count)
         warm.taken(taken(warm), is_on_disk=True)
@@ -106,8 +106,8 @@ def test_the_largest_make_room_for_all() -> None:
 
 
 def test_many_that_have_a_little_are_full_together() -> None:
-    memory = WarmMemory(fresh_bytes=100 * ROW_BYTES)
-    many = [WarmValues(memory, 0, 0) for _ in range(36)]
+    memory = WriteBufferMemory(fresh_bytes=100 * ROW_BYTES)
+    many = [WriteBuffer(memory, 0, 0) for _ in range(36)]
     for warm in many:
         warm.give(values_of(*range(90)), 90, 90)
     assert all(warm.is_full for warm in many)
@@ -121,7 +121,7 @@ def test_many_that_have_a_little_are_full_together() -> None:
 
 @pytest.mark.parametrize("most_bytes", [1, 1 << 20])
 def test_an_index_finds_what_is_on_disk_in_memory_and_in_both(tmp_path: Path, most_bytes: int) -> None:
-    index = RocksIndex(tmp_path / "index", RocksMemory(8 << 20, 8 << 20, WarmMemory(most_bytes, fresh_bytes=1)))
+    index = RocksIndex(tmp_path / "index", RocksMemory(8 << 20, 8 << 20, WriteBufferMemory(most_bytes, fresh_bytes=1)))
     keys = [key_of(number) for number in range(3000)]
     index.apply(dict.fromkeys(keys, b"old"), 3000, 3000)
     assert index.is_full

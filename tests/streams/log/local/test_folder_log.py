@@ -17,12 +17,12 @@ from lakebed.core.clock import ManualClock
 from lakebed.fluss.errors import ErrorCode
 from lakebed.fluss.log_batches import iterate_batches
 from lakebed.streams.log.local.folder_log import FolderLog
-from lakebed.streams.log.reading.rendering import PLAIN, Presentation
-from lakebed.streams.log.settings import LogSettings
+from lakebed.streams.log.reading.read_format import AS_STORED, ReadFormat
+from lakebed.streams.log.settings import LogSizes
 from lakebed.streams.seam import Acks, BucketLog
 from tests.contracts.stream_log import MAX_BATCH_BYTES, LogContract, OpenLog, offsets, plain_batch, read_all, refused
 
-SMALL = LogSettings(segment_bytes=20_000, max_batch_bytes=MAX_BATCH_BYTES, group_bytes=1 << 20, checkpoint_bytes=8_000)
+SMALL = LogSizes(segment_bytes=20_000, max_batch_bytes=MAX_BATCH_BYTES, group_bytes=1 << 20, checkpoint_bytes=8_000)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ class Opener:
         self._opened: list[FolderLog] = []
 
     async def __call__(
-        self, clock: ManualClock, presentation: Presentation = PLAIN, folder: Path | None = None
+        self, clock: ManualClock, presentation: ReadFormat = AS_STORED, folder: Path | None = None
     ) -> FolderLog:
         log = await FolderLog.open(
             str(folder or self._folder / f"log-{len(self._opened)}"),
@@ -67,7 +67,7 @@ async def opener(tmp_path: Path, threads: ThreadPoolExecutor) -> AsyncIterator[O
 class TestFolderLog(LogContract):
     @pytest.fixture
     def open_log(self, opener: Opener) -> OpenLog:
-        async def open_one(clock: ManualClock, presentation: Presentation) -> BucketLog:
+        async def open_one(clock: ManualClock, presentation: ReadFormat) -> BucketLog:
             return await opener(clock, presentation)
 
         return open_one
@@ -385,7 +385,7 @@ async def test_a_log_can_be_sealed_by_hand(opener: Opener, tmp_path: Path) -> No
 async def test_appends_that_wait_for_room_are_not_overtaken(
     tmp_path: Path, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = LogSettings(segment_bytes=1 << 20, max_batch_bytes=4_000, group_bytes=1_000, checkpoint_bytes=1 << 20)
+    settings = LogSizes(segment_bytes=1 << 20, max_batch_bytes=4_000, group_bytes=1_000, checkpoint_bytes=1 << 20)
     log = await FolderLog.open(str(tmp_path / "log"), clock=ManualClock(), threads=threads, settings=settings)
     synced, sync = threading.Event(), os.fdatasync
 

@@ -16,22 +16,29 @@ from lakebed.fluss.log_batches import iterate_batches
 from lakebed.fluss.schema import Schema
 from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.streams.log.reading.filtering import BatchFilter, bounds_of, filtered_columns
-from lakebed.streams.log.reading.predicates import Bounds, Combination, Comparison, Function, Predicate, may_match
+from lakebed.streams.log.reading.predicates import (
+    Bounds,
+    CompoundPredicate,
+    LeafFunction,
+    LeafPredicate,
+    Predicate,
+    may_match,
+)
 from tests.contracts.stream_log import SCHEMA, arrow_batch, plain_batch
 from tests.streams.world import StreamWorld
 
-HOLDS: dict[Function, Callable[[Any, tuple[Any, ...]], bool]] = {
-    Function.EQUAL: lambda row, values: row == values[0],
-    Function.NOT_EQUAL: lambda row, values: row != values[0],
-    Function.LESS_THAN: lambda row, values: row < values[0],
-    Function.LESS_OR_EQUAL: lambda row, values: row <= values[0],
-    Function.GREATER_THAN: lambda row, values: row > values[0],
-    Function.GREATER_OR_EQUAL: lambda row, values: row >= values[0],
-    Function.STARTS_WITH: lambda row, values: row.startswith(values[0]),
-    Function.CONTAINS: lambda row, values: values[0] in row,
-    Function.ENDS_WITH: lambda row, values: row.endswith(values[0]),
-    Function.IN: lambda row, values: row in values,
-    Function.NOT_IN: lambda row, values: row not in values,
+HOLDS: dict[LeafFunction, Callable[[Any, tuple[Any, ...]], bool]] = {
+    LeafFunction.EQUAL: lambda row, values: row == values[0],
+    LeafFunction.NOT_EQUAL: lambda row, values: row != values[0],
+    LeafFunction.LESS_THAN: lambda row, values: row < values[0],
+    LeafFunction.LESS_OR_EQUAL: lambda row, values: row <= values[0],
+    LeafFunction.GREATER_THAN: lambda row, values: row > values[0],
+    LeafFunction.GREATER_OR_EQUAL: lambda row, values: row >= values[0],
+    LeafFunction.STARTS_WITH: lambda row, values: row.startswith(values[0]),
+    LeafFunction.CONTAINS: lambda row, values: values[0] in row,
+    LeafFunction.ENDS_WITH: lambda row, values: row.endswith(values[0]),
+    LeafFunction.IN: lambda row, values: row in values,
+    LeafFunction.NOT_IN: lambda row, values: row not in values,
 }
 """What the functions mean, of a row that is not null."""
 
@@ -39,22 +46,22 @@ TEXTS = st.text("ab", max_size=3)
 
 
 def holds(predicate: Predicate, row: str | None) -> bool:
-    if isinstance(predicate, Combination):
+    if isinstance(predicate, CompoundPredicate):
         found = [holds(part, row) for part in predicate.parts]
         return all(found) if predicate.is_all else any(found)
-    if predicate.function is Function.IS_NULL:
+    if predicate.function is LeafFunction.IS_NULL:
         return row is None
-    if predicate.function is Function.IS_NOT_NULL:
+    if predicate.function is LeafFunction.IS_NOT_NULL:
         return row is not None
     return row is not None and HOLDS[predicate.function](row, predicate.values)
 
 
 comparisons = st.builds(
-    Comparison, st.sampled_from(Function), st.just(0), st.lists(TEXTS, min_size=1, max_size=3).map(tuple)
+    LeafPredicate, st.sampled_from(LeafFunction), st.just(0), st.lists(TEXTS, min_size=1, max_size=3).map(tuple)
 )
 predicates = st.recursive(
     comparisons,
-    lambda inner: st.builds(Combination, st.booleans(), st.lists(inner, min_size=1, max_size=3).map(tuple)),
+    lambda inner: st.builds(CompoundPredicate, st.booleans(), st.lists(inner, min_size=1, max_size=3).map(tuple)),
     max_leaves=4,
 )
 
@@ -69,30 +76,30 @@ def test_no_batch_is_left_out_that_has_a_row_which_is_wanted(predicate: Predicat
 @pytest.mark.parametrize(
     ("function", "values", "expected"),
     [
-        (Function.EQUAL, (4,), False),
-        (Function.EQUAL, (5,), True),
-        (Function.LESS_THAN, (5,), False),
-        (Function.LESS_OR_EQUAL, (5,), True),
-        (Function.GREATER_THAN, (9,), False),
-        (Function.GREATER_OR_EQUAL, (9,), True),
-        (Function.IN, (1, 12), False),
-        (Function.IN, (), False),
-        (Function.NOT_IN, (5, 9), True),
-        (Function.IS_NULL, (), False),
-        (Function.IS_NOT_NULL, (), True),
-        (Function.EQUAL, (None,), True),
+        (LeafFunction.EQUAL, (4,), False),
+        (LeafFunction.EQUAL, (5,), True),
+        (LeafFunction.LESS_THAN, (5,), False),
+        (LeafFunction.LESS_OR_EQUAL, (5,), True),
+        (LeafFunction.GREATER_THAN, (9,), False),
+        (LeafFunction.GREATER_OR_EQUAL, (9,), True),
+        (LeafFunction.IN, (1, 12), False),
+        (LeafFunction.IN, (), False),
+        (LeafFunction.NOT_IN, (5, 9), True),
+        (LeafFunction.IS_NULL, (), False),
+        (LeafFunction.IS_NOT_NULL, (), True),
+        (LeafFunction.EQUAL, (None,), True),
     ],
 )
-def test_batches_are_left_out(function: Function, values: tuple[Any, ...], expected: bool) -> None:
-    assert may_match(Comparison(function, 0, values), lambda _: Bounds(3, 0, 5, 9)) is expected
+def test_batches_are_left_out(function: LeafFunction, values: tuple[Any, ...], expected: bool) -> None:
+    assert may_match(LeafPredicate(function, 0, values), lambda _: Bounds(3, 0, 5, 9)) is expected
 
 
 def test_of_a_column_of_which_nothing_is_known_anything_may_be() -> None:
-    wanted = Comparison(Function.EQUAL, 0, (1,))
+    wanted = LeafPredicate(LeafFunction.EQUAL, 0, (1,))
     assert may_match(wanted, lambda _: None)
     assert may_match(wanted, lambda _: Bounds(3, 1))
     assert not may_match(wanted, lambda _: Bounds(3, 3))
-    assert not may_match(Comparison(Function.NOT_EQUAL, 0, (5,)), lambda _: Bounds(3, 0, 5, 5))
+    assert not may_match(LeafPredicate(LeafFunction.NOT_EQUAL, 0, (5,)), lambda _: Bounds(3, 0, 5, 5))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +140,7 @@ def test_batches_keep_their_places_and_columns_are_chosen() -> None:
     first, second = arrow_batch(0, 100), arrow_batch(100, 100)
     schema = stream_schema()
     assert arrow_schema(schema).types[:3] == SCHEMA.types[:3]
-    seven = Comparison(Function.EQUAL, 0, (7,))
+    seven = LeafPredicate(LeafFunction.EQUAL, 0, (7,))
     wanted = BatchFilter(seven, frozenset({0}), {1: schema})
     assert wanted.apply(first + second, None) == first
     (projected,) = iterate_batches(wanted.apply(first + second, [0]))
@@ -147,14 +154,14 @@ def test_batches_keep_their_places_and_columns_are_chosen() -> None:
 
 def test_what_cannot_be_looked_at_is_for_the_reader_to_see() -> None:
     schema = stream_schema()
-    wanted = BatchFilter(Comparison(Function.EQUAL, 0, (7,)), frozenset({0}), {1: schema})
+    wanted = BatchFilter(LeafPredicate(LeafFunction.EQUAL, 0, (7,)), frozenset({0}), {1: schema})
     good, bad = arrow_batch(100, 100), plain_batch(3, b"whole, and no Arrow at all")
     assert wanted.apply(good + bad, None) == bad
 
 
 def test_a_schema_that_came_meanwhile_is_learned() -> None:
     schema = stream_schema()
-    wanted = BatchFilter(Comparison(Function.EQUAL, 0, (7,)), frozenset({0}), {})
+    wanted = BatchFilter(LeafPredicate(LeafFunction.EQUAL, 0, (7,)), frozenset({0}), {})
     records = arrow_batch(0, 100) + arrow_batch(100, 100)
     assert wanted.unknown(records) == {1}
     wanted.learn(1, schema)

@@ -21,9 +21,9 @@ from lakebed.meta.seam import Row, Value
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
 from lakebed.streams.log.reading.last_rows import last_batches
 from lakebed.streams.log.reading.projection import shape_of
-from lakebed.streams.log.reading.rendering import Presentation
+from lakebed.streams.log.reading.read_format import ReadFormat
 from lakebed.streams.log.remote import remote_backed_log
-from lakebed.streams.log.remote.manifest import LogPlace, Manifest
+from lakebed.streams.log.remote.manifest import LogLocation, Manifest
 from lakebed.streams.seam import Acks, BucketLog, RemoteSegment, TableBucket
 from tests.contracts.stream_log import (
     SCHEMA,
@@ -45,7 +45,7 @@ class TestTieredLog(LogContract):
     async def open_log(self, world: World, request: pytest.FixtureRequest) -> OpenLog:
         numbers = itertools.count(1)
 
-        async def open_one(clock: ManualClock, presentation: Presentation) -> BucketLog:
+        async def open_one(clock: ManualClock, presentation: ReadFormat) -> BucketLog:
             if not world.servers:
                 world.clock = clock
                 await world.server("one")
@@ -85,7 +85,7 @@ async def test_times_are_found_wherever_they_are(world: World) -> None:
 
 
 async def test_columns_are_chosen_of_what_is_in_the_byte_store_too(world: World) -> None:
-    log = await (await world.server("one")).open(Presentation(lambda _: [shape_of(field.type) for field in SCHEMA]))
+    log = await (await world.server("one")).open(ReadFormat(lambda _: [shape_of(field.type) for field in SCHEMA]))
     for number in range(6):
         await log.append(arrow_batch(number * 100, 100), Acks.ALL)
     await log.tend(KEEP)
@@ -106,13 +106,13 @@ async def read_stored(log: BucketLog) -> bytes:
 
 async def test_segments_are_copied_as_they_are_read_and_as_they_were_appended(world: World) -> None:
     first = await world.server("one")
-    log = await first.open(Presentation(rendering=Doubling()))
+    log = await first.open(ReadFormat(rendering=Doubling()))
     log.keep_from = lambda: 0
     await fill(log, 30)
     was, stored = await read_all(log), await read_stored(log)
     await log.hand_over()
     second = await world.server("two")
-    log = await second.open(Presentation(rendering=Doubling()))
+    log = await second.open(ReadFormat(rendering=Doubling()))
     assert log.local.start_offset == 60
     assert await read_all(log) == was
     assert all(map(has_valid_checksum, iterate_batches(was)))
@@ -485,7 +485,7 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
     segments = (RemoteSegment("a", 0, 10, 500, 3), RemoteSegment("b", 10, 20, 600, 4))
     manifest = Manifest(segments, 20)
     assert Manifest.parse(manifest.document(PLACE)) == manifest
-    partitioned = LogPlace(TableBucket(7, 9, 3), "db", "events", "2026$eu")
+    partitioned = LogLocation(TableBucket(7, 9, 3), "db", "events", "2026$eu")
     assert partitioned.folder == "log/db/events-7/2026$eu-p9/3"
     assert Manifest.parse(manifest.without(1).document(partitioned)) == Manifest(segments[1:], 20)
     with refused(ErrorCode.LOG_STORAGE):

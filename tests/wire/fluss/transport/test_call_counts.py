@@ -13,7 +13,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
 from lakebed.wire.fluss import messages_pb2 as pb
-from lakebed.wire.fluss.calls import Answer, AnyCall, Backpressure, Call, Raw
+from lakebed.wire.fluss.calls import Answer, AnyCall, Backpressure, Call, RawCall
 from lakebed.wire.fluss.transport.call_counts import CallCount, CallCounts
 
 CALLER = Caller(root_of("000000000000"), request_id="r")
@@ -34,9 +34,9 @@ class Rig:
 
         self._room: Any = SimpleNamespace(acquire_large=wait, wait_until_read=wait)
         calls: tuple[AnyCall, ...] = (
-            Raw(1, "RAW", self._raw, max_version=3),
+            RawCall(1, "RAW", self._raw, max_version=3),
             Call(2, "CALL", pb.DatabaseExistsRequest, self._call),
-            Raw(3, "UNUSED", self._raw),
+            RawCall(3, "UNUSED", self._raw),
         )
         self.raw, self.call, _ = self.counts.counted(calls)
 
@@ -57,7 +57,7 @@ class Rig:
         return pb.DatabaseExistsResponse(exists=True)
 
     async def make(self, body: bytes) -> Answer:
-        assert isinstance(self.raw, Raw)
+        assert isinstance(self.raw, RawCall)
         return await self.raw.answer(CALLER, memoryview(body), 3, self._room)
 
     def count(self, name: str) -> CallCount:

@@ -18,7 +18,7 @@ from lakebed.core.secrets import Secret
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
 from lakebed.wire.fluss import messages_pb2 as pb
-from lakebed.wire.fluss.calls import Answer, Backpressure, Call, Raw
+from lakebed.wire.fluss.calls import Answer, Backpressure, Call, RawCall
 from lakebed.wire.fluss.transport.listener import IDLE_SECONDS, STALLED_SECONDS, FlussListener
 from lakebed.wire.fluss.transport.response_backpressure import MAX_SLOTS
 
@@ -69,10 +69,10 @@ class Server:
             [
                 Call(LIST, "LIST", pb.ListDatabasesRequest, self.list_all),
                 Call(EXISTS, "EXISTS", pb.DatabaseExistsRequest, self.exists),
-                Raw(ECHO, "ECHO", self.echo, max_version=1),
-                Raw(HELD, "HELD", self.held),
-                Raw(SMALL, "SMALL", self.small),
-                Raw(LARGE, "LARGE", self.large),
+                RawCall(ECHO, "ECHO", self.echo, max_version=1),
+                RawCall(HELD, "HELD", self.held),
+                RawCall(SMALL, "SMALL", self.small),
+                RawCall(LARGE, "LARGE", self.large),
             ],
             self.authenticator,
             max_connections=max_connections,

@@ -17,12 +17,12 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.kv_batches import write_kv_batch
 from lakebed.fluss.log_batches import LogBuffer
 from lakebed.fluss.schema import Schema
-from lakebed.streams.kv.bucket import KeyBucket, open_keys
-from lakebed.streams.kv.table import KeyedTable, KeySettings
+from lakebed.streams.kv.bucket import KvBucket, open_kv_bucket
+from lakebed.streams.kv.table import KvSettings, KvTable
 from lakebed.streams.log.local.folder_log import FolderLog
 from lakebed.wire.fluss import messages_pb2 as pb
 from lakebed.wire.fluss.calls import Backpressure
-from lakebed.wire.fluss.handlers.keys import KeyCalls
+from lakebed.wire.fluss.handlers.kv import KvCalls
 from lakebed.wire.fluss.handlers.logs import LogCalls
 from lakebed.wire.fluss.transport.deadlines import CallTimeout
 from tests.contracts.bucket_keys import PLAIN, key_of
@@ -37,7 +37,7 @@ TIMED_OUT = 25
 class Place:
     """One bucket whose log is stable when the test lets it be, and the calls of clients on it."""
 
-    def __init__(self, log: FolderLog, keys: KeyBucket | None) -> None:
+    def __init__(self, log: FolderLog, keys: KvBucket | None) -> None:
         self.log = log
         self.keys = keys
         self.is_back = asyncio.Event()
@@ -45,7 +45,7 @@ class Place:
         table = SimpleNamespace(id=1, path=("fluss", "t"), is_keyed=keys is not None)
         tables, gate = SimpleNamespace(known=lambda table_id: table), SimpleNamespace(check=nothing)
         self._logs = cast(Any, LogCalls)(tables, None, self, gate, None, ManualClock())
-        self._keys = cast(Any, KeyCalls)(tables, self, gate, None)
+        self._keys = cast(Any, KvCalls)(tables, self, gate, None)
 
     @asynccontextmanager
     async def using(self, table: object, partition_id: int | None, number: int) -> AsyncIterator[Place]:
@@ -85,7 +85,7 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
 async def keyed(tmp_path: Path) -> AsyncIterator[Place]:
     with ThreadPoolExecutor(2) as threads:
         log = await FolderLog.open(str(tmp_path / "log"), clock=ManualClock(), threads=threads)
-        keys = await open_keys(KeyedTable(KeySettings.parse(PLAIN, {}), {1: PLAIN}), log, MemoryIndex(), learn)
+        keys = await open_kv_bucket(KvTable(KvSettings.parse(PLAIN, {}), {1: PLAIN}), log, MemoryIndex(), learn)
         made = Place(log, keys)
         yield made
         made.is_back.set()
@@ -94,7 +94,7 @@ async def keyed(tmp_path: Path) -> AsyncIterator[Place]:
 
 
 def rows(number: int, sequence: int) -> bytes:
-    layout = KeyedTable(KeySettings.parse(PLAIN, {}), {1: PLAIN}).layout(1)
+    layout = KvTable(KvSettings.parse(PLAIN, {}), {1: PLAIN}).layout(1)
     return write_kv_batch([(key_of(number), layout.encode((number, "n", number)))], 1, 7, sequence)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 
 import pytest
+
 from tests.fixtures.raw_http import Connection, Signer
 from tests.fixtures.server import running_server
 

@@ -10,6 +10,7 @@ from typing import Final
 from xml.etree import ElementTree
 
 import pytest
+
 from tests.fixtures.raw_http import Answer, Connection, Signer
 from tests.fixtures.server import RunningServer
 

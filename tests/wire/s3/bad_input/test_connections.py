@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+
 from tests.fixtures.raw_http import UNSIGNED, request_bytes
 
 from .site import BODY, BUCKET, HEX, KEPT, Site, assert_refused

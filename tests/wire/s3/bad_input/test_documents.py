@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import pytest
+
 from tests.fixtures.raw_http import request_bytes
 
 from .site import BUCKET, HEX, KEPT, VERSIONED, Site, assert_refused

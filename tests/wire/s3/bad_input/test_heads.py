@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from tests.fixtures.raw_http import UNSIGNED, request_bytes
 
 from .site import BODY, BUCKET, KEPT, Case, Site, assert_refused, cases, sha256

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import pytest
+
 from tests.fixtures.raw_http import UNSIGNED
 
 from .site import BODY, BUCKET, KEPT, VERSIONED, Case, Site, assert_refused, cases

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+
 from tests.fixtures.raw_http import request_bytes
 
 from .site import BODY, BUCKET, HEX, KEPT, Case, Site, assert_refused, cases

@@ -10,7 +10,6 @@ import pytest
 from botocore.eventstream import EventStreamBuffer
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.wire.s3.select.scripted import ScriptedQuery, Step
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied, Corrupted, LakebedError, SelectFailure, Throttled, Unavailable
@@ -19,6 +18,7 @@ from lakebed.select.errors import SelectCode
 from lakebed.select.model import Counts
 from lakebed.wire.s3.select.answering import SelectAnswer, pause_seconds
 from lakebed.wire.s3.select.messages import MAX_RECORDS_BYTES
+from tests.wire.s3.select.scripted import ScriptedQuery, Step
 
 NEVER = 1e9
 """A pulse that no test waits for."""

@@ -8,10 +8,6 @@ from pathlib import Path
 
 import pytest
 from botocore.eventstream import EventStreamBuffer
-from tests.clients.boto import Keys
-from tests.objects.stores import ObjectStore, opened_store
-from tests.wire.iceberg.lake import ROOT_KEYS, Answer, Lake, allow, wire_lake
-from tests.wire.s3.select.scripted import ScriptedSelects, Step
 
 from lakebed.core.access import canonical_id
 from lakebed.core.clock import ManualClock
@@ -20,6 +16,10 @@ from lakebed.objects.config.versioning import Versioning
 from lakebed.select.errors import SelectCode
 from lakebed.select.model import CsvInput, JsonOutput, SelectRequest
 from lakebed.wire.s3.errors import SELECT_STATUSES, render_error
+from tests.clients.boto import Keys
+from tests.objects.stores import ObjectStore, opened_store
+from tests.wire.iceberg.lake import ROOT_KEYS, Answer, Lake, allow, wire_lake
+from tests.wire.s3.select.scripted import ScriptedSelects, Step
 
 BODY = (
     b"<SelectObjectContentRequest><Expression>SELECT 1</Expression><ExpressionType>SQL</ExpressionType>"

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import cast
 
 import pytest
-from tests.wire.http.serving import GUARD_SECONDS, Client, request_of, serving, wait_until
-from tests.wire.s3.select.scripted import ScriptedQuery, Step
 
 from lakebed.core.clock import SystemClock
 from lakebed.objects.reading import FoundObject
 from lakebed.select.model import Counts
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.s3.select.answering import SelectAnswer
+from tests.wire.http.serving import GUARD_SECONDS, Client, request_of, serving, wait_until
+from tests.wire.s3.select.scripted import ScriptedQuery, Step
 
 MIB = 1024 * 1024
 SOON = 0.005

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from botocore.eventstream import EventStreamBuffer
-from tests.objects.stores import ROOT, ObjectStore, opened_store
-from tests.wire.iceberg.lake import Answer, Lake, wire_lake
 
 from lakebed.core.clock import ManualClock
 from lakebed.select.model import Counts, CsvInput, CsvOutput, SelectLimits, SelectRequest
 from lakebed.select.service import Selects
 from lakebed.wire.s3.select.answering import SelectAnswer
+from tests.objects.stores import ROOT, ObjectStore, opened_store
+from tests.wire.iceberg.lake import Answer, Lake, wire_lake
 
 PATH = "/data/people.csv?select&select-type=2"
 PEOPLE = b"name,age\nAnn,31\nBob,29\nCid,42\n"

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-__all__ = ["SharedReads"]
+__all__ = ["BatchedReads"]
 
-MOST_KEYS: Final = 4096
+MAX_BATCH_KEYS: Final = 4096
 """Read at once: whoever comes next waits for as long as that takes. A call that has more reads beside all others."""
 
 
@@ -22,7 +22,7 @@ class _Call(NamedTuple):
     found: asyncio.Future[list[bytes | None]]
 
 
-class SharedReads:
+class BatchedReads:
     """The reads of one index, of which one that is shared runs at a time, in a thread."""
 
     def __init__(self, read: Callable[[Sequence[bytes]], list[bytes | None]]) -> None:
@@ -33,7 +33,7 @@ class SharedReads:
 
     async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of these keys, as they are at some moment from now on."""
-        if len(keys) > MOST_KEYS:
+        if len(keys) > MAX_BATCH_KEYS:
             return await asyncio.to_thread(self._read, keys)
         call = _Call(keys, asyncio.get_running_loop().create_future())
         self._calls.append(call)
@@ -64,7 +64,7 @@ class SharedReads:
         """Who is read for next, in the order of asking, without those who have given up."""
         waiting = [call for call in self._calls if not call.found.done()]
         count = size = 0
-        while count < len(waiting) and size + len(waiting[count].keys) <= MOST_KEYS:
+        while count < len(waiting) and size + len(waiting[count].keys) <= MAX_BATCH_KEYS:
             size += len(waiting[count].keys)
             count += 1
         self._calls = waiting[count:]

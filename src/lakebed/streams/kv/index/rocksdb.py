@@ -36,8 +36,8 @@ from rocksdict import (
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.durations import Durations
 
-from .seam import IndexView
-from .write_buffer import UNKNOWN, WarmMemory, WarmValues
+from .seam import KvIndexSnapshot
+from .write_buffer import UNKNOWN, WriteBuffer, WriteBufferMemory
 
 __all__ = ["RocksIndex", "RocksMemory"]
 
@@ -65,12 +65,12 @@ class RocksMemory:
         self,
         cache_bytes: int = 192 * 1024 * 1024,
         buffer_bytes: int = 64 * 1024 * 1024,
-        warm: WarmMemory | None = None,
+        warm: WriteBufferMemory | None = None,
     ) -> None:
         """`buffer_bytes` of writes are held before the largest of them are flushed; the cache is for reading."""
         self.cache = Cache(cache_bytes)
         self.buffers = WriteBufferManager(buffer_bytes, False)
-        self.warm = WarmMemory() if warm is None else warm
+        self.warm = WriteBufferMemory() if warm is None else warm
         self.flushes = Durations()
         """How long it takes to bring to disk what is in memory alone: not memory, but shared as that is."""
 
@@ -101,7 +101,7 @@ class RocksIndex:
         """All before it is on disk, and perhaps more."""
 
         self._views: weakref.WeakSet[_RocksView] = weakref.WeakSet()
-        self._warm = WarmValues(memory.warm, *self._spilled)
+        self._warm = WriteBuffer(memory.warm, *self._spilled)
         # What is brought to disk is all up to one offset, by one at a time; and nobody takes a view meanwhile.
         self._moment = threading.Lock()
         self._flushes = memory.flushes
@@ -179,7 +179,7 @@ class RocksIndex:
         self._spilled = taken.log_offset, taken.row_count
         self._warm.taken(taken, is_on_disk=True)
 
-    def view(self) -> IndexView:
+    def view(self) -> KvIndexSnapshot:
         """The index as it is now."""
         with self._moment:
             self._spill()
@@ -248,7 +248,7 @@ class RocksIndex:
 
 
 class _RocksView:
-    """A snapshot that is read from the first key on (`IndexView`)."""
+    """A snapshot that is read from the first key on (`KvIndexSnapshot`)."""
 
     def __init__(self, snapshot: Any, log_offset: int) -> None:
         self.log_offset = log_offset

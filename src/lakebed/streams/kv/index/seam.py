@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-__all__ = ["IndexView", "KeyIndex"]
+__all__ = ["KvIndex", "KvIndexSnapshot"]
 
 
-class IndexView(Protocol):
+class KvIndexSnapshot(Protocol):
     """The index as it was at one moment."""
 
     @property
@@ -32,7 +32,7 @@ class IndexView(Protocol):
         ...
 
 
-class KeyIndex(Protocol):
+class KvIndex(Protocol):
     """Values by key, for one writer and any number of readers. Every method may block but for `recall` and `apply`."""
 
     @property
@@ -70,7 +70,7 @@ class KeyIndex(Protocol):
         """Bring to disk what is in memory alone. Beside `apply`, whose values of the time are left for the next."""
         ...
 
-    def view(self) -> IndexView:
+    def view(self) -> KvIndexSnapshot:
         """The index as it is now."""
         ...
 

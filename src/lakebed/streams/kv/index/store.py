@@ -17,31 +17,31 @@ from lakebed.storage.folder.files import remove_logged
 from lakebed.streams.log.local.recovery import replace_file
 from lakebed.streams.seam import BucketLog, TableBucket
 
-from ..auto_increment import Counter
-from ..bucket import KeyBucket, LearnSchema, open_keys
-from ..key_rows import KeyRows
-from ..snapshot_files import KeySnapshotting
+from ..auto_increment import AutoIncrement
+from ..bucket import FindSchema, KvBucket, open_kv_bucket
+from ..key_only_rows import KeyOnlyRows
+from ..snapshot_files import KvSnapshotter
 from ..snapshots import Fence
-from ..table import KeyedTable
+from ..table import KvTable
 from .rocksdb import RocksIndex, RocksMemory
 
-__all__ = ["KeyStore", "Taken"]
+__all__ = ["KvStore", "SnapshotCounts"]
 
 _logger = logging.getLogger("lakebed.streams")
 
 
-class Taken(NamedTuple):
+class SnapshotCounts(NamedTuple):
     """How many snapshots were taken, and of how many buckets that failed."""
 
     taken: int
     failed: int
 
 
-class KeyStore:
+class KvStore:
     """Opens the keys of buckets under a folder."""
 
     def __init__(
-        self, folder: Path, memory: RocksMemory | None = None, snapshotting: KeySnapshotting | None = None
+        self, folder: Path, memory: RocksMemory | None = None, snapshotting: KvSnapshotter | None = None
     ) -> None:
         """Without `snapshotting` no snapshots are taken, and an index that is lost is replayed from the whole log."""
         self._folder = folder
@@ -52,15 +52,15 @@ class KeyStore:
 
     async def open(
         self,
-        table: KeyedTable,
+        table: KvTable,
         bucket: TableBucket,
         log: BucketLog,
-        learn: LearnSchema,
-        counter: Counter | None = None,
-        rows: KeyRows | None = None,
+        learn: FindSchema,
+        counter: AutoIncrement | None = None,
+        rows: KeyOnlyRows | None = None,
         *,
         life: str = "",
-    ) -> KeyBucket:
+    ) -> KvBucket:
         """The keys of a bucket, with all that its log has. Error codes: KV_STORAGE.
 
         `life` names the log on this disk: an index of another one is not used.
@@ -76,7 +76,7 @@ class KeyStore:
             await self._begin(bucket, path, life)
             index = await asyncio.to_thread(RocksIndex, path, self._memory)
         try:
-            keys = await open_keys(table, log, index, learn, counter, rows)
+            keys = await open_kv_bucket(table, log, index, learn, counter, rows)
         except BaseException:
             await asyncio.to_thread(index.close)
             raise
@@ -97,7 +97,7 @@ class KeyStore:
         """
         return self._open[bucket].flushed_offset if self._snapshotting is None else self._in_snapshots[bucket]
 
-    async def take_snapshots(self, fence: Fence) -> Taken:
+    async def take_snapshots(self, fence: Fence) -> SnapshotCounts:
         """Take a snapshot of every open bucket that changed since its last. Raises Fenced.
 
         What one of them fails with concerns no other.
@@ -119,7 +119,7 @@ class KeyStore:
                 if snapshot is not None:
                     self._in_snapshots[bucket] = snapshot.log_offset
                     taken += 1
-        return Taken(taken, failed)
+        return SnapshotCounts(taken, failed)
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:
         """Remove what is stored of a table, or of one of its partitions, whose buckets are closed. Idempotent."""

@@ -13,7 +13,7 @@ from itertools import islice, repeat
 from typing import Final, NamedTuple
 from weakref import WeakSet
 
-__all__ = ["UNKNOWN", "Group", "WarmMemory", "WarmValues"]
+__all__ = ["UNKNOWN", "BufferedWrites", "WriteBuffer", "WriteBufferMemory"]
 
 UNKNOWN: Final = b"unknown"
 """Stands for a value that is not known here; told from one that is equal to it by which object it is."""
@@ -32,18 +32,18 @@ _CROWD: Final = 32
 """How many indexes may have as much at once; from there on each brings to disk what it is given."""
 
 
-class WarmMemory:
+class WriteBufferMemory:
     """What all indexes may have in memory together."""
 
     def __init__(self, most_bytes: int = 192 * 1024 * 1024, fresh_bytes: int = FRESH_BYTES) -> None:
         self.fresh_bytes = fresh_bytes
         self._most_bytes = most_bytes
         self._all_fresh_bytes = 0
-        self._values: WeakSet[WarmValues] = WeakSet()
+        self._values: WeakSet[WriteBuffer] = WeakSet()
         self._lock = threading.Lock()  # before those of values
         self._counting = threading.Lock()  # after them
 
-    def join(self, values: WarmValues) -> None:
+    def join(self, values: WriteBuffer) -> None:
         """These are among them from here on."""
         with self._lock:
             self._values.add(values)
@@ -58,7 +58,7 @@ class WarmMemory:
         with self._counting:
             self._all_fresh_bytes += more_bytes
 
-    def leave(self, values: WarmValues) -> None:
+    def leave(self, values: WriteBuffer) -> None:
         """These are gone."""
         with self._lock:
             self._values.discard(values)
@@ -73,7 +73,7 @@ class WarmMemory:
                     held.remove(largest)
 
 
-class Group(NamedTuple):
+class BufferedWrites(NamedTuple):
     """What an index was given since it was last brought to disk."""
 
     values: Mapping[bytes, bytes | None]
@@ -83,7 +83,7 @@ class Group(NamedTuple):
     row_count: int | None
 
 
-class WarmValues:
+class WriteBuffer:
     """Those of one index, and how far into the log they are true. Read from any thread, taken by one at a time."""
 
     __slots__ = (
@@ -101,7 +101,7 @@ class WarmValues:
         "row_count",
     )
 
-    def __init__(self, memory: WarmMemory, log_offset: int, row_count: int | None) -> None:
+    def __init__(self, memory: WriteBufferMemory, log_offset: int, row_count: int | None) -> None:
         """Offset and count are those of the disk."""
         self.log_offset = self._taken_offset = log_offset
         self.row_count = row_count
@@ -166,15 +166,15 @@ class WarmValues:
             self.row_count = row_count
             self._count()
 
-    def take(self) -> Group | None:
+    def take(self) -> BufferedWrites | None:
         """What is fresh, to be brought to disk, if anything is. It stays known until `taken` says that it is there."""
         with self._lock:
             if self.log_offset == self._taken_offset:
                 return None
             self._taken, self._fresh = self._fresh, {}
-            return Group(self._taken, self.log_offset, self.row_count)
+            return BufferedWrites(self._taken, self.log_offset, self.row_count)
 
-    def taken(self, group: Group, *, is_on_disk: bool) -> None:
+    def taken(self, group: BufferedWrites, *, is_on_disk: bool) -> None:
         """The disk has what was taken; or it refused, and all of it is fresh as before."""
         with self._lock:
             if is_on_disk:

@@ -30,11 +30,11 @@ from lakebed.storage.folder.files import remove_tree, sync_folder
 from lakebed.streams.durations import Durations
 from lakebed.streams.seam import Acks, Appended, Fetched
 
-from ..admission import Admission, Admitted
-from ..offset_waiters import Waiters
-from ..reading.rendering import PLAIN, Presentation
-from ..settings import LogSettings
-from .append_groups import Group, Line
+from ..offset_assignment import AssignedBatches, OffsetAssigner
+from ..offset_waiters import OffsetWaiters
+from ..reading.read_format import AS_STORED, ReadFormat
+from ..settings import LogSizes
+from .append_queue import AppendGroup, AppendQueue
 from .recovery import CHECKPOINT, recover, replace_file, write_checkpoint
 from .segment import Segment, segment_path, whole_part
 
@@ -65,8 +65,8 @@ class FolderLog:
         *,
         clock: Clock,
         threads: Executor,
-        settings: LogSettings,
-        presentation: Presentation,
+        settings: LogSizes,
+        presentation: ReadFormat,
         is_home: Callable[[], bool],
         flushes: Durations,
     ) -> None:
@@ -77,17 +77,17 @@ class FolderLog:
         self._presentation = presentation
         self._is_home = is_home
         self._flushes = flushes
-        self._admission = Admission(clock, settings.max_batch_bytes, presentation.knows)
+        self._admission = OffsetAssigner(clock, settings.max_batch_bytes, presentation.knows)
         self._segments: list[Segment] = []
         self._start = 0
         self._stable = 0
         self._opened_at = 0
-        self._line = Line()
+        self._line = AppendQueue()
         self._order = asyncio.Lock()
         self._flushing: asyncio.Task[None] | None = None
         self._unnoted_bytes = 0
-        self._waiters = Waiters()
-        self._written_waiters = Waiters()
+        self._waiters = OffsetWaiters()
+        self._written_waiters = OffsetWaiters()
         self._written = 0
         self._failure: FlussError | None = None
         self.is_closed = False
@@ -101,8 +101,8 @@ class FolderLog:
         *,
         clock: Clock,
         threads: Executor,
-        settings: LogSettings | None = None,
-        presentation: Presentation = PLAIN,
+        settings: LogSizes | None = None,
+        presentation: ReadFormat = AS_STORED,
         is_home: Callable[[], bool] = lambda: True,
         first_offset: int = 0,
         flushes: Durations | None = None,
@@ -115,7 +115,7 @@ class FolderLog:
             folder,
             clock=clock,
             threads=threads,
-            settings=LogSettings() if settings is None else settings,
+            settings=LogSizes() if settings is None else settings,
             presentation=presentation,
             is_home=is_home,
             flushes=Durations() if flushes is None else flushes,
@@ -165,7 +165,7 @@ class FolderLog:
         self._enqueue(admitted)
         return admitted.appended
 
-    def _enqueue(self, admitted: Admitted) -> None:
+    def _enqueue(self, admitted: AssignedBatches) -> None:
         if admitted.entries:
             self._line.join(admitted)
             if self._flushing is None:
@@ -205,7 +205,7 @@ class FolderLog:
                 self._admission.replay(batch)
                 appended = Appended(batch.base_offset, batch.next_offset)
                 entries = [(batch.base_offset, len(batch.view))]
-                self._enqueue(Admitted(appended, [batch.view], entries, batch.timestamp_ms))
+                self._enqueue(AssignedBatches(appended, [batch.view], entries, batch.timestamp_ms))
         await self.settle(self.end_offset)
 
     async def read(self, offset: int, max_bytes: int, columns: Sequence[int] | None = None) -> Fetched:
@@ -375,14 +375,14 @@ class FolderLog:
         settings = self._settings
         return min(settings.checkpoint_bytes - self._unnoted_bytes, settings.segment_bytes - segment.size)
 
-    def _take(self, segment: Segment, sealing: bool) -> tuple[Group, bytes | None]:
+    def _take(self, segment: Segment, sealing: bool) -> tuple[AppendGroup, bytes | None]:
         """The next group, and who had written what at its end, if that is to be noted."""
-        group = self._line.take() or Group([], self._admission.end_offset, 0)
+        group = self._line.take() or AppendGroup([], self._admission.end_offset, 0)
         # All that has a place is in the group or stored: so what is known of writers now is how it is at its end.
         is_noted = sealing or group.size >= self._room(segment)
         return group, self._admission.writers.document() if is_noted else None
 
-    def _store(self, segment: Segment, group: Group, room: int, loop: asyncio.AbstractEventLoop) -> Group:
+    def _store(self, segment: Segment, group: AppendGroup, room: int, loop: asyncio.AbstractEventLoop) -> AppendGroup:
         """In a thread: write a group at the end of the file and sync it; then those who came meanwhile, for as long as
         there is room. The loop is told of each but the last, which is returned.
         """
@@ -408,7 +408,7 @@ class FolderLog:
         self._written = max(self._written, offset)
         self._written_waiters.reached(offset)
 
-    def _stored(self, segment: Segment, group: Group) -> None:
+    def _stored(self, segment: Segment, group: AppendGroup) -> None:
         self._unnoted_bytes += group.size
         for admitted in group.batches:
             for offset, size in admitted.entries:

@@ -13,7 +13,7 @@ from enum import Enum
 
 from ..remote.log_rows import LogRow
 
-__all__ = ["LocalCopy", "LocalFiles", "judge"]
+__all__ = ["LocalCopy", "LocalFiles", "classify_local_copy"]
 
 
 class LocalCopy(Enum):
@@ -40,7 +40,7 @@ class LocalFiles:
     """The offset after its last record; None if there are no files."""
 
 
-def judge(row: LogRow, server: str, files: LocalFiles, copied_end: int) -> LocalCopy:
+def classify_local_copy(row: LogRow, server: str, files: LocalFiles, copied_end: int) -> LocalCopy:
     """What `files` of `server` are. `row` names this server or none; the object store has all before `copied_end`."""
     if row.tail_server == server:
         acknowledged = max(copied_end, row.recorded_end)

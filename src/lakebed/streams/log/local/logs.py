@@ -17,8 +17,8 @@ from lakebed.storage.folder.files import make_folder, remove_logged, sync_folder
 from lakebed.streams.durations import Durations
 from lakebed.streams.seam import TableBucket
 
-from ..reading.rendering import PLAIN, Presentation
-from ..settings import LogSettings
+from ..reading.read_format import AS_STORED, ReadFormat
+from ..settings import LogSizes
 from .folder_log import FolderLog
 
 __all__ = ["Logs"]
@@ -39,14 +39,14 @@ class Logs:
         self,
         folder: str,
         clock: Clock,
-        settings: LogSettings | None = None,
+        settings: LogSizes | None = None,
         confirm_ownership: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """`confirm_ownership` raises ForeignStore if the folder is another deployment's. It precedes every removal."""
         self._folder = folder
         self._confirm_ownership = confirm_ownership
         self._clock = clock
-        self._settings = LogSettings() if settings is None else settings
+        self._settings = LogSizes() if settings is None else settings
         self._threads = ThreadPoolExecutor(_THREADS, "streams-log")
         self._lock = _lock(folder)
         self.flushes = Durations()
@@ -55,7 +55,7 @@ class Logs:
     async def open(
         self,
         bucket: TableBucket,
-        presentation: Presentation = PLAIN,
+        presentation: ReadFormat = AS_STORED,
         *,
         is_home: Callable[[], bool] = lambda: True,
         first_offset: int = 0,

@@ -25,8 +25,8 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.log_batches import LogRecordBatch, has_valid_checksum, read_header
 from lakebed.storage.folder.files import make_folder, sync_folder
 
-from ..admission import Admission
-from ..writer_state import Writers
+from ..offset_assignment import OffsetAssigner
+from ..writer_state import WriterStates
 from .segment import Segment, segment_path
 from .sparse_index import SparseIndex
 
@@ -48,10 +48,10 @@ class _Checkpoint:
     end_offset: int
     timestamp_ms: int
     index: SparseIndex
-    writers: Writers
+    writers: WriterStates
 
 
-def recover(folder: str, admission: Admission, first_offset: int = 0) -> list[Segment]:
+def recover(folder: str, admission: OffsetAssigner, first_offset: int = 0) -> list[Segment]:
     """Open the log in `folder`, and have `admission` go on where it ends; all that is there is stable afterwards.
 
     A log that has no files yet begins at `first_offset`. Blocks. Raises LOG_STORAGE for what is damaged, OSError.
@@ -109,7 +109,7 @@ def _read_checkpoint(folder: str, base_offset: int, file_size: int) -> _Checkpoi
         if magic != _MAGIC or crc32c(body, crc32c(head)) != crc or base != base_offset or size > file_size:
             return None
         index = SparseIndex.parse(body[:index_bytes], size)
-        return _Checkpoint(base, size, end, stamp, index, Writers.parse(body[index_bytes:]))
+        return _Checkpoint(base, size, end, stamp, index, WriterStates.parse(body[index_bytes:]))
     except (OSError, ValueError, struct.error):
         return None
 
@@ -132,7 +132,7 @@ def _open_sealed(folder: str, base_offset: int) -> Segment:
     return segment
 
 
-def _open_last(folder: str, base_offset: int, admission: Admission, sealed: list[Segment]) -> Segment:
+def _open_last(folder: str, base_offset: int, admission: OffsetAssigner, sealed: list[Segment]) -> Segment:
     segment = Segment(segment_path(folder, base_offset), base_offset)
     file_size = os.stat(segment.path).st_size
     checkpoint = _read_checkpoint(folder, base_offset, file_size)
@@ -150,13 +150,13 @@ def _open_last(folder: str, base_offset: int, admission: Admission, sealed: list
     return segment
 
 
-def writers_at(folder: str, offset: int, sealed: list[Segment]) -> Writers:
+def writers_at(folder: str, offset: int, sealed: list[Segment]) -> WriterStates:
     """Who had written what when a segment began: as noted then, or by all that is there."""
     with suppress(OSError, ValueError), open(segment_path(folder, offset, "writers"), "rb") as file:
         document = file.read()
         if crc32c(document[4:]) == int.from_bytes(document[:4], "little"):
-            return Writers.parse(document[4:])
-    writers = Writers()
+            return WriterStates.parse(document[4:])
+    writers = WriterStates()
     for segment in sealed:
         again = Segment(segment.path, segment.base_offset)
         _scan(again, segment.size, writers)
@@ -164,7 +164,7 @@ def writers_at(folder: str, offset: int, sealed: list[Segment]) -> Writers:
     return writers
 
 
-def _scan(segment: Segment, file_size: int, writers: Writers | None = None) -> int:
+def _scan(segment: Segment, file_size: int, writers: WriterStates | None = None) -> int:
     """Take whole batches from where `segment` ends, as far as they go; returns how far that is."""
     if segment.size >= file_size:
         return segment.size

@@ -16,13 +16,13 @@ from lakebed.fluss.arrow_messages import read_rows
 from lakebed.fluss.arrow_types import arrow_schema, arrow_type
 from lakebed.fluss.errors import FlussError
 from lakebed.fluss.log_batches import LogBuffer, LogRecordBatch, iterate_batches
-from lakebed.fluss.schema import Column, Schema
+from lakebed.fluss.schema import Schema, TableColumn
 from lakebed.fluss.types import DataType, TypeRoot
 from lakebed.streams.table import StreamTable
 
 from .predicates import Bounds, Predicate, may_match
 from .projection import ColumnShape, project, shape_of
-from .rendering import Presentation
+from .read_format import ReadFormat
 
 __all__ = ["BatchFilter", "bounds_of", "filtered_columns"]
 
@@ -62,7 +62,7 @@ class BatchFilter:
         self._predicate = predicate
         self._columns = columns
         self._schemas = dict(schemas)
-        self._presentation = Presentation(self._shapes)
+        self._presentation = ReadFormat(self._shapes)
 
     def apply(self, records: LogBuffer, columns: Sequence[int] | None) -> bytes:
         """The batches that may be wanted, of these columns alone. Blocks for as long as it computes.
@@ -96,7 +96,7 @@ class BatchFilter:
 
     def _column(self, batch: LogRecordBatch, schema: Schema, at: int) -> pa.Array:
         body = b"".join(project(batch, [at], self._shapes(batch.schema_id))[_HEAD_PIECES:])
-        only: Column = schema.columns[at]
+        only: TableColumn = schema.columns[at]
         return read_rows(body, arrow_schema(Schema((only,)))).column(0)
 
     def _shapes(self, schema_id: int) -> Sequence[ColumnShape]:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeAlias
 
-__all__ = ["Bounds", "Combination", "Comparison", "Function", "Predicate", "may_match"]
+__all__ = ["Bounds", "CompoundPredicate", "LeafFunction", "LeafPredicate", "Predicate", "may_match"]
 
 
-class Function(IntEnum):
+class LeafFunction(IntEnum):
     """How a column is compared, by the protocol's numbers."""
 
     EQUAL = 0
@@ -32,23 +32,23 @@ class Function(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class LeafPredicate:
     """A column, by its id, with values; None among them is one that is not understood here."""
 
-    function: Function
+    function: LeafFunction
     column_id: int
     values: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Combination:
+class CompoundPredicate:
     """Several of them: all must hold, or any."""
 
     is_all: bool
     parts: tuple[Predicate, ...]
 
 
-Predicate: TypeAlias = Comparison | Combination
+Predicate: TypeAlias = LeafPredicate | CompoundPredicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,43 +63,43 @@ class Bounds:
 
 def may_match(predicate: Predicate, bounds_of: Callable[[int], Bounds | None]) -> bool:
     """Whether a row may be among those that the predicate is of; `bounds_of` a column by its id, if it has some."""
-    if isinstance(predicate, Combination):
+    if isinstance(predicate, CompoundPredicate):
         found = (may_match(part, bounds_of) for part in predicate.parts)
         return all(found) if predicate.is_all else any(found)
     bounds = bounds_of(predicate.column_id)
     return bounds is None or _may_hold(predicate.function, predicate.values, bounds)
 
 
-def _may_hold(function: Function, values: tuple[Any, ...], bounds: Bounds) -> bool:
-    if function is Function.IS_NULL:
+def _may_hold(function: LeafFunction, values: tuple[Any, ...], bounds: Bounds) -> bool:
+    if function is LeafFunction.IS_NULL:
         return bounds.nulls > 0
     if bounds.nulls == bounds.rows:
         return False
-    if function is Function.IS_NOT_NULL or bounds.least is None or None in values:
+    if function is LeafFunction.IS_NOT_NULL or bounds.least is None or None in values:
         return True
     least, greatest = bounds.least, bounds.greatest
     match function:
-        case Function.IN:
+        case LeafFunction.IN:
             return any(least <= value <= greatest for value in values)
-        case Function.NOT_IN:
+        case LeafFunction.NOT_IN:
             return not any(least == value == greatest for value in values)
-        case Function.CONTAINS | Function.ENDS_WITH:
+        case LeafFunction.CONTAINS | LeafFunction.ENDS_WITH:
             return True
     if not values:
         return True
     value = values[0]
     match function:
-        case Function.EQUAL:
+        case LeafFunction.EQUAL:
             return bool(least <= value <= greatest)
-        case Function.NOT_EQUAL:
+        case LeafFunction.NOT_EQUAL:
             return not least == value == greatest
-        case Function.LESS_THAN:
+        case LeafFunction.LESS_THAN:
             return bool(least < value)
-        case Function.LESS_OR_EQUAL:
+        case LeafFunction.LESS_OR_EQUAL:
             return bool(least <= value)
-        case Function.GREATER_THAN:
+        case LeafFunction.GREATER_THAN:
             return bool(greatest > value)
-        case Function.GREATER_OR_EQUAL:
+        case LeafFunction.GREATER_OR_EQUAL:
             return bool(greatest >= value)
         case _:
             # Of texts that begin so, the least is the beginning itself.

@@ -11,13 +11,13 @@ import msgspec
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.seam import RemoteSegment, TableBucket
 
-__all__ = ["LogPlace", "Manifest"]
+__all__ = ["LogLocation", "Manifest"]
 
 _VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class LogPlace:
+class LogLocation:
     """Where a log is in the byte store, and what its documents say of whose it is."""
 
     bucket: TableBucket
@@ -88,7 +88,7 @@ class Manifest:
         """The segments from the one with `offset` on."""
         return [segment for segment in self.segments if segment.end_offset > offset]
 
-    def document(self, place: LogPlace) -> bytes:
+    def document(self, place: LogLocation) -> bytes:
         """As it is stored."""
         segments = tuple(
             _Segment(it.segment_id, it.start_offset, it.end_offset, it.max_timestamp_ms, it.size_bytes)

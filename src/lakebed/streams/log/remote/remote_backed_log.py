@@ -23,18 +23,18 @@ from lakebed.storage.folder.files import file_deletion_fields, make_folder
 from lakebed.streams.seam import Acks, Appended, Fetched, TableBucket
 
 from ..local.folder_log import FolderLog
-from ..local.local_copy import LocalCopy, LocalFiles, judge
+from ..local.local_copy import LocalCopy, LocalFiles, classify_local_copy
 from ..local.logs import Logs
 from ..local.recovery import replace_file, writers_at
 from ..local.segment import Segment, segment_path
-from ..reading.rendering import PLAIN, Presentation
+from ..reading.read_format import AS_STORED, ReadFormat
 from ..retention import RetentionPolicy, expired_segments, local_end, remote_expired
 from .log_rows import LogRow, tail_fence
-from .manifest import LogPlace
+from .manifest import LogLocation
 from .remote_log import RemoteLog, RemoteLogs, storage_failures
 from .tails import Tail
 
-__all__ = ["TieredLog", "open_tiered", "return_tail"]
+__all__ = ["RemoteBackedLog", "open_remote_backed_log", "return_tail"]
 
 _logger = logging.getLogger(__name__)
 _EPOCH: Final = "epoch"
@@ -46,17 +46,17 @@ _SLOW_SECONDS: Final = 1.0
 """After that whoever looks after the server is told what appends wait for."""
 
 
-async def open_tiered(
+async def open_remote_backed_log(
     logs: Logs,
     remotes: RemoteLogs,
-    place: LogPlace,
-    presentation: Presentation = PLAIN,
+    place: LogLocation,
+    presentation: ReadFormat = AS_STORED,
     *,
     server: str,
     clock: Clock,
     is_home: Callable[[], bool] = lambda: True,
     ack_after_upload: bool = False,
-) -> TieredLog:
+) -> RemoteBackedLog:
     """Open a bucket's log here, with all that was acknowledged of it anywhere.
 
     Raises LEADER_NOT_AVAILABLE if only another server has some of that; NOT_LEADER_OR_FOLLOWER, LOG_STORAGE, STORAGE.
@@ -77,7 +77,7 @@ async def open_tiered(
             end = local.end_offset
             async for body in tail.read([piece for piece in pieces if piece.end > end]):
                 await local.restore(body)
-        log = TieredLog(local, remote, presentation, tail, clock, life, ack_after_upload=ack_after_upload)
+        log = RemoteBackedLog(local, remote, presentation, tail, clock, life, ack_after_upload=ack_after_upload)
         if ack_after_upload:
             await log.upload_tail(copied)
             if row.tail_server:
@@ -95,7 +95,7 @@ async def open_tiered(
 
 
 async def return_tail(
-    logs: Logs, remotes: RemoteLogs, place: LogPlace, presentation: Presentation, *, server: str, clock: Clock
+    logs: Logs, remotes: RemoteLogs, place: LogLocation, presentation: ReadFormat, *, server: str, clock: Clock
 ) -> bool:
     """Upload the records of a log that only this disk has, for the leader to continue; False if there are none.
 
@@ -113,7 +113,7 @@ async def return_tail(
     local = await _open_current(logs, bucket, presentation, row, server, remote.manifest.copied_end)
     if local is None:
         raise RuntimeError("the files of a tail server are the log, or lost")
-    log = TieredLog(local, remote, presentation, Tail(remotes, place, row.epoch), clock, life="")
+    log = RemoteBackedLog(local, remote, presentation, Tail(remotes, place, row.epoch), clock, life="")
     try:
         await log.hand_over()
     finally:
@@ -124,7 +124,7 @@ async def return_tail(
 async def _open_current(
     logs: Logs,
     bucket: TableBucket,
-    presentation: Presentation,
+    presentation: ReadFormat,
     row: LogRow,
     server: str,
     copied_end: int,
@@ -133,10 +133,10 @@ async def _open_current(
     """The log from this disk, if its files are current. Stale ones are removed. Raises LOG_STORAGE if some are lost."""
     folder = logs.folder_of(bucket)
     epoch = await logs.run(_opened_in, folder)
-    verdict = judge(row, server, LocalFiles(epoch), copied_end)
+    verdict = classify_local_copy(row, server, LocalFiles(epoch), copied_end)
     if await logs.run(_has_files, folder) and (row.tail_server == server or row.epoch == epoch):
         local = await logs.open(bucket, presentation, is_home=is_home)
-        verdict = judge(row, server, LocalFiles(epoch, local.end_offset), copied_end)
+        verdict = classify_local_copy(row, server, LocalFiles(epoch, local.end_offset), copied_end)
         if verdict is LocalCopy.CURRENT:
             return local
         await local.close()
@@ -156,14 +156,14 @@ async def _open_current(
     return None
 
 
-class TieredLog:
+class RemoteBackedLog:
     """A bucket's log, of which the byte store has the older part."""
 
     def __init__(
         self,
         local: FolderLog,
         remote: RemoteLog,
-        presentation: Presentation,
+        presentation: ReadFormat,
         tail: Tail,
         clock: Clock,
         life: str,

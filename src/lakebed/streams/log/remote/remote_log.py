@@ -28,9 +28,9 @@ from lakebed.streams.seam import Fetched, RemoteSegment, TableBucket
 
 from ..local.segment import Segment, whole_part
 from ..local.sparse_index import INDEX_BYTES, SparseIndex
-from ..reading.rendering import PLAIN, Presentation
+from ..reading.read_format import AS_STORED, ReadFormat
 from .log_rows import Fence, LogRow, LogRows
-from .manifest import LogPlace, Manifest
+from .manifest import LogLocation, Manifest
 
 __all__ = ["RemoteLog", "RemoteLogs", "RemoteSettings"]
 
@@ -95,7 +95,7 @@ class RemoteLogs:
         """The key of something by its name below the prefix."""
         return Key(f"{self.settings.prefix}/{name}")
 
-    async def claim(self, place: LogPlace, server: str) -> tuple[LogRow, int]:
+    async def claim(self, place: LogLocation, server: str) -> tuple[LogRow, int]:
         """As `LogRows.claim`. Raises LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, STORAGE."""
         with storage_failures():
             return await self.rows.claim(place.bucket, self.key(place.folder), server)
@@ -115,7 +115,7 @@ class RemoteLogs:
         with storage_failures():
             await self.rows.release_tail(bucket)
 
-    async def open(self, place: LogPlace, manifest: str) -> RemoteLog:
+    async def open(self, place: LogLocation, manifest: str) -> RemoteLog:
         """The part of a log that is listed under `manifest`, which may be empty. Raises LOG_STORAGE, STORAGE."""
         if not manifest:
             return RemoteLog(self, place, Manifest())
@@ -158,7 +158,7 @@ class RemoteLogs:
 class RemoteLog:
     """One log's segments in the byte store. One task at a time changes it."""
 
-    def __init__(self, logs: RemoteLogs, place: LogPlace, manifest: Manifest, manifest_key: str = "") -> None:
+    def __init__(self, logs: RemoteLogs, place: LogLocation, manifest: Manifest, manifest_key: str = "") -> None:
         self._logs = logs
         self._place = place
         self._manifest = manifest
@@ -183,7 +183,7 @@ class RemoteLog:
             return None
         return self._logs.address_of(self._logs.key(self._place.folder))
 
-    async def upload(self, segment: Segment, presentation: Presentation, writers: bytes) -> None:
+    async def upload(self, segment: Segment, presentation: ReadFormat, writers: bytes) -> None:
         """Copy a sealed segment, and list it. `writers` is who had written what at its end.
 
         Raises LOG_STORAGE if a batch of it is damaged, STORAGE, NOT_LEADER_OR_FOLLOWER.
@@ -198,14 +198,14 @@ class RemoteLog:
             try:
                 with storage_failures():
                     if presentation.renders:
-                        await self._copy(segment, sent, _STORED, PLAIN)
+                        await self._copy(segment, sent, _STORED, AS_STORED)
                     size = await self._copy(segment, sent, _READ, presentation)
                     await self._put(self._place.segment(sent, WRITERS_SUFFIX), writers)
             finally:
                 segment.let_go()
             await self._publish(self._manifest.followed_by(replace(sent, size_bytes=size)))
 
-    async def _copy(self, segment: Segment, sent: RemoteSegment, form: _Form, presentation: Presentation) -> int:
+    async def _copy(self, segment: Segment, sent: RemoteSegment, form: _Form, presentation: ReadFormat) -> int:
         """Write a segment in one form, and its index; how large it is."""
         index = SparseIndex()
         position = 0
@@ -407,12 +407,12 @@ class RemoteLog:
     async def _put(self, name: str, body: bytes) -> None:
         await self._logs.retrier.run(lambda _: self._logs.storage.put(self._logs.key(name), body))
 
-    async def _piece(self, segment: Segment, offset: int, presentation: Presentation) -> tuple[bytes, int]:
+    async def _piece(self, segment: Segment, offset: int, presentation: ReadFormat) -> tuple[bytes, int]:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._logs.threads, _checked_piece, segment, offset, presentation)
 
 
-def _checked_piece(segment: Segment, offset: int, presentation: Presentation) -> tuple[bytes, int]:
+def _checked_piece(segment: Segment, offset: int, presentation: ReadFormat) -> tuple[bytes, int]:
     """In a thread: the next batches of a segment as they are read, each found whole; and the offset after them."""
     span = segment.span(offset, _PIECE_BYTES)
     body = segment.read(span)

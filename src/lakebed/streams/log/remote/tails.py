@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from lakebed.fluss.log_batches import LogBuffer
 from lakebed.storage.seam import Key
 
-from .manifest import LogPlace
+from .manifest import LogLocation
 from .remote_log import RemoteLogs, storage_failures
 
 __all__ = ["Tail", "TailPiece", "chain", "mergeable"]
@@ -90,7 +90,7 @@ def mergeable(pieces: Sequence[tuple[TailPiece, int]]) -> list[list[TailPiece]]:
 class Tail:
     """The tail of one log. `look` is called before anything else."""
 
-    def __init__(self, logs: RemoteLogs, place: LogPlace, epoch: int) -> None:
+    def __init__(self, logs: RemoteLogs, place: LogLocation, epoch: int) -> None:
         self._logs = logs
         self._folder = f"{place.folder}/tail"
         self._epoch = epoch

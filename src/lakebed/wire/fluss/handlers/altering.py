@@ -8,7 +8,7 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.schema import Aggregation
 from lakebed.fluss.types import parse_type
 from lakebed.objects.model import Caller
-from lakebed.streams.admin.altering import Altering
+from lakebed.streams.admin.altering import TableAlterations
 from lakebed.streams.json_documents import read_json
 from lakebed.streams.schema_evolution import AddColumn, OptionChange
 
@@ -18,7 +18,7 @@ from ..calls import AnyCall, Call
 __all__ = ["altering_calls", "option_changes"]
 
 
-def altering_calls(altering: Altering) -> tuple[AnyCall, ...]:
+def altering_calls(altering: TableAlterations) -> tuple[AnyCall, ...]:
     """The calls on these use cases."""
 
     async def table(caller: Caller, request: pb.AlterTableRequest) -> pb.AlterTableResponse:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lakebed.objects.model import Caller
-from lakebed.streams.admin.servers import Servers
-from lakebed.streams.admin.stats import Stats
+from lakebed.streams.admin.cluster import ClusterAdmin
+from lakebed.streams.admin.stats import TableStats
 from lakebed.streams.cluster_configs import ClusterConfigs
 
 from .. import messages_pb2 as pb
@@ -34,7 +34,7 @@ def config_calls(configs: ClusterConfigs) -> tuple[AnyCall, ...]:
     )
 
 
-def server_calls(servers: Servers) -> tuple[AnyCall, ...]:
+def server_calls(servers: ClusterAdmin) -> tuple[AnyCall, ...]:
     """The calls on tags of servers, and on plans."""
 
     async def tag(caller: Caller, request: pb.AddServerTagRequest) -> pb.AddServerTagResponse:
@@ -67,7 +67,7 @@ def server_calls(servers: Servers) -> tuple[AnyCall, ...]:
     )
 
 
-def stats_calls(stats: Stats) -> tuple[AnyCall, ...]:
+def stats_calls(stats: TableStats) -> tuple[AnyCall, ...]:
     """The calls on rows and health."""
 
     async def table(caller: Caller, request: pb.GetTableStatsRequest) -> pb.GetTableStatsResponse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakebed.objects.model import Caller
-from lakebed.streams.databases import Databases
+from lakebed.streams.databases import StreamDatabases
 
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call
@@ -11,7 +11,7 @@ from ..calls import AnyCall, Call
 __all__ = ["database_calls"]
 
 
-def database_calls(databases: Databases) -> tuple[AnyCall, ...]:
+def database_calls(databases: StreamDatabases) -> tuple[AnyCall, ...]:
     """The calls on these use cases."""
 
     async def create(caller: Caller, request: pb.CreateDatabaseRequest) -> pb.CreateDatabaseResponse:

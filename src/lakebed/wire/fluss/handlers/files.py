@@ -9,7 +9,7 @@ import msgspec
 from lakebed.core.clock import Clock
 from lakebed.objects.model import Caller
 from lakebed.storage.credentials import Credentials
-from lakebed.streams.file_access import FileAccess, FilePlace
+from lakebed.streams.file_access import FileAccess, FileLocation
 
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call
@@ -50,7 +50,7 @@ def _document(keys: Credentials) -> bytes:
     return msgspec.json.encode(document)
 
 
-def _addition(place: FilePlace) -> Iterator[tuple[str, str]]:
+def _addition(place: FileLocation) -> Iterator[tuple[str, str]]:
     """How the byte store is spoken to, in the words of Hadoop, which all clients know."""
     if place.endpoint is not None:
         yield "fs.s3a.endpoint", place.endpoint

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from lakebed.core.errors import LakebedError
 from lakebed.objects.model import Caller
-from lakebed.streams.lake.service import Answer, Ended, Lake
-from lakebed.streams.lake.tiering import Finished
-from lakebed.streams.partitions import Partitions
+from lakebed.streams.lake.schedule import TieringStats
+from lakebed.streams.lake.service import LakeTiering, ReportResult, TieringReport
+from lakebed.streams.partitions import StreamPartitions
 
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call
@@ -17,7 +17,7 @@ from ..errors import failure_message
 __all__ = ["lake_calls"]
 
 
-def lake_calls(lake: Lake, partitions: Partitions) -> tuple[AnyCall, ...]:
+def lake_calls(lake: LakeTiering, partitions: StreamPartitions) -> tuple[AnyCall, ...]:
     """The calls on these use cases."""
 
     async def snapshot(caller: Caller, request: pb.GetLakeSnapshotRequest) -> pb.GetLakeSnapshotResponse:
@@ -125,13 +125,13 @@ def _offsets(said: Iterable[pb.BucketOffset | pb.CommittedOffset]) -> dict[tuple
     }
 
 
-def _ended(said: Iterable[pb.TieredTable]) -> list[Ended]:
+def _ended(said: Iterable[pb.TieredTable]) -> list[TieringReport]:
     return [
-        Ended(
+        TieringReport(
             each.table_id,
             each.coordinator_epoch,
             each.tiering_epoch,
-            Finished(
+            TieringStats(
                 each.stats.file_size if each.stats.HasField("file_size") else None,
                 each.stats.record_count if each.stats.HasField("record_count") else None,
             ),
@@ -140,7 +140,7 @@ def _ended(said: Iterable[pb.TieredTable]) -> list[Ended]:
     ]
 
 
-def _heard(answers: Iterable[Answer]) -> list[pb.HeardTable]:
+def _heard(answers: Iterable[ReportResult]) -> list[pb.HeardTable]:
     return [
         pb.HeardTable(table_id=table_id, error=None if failure is None else failure_message(failure))
         for table_id, failure in answers

@@ -19,18 +19,18 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
-from lakebed.streams.authorization import Gate, Need
-from lakebed.streams.buckets.open_buckets import Buckets, OpenBucket
+from lakebed.streams.authorization import StreamAuthorizer, StreamOperation
+from lakebed.streams.buckets.open_buckets import OpenBucket, OpenBuckets
 from lakebed.streams.id_ranges import WriterIds
 from lakebed.streams.log.reading.filtering import BatchFilter, filtered_columns
-from lakebed.streams.partitions import Partitions
+from lakebed.streams.partitions import StreamPartitions
 from lakebed.streams.seam import Acks, BucketLog, Fetched
 from lakebed.streams.table import StreamTable
-from lakebed.streams.tables import Tables
+from lakebed.streams.tables import StreamTables
 from lakebed.streams.traffic import Traffic
 
 from .. import messages_pb2 as pb
-from ..calls import Answer, AnyCall, Backpressure, Call, Raw
+from ..calls import Answer, AnyCall, Backpressure, Call, RawCall
 from ..encoding import read_message
 from ..errors import error_code
 from ..filters import read_predicate
@@ -87,10 +87,10 @@ class LogCalls:
 
     def __init__(
         self,
-        tables: Tables,
-        partitions: Partitions,
-        buckets: Buckets,
-        gate: Gate,
+        tables: StreamTables,
+        partitions: StreamPartitions,
+        buckets: OpenBuckets,
+        gate: StreamAuthorizer,
         writers: WriterIds,
         clock: Clock,
         traffic: Traffic | None = None,
@@ -106,8 +106,8 @@ class LogCalls:
     def calls(self) -> tuple[AnyCall, ...]:
         """All of them."""
         return (
-            Raw(1014, _PRODUCE, self.produce),
-            Raw(1015, _FETCH, self.fetch),
+            RawCall(1014, _PRODUCE, self.produce),
+            RawCall(1015, _FETCH, self.fetch),
             Call(1021, "LIST_OFFSETS", pb.ListOffsetsRequest, self.list_offsets),
             Call(1026, "INIT_WRITER", pb.InitWriterRequest, self.init_writer),
         )
@@ -134,7 +134,7 @@ class LogCalls:
 
     async def _writable(self, caller: Caller, table_id: int) -> StreamTable:
         table = self._tables.known(table_id) or await self._tables.by_id(table_id)
-        await self._gate.check(caller.principal, Need.WRITE, *table.path, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.WRITE, *table.path, request_id=caller.request_id)
         if table.is_keyed:
             raise FlussError(ErrorCode.INVALID_TABLE, f"rows of keys are put, not appended. table={table.path}")
         return table
@@ -160,7 +160,11 @@ class LogCalls:
         """An id for a writer to these tables."""
         for path in request.table_path:
             await self._gate.check(
-                caller.principal, Need.WRITE, path.database_name, path.table_name, request_id=caller.request_id
+                caller.principal,
+                StreamOperation.WRITE,
+                path.database_name,
+                path.table_name,
+                request_id=caller.request_id,
             )
         return pb.InitWriterResponse(writer_id=await self._writers.next())
 
@@ -201,7 +205,7 @@ class LogCalls:
         parts = [_Asked(None, bucket, columns, client) for bucket in request.buckets]
         try:
             table = self._tables.known(request.table_id) or await self._tables.by_id(request.table_id)
-            await self._gate.check(caller.principal, Need.READ, *table.path, request_id=caller.request_id)
+            await self._gate.check(caller.principal, StreamOperation.READ, *table.path, request_id=caller.request_id)
             filter_ = await self._filter(table, request) if request.HasField("filter_predicate") else None
         except LakebedError as error:
             for part in parts:
@@ -330,7 +334,7 @@ class LogCalls:
     async def list_offsets(self, caller: Caller, request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
         """Where buckets begin or end, or were at a time."""
         table = await self._tables.by_id(request.table_id)
-        await self._gate.check(caller.principal, Need.DESCRIBE, *table.path, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.DESCRIBE, *table.path, request_id=caller.request_id)
         partition_id = request.partition_id if request.HasField("partition_id") else None
         answer = pb.ListOffsetsResponse()
         for number in request.bucket_id:

@@ -8,10 +8,10 @@ from typing import Final
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
-from lakebed.streams.partitions import Partition, Partitions
-from lakebed.streams.servers.leader import Home, HomeNode
+from lakebed.streams.partitions import StreamPartition, StreamPartitions
+from lakebed.streams.servers.leader import LeaderLease, LeaderNode
 from lakebed.streams.table import StreamTable
-from lakebed.streams.tables import Tables
+from lakebed.streams.tables import StreamTables
 
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call
@@ -27,7 +27,7 @@ MAX_PARTITIONS: Final = 10_000
 _NO_PARTITION_PAUSE_SECONDS: Final = 0.1
 
 
-def metadata_calls(tables: Tables, partitions: Partitions, home: Home) -> tuple[AnyCall, ...]:
+def metadata_calls(tables: StreamTables, partitions: StreamPartitions, home: LeaderLease) -> tuple[AnyCall, ...]:
     """The call, on these use cases."""
 
     async def metadata(caller: Caller, request: pb.GetMetadataRequest) -> pb.GetMetadataResponse:
@@ -58,7 +58,9 @@ def metadata_calls(tables: Tables, partitions: Partitions, home: Home) -> tuple[
     return (Call(1012, "GET_METADATA", pb.GetMetadataRequest, metadata),)
 
 
-async def _by_id(tables: Tables, partitions: Partitions, partition_id: int) -> tuple[StreamTable, Partition]:
+async def _by_id(
+    tables: StreamTables, partitions: StreamPartitions, partition_id: int
+) -> tuple[StreamTable, StreamPartition]:
     """A partition and its table. Error codes: PARTITION_NOT_EXISTS.
 
     Not UNKNOWN_TABLE_OR_BUCKET, as for other calls by id: here clients take that for a server that is away, and ask no
@@ -82,11 +84,11 @@ def _check_count(what: str, count: int, most: int) -> None:
         )
 
 
-def _node(node: HomeNode) -> pb.ServerNode:
+def _node(node: LeaderNode) -> pb.ServerNode:
     return pb.ServerNode(node_id=node.number, host=node.address.host, port=node.address.port)
 
 
-def _add_table(answer: pb.GetMetadataResponse, table: StreamTable, node: HomeNode) -> None:
+def _add_table(answer: pb.GetMetadataResponse, table: StreamTable, node: LeaderNode) -> None:
     added = answer.table_metadata.add(
         table_path=pb.TablePath(database_name=table.path.database, table_name=table.path.name),
         table_id=table.id,
@@ -99,11 +101,13 @@ def _add_table(answer: pb.GetMetadataResponse, table: StreamTable, node: HomeNod
         _add_buckets(added.buckets.add, table, node)
 
 
-def _add_partition(answer: pb.GetMetadataResponse, table: StreamTable, partition: Partition, node: HomeNode) -> None:
+def _add_partition(
+    answer: pb.GetMetadataResponse, table: StreamTable, partition: StreamPartition, node: LeaderNode
+) -> None:
     added = answer.partition_metadata.add(table_id=table.id, partition_name=partition.name, partition_id=partition.id)
     _add_buckets(added.buckets.add, table, node)
 
 
-def _add_buckets(add: Callable[..., pb.BucketMetadata], table: StreamTable, node: HomeNode) -> None:
+def _add_buckets(add: Callable[..., pb.BucketMetadata], table: StreamTable, node: LeaderNode) -> None:
     for number in range(table.bucket_count):
         add(bucket_id=number, leader_id=node.number, replica_id=[node.number], leader_epoch=node.epoch)

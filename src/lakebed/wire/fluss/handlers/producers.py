@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from lakebed.objects.model import Caller
-from lakebed.streams.admin.producer_offsets import BucketEnd, ProducerOffsets
+from lakebed.streams.admin.producer_offsets import BucketOffset, ProducerOffsets
 from lakebed.streams.seam import TableBucket
 
 from .. import messages_pb2 as pb
@@ -26,7 +26,7 @@ def producer_calls(producers: ProducerOffsets) -> tuple[AnyCall, ...]:
         caller: Caller, request: pb.RegisterProducerOffsetsRequest
     ) -> pb.RegisterProducerOffsetsResponse:
         offsets = [
-            BucketEnd(
+            BucketOffset(
                 TableBucket(
                     table.table_id, each.partition_id if each.HasField("partition_id") else None, each.bucket_id
                 ),

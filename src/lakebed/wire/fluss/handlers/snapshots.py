@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
-from lakebed.streams.authorization import Gate, Need
-from lakebed.streams.buckets.open_buckets import Buckets
+from lakebed.streams.authorization import StreamAuthorizer, StreamOperation
+from lakebed.streams.buckets.open_buckets import OpenBuckets
 from lakebed.streams.file_access import FileAccess
-from lakebed.streams.kv.snapshots import KeySnapshots
-from lakebed.streams.partitions import Partitions
+from lakebed.streams.kv.snapshots import KvSnapshots
+from lakebed.streams.partitions import StreamPartitions
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.table import StreamTable
-from lakebed.streams.tables import Tables
+from lakebed.streams.tables import StreamTables
 
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call
@@ -29,11 +29,11 @@ class SnapshotCalls:
 
     def __init__(
         self,
-        gate: Gate,
-        tables: Tables,
-        partitions: Partitions,
-        buckets: Buckets,
-        snapshots: KeySnapshots,
+        gate: StreamAuthorizer,
+        tables: StreamTables,
+        partitions: StreamPartitions,
+        buckets: OpenBuckets,
+        snapshots: KvSnapshots,
         files: FileAccess,
     ) -> None:
         self._gate = gate
@@ -87,7 +87,7 @@ class SnapshotCalls:
         self, caller: Caller, request: pb.GetKvSnapshotMetadataRequest
     ) -> pb.GetKvSnapshotMetadataResponse:
         """The files of one. Error codes: UNKNOWN_TABLE_OR_BUCKET, KV_SNAPSHOT_NOT_EXIST."""
-        await self._admit(caller, Need.DESCRIBE, request.table_id)
+        await self._admit(caller, StreamOperation.DESCRIBE, request.table_id)
         partition_id = request.partition_id if request.HasField("partition_id") else None
         found = await self._snapshots.get(
             TableBucket(request.table_id, partition_id, request.bucket_id), request.snapshot_id
@@ -99,7 +99,7 @@ class SnapshotCalls:
 
     async def listed(self, caller: Caller, request: pb.ListKvSnapshotsRequest) -> pb.ListKvSnapshotsResponse:
         """All that stay, of a table or a partition. Error codes: UNKNOWN_TABLE_OR_BUCKET, NON_PRIMARY_KEY_TABLE."""
-        _check_keyed(await self._admit(caller, Need.DESCRIBE, request.table_id))
+        _check_keyed(await self._admit(caller, StreamOperation.DESCRIBE, request.table_id))
         partition_id = request.partition_id if request.HasField("partition_id") else None
         answer = pb.ListKvSnapshotsResponse(table_id=request.table_id)
         if partition_id is not None:
@@ -114,7 +114,7 @@ class SnapshotCalls:
         """Keep some for a time; which are gone. Error codes: UNKNOWN_TABLE_OR_BUCKET, INVALID_CONFIG."""
         wanted = []
         for table in request.snapshots_to_lease:
-            await self._admit(caller, Need.READ, table.table_id)
+            await self._admit(caller, StreamOperation.READ, table.table_id)
             for each in table.bucket_snapshots:
                 partition_id = each.partition_id if each.HasField("partition_id") else None
                 wanted.append((TableBucket(table.table_id, partition_id, each.bucket_id), each.snapshot_id))
@@ -134,7 +134,7 @@ class SnapshotCalls:
         """Keep some no longer. Idempotent. Error codes: UNKNOWN_TABLE_OR_BUCKET."""
         buckets = []
         for each in request.buckets_to_release:
-            await self._admit(caller, Need.READ, each.table_id)
+            await self._admit(caller, StreamOperation.READ, each.table_id)
             partition_id = each.partition_id if each.HasField("partition_id") else None
             buckets.append(TableBucket(each.table_id, partition_id, each.bucket_id))
         await self._snapshots.release(request.lease_id, buckets)
@@ -145,7 +145,7 @@ class SnapshotCalls:
         await self._snapshots.drop_lease(request.lease_id)
         return pb.DropKvSnapshotLeaseResponse()
 
-    async def _admit(self, caller: Caller, need: Need, table_id: int) -> StreamTable:
+    async def _admit(self, caller: Caller, need: StreamOperation, table_id: int) -> StreamTable:
         table = await self._tables.by_id(table_id)
         await self._gate.check(caller.principal, need, *table.path, request_id=caller.request_id)
         return table

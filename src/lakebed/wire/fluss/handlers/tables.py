@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from lakebed.objects.model import Caller
-from lakebed.streams.partitions import Partitions
-from lakebed.streams.tables import Tables
+from lakebed.streams.partitions import StreamPartitions
+from lakebed.streams.tables import StreamTables
 
 from .. import messages_pb2 as pb
 from ..calls import AnyCall, Call
@@ -14,7 +14,7 @@ from ..calls import AnyCall, Call
 __all__ = ["partition_calls", "table_calls"]
 
 
-def table_calls(tables: Tables) -> tuple[AnyCall, ...]:
+def table_calls(tables: StreamTables) -> tuple[AnyCall, ...]:
     """The calls on the use cases of tables."""
 
     async def create(caller: Caller, request: pb.CreateTableRequest) -> pb.CreateTableResponse:
@@ -60,7 +60,7 @@ def table_calls(tables: Tables) -> tuple[AnyCall, ...]:
     )
 
 
-def partition_calls(partitions: Partitions) -> tuple[AnyCall, ...]:
+def partition_calls(partitions: StreamPartitions) -> tuple[AnyCall, ...]:
     """The calls on the use cases of partitions."""
 
     async def create(caller: Caller, request: pb.CreatePartitionRequest) -> pb.CreatePartitionResponse:

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from lakebed.objects.model import Caller
 from lakebed.wire.fluss.calls import Backpressure
 
-from ..calls import Answer, AnyCall, Call, Raw
+from ..calls import Answer, AnyCall, Call, RawCall
 
 
 class CallCount:
@@ -46,9 +46,9 @@ class CallCounts:
 
     def counted(self, calls: Iterable[AnyCall]) -> tuple[AnyCall, ...]:
         """The same calls, each of which is counted when it is made."""
-        return tuple(self._raw(call) if isinstance(call, Raw) else self._call(call) for call in calls)
+        return tuple(self._raw(call) if isinstance(call, RawCall) else self._call(call) for call in calls)
 
-    def _raw(self, call: Raw) -> Raw:
+    def _raw(self, call: RawCall) -> RawCall:
         count, now, handle = self._counts.setdefault(call.name, CallCount()), self._now, call.answer
 
         async def answer(caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:

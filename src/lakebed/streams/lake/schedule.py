@@ -21,17 +21,17 @@ from typing import Final
 
 from lakebed.fluss.errors import ErrorCode, FlussError
 
-__all__ = ["HEARTBEAT_TIMEOUT_MS", "Finished", "State", "Tiering", "TieringTable"]
+__all__ = ["HEARTBEAT_TIMEOUT_MS", "TieringSchedule", "TieringState", "TieringStats", "TieringTable"]
 
 HEARTBEAT_TIMEOUT_MS: Final = 120_000
 """How long a worker may be silent about a table that it has."""
 
-FIRST_REST_MS: Final = 60_000
-LONGEST_REST_MS: Final = 3_600_000
+FIRST_BACKOFF_MS: Final = 60_000
+MAX_BACKOFF_MS: Final = 3_600_000
 """How long our own pipeline is not asked again after rounds that failed: doubling from the first."""
 
 
-class State(StrEnum):
+class TieringState(StrEnum):
     """What a table waits for."""
 
     SCHEDULED = "scheduled"
@@ -45,14 +45,14 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class TieringStats:
     """What a worker said of a round that it ended."""
 
     file_size: int | None = None
     record_count: int | None = None
 
 
-NOTHING_SAID: Final = Finished()
+NO_STATS: Final = TieringStats()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class TieringTable:
     freshness_ms: int
     """How old what is in the lake may get."""
 
-    state: State
+    state: TieringState
     since_ms: int
     """When it came to wait for that; of one that is tiered, when its worker was last heard of."""
 
@@ -77,7 +77,7 @@ class TieringTable:
     took_ms: int | None = None
     """How long the last round took that its worker ended."""
 
-    last: Finished = NOTHING_SAID
+    last: TieringStats = NO_STATS
     failures: int = 0
     failed_in_row: int = 0
     """Since it was last in the lake as far as it went."""
@@ -92,18 +92,18 @@ class TieringTable:
         """Until when our own pipeline is not asked, if it waits for a worker."""
         if not self.failed_in_row:
             return self.since_ms
-        return self.since_ms + min(FIRST_REST_MS << min(self.failed_in_row - 1, 16), LONGEST_REST_MS)
+        return self.since_ms + min(FIRST_BACKOFF_MS << min(self.failed_in_row - 1, 16), MAX_BACKOFF_MS)
 
 
 @dataclass(frozen=True, slots=True)
-class Tiering:
+class TieringSchedule:
     """All tables that are tiered, by id. Methods give another one; none changes it."""
 
     tables: Mapping[int, TieringTable] = field(default_factory=dict)
 
     def with_table(
         self, table_id: int, freshness_ms: int, now_ms: int, *, epoch: int = 0, tiered_ms: int | None = None
-    ) -> Tiering:
+    ) -> TieringSchedule:
         """The table is to be tiered, or at another freshness than before; `epoch` is its last, if it had one.
 
         A new one is tiered at once, one that was before when it has become older than it may.
@@ -112,60 +112,62 @@ class Tiering:
         if there is not None:
             return self._with(replace(there, freshness_ms=freshness_ms))
         since_ms = now_ms - freshness_ms if tiered_ms is None else min(tiered_ms, now_ms)
-        return self._with(TieringTable(table_id, freshness_ms, State.SCHEDULED, since_ms, epoch, tiered_ms))
+        return self._with(TieringTable(table_id, freshness_ms, TieringState.SCHEDULED, since_ms, epoch, tiered_ms))
 
-    def without(self, table_id: int) -> Tiering:
+    def without(self, table_id: int) -> TieringSchedule:
         """The table is not to be tiered any more, or gone. Its worker is told when it speaks of it."""
-        return Tiering({each: table for each, table in self.tables.items() if each != table_id})
+        return TieringSchedule({each: table for each, table in self.tables.items() if each != table_id})
 
-    def at(self, now_ms: int) -> Tiering:
+    def at(self, now_ms: int) -> TieringSchedule:
         """What the time alone changes: what is due waits for a worker, and so does what a silent one had."""
         moved = dict(self.tables)
         for table_id, table in self.tables.items():
-            if table.state is State.SCHEDULED and now_ms >= table.due_ms:
-                moved[table_id] = replace(table, state=State.PENDING, since_ms=table.due_ms)
-            elif table.state is State.TIERING and now_ms - table.since_ms >= HEARTBEAT_TIMEOUT_MS:
+            if table.state is TieringState.SCHEDULED and now_ms >= table.due_ms:
+                moved[table_id] = replace(table, state=TieringState.PENDING, since_ms=table.due_ms)
+            elif table.state is TieringState.TIERING and now_ms - table.since_ms >= HEARTBEAT_TIMEOUT_MS:
                 moved[table_id] = _failed(table, now_ms)
-        return self if moved == self.tables else Tiering(moved)
+        return self if moved == self.tables else TieringSchedule(moved)
 
-    def next(self, now_ms: int) -> tuple[Tiering, TieringTable | None]:
+    def next(self, now_ms: int) -> tuple[TieringSchedule, TieringTable | None]:
         """Give the table that has waited longest to the worker that asks; None if none waits."""
-        waiting = [table for table in self.tables.values() if table.state is State.PENDING]
+        waiting = [table for table in self.tables.values() if table.state is TieringState.PENDING]
         if not waiting:
             return self, None
         chosen = min(waiting, key=lambda table: (table.since_ms, table.table_id))
         return self.give(chosen.table_id, now_ms)
 
-    def give(self, table_id: int, now_ms: int) -> tuple[Tiering, TieringTable]:
+    def give(self, table_id: int, now_ms: int) -> tuple[TieringSchedule, TieringTable]:
         """Give this table, which waits, to a worker. Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH."""
         chosen = self._waiting(table_id)
-        given = replace(chosen, state=State.TIERING, since_ms=now_ms, started_ms=now_ms, epoch=chosen.epoch + 1)
+        given = replace(chosen, state=TieringState.TIERING, since_ms=now_ms, started_ms=now_ms, epoch=chosen.epoch + 1)
         return self._with(given), given
 
-    def pass_over(self, table_id: int, now_ms: int) -> Tiering:
+    def pass_over(self, table_id: int, now_ms: int) -> TieringSchedule:
         """The table, which waits, is in the lake as far as it goes.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH.
         """
         table = self._waiting(table_id)
         return self._with(
-            replace(table, state=State.SCHEDULED, since_ms=now_ms, tiered_ms=now_ms, started_ms=None, failed_in_row=0)
+            replace(
+                table, state=TieringState.SCHEDULED, since_ms=now_ms, tiered_ms=now_ms, started_ms=None, failed_in_row=0
+            )
         )
 
-    def put_off(self, table_id: int, now_ms: int) -> Tiering:
+    def put_off(self, table_id: int, now_ms: int) -> TieringSchedule:
         """Nobody could be asked for the table, which waits.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH.
         """
         return self._with(_failed(self._waiting(table_id), now_ms))
 
-    def beat(self, table_id: int, epoch: int, now_ms: int) -> Tiering:
+    def beat(self, table_id: int, epoch: int, now_ms: int) -> TieringSchedule:
         """Its worker is at it. Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH."""
         return self._with(replace(self._held(table_id, epoch), since_ms=now_ms))
 
     def finish(
-        self, table_id: int, epoch: int, now_ms: int, said: Finished = NOTHING_SAID, *, is_cut_short: bool = False
-    ) -> Tiering:
+        self, table_id: int, epoch: int, now_ms: int, said: TieringStats = NO_STATS, *, is_cut_short: bool = False
+    ) -> TieringSchedule:
         """Its worker has ended the round, before all was in the lake if it was cut short: then it goes on soon.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH.
@@ -174,17 +176,19 @@ class Tiering:
         began = now_ms if table.started_ms is None else table.started_ms
         table = replace(table, started_ms=None, took_ms=now_ms - began, last=said)
         if is_cut_short:
-            return self._with(replace(table, state=State.PENDING, since_ms=now_ms))
+            return self._with(replace(table, state=TieringState.PENDING, since_ms=now_ms))
         # Fresh as of when the round began: what came meanwhile is as old as that.
-        return self._with(replace(table, state=State.SCHEDULED, since_ms=began, tiered_ms=began, failed_in_row=0))
+        return self._with(
+            replace(table, state=TieringState.SCHEDULED, since_ms=began, tiered_ms=began, failed_in_row=0)
+        )
 
-    def fail(self, table_id: int, epoch: int, now_ms: int) -> Tiering:
+    def fail(self, table_id: int, epoch: int, now_ms: int) -> TieringSchedule:
         """Its worker could not. Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH."""
         return self._with(_failed(self._held(table_id, epoch), now_ms))
 
     def _waiting(self, table_id: int) -> TieringTable:
         table = self._known(table_id)
-        if table.state is not State.PENDING:
+        if table.state is not TieringState.PENDING:
             raise FlussError(
                 ErrorCode.FENCED_TIERING_EPOCH,
                 f"the table waits for no worker. table_id={table_id} state={table.state}",
@@ -199,21 +203,21 @@ class Tiering:
 
     def _held(self, table_id: int, epoch: int) -> TieringTable:
         table = self._known(table_id)
-        if table.epoch != epoch or table.state is not State.TIERING:
+        if table.epoch != epoch or table.state is not TieringState.TIERING:
             raise FlussError(
                 ErrorCode.FENCED_TIERING_EPOCH,
                 f"the table is tiered by another, or by none. table_id={table_id} epoch={epoch} now={table.epoch}",
             )
         return table
 
-    def _with(self, table: TieringTable) -> Tiering:
-        return Tiering({**self.tables, table.table_id: table})
+    def _with(self, table: TieringTable) -> TieringSchedule:
+        return TieringSchedule({**self.tables, table.table_id: table})
 
 
 def _failed(table: TieringTable, now_ms: int) -> TieringTable:
     return replace(
         table,
-        state=State.PENDING,
+        state=TieringState.PENDING,
         since_ms=now_ms,
         started_ms=None,
         failures=table.failures + 1,

@@ -1,7 +1,7 @@
 """Batches in the form in which they are read: some are stored in another, and readers may want a part of the columns.
 
 Whoever writes changes of keys has them as rows, and as rows they are appended: turning them into Arrow costs several
-times what writing them does, and is only due when somebody reads them. `Rendering` is how.
+times what writing them does, and is only due when somebody reads them. `BatchRenderer` is how.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from lakebed.fluss.log_batches import LogBuffer, LogRecordBatch, iterate_batches
 
 from .projection import ColumnShape, project
 
-__all__ = ["PLAIN", "Layouts", "Presentation", "Rendering"]
+__all__ = ["AS_STORED", "BatchRenderer", "ColumnShapes", "ReadFormat"]
 
-Layouts: TypeAlias = Callable[[int], Sequence[ColumnShape]]
+ColumnShapes: TypeAlias = Callable[[int], Sequence[ColumnShape]]
 """The columns of a schema by its id. Raises SCHEMA_NOT_EXIST."""
 
 _KEPT_BYTES: Final = 16 * 1024 * 1024
 
 
-class Rendering(Protocol):
+class BatchRenderer(Protocol):
     """Turns stored batches into those that are read. Called from any thread, and for one batch more than once."""
 
     def render(self, stored: memoryview) -> bytes | None:
@@ -32,13 +32,13 @@ class Rendering(Protocol):
         ...
 
 
-class Presentation:
+class ReadFormat:
     """How the batches of one log are read. What was rendered is kept for a while: tails have several readers."""
 
     def __init__(
         self,
-        layouts: Layouts | None = None,
-        rendering: Rendering | None = None,
+        layouts: ColumnShapes | None = None,
+        rendering: BatchRenderer | None = None,
         knows: Callable[[int], bool] = lambda schema_id: True,
     ) -> None:
         """`knows` tells whether there is a schema of this id: batches of another nobody could read."""
@@ -105,5 +105,5 @@ class Presentation:
             self._kept_bytes -= len(dropped)
 
 
-PLAIN: Final = Presentation()
+AS_STORED: Final = ReadFormat()
 """As stored, and whole."""

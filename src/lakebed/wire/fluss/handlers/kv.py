@@ -13,23 +13,23 @@ from lakebed.core.errors import LakebedError
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.kv_batches import declared_count
 from lakebed.objects.model import Caller
-from lakebed.streams.authorization import Gate, Need
-from lakebed.streams.buckets.open_buckets import Buckets, OpenBucket
-from lakebed.streams.kv.cursors import Cursors, ScanCall
+from lakebed.streams.authorization import StreamAuthorizer, StreamOperation
+from lakebed.streams.buckets.open_buckets import OpenBucket, OpenBuckets
+from lakebed.streams.kv.scanners import KvScanners, KvScanRequest
 from lakebed.streams.log.reading.last_rows import last_batches
-from lakebed.streams.seam import Acks, BucketKeys, MergeMode, Put, TableBucket
+from lakebed.streams.seam import Acks, BucketKv, KvPut, MergeMode, TableBucket
 from lakebed.streams.table import StreamTable
-from lakebed.streams.tables import Tables
+from lakebed.streams.tables import StreamTables
 from lakebed.streams.traffic import Traffic
 
 from .. import messages_pb2 as pb
-from ..calls import Answer, AnyCall, Backpressure, Chunks, Raw
+from ..calls import Answer, AnyCall, Backpressure, Chunks, RawCall
 from ..encoding import read_message
 from ..errors import error_code
 from ..records import RecordsFor, limit_scan_answer, looked_up, read_put, scan_answer
 from ..transport.deadlines import CallTimeout
 
-__all__ = ["KeyCalls"]
+__all__ = ["KvCalls"]
 
 MAX_KEYS_BYTES: Final = 8 * 1024 * 1024
 """Longest message with keys to look up."""
@@ -49,11 +49,16 @@ _ACKS: Final = {each.value: each for each in Acks}
 _MODES: Final = {each.value: each for each in MergeMode}
 
 
-class KeyCalls:
+class KvCalls:
     """The calls, on these use cases."""
 
     def __init__(
-        self, tables: Tables, buckets: Buckets, gate: Gate, cursors: Cursors, traffic: Traffic | None = None
+        self,
+        tables: StreamTables,
+        buckets: OpenBuckets,
+        gate: StreamAuthorizer,
+        cursors: KvScanners,
+        traffic: Traffic | None = None,
     ) -> None:
         self._tables = tables
         self._buckets = buckets
@@ -64,20 +69,20 @@ class KeyCalls:
     def calls(self) -> tuple[AnyCall, ...]:
         """All of them."""
         return (
-            Raw(1016, _PUT, self.put, max_version=2),
-            Raw(1017, _LOOKUP, self.lookup, max_version=1),
-            Raw(1033, _LIMIT_SCAN, self.limit_scan),
-            Raw(1034, _PREFIX_LOOKUP, self.prefix_lookup, max_version=1),
-            Raw(1061, _SCAN, self.scan),
+            RawCall(1016, _PUT, self.put, max_version=2),
+            RawCall(1017, _LOOKUP, self.lookup, max_version=1),
+            RawCall(1033, _LIMIT_SCAN, self.limit_scan),
+            RawCall(1034, _PREFIX_LOOKUP, self.prefix_lookup, max_version=1),
+            RawCall(1061, _SCAN, self.scan),
         )
 
-    async def _table(self, caller: Caller, table_id: int, need: Need) -> StreamTable:
+    async def _table(self, caller: Caller, table_id: int, need: StreamOperation) -> StreamTable:
         table = self._tables.known(table_id) or await self._tables.by_id(table_id)
         await self._gate.check(caller.principal, need, *table.path, request_id=caller.request_id)
         return table
 
     @asynccontextmanager
-    async def _keys(self, table: StreamTable, partition_id: int | None, number: int) -> AsyncIterator[BucketKeys]:
+    async def _keys(self, table: StreamTable, partition_id: int | None, number: int) -> AsyncIterator[BucketKv]:
         async with self._buckets.using(table, partition_id, number) as opened:
             yield _keys_of(table, opened)
 
@@ -92,20 +97,20 @@ class KeyCalls:
         if mode is None:
             raise FlussError(ErrorCode.UNSUPPORTED_VERSION, f"no such way of merging. mode={request.merge_mode}")
         try:
-            table = await self._table(caller, request.table_id, Need.WRITE)
+            table = await self._table(caller, request.table_id, StreamOperation.WRITE)
         except LakebedError as error:
             # Of each bucket: writers of some clients take a failure of the whole call for one that will pass.
             self._traffic.failed(None, _PUT, len(request.buckets))
             return pb.PutKvResponse(buckets=[_refused(part, error) for part in request.buckets])
 
         async def one(part: RecordsFor) -> pb.PutBucket:
-            put = Put(part.records, request.target_columns, mode)
+            put = KvPut(part.records, request.target_columns, mode)
             return await self._put(table, part, put, acks, request.timeout_ms)
 
         # As tasks even where there is one: what begins at once would overtake what an earlier call is about to begin.
         return pb.PutKvResponse(buckets=await asyncio.gather(*map(one, request.buckets)))
 
-    async def _put(self, table: StreamTable, part: RecordsFor, put: Put, acks: Acks, timeout_ms: int) -> pb.PutBucket:
+    async def _put(self, table: StreamTable, part: RecordsFor, put: KvPut, acks: Acks, timeout_ms: int) -> pb.PutBucket:
         done = pb.PutBucket(bucket_id=part.bucket)
         if part.partition_id is not None:
             done.partition_id = part.partition_id
@@ -129,9 +134,9 @@ class KeyCalls:
         else:
             await backpressure.wait_until_read()
         inserts = request.insert_if_not_exists
-        table = await self._table(caller, request.table_id, Need.READ)
+        table = await self._table(caller, request.table_id, StreamOperation.READ)
         if inserts:
-            await self._gate.check(caller.principal, Need.WRITE, *table.path, request_id=caller.request_id)
+            await self._gate.check(caller.principal, StreamOperation.WRITE, *table.path, request_id=caller.request_id)
         answer = []
         for part in request.buckets:
             partition_id = part.partition_id if part.HasField("partition_id") else None
@@ -163,7 +168,7 @@ class KeyCalls:
     async def prefix_lookup(self, caller: Caller, body: memoryview, version: int, backpressure: Backpressure) -> Answer:
         """The values of all keys that begin so."""
         request = read_message(pb.PrefixLookupRequest, body, max_bytes=MAX_KEYS_BYTES)
-        table = await self._table(caller, request.table_id, Need.READ)
+        table = await self._table(caller, request.table_id, StreamOperation.READ)
         await backpressure.acquire_large()
         answer = pb.PrefixLookupResponse()
         left = MAX_ROWS_BYTES
@@ -191,7 +196,7 @@ class KeyCalls:
         request = read_message(pb.LimitScanRequest, body)
         table: StreamTable | None = None
         try:
-            table = await self._table(caller, request.table_id, Need.READ)
+            table = await self._table(caller, request.table_id, StreamOperation.READ)
             partition_id = request.partition_id if request.HasField("partition_id") else None
             async with self._buckets.using(table, partition_id, request.bucket_id) as opened:
                 await backpressure.acquire_large()
@@ -206,8 +211,8 @@ class KeyCalls:
         """Open a scan of a bucket, go on with one, or close it."""
         request = read_message(pb.ScanKvRequest, body)
 
-        async def find(bucket: TableBucket) -> BucketKeys:
-            table = await self._table(caller, bucket.table_id, Need.READ)
+        async def find(bucket: TableBucket) -> BucketKv:
+            table = await self._table(caller, bucket.table_id, StreamOperation.READ)
             return _keys_of(table, await self._buckets.get(table, bucket.partition_id, bucket.bucket))
 
         await backpressure.acquire_large()
@@ -228,7 +233,7 @@ class KeyCalls:
         return scan_answer(page)
 
 
-def _keys_of(table: StreamTable, opened: OpenBucket) -> BucketKeys:
+def _keys_of(table: StreamTable, opened: OpenBucket) -> BucketKv:
     if opened.keys is None:
         raise FlussError(ErrorCode.NON_PRIMARY_KEY_TABLE, f"the table has no primary key. table={table.path}")
     return opened.keys
@@ -241,7 +246,7 @@ def _refused(part: RecordsFor, error: LakebedError) -> pb.PutBucket:
     return done
 
 
-def _scan_call(request: pb.ScanKvRequest) -> ScanCall:
+def _scan_call(request: pb.ScanKvRequest) -> KvScanRequest:
     bucket: TableBucket | None = None
     limit: int | None = None
     if request.HasField("bucket_scan_req"):
@@ -249,7 +254,7 @@ def _scan_call(request: pb.ScanKvRequest) -> ScanCall:
         partition_id = asked.partition_id if asked.HasField("partition_id") else None
         bucket = TableBucket(asked.table_id, partition_id, asked.bucket_id)
         limit = asked.limit if asked.HasField("limit") else None
-    return ScanCall(
+    return KvScanRequest(
         scanner_id=request.scanner_id if request.HasField("scanner_id") else None,
         bucket=bucket,
         limit=limit,
@@ -266,7 +271,7 @@ async def _some(opened: OpenBucket, limit: int) -> Chunks:
     return tuple(await last_batches(opened.log, limit, MAX_ROWS_BYTES))
 
 
-def _first(keys: BucketKeys, limit: int) -> list[bytes]:
+def _first(keys: BucketKv, limit: int) -> list[bytes]:
     scan = keys.scan(limit)
     try:
         return scan.next(MAX_ROWS_BYTES)[0]

@@ -11,15 +11,15 @@ from lakebed.fluss.key_encoding import choose_encoding, decode_key
 from lakebed.fluss.rows.fields import encode_field
 from lakebed.fluss.types import DataType, TypeRoot
 
-from .table import KeyedTable
+from .table import KvTable
 
-__all__ = ["KeyRows"]
+__all__ = ["KeyOnlyRows"]
 
 _EPOCH: Final = datetime.date(1970, 1, 1)
 _PARTITION_INTEGERS: Final = frozenset({TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT})
 
 
-class KeyRows:
+class KeyOnlyRows:
     """Rows of keys of one bucket. The columns of a key are written in it as its table has them (`key_forms`).
 
     Columns that the partition is by are not in the key: all rows of the partition have the same, `constants`, in the
@@ -27,7 +27,7 @@ class KeyRows:
     """
 
     def __init__(
-        self, table: KeyedTable, constants: Mapping[str, str] | None = None, bucket_key: Sequence[str] | None = None
+        self, table: KvTable, constants: Mapping[str, str] | None = None, bucket_key: Sequence[str] | None = None
     ) -> None:
         """`bucket_key` are the columns that the bucket is by, where they are not all that are in the key."""
         self._table = table

@@ -5,20 +5,27 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.streams.lake.tiering import FIRST_REST_MS, HEARTBEAT_TIMEOUT_MS, LONGEST_REST_MS, Finished, State, Tiering
+from lakebed.streams.lake.schedule import (
+    FIRST_BACKOFF_MS,
+    HEARTBEAT_TIMEOUT_MS,
+    MAX_BACKOFF_MS,
+    TieringSchedule,
+    TieringState,
+    TieringStats,
+)
 
 FRESHNESS = 1_000
 
 
 def test_a_round() -> None:
-    tiering = Tiering().with_table(7, FRESHNESS, 10_000)
+    tiering = TieringSchedule().with_table(7, FRESHNESS, 10_000)
     assert tiering.next(10_000)[1] is None
     tiering, given = tiering.at(10_000).next(10_000)
     assert given is not None
-    assert (given.table_id, given.epoch, given.state) == (7, 1, State.TIERING)
-    tiering = tiering.beat(7, 1, 10_500).finish(7, 1, 10_600, Finished(12, 3))
+    assert (given.table_id, given.epoch, given.state) == (7, 1, TieringState.TIERING)
+    tiering = tiering.beat(7, 1, 10_500).finish(7, 1, 10_600, TieringStats(12, 3))
     assert tiering.tables[7].tiered_ms == 10_000
-    assert tiering.tables[7].last == Finished(12, 3)
+    assert tiering.tables[7].last == TieringStats(12, 3)
     assert tiering.tables[7].took_ms == 600
     # Due one freshness after the round began, not after it ended.
     assert tiering.at(10_999).next(10_999)[1] is None
@@ -28,9 +35,9 @@ def test_a_round() -> None:
 
 
 def test_a_silent_worker_loses_its_table() -> None:
-    tiering, _ = Tiering().with_table(7, FRESHNESS, 0).at(0).next(0)
+    tiering, _ = TieringSchedule().with_table(7, FRESHNESS, 0).at(0).next(0)
     tiering = tiering.at(HEARTBEAT_TIMEOUT_MS - 1)
-    assert tiering.tables[7].state is State.TIERING
+    assert tiering.tables[7].state is TieringState.TIERING
     tiering, given = tiering.at(HEARTBEAT_TIMEOUT_MS).next(HEARTBEAT_TIMEOUT_MS)
     assert given is not None
     assert (given.epoch, given.failures) == (2, 1)
@@ -40,7 +47,7 @@ def test_a_silent_worker_loses_its_table() -> None:
 
 
 def test_a_round_cut_short_goes_on_at_once() -> None:
-    tiering, _ = Tiering().with_table(7, FRESHNESS, 0).at(0).next(0)
+    tiering, _ = TieringSchedule().with_table(7, FRESHNESS, 0).at(0).next(0)
     tiering = tiering.finish(7, 1, 5, is_cut_short=True)
     assert tiering.tables[7].tiered_ms is None
     assert tiering.tables[7].took_ms == 5
@@ -50,7 +57,7 @@ def test_a_round_cut_short_goes_on_at_once() -> None:
 
 
 def test_what_was_tiered_before_waits_until_it_is_due() -> None:
-    tiering = Tiering().with_table(7, FRESHNESS, 5_000, epoch=9, tiered_ms=4_500)
+    tiering = TieringSchedule().with_table(7, FRESHNESS, 5_000, epoch=9, tiered_ms=4_500)
     assert tiering.at(5_499).next(5_499)[1] is None
     _, given = tiering.at(5_500).next(5_500)
     assert given is not None
@@ -58,19 +65,23 @@ def test_what_was_tiered_before_waits_until_it_is_due() -> None:
 
 
 def test_another_freshness_holds_at_once() -> None:
-    tiering = Tiering().with_table(7, 60_000, 0, tiered_ms=0).with_table(7, 100, 50)
-    assert tiering.at(100).tables[7].state is State.PENDING
+    tiering = TieringSchedule().with_table(7, 60_000, 0, tiered_ms=0).with_table(7, 100, 50)
+    assert tiering.at(100).tables[7].state is TieringState.PENDING
 
 
 def test_a_table_with_nothing_new_is_fresh_as_of_the_look() -> None:
-    tiering = Tiering().with_table(7, FRESHNESS, 0).at(0).pass_over(7, 300)
-    assert (tiering.tables[7].state, tiering.tables[7].tiered_ms, tiering.tables[7].epoch) == (State.SCHEDULED, 300, 0)
-    assert tiering.at(1_299).tables[7].state is State.SCHEDULED
-    assert tiering.at(1_300).tables[7].state is State.PENDING
+    tiering = TieringSchedule().with_table(7, FRESHNESS, 0).at(0).pass_over(7, 300)
+    assert (tiering.tables[7].state, tiering.tables[7].tiered_ms, tiering.tables[7].epoch) == (
+        TieringState.SCHEDULED,
+        300,
+        0,
+    )
+    assert tiering.at(1_299).tables[7].state is TieringState.SCHEDULED
+    assert tiering.at(1_300).tables[7].state is TieringState.PENDING
 
 
 def test_a_table_rests_longer_with_every_failure_and_not_after_a_success() -> None:
-    tiering, now_ms, rests = Tiering().with_table(7, FRESHNESS, 0).at(0), 0, []
+    tiering, now_ms, rests = TieringSchedule().with_table(7, FRESHNESS, 0).at(0), 0, []
     assert tiering.tables[7].rests_until_ms <= 0
     for number in range(9):
         if number % 2:
@@ -80,7 +91,7 @@ def test_a_table_rests_longer_with_every_failure_and_not_after_a_success() -> No
             tiering = tiering.fail(7, given.epoch, now_ms)
         rests.append(tiering.tables[7].rests_until_ms - now_ms)
         now_ms = tiering.tables[7].rests_until_ms
-    assert rests == [min(FIRST_REST_MS << number, LONGEST_REST_MS) for number in range(9)]
+    assert rests == [min(FIRST_BACKOFF_MS << number, MAX_BACKOFF_MS) for number in range(9)]
     tiering, given = tiering.give(7, now_ms)
     tiering = tiering.finish(7, given.epoch, now_ms).at(now_ms + FRESHNESS)
     assert tiering.tables[7].rests_until_ms == now_ms + FRESHNESS
@@ -89,12 +100,12 @@ def test_a_table_rests_longer_with_every_failure_and_not_after_a_success() -> No
 
 @pytest.mark.parametrize("act", ["give", "pass_over", "put_off"])
 def test_only_a_table_that_waits_is_given_passed_over_or_put_off(act: str) -> None:
-    scheduled = Tiering().with_table(7, FRESHNESS, 0, tiered_ms=0)
+    scheduled = TieringSchedule().with_table(7, FRESHNESS, 0, tiered_ms=0)
     tiered, _ = scheduled.at(FRESHNESS).give(7, FRESHNESS)
     for tiering, reason in (
         (scheduled, ErrorCode.FENCED_TIERING_EPOCH),
         (tiered, ErrorCode.FENCED_TIERING_EPOCH),
-        (Tiering(), ErrorCode.UNKNOWN_TABLE_OR_BUCKET),
+        (TieringSchedule(), ErrorCode.UNKNOWN_TABLE_OR_BUCKET),
     ):
         with pytest.raises(FlussError) as caught:
             getattr(tiering, act)(7, FRESHNESS)
@@ -106,7 +117,7 @@ class Tables(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.tiering = Tiering()
+        self.tiering = TieringSchedule()
         self.now_ms = 0
         self.held: dict[int, int] = {}
         """What was given out last and not ended: table → epoch."""
@@ -134,7 +145,7 @@ class Tables(RuleBasedStateMachine):
 
     @rule()
     def ask(self) -> None:
-        waiting = [table for table in self.tiering.tables.values() if table.state is State.PENDING]
+        waiting = [table for table in self.tiering.tables.values() if table.state is TieringState.PENDING]
         self.tiering, given = self.tiering.next(self.now_ms)
         assert (given is None) == (not waiting)
         if given is not None:
@@ -148,7 +159,7 @@ class Tables(RuleBasedStateMachine):
     def plan(self, table: int, act: str) -> None:
         """What the home does by itself, to tables that wait."""
         there = self.tiering.tables.get(table)
-        if there is None or there.state is not State.PENDING:
+        if there is None or there.state is not TieringState.PENDING:
             return
         if act == "pass over":
             self.tiering = self.tiering.pass_over(table, self.now_ms)
@@ -178,10 +189,10 @@ class Tables(RuleBasedStateMachine):
         self.heard[table] = self.now_ms
         if what != "beat":
             del self.held[table]
-            after = State.SCHEDULED if what == "finish" else State.PENDING
+            after = TieringState.SCHEDULED if what == "finish" else TieringState.PENDING
             assert self.tiering.tables[table].state is after
 
-    def said(self, what: str, table: int, epoch: int) -> Tiering:
+    def said(self, what: str, table: int, epoch: int) -> TieringSchedule:
         match what:
             case "beat":
                 return self.tiering.beat(table, epoch, self.now_ms)
@@ -191,7 +202,9 @@ class Tables(RuleBasedStateMachine):
 
     @invariant()
     def one_worker_a_table(self) -> None:
-        tiered = {table.table_id: table.epoch for table in self.tiering.tables.values() if table.state is State.TIERING}
+        tiered = {
+            table.table_id: table.epoch for table in self.tiering.tables.values() if table.state is TieringState.TIERING
+        }
         assert tiered == self.held
 
 

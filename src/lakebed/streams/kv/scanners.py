@@ -15,18 +15,18 @@ from typing import Final
 
 from lakebed.core.clock import Clock
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.streams.seam import BucketKeys, KeyScan, TableBucket
+from lakebed.streams.seam import BucketKv, KvScan, TableBucket
 
-__all__ = ["CursorLimits", "Cursors", "FindKeys", "ScanCall", "ScanPage"]
+__all__ = ["FindKv", "KvScanLimits", "KvScanPage", "KvScanRequest", "KvScanners"]
 
-FindKeys = Callable[[TableBucket], Awaitable[BucketKeys]]
+FindKv = Callable[[TableBucket], Awaitable[BucketKv]]
 """The keys of a bucket; raises what keeps the caller from them (not led here, not keyed, not allowed)."""
 
 _FIRST: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
-class CursorLimits:
+class KvScanLimits:
     """How much scans may hold."""
 
     max_per_server: int = 200
@@ -36,7 +36,7 @@ class CursorLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class ScanCall:
+class KvScanRequest:
     """One call: it opens a scan of `bucket`, or goes on with or closes that of `scanner_id`."""
 
     scanner_id: bytes | None = None
@@ -48,7 +48,7 @@ class ScanCall:
 
 
 @dataclass(frozen=True, slots=True)
-class ScanPage:
+class KvScanPage:
     """The answer. `log_offset` is told when a scan is opened: where the changes begin that it does not show."""
 
     scanner_id: bytes | None = None
@@ -63,20 +63,20 @@ class ScanPage:
 class _Session:
     id: bytes
     bucket: TableBucket
-    keys: BucketKeys
-    scan: KeyScan
+    keys: BucketKv
+    scan: KvScan
     used_at: float
     sequence: int = _FIRST
     is_busy: bool = False
 
 
-class Cursors:
+class KvScanners:
     """All scans of this process that are not at their end."""
 
     def __init__(
         self,
         clock: Clock,
-        limits: CursorLimits = CursorLimits(),  # noqa: B008 - frozen
+        limits: KvScanLimits = KvScanLimits(),  # noqa: B008 - frozen
         new_id: Callable[[], bytes] = lambda: secrets.token_hex(16).encode(),
     ) -> None:
         self._clock = clock
@@ -89,7 +89,7 @@ class Cursors:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    async def call(self, call: ScanCall, find: FindKeys) -> ScanPage:
+    async def call(self, call: KvScanRequest, find: FindKv) -> KvScanPage:
         """Answer.
 
         Error codes: INVALID_SCAN_REQUEST, UNKNOWN_SCANNER_ID, SCANNER_EXPIRED, TOO_MANY_SCANNERS, those of `find`.
@@ -126,7 +126,7 @@ class Cursors:
         for session in list(self._sessions.values()):
             self._end(session)
 
-    async def _open(self, call: ScanCall, bucket: TableBucket, batch_bytes: int, find: FindKeys) -> ScanPage:
+    async def _open(self, call: KvScanRequest, bucket: TableBucket, batch_bytes: int, find: FindKv) -> KvScanPage:
         keys = await find(bucket)
         if call.sequence != _FIRST:
             raise _invalid(f"the first call of a scan has number {_FIRST}. call_seq_id={call.sequence}")
@@ -146,12 +146,12 @@ class Cursors:
         if not has_more:
             scan.close()
             # Nine bytes are the head of a batch without rows.
-            return ScanPage(records=records if sum(map(len, records)) > 9 else None, log_offset=log_offset)
+            return KvScanPage(records=records if sum(map(len, records)) > 9 else None, log_offset=log_offset)
         session = _Session(self._new_id(), bucket, keys, scan, self._clock.monotonic())
         self._sessions[session.id] = session
-        return ScanPage(session.id, has_more, records, log_offset)
+        return KvScanPage(session.id, has_more, records, log_offset)
 
-    async def _go_on(self, call: ScanCall, batch_bytes: int, find: FindKeys) -> ScanPage:
+    async def _go_on(self, call: KvScanRequest, batch_bytes: int, find: FindKv) -> KvScanPage:
         session = self._known(call.scanner_id or b"")
         if session.is_busy:
             raise _invalid("another call of this scanner is under way")
@@ -173,13 +173,13 @@ class Cursors:
             session.is_busy = False
         if not has_more:
             self._end(session)
-        return ScanPage(session.id, has_more, records)
+        return KvScanPage(session.id, has_more, records)
 
-    def _close_one(self, scanner_id: bytes) -> ScanPage:
+    def _close_one(self, scanner_id: bytes) -> KvScanPage:
         session = self._sessions.get(scanner_id)
         if session is not None:
             self._end(session)
-        return ScanPage(scanner_id)
+        return KvScanPage(scanner_id)
 
     def _known(self, scanner_id: bytes) -> _Session:
         session = self._sessions.get(scanner_id)

@@ -20,10 +20,10 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Row, Transaction
 from lakebed.objects.model import Caller
 
-from ..authorization import Gate, Need
-from ..events import tell
+from ..authorization import StreamAuthorizer, StreamOperation
+from ..events import append_event
 
-__all__ = ["Goal", "Rebalance", "RebalanceStatus", "ServerTag", "Servers"]
+__all__ = ["ClusterAdmin", "Rebalance", "RebalanceGoal", "RebalanceStatus", "ServerTag"]
 
 _TAG: Final = "SELECT tag FROM stream_server_tags WHERE server = ?"
 _TAGS: Final = "SELECT server, tag FROM stream_server_tags"
@@ -43,7 +43,7 @@ class ServerTag(IntEnum):
     TEMPORARY_OFFLINE = 1
 
 
-class Goal(IntEnum):
+class RebalanceGoal(IntEnum):
     """What a plan is to reach, by the protocol's number."""
 
     REPLICA_DISTRIBUTION = 0
@@ -71,7 +71,7 @@ class Rebalance:
     created_ms: int
 
 
-class Servers:
+class ClusterAdmin:
     """The use cases of tags and plans."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Servers:
         meta: MetaStore,
         outbox: Outbox,
         clock: Clock,
-        gate: Gate,
+        gate: StreamAuthorizer,
         live: Callable[[], Awaitable[Sequence[int]]],
     ) -> None:
         """`live` are the ids of the servers that there are, as metadata names them."""
@@ -91,7 +91,7 @@ class Servers:
 
     async def tag(self, caller: Caller, servers: Sequence[int], tag: int) -> None:
         """Tag servers, all or none. Error codes: NO_SERVER, SERVER_TAG_ALREADY_EXIST, INVALID_CONFIG."""
-        await self._gate.check(caller.principal, Need.ALTER, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.ALTER, request_id=caller.request_id)
         meant = _tag(tag)
         await self._check_live(servers)
         now_ms = self._clock.now_ms()
@@ -107,7 +107,7 @@ class Servers:
 
     async def untag(self, caller: Caller, servers: Sequence[int], tag: int) -> None:
         """Take a tag from servers, from all or none. Error codes: NO_SERVER, SERVER_TAG_NOT_EXIST, INVALID_CONFIG."""
-        await self._gate.check(caller.principal, Need.ALTER, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.ALTER, request_id=caller.request_id)
         meant = _tag(tag)
         await self._check_live(servers)
         now_ms = self._clock.now_ms()
@@ -126,9 +126,9 @@ class Servers:
 
     async def rebalance(self, caller: Caller, goals: Sequence[int]) -> str:
         """Share buckets among the servers that may have them; the plan's id. Error codes: REBALANCE_FAILURE."""
-        await self._gate.check(caller.principal, Need.WRITE, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.WRITE, request_id=caller.request_id)
         try:
-            wanted = [Goal(goal) for goal in goals]
+            wanted = [RebalanceGoal(goal) for goal in goals]
         except ValueError:
             wanted = []
         if not wanted:
@@ -153,13 +153,13 @@ class Servers:
 
         Error codes: NO_REBALANCE_IN_PROGRESS for the id of another one.
         """
-        await self._gate.check(caller.principal, Need.DESCRIBE, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.DESCRIBE, request_id=caller.request_id)
         row = await self._meta.row(_LATEST)
         return None if row is None and name is None else _found(row, name)
 
     async def cancel(self, caller: Caller, name: str | None = None) -> None:
         """End a plan before it is carried out. Error codes: NO_REBALANCE_IN_PROGRESS, also for one that was."""
-        await self._gate.check(caller.principal, Need.WRITE, request_id=caller.request_id)
+        await self._gate.check(caller.principal, StreamOperation.WRITE, request_id=caller.request_id)
         found = _found(await self._meta.row(_LATEST), name)
         raise FlussError(ErrorCode.NO_REBALANCE_IN_PROGRESS, f"the plan was carried out. rebalance_id={found.id}")
 
@@ -171,7 +171,7 @@ class Servers:
         self, tx: Transaction, caller: Caller, kind: str, servers: Sequence[int], tag: ServerTag, now_ms: int
     ) -> None:
         facts = {"servers": ",".join(map(str, sorted(set(servers)))), "tag": tag.name}
-        await tell(self._outbox, tx, kind, caller, now_ms, "", facts=facts)
+        await append_event(self._outbox, tx, kind, caller, now_ms, "", facts=facts)
 
 
 def _tag(number: int) -> ServerTag:

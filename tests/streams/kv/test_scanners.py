@@ -7,9 +7,9 @@ import pytest
 
 from lakebed.core.clock import ManualClock
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.streams.kv.cursors import CursorLimits, Cursors, ScanCall, ScanPage
-from lakebed.streams.kv.index.seam import IndexView
-from lakebed.streams.seam import BucketKeys, TableBucket
+from lakebed.streams.kv.index.seam import KvIndexSnapshot
+from lakebed.streams.kv.scanners import KvScanLimits, KvScanners, KvScanPage, KvScanRequest
+from lakebed.streams.seam import BucketKv, TableBucket
 from tests.contracts.bucket_keys import Bucket, BucketKeysContract
 from tests.fixtures.memory_index import MemoryIndex
 
@@ -20,32 +20,32 @@ SMALL = 30
 class Scans:
     """A bucket of ten rows and cursors over it; what a client would send and get."""
 
-    def __init__(self, bucket: Bucket, limits: CursorLimits) -> None:
+    def __init__(self, bucket: Bucket, limits: KvScanLimits) -> None:
         self.bucket = bucket
         self.clock = ManualClock()
-        self.cursors = Cursors(self.clock, limits)
+        self.cursors = KvScanners(self.clock, limits)
         self.refusal: FlussError | None = None
-        self.keys: BucketKeys = bucket.keys
+        self.keys: BucketKv = bucket.keys
 
-    async def find(self, bucket: TableBucket) -> BucketKeys:
+    async def find(self, bucket: TableBucket) -> BucketKv:
         if self.refusal is not None:
             raise self.refusal
         return self.keys
 
-    async def open(self, *, limit: int | None = None, size: int = SMALL, at: TableBucket = HERE) -> ScanPage:
-        return await self.cursors.call(ScanCall(bucket=at, limit=limit, sequence=0, batch_bytes=size), self.find)
+    async def open(self, *, limit: int | None = None, size: int = SMALL, at: TableBucket = HERE) -> KvScanPage:
+        return await self.cursors.call(KvScanRequest(bucket=at, limit=limit, sequence=0, batch_bytes=size), self.find)
 
-    async def next(self, page: ScanPage, sequence: int, size: int = SMALL) -> ScanPage:
-        return await self.cursors.call(ScanCall(page.scanner_id, sequence=sequence, batch_bytes=size), self.find)
+    async def next(self, page: KvScanPage, sequence: int, size: int = SMALL) -> KvScanPage:
+        return await self.cursors.call(KvScanRequest(page.scanner_id, sequence=sequence, batch_bytes=size), self.find)
 
-    async def close(self, scanner_id: bytes | None) -> ScanPage:
-        return await self.cursors.call(ScanCall(scanner_id, is_close=True), self.find)
+    async def close(self, scanner_id: bytes | None) -> KvScanPage:
+        return await self.cursors.call(KvScanRequest(scanner_id, is_close=True), self.find)
 
-    def rows(self, page: ScanPage) -> list[int]:
+    def rows(self, page: KvScanPage) -> list[int]:
         return [] if page.records is None else [row[0] for row in self.bucket.rows_of(page.records)]
 
 
-async def made(limits: CursorLimits = CursorLimits()) -> Scans:  # noqa: B008 - frozen
+async def made(limits: KvScanLimits = KvScanLimits()) -> Scans:  # noqa: B008 - frozen
     bucket = await BucketKeysContract().open(MemoryIndex)
     await bucket.put(*((number, "row", number) for number in range(10)))
     return Scans(bucket, limits)
@@ -58,7 +58,7 @@ async def scans() -> AsyncIterator[Scans]:
     await scans.bucket.keys.close()
 
 
-async def refused(call: Awaitable[ScanPage]) -> ErrorCode:
+async def refused(call: Awaitable[KvScanPage]) -> ErrorCode:
     with pytest.raises(FlussError) as failed:
         await call
     return failed.value.code
@@ -89,42 +89,42 @@ async def test_a_scan_that_fits_one_answer_leaves_nothing_behind(scans: Scans) -
 
 
 async def test_an_empty_bucket_has_no_session() -> None:
-    scans = Scans(await BucketKeysContract().open(MemoryIndex), CursorLimits())
-    assert await scans.open() == ScanPage(None, False, None, 0)
+    scans = Scans(await BucketKeysContract().open(MemoryIndex), KvScanLimits())
+    assert await scans.open() == KvScanPage(None, False, None, 0)
     await scans.bucket.keys.close()
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        ScanCall(),
-        ScanCall(b"x", HERE, sequence=0, batch_bytes=1),
-        ScanCall(bucket=HERE, is_close=True),
-        ScanCall(is_close=True),
-        ScanCall(bucket=HERE, sequence=0),
-        ScanCall(bucket=HERE, sequence=0, batch_bytes=0),
-        ScanCall(bucket=HERE, sequence=0, batch_bytes=-5),
-        ScanCall(bucket=HERE, sequence=1, batch_bytes=5),
-        ScanCall(bucket=HERE, batch_bytes=5),
+        KvScanRequest(),
+        KvScanRequest(b"x", HERE, sequence=0, batch_bytes=1),
+        KvScanRequest(bucket=HERE, is_close=True),
+        KvScanRequest(is_close=True),
+        KvScanRequest(bucket=HERE, sequence=0),
+        KvScanRequest(bucket=HERE, sequence=0, batch_bytes=0),
+        KvScanRequest(bucket=HERE, sequence=0, batch_bytes=-5),
+        KvScanRequest(bucket=HERE, sequence=1, batch_bytes=5),
+        KvScanRequest(bucket=HERE, batch_bytes=5),
     ],
 )
-async def test_a_call_that_makes_no_sense_is_refused(scans: Scans, call: ScanCall) -> None:
+async def test_a_call_that_makes_no_sense_is_refused(scans: Scans, call: KvScanRequest) -> None:
     assert await refused(scans.cursors.call(call, scans.find)) is ErrorCode.INVALID_SCAN_REQUEST
 
 
 @pytest.mark.parametrize("sequence", [0, 2, None])
 async def test_a_call_out_of_order_ends_the_scan(scans: Scans, sequence: int | None) -> None:
     page = await scans.open()
-    call = ScanCall(page.scanner_id, sequence=sequence, batch_bytes=SMALL)
+    call = KvScanRequest(page.scanner_id, sequence=sequence, batch_bytes=SMALL)
     assert await refused(scans.cursors.call(call, scans.find)) is ErrorCode.INVALID_SCAN_REQUEST
     assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
 async def test_closing_is_always_answered(scans: Scans) -> None:
     page = await scans.open()
-    assert await scans.close(page.scanner_id) == ScanPage(page.scanner_id)
-    assert await scans.close(page.scanner_id) == ScanPage(page.scanner_id)
-    assert await scans.close(b"never was") == ScanPage(b"never was")
+    assert await scans.close(page.scanner_id) == KvScanPage(page.scanner_id)
+    assert await scans.close(page.scanner_id) == KvScanPage(page.scanner_id)
+    assert await scans.close(b"never was") == KvScanPage(b"never was")
     assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
@@ -132,11 +132,11 @@ async def test_two_calls_of_a_scan_at_once_are_one_too_many(scans: Scans) -> Non
     page = await scans.open()
     gate = asyncio.Event()
 
-    async def slow(bucket: TableBucket) -> BucketKeys:
+    async def slow(bucket: TableBucket) -> BucketKv:
         await gate.wait()
         return scans.keys
 
-    call = ScanCall(page.scanner_id, sequence=1, batch_bytes=SMALL)
+    call = KvScanRequest(page.scanner_id, sequence=1, batch_bytes=SMALL)
     first = asyncio.create_task(scans.cursors.call(call, slow))
     await asyncio.sleep(0)
     assert await refused(scans.next(page, 1)) is ErrorCode.INVALID_SCAN_REQUEST
@@ -145,7 +145,7 @@ async def test_two_calls_of_a_scan_at_once_are_one_too_many(scans: Scans) -> Non
 
 
 async def test_there_are_so_many_scans_and_no_more() -> None:
-    scans = await made(CursorLimits(max_per_server=3, max_per_bucket=2))
+    scans = await made(KvScanLimits(max_per_server=3, max_per_bucket=2))
     first = await scans.open()
     await scans.open()
     assert await refused(scans.open()) is ErrorCode.TOO_MANY_SCANNERS
@@ -182,13 +182,13 @@ class _WatchedIndex(MemoryIndex):
         super().__init__()
         self.held = 0
 
-    def view(self) -> IndexView:
+    def view(self) -> KvIndexSnapshot:
         self.held += 1
         return _WatchedView(super().view(), self)
 
 
 class _WatchedView:
-    def __init__(self, view: IndexView, index: _WatchedIndex) -> None:
+    def __init__(self, view: KvIndexSnapshot, index: _WatchedIndex) -> None:
         self._view = view
         self._index: _WatchedIndex | None = index
 
@@ -209,7 +209,7 @@ async def test_what_is_held_for_scans_whose_clients_died_is_let_go_of() -> None:
     index = _WatchedIndex()
     bucket = await BucketKeysContract().open(lambda: index)
     await bucket.put(*((number, "row", number) for number in range(10)))
-    scans = Scans(bucket, CursorLimits(max_per_bucket=3))
+    scans = Scans(bucket, KvScanLimits(max_per_bucket=3))
     for _ in range(3):
         assert (await scans.open()).has_more
     assert index.held == 3
@@ -243,7 +243,7 @@ async def test_a_bucket_that_is_let_go_of_takes_its_scans_along(scans: Scans) ->
 
 
 async def test_an_answer_is_never_larger_than_the_server_allows() -> None:
-    scans = await made(CursorLimits(max_batch_bytes=SMALL))
+    scans = await made(KvScanLimits(max_batch_bytes=SMALL))
     page = await scans.open(size=1 << 20)
     assert 0 < len(scans.rows(page)) < 10
     scans.cursors.close()

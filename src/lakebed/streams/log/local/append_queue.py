@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 from lakebed.fluss.log_batches import LogBuffer
 
-from ..admission import Admitted
+from ..offset_assignment import AssignedBatches
 
-__all__ = ["Group", "Line"]
+__all__ = ["AppendGroup", "AppendQueue"]
 
 
-class Group(NamedTuple):
+class AppendGroup(NamedTuple):
     """Batches that are written and synced together."""
 
-    batches: list[Admitted]
+    batches: list[AssignedBatches]
     end_offset: int
     size: int
 
@@ -25,14 +25,14 @@ class Group(NamedTuple):
         return [piece for admitted in self.batches for piece in admitted.pieces]
 
 
-class Line:
+class AppendQueue:
     """Those who wait, in order. From any thread."""
 
     __slots__ = ("_batches", "_lock", "_size")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._batches: list[Admitted] = []
+        self._batches: list[AssignedBatches] = []
         self._size = 0
 
     def __bool__(self) -> bool:
@@ -43,7 +43,7 @@ class Line:
         """How much waits."""
         return self._size
 
-    def join(self, admitted: Admitted) -> None:
+    def join(self, admitted: AssignedBatches) -> None:
         """One more waits."""
         with self._lock:
             self._batches.append(admitted)
@@ -54,12 +54,12 @@ class Line:
         with self._lock:
             return self._batches[0].appended.end_offset if self._size > most_bytes else None
 
-    def take(self, room_bytes: int | None = None) -> Group | None:
+    def take(self, room_bytes: int | None = None) -> AppendGroup | None:
         """All who wait; nobody if none does, or if they would fill the room."""
         with self._lock:
             if not self._batches or (room_bytes is not None and self._size >= room_bytes):
                 return None
-            group = Group(self._batches, self._batches[-1].appended.end_offset, self._size)
+            group = AppendGroup(self._batches, self._batches[-1].appended.end_offset, self._size)
             self._batches, self._size = [], 0
             return group
 

@@ -11,7 +11,7 @@ import pytest
 from lakebed.core.errors import InvalidSetting
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import Address, MetaSettings, ServerSettings, Settings, StreamsSettings
-from lakebed.server.streams.address import advertised_address
+from lakebed.streams.servers.advertised_address import advertised_address
 from tests.fixtures.server import launch_server
 from tests.server.running_processes import GUARD_SECONDS
 

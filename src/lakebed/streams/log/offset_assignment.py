@@ -13,13 +13,13 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.log_batches import LogBuffer, LogRecordBatch, check_batches, stored_batch
 from lakebed.streams.seam import Appended
 
-from .writer_state import Writers
+from .writer_state import WriterStates
 
-__all__ = ["Admission", "Admitted"]
+__all__ = ["AssignedBatches", "OffsetAssigner"]
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class AssignedBatches:
     """Batches that have their place, and are not stored yet."""
 
     appended: Appended
@@ -32,7 +32,7 @@ class Admitted:
     timestamp_ms: int
 
 
-class Admission:
+class OffsetAssigner:
     """Where the next record goes. Two calls of `admit` never give one place twice."""
 
     __slots__ = ("_clock", "_knows", "_max_batch_bytes", "end_offset", "timestamp_ms", "writers")
@@ -45,9 +45,9 @@ class Admission:
         self.end_offset = 0
         self.timestamp_ms = -1
         """Of the last batch. Those of a log never go back, whatever the clock does: they are searched by it."""
-        self.writers = Writers()
+        self.writers = WriterStates()
 
-    def admit(self, records: LogBuffer) -> Admitted:
+    def admit(self, records: LogBuffer) -> AssignedBatches:
         """Look at batches and give them their places: all of them or, if one cannot be taken, none.
 
         Raises CORRUPT_RECORD, RECORD_TOO_LARGE, SCHEMA_NOT_EXIST, OUT_OF_ORDER_SEQUENCE, UNKNOWN_WRITER_ID.
@@ -74,7 +74,7 @@ class Admission:
                 header, rest = stored_batch(batch, base, now_ms)
                 pieces += (header, rest)
                 entries.append((base, len(header) + len(rest)))
-        return Admitted(Appended(first or 0, last, is_repeated=not entries), pieces, entries, now_ms)
+        return AssignedBatches(Appended(first or 0, last, is_repeated=not entries), pieces, entries, now_ms)
 
     def replay(self, batch: LogRecordBatch) -> None:
         """A batch that is in the log already comes next."""

@@ -12,8 +12,8 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.key_encoding import KeyEncoding, choose_encoding, decode_key
 from lakebed.fluss.schema import Schema
 from lakebed.fluss.types import DataType, TypeRoot
-from lakebed.streams.kv.key_rows import KeyRows
-from lakebed.streams.kv.table import KeyedTable, KeySettings
+from lakebed.streams.kv.key_only_rows import KeyOnlyRows
+from lakebed.streams.kv.table import KvSettings, KvTable
 from tests.contracts.bucket_keys import BucketKeysContract
 from tests.fixtures.memory_index import MemoryIndex
 
@@ -175,12 +175,10 @@ def rows_of(
     properties: Mapping[str, str],
     constants: Mapping[str, str] | None = None,
     bucket_key: Sequence[str] | None = None,
-) -> tuple[KeyedTable, KeyRows]:
+) -> tuple[KvTable, KeyOnlyRows]:
     schema = Schema.of(columns, primary_key=primary_key)
-    table = KeyedTable(
-        KeySettings.parse(schema, {f"table.{name}": each for name, each in properties.items()}), {1: schema}
-    )
-    return table, KeyRows(table, constants, bucket_key)
+    table = KvTable(KvSettings.parse(schema, {f"table.{name}": each for name, each in properties.items()}), {1: schema})
+    return table, KeyOnlyRows(table, constants, bucket_key)
 
 
 COLUMNS = [("a", TEXT), ("n", LONG), ("b", INT), ("c", TEXT)]
