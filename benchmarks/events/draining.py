@@ -26,7 +26,7 @@ from lakebed.events.targets.seam import Message
 from lakebed.meta.held_lease import HeldLease
 from lakebed.meta.leases import Leases
 from lakebed.meta.migrations import migrate
-from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.sqlite.store import SqliteStore
 from lakebed.objects.events import ObjectEvent
@@ -85,7 +85,7 @@ async def drain(folder: Path, *, events: int, targets: int) -> Drained:
         await migrate(store)
         outbox, leases = Outbox(store), Leases(store, clock)
         held = HeldLease(store, leases, clock, "targets", "benchmark", 3600)
-        assert await held.take()
+        assert await held.acquire()
         feed = Feed(outbox, RuleMatcher(store))
         counters = [Counting() for _ in range(targets)]
         records = [
@@ -154,7 +154,7 @@ async def _fill(store: MetaStore, events: int) -> None:
         await store.transact(work)
 
 
-def _events(numbers: range) -> Iterator[Event]:
+def _events(numbers: range) -> Iterator[OutboxEvent]:
     for number in numbers:
         key = f"2026/11/15/part-{number:08}.parquet"
         payload = ObjectEvent(
@@ -170,7 +170,9 @@ def _events(numbers: range) -> Iterator[Event]:
             request_id=f"R{number:016X}",
             source_ip="10.0.0.7",
         )
-        yield Event("ObjectCreated:Put", f"landing/{key}", msgspec.msgpack.encode(payload), 1_760_000_000_000 + number)
+        yield OutboxEvent(
+            "ObjectCreated:Put", f"landing/{key}", msgspec.msgpack.encode(payload), 1_760_000_000_000 + number
+        )
 
 
 def _resident() -> int:

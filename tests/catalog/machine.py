@@ -24,7 +24,7 @@ from lakebed.core.errors import (
     AlreadyExists,
     CommitConflict,
     LakebedError,
-    LocationTaken,
+    LocationConflict,
     NoSuchTable,
     TableProtected,
 )
@@ -122,7 +122,7 @@ class CatalogMachine(RuleBasedStateMachine):
         if table in self.tables:
             failure = AlreadyExists
         elif self.is_taken(wanted):
-            failure = LocationTaken
+            failure = LocationConflict
         made = self.attempt(self.catalog.create(table.name, namespace=table.namespace[0], **request), failure)
         if made is not None:
             properties = dict(request.get("properties", {}))
@@ -155,7 +155,7 @@ class CatalogMachine(RuleBasedStateMachine):
         if model is None:
             failure = NoSuchTable
         elif self.is_taken({f"{place}/"}, model):
-            failure = LocationTaken
+            failure = LocationConflict
         update = set_property("write.metadata.path", f"s3://lake/{place}")
         if model is not None and model.properties.get("write.metadata.path") == f"s3://lake/{place}":
             return

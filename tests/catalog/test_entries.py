@@ -7,10 +7,10 @@ from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import (
     AccessDenied,
     Corrupted,
+    NoSuchCatalog,
     NoSuchNamespace,
     NoSuchTable,
     NoSuchView,
-    NoSuchWarehouse,
     NotFound,
 )
 from lakebed.meta.seam import Transaction
@@ -34,10 +34,10 @@ async def test_name_is_resolved_as_far_as_it_is_there(catalog: Catalog) -> None:
     assert (await catalog.entries.find(meta, "lake", name("other"))).entry is None
     with pytest.raises(NoSuchNamespace, match="Namespace does not exist: none"):
         await catalog.entries.find(meta, "lake", name("t", "none"))
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         await catalog.entries.find(meta, "pond", name("t"))
     await catalog.store.bucket("pond")
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         await catalog.entries.find(meta, "pond", name("t"))
 
 
@@ -65,7 +65,7 @@ async def test_what_is_sought_in_a_missing_namespace_is_a_missing_table_or_view(
         await entries.get(ROOT, "lake", snapshots, TABLE, Action.GET_TABLE)
     with pytest.raises(NoSuchView, match=r"View does not exist: ns\.t\.snapshots"):
         await entries.load(ROOT, "lake", snapshots, VIEW, Action.GET_TABLE)
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         await entries.get(ROOT, "pond", snapshots, TABLE, Action.GET_TABLE)
 
 
@@ -148,7 +148,7 @@ async def test_dropped_tables_are_not_listed(catalog: Catalog) -> None:
 async def test_tables_of_what_is_not_there_are_not_listed(catalog: Catalog) -> None:
     with pytest.raises(NoSuchNamespace):
         await catalog.entries.list(ROOT, "lake", ["none"], TABLE, after="", limit=2)
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         await catalog.entries.list(ROOT, "pond", ["ns"], TABLE, after="", limit=2)
 
 

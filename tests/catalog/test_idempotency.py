@@ -7,7 +7,7 @@ import pytest
 
 from lakebed.catalog.idempotency import LIFETIME_MS, Answer, Mutation, RequestKey
 from lakebed.catalog.model import EntryKind
-from lakebed.core.errors import AlreadyAnswered, AlreadyExists, CommitConflict, InvalidInput, NoSuchTable, NotFound
+from lakebed.core.errors import AlreadyExists, CommitConflict, DuplicateRequest, InvalidInput, NoSuchTable, NotFound
 from lakebed.meta.seam import Transaction
 from tests.objects.stores import ROOT
 
@@ -45,7 +45,7 @@ async def test_key_is_answered_once(catalog: Catalog) -> None:
     await keep(catalog, KEY, Answer(200, "first"))
     async with catalog.unchanged():
         for key in (KEY, OTHER):
-            with pytest.raises(AlreadyAnswered):
+            with pytest.raises(DuplicateRequest):
                 await keep(catalog, key, Answer(200, "second"))
     assert await catalog.keys.find(KEY) == Answer(200, "first")
 
@@ -222,10 +222,10 @@ async def test_who_comes_second_is_told_to_take_the_answer_not_that_the_change_c
     eventful = Eventful(catalog.store.meta)
     second = wire_catalog(catalog.store, eventful)
     eventful.meanwhile = lambda: change(catalog, Mutation(ROOT, KEY))
-    with pytest.raises(AlreadyAnswered):
+    with pytest.raises(DuplicateRequest):
         await change(second, Mutation(ROOT, KEY))
     answered = await catalog.everything()
-    with pytest.raises((AlreadyAnswered, AlreadyExists, CommitConflict, NotFound)):
+    with pytest.raises((DuplicateRequest, AlreadyExists, CommitConflict, NotFound)):
         await change(second, Mutation(ROOT, KEY))
     assert await catalog.everything() == answered
 
@@ -233,9 +233,9 @@ async def test_who_comes_second_is_told_to_take_the_answer_not_that_the_change_c
 async def test_loser_leaves_no_file(catalog: Catalog) -> None:
     await catalog.create(key=KEY)
     async with catalog.unchanged():
-        with pytest.raises(AlreadyAnswered):
+        with pytest.raises(DuplicateRequest):
             await catalog.create("other", key=KEY)
-        with pytest.raises(AlreadyAnswered):
+        with pytest.raises(DuplicateRequest):
             await catalog.commit(name(), set_property("a", "1"), key=KEY)
 
 

@@ -15,8 +15,8 @@ from lakebed.core.errors import (
     InvalidInput,
     InvalidName,
     NamespaceNotEmpty,
+    NoSuchCatalog,
     NoSuchNamespace,
-    NoSuchWarehouse,
 )
 from tests.objects.stores import ROOT
 
@@ -87,7 +87,7 @@ async def test_refused_namespace_leaves_nothing(catalog: Catalog) -> None:
                 await catalog.namespaces.create(AS_ROOT, "lake", levels, {})
         with pytest.raises(InvalidInput):
             await catalog.namespaces.create(AS_ROOT, "lake", ["a"], {"k": "v" * 4097})
-        with pytest.raises(NoSuchWarehouse):
+        with pytest.raises(NoSuchCatalog):
             await catalog.namespaces.create(AS_ROOT, "pond", ["a"], {})
 
 
@@ -130,7 +130,7 @@ async def test_children_of_what_is_not_there_are_not_listed(catalog: Catalog) ->
     assert await paths(catalog, "ns") == []
     with pytest.raises(NoSuchNamespace, match=r"Namespace does not exist: a\.b"):
         await catalog.namespaces.list(ROOT, "lake", ["a", "b"], after="", limit=1)
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         await catalog.namespaces.list(ROOT, "pond", [], after="", limit=1)
     with pytest.raises(InvalidName):
         await catalog.namespaces.list(ROOT, "lake", [""], after="", limit=1)

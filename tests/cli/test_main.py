@@ -131,7 +131,7 @@ def test_advice_is_found_along_the_ancestry() -> None:
         (errors.NoSuchPrincipal, "lakebed user list"),
         (errors.NoSuchAccessKey, "lakebed key list"),
         (errors.NoSuchUserPolicy, "lakebed policy list"),
-        (errors.NoSuchWarehouse, "lakebed table enable-bucket"),
+        (errors.NoSuchCatalog, "lakebed table enable-bucket"),
         (errors.CredentialsExpired, "lakebed key create"),
         (errors.Unauthenticated, "LAKEBED_ACCESS_KEY"),
     ],

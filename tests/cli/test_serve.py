@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.cli.main import FAILED
-from lakebed.core.settings import Address, Settings
+from lakebed.core.settings import HostPort, Settings
 
 from .conftest import Lakebed
 
@@ -23,7 +23,7 @@ def test_flags_become_settings_of_the_server(lakebed: Lakebed, served: list[Sett
     assert lakebed("serve", *words).status == 0
     (settings,) = served
     assert settings.server.data == Path("here")
-    assert settings.server.listen == Address("127.0.0.1", 0)
+    assert settings.server.listen == HostPort("127.0.0.1", 0)
     assert settings.server.workers == 3
     assert settings.objects.inline_max == 0
     assert not settings.server.insecure_http

@@ -23,7 +23,7 @@ def told(error: e.LakebedError) -> e.LakebedError:
     [
         e.InvalidInput,
         e.NotFound,
-        e.NoSuchWarehouse,
+        e.NoSuchCatalog,
         e.NoSuchNamespace,
         e.NoSuchTable,
         e.NoSuchView,

@@ -18,7 +18,7 @@ from lakebed.core.errors import (
     NoSuchBucket,
     NoSuchKey,
     NotSupported,
-    SelectFailure,
+    SelectError,
     Throttled,
     Unavailable,
 )
@@ -136,7 +136,7 @@ def test_refusals_are_errors_of_ours(answer: Answer, kind: type[Exception]) -> N
 
 
 def test_what_is_wrong_with_the_query_has_its_code_whenever_it_shows() -> None:
-    with pytest.raises(SelectFailure, match="Why") as caught:
+    with pytest.raises(SelectError, match="Why") as caught:
         run(refusal(400, "ParseSelectMissingFrom"))
     assert caught.value.code == "ParseSelectMissingFrom"
 
@@ -144,7 +144,7 @@ def test_what_is_wrong_with_the_query_has_its_code_whenever_it_shows() -> None:
     with asking([Answer(200, later)]) as (_, selects):
         pieces = iter(selects.run("b", "k", SQL, {"CSV": {}}, {"JSON": {}}))
         assert next(pieces) == b"1\n"
-        with pytest.raises(SelectFailure, match="not a number") as caught:
+        with pytest.raises(SelectError, match="not a number") as caught:
             next(pieces)
     assert caught.value.code == "CastFailed"
 

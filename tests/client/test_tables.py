@@ -4,7 +4,7 @@ import pytest
 
 from lakebed.client import TableRef
 from lakebed.client.policies import table_target
-from lakebed.core.errors import InvalidName, NoSuchNamespace, NoSuchTable, NoSuchWarehouse
+from lakebed.core.errors import InvalidName, NoSuchCatalog, NoSuchNamespace, NoSuchTable
 from lakebed.core.jobs import JobKind
 
 from .conftest import Lake
@@ -19,7 +19,7 @@ def test_what_there_is_can_be_walked(lake: Lake) -> None:
     tables = lake.client.tables
     assert warehouse in list(tables.warehouses())
     assert tables.location(warehouse) == f"s3://{warehouse}/"
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         tables.location("ghost")
     assert list(tables.namespaces(warehouse)) == [("ns",)]
     assert list(tables.namespaces(warehouse, ["ns"])) == [("ns", "in.ner")]
@@ -74,7 +74,7 @@ def test_what_is_not_there_is_told_by_its_kind(lake: Lake) -> None:
     tables = lake.client.tables
     with pytest.raises(NoSuchTable):
         tables.health(TableRef(warehouse, ("ns",), "none"))
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         tables.plan(TableRef("none", ("ns",), "t"))
     with pytest.raises(NoSuchNamespace):
         list(tables.healths(warehouse, ["none"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lakebed.conform.evidence import Evidence
+from lakebed.conform.evidence import EvidenceSummary
 from tests.fixtures.recorded_evidence import (
     SCHEMA,
     SCHEMA_VERSION,
@@ -32,9 +32,9 @@ def document(*records: Record) -> Document:
     )
 
 
-def evidence(*records: Record, named: Iterable[str] = ()) -> Evidence:
+def evidence(*records: Record, named: Iterable[str] = ()) -> EvidenceSummary:
     """A summary of these for all claims, and for the selectors in `named`."""
-    return Evidence(summarize(document(*records), selectors() | set(named)))
+    return EvidenceSummary(summarize(document(*records), selectors() | set(named)))
 
 
-NOTHING = Evidence(None)
+NOTHING = EvidenceSummary(None)

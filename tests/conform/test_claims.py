@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.conform.claims import Claim, Standing, judge, judge_client
+from lakebed.conform.claims import ClaimStatus, FeatureClaim, judge, judge_client
 from tests.fixtures.recorded_evidence import Status, selectors, selects
 
 from .records import NOTHING, evidence, record
 
 ROOT = Path(__file__).parents[2]
-CLAIM = Claim("it works", ("tests/a.py", "tests/b.py::test_b"))
+CLAIM = FeatureClaim("it works", ("tests/a.py", "tests/b.py::test_b"))
 
 
 def test_claim_is_made_when_all_that_its_selectors_mean_has_passed() -> None:
@@ -25,11 +25,11 @@ def test_claim_is_made_when_all_that_its_selectors_mean_has_passed() -> None:
 
 def test_nothing_is_claimed_without_evidence() -> None:
     assert not judge(CLAIM, NOTHING).is_claimed
-    assert judge_client("spark", NOTHING) is Standing.NOT_CLAIMED
+    assert judge_client("spark", NOTHING) is ClaimStatus.NOT_CLAIMED
 
 
 def test_claim_with_no_tests_is_never_made() -> None:
-    verdict = judge(Claim("hope", (), "soon"), evidence(record("tests/a.py::test_a"), named=CLAIM.selectors))
+    verdict = judge(FeatureClaim("hope", (), "soon"), evidence(record("tests/a.py::test_a"), named=CLAIM.selectors))
     assert verdict.described() == {"status": "not-claimed", "tests": [], "note": "soon"}
 
 
@@ -53,9 +53,9 @@ def test_test_that_did_not_run_shows_nothing(more: list[tuple[str, Status]], lac
 
 @pytest.mark.parametrize(
     ("statuses", "standing"),
-    [(["passed", "skipped"], Standing.CLAIMED), (["skipped"], Standing.NOT_CLAIMED)],
+    [(["passed", "skipped"], ClaimStatus.CLAIMED), (["skipped"], ClaimStatus.NOT_CLAIMED)],
 )
-def test_client_is_claimed_that_did_something(statuses: list[Status], standing: Standing) -> None:
+def test_client_is_claimed_that_did_something(statuses: list[Status], standing: ClaimStatus) -> None:
     known = evidence(*(record(f"tests/a.py::test_{n}", one, client="duckdb") for n, one in enumerate(statuses)))
     assert judge_client("duckdb", known) is standing
 

@@ -13,7 +13,7 @@ from lakebed.conform.evidence import (
     FILE,
     SCHEMA,
     ClientResults,
-    Evidence,
+    EvidenceSummary,
     ScenarioCounts,
     SelectorResult,
     packaged_evidence,
@@ -95,7 +95,7 @@ def test_evidence_says_whether_it_is_of_the_sources_that_run(is_same: bool) -> N
     made = summarize(document(record("tests/a.py::test_a", client="spark")), ())
     if is_same:
         made = msgspec.structs.replace(made, source_digest=source_digest())
-    assert Evidence(made).described() == {
+    assert EvidenceSummary(made).described() == {
         "recorded": True,
         "date_utc": "2026-01-31T12:00:00Z",
         "lakebed_version": "0.1",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakebed.conform import capabilities, engines, failures
-from lakebed.conform.evidence import Evidence
+from lakebed.conform.evidence import EvidenceSummary
 from lakebed.conform.inventories import PRINTS, Context
 from lakebed.conform.options import add_options, option_values
 from lakebed.core.errors import InvalidInput
@@ -25,7 +25,7 @@ def values(*words: str) -> dict[str, str]:
     return {**made, **{option.name: option.default or "" for option in (*engines.VERSIONS, *failures.LOADS)}}
 
 
-def printed(name: str, known: Evidence = NOTHING, *words: str, **more: str) -> Any:  # Any: JSON
+def printed(name: str, known: EvidenceSummary = NOTHING, *words: str, **more: str) -> Any:  # Any: JSON
     return PRINTS[name][1](Context(known, {**values(*words), **more}))
 
 
@@ -40,7 +40,7 @@ def statuses(value: Any) -> Iterator[str]:  # Any: JSON
             yield from statuses(inner)
 
 
-def everything_passed() -> Evidence:
+def everything_passed() -> EvidenceSummary:
     tests = [one.replace("*", "x") for one in selectors()]
     return evidence(*(record(one if "::" in one else f"{one}::test_x") for one in tests))
 

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.client.streams.access import STREAMS_VARIABLE
-from lakebed.conform.options import OPTIONS, SECRET_FLAGS, Target, add_options, option_values, read_target, redacted
+from lakebed.conform.options import (
+    OPTIONS,
+    SECRET_FLAGS,
+    ConformTarget,
+    add_options,
+    option_values,
+    read_target,
+    redacted,
+)
 from lakebed.core.errors import InvalidInput
 from lakebed.core.settings import CLIENT_VARIABLES, load_settings
 
@@ -21,7 +29,7 @@ def parse(*words: str) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def target(*words: str, environ: Mapping[str, str] = KEYS) -> Target:
+def target(*words: str, environ: Mapping[str, str] = KEYS) -> ConformTarget:
     arguments = parse(*words)
     return read_target(arguments, option_values(arguments, environ, 1_700_000_000))
 

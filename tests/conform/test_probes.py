@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from lakebed.conform import probes
-from lakebed.conform.findings import NotConforming
-from lakebed.conform.options import Target
-from lakebed.conform.rest import Answer, CatalogCalls
+from lakebed.conform.expectations import NotConforming
+from lakebed.conform.options import ConformTarget
+from lakebed.conform.rest import CatalogCalls, ProbeResponse
 
 from .test_options import target
 
@@ -27,7 +27,7 @@ class Scripted(CatalogCalls):
         self.answers = answers
         self.asked: list[str] = []
 
-    def ask(self, method: str, path: str, body: object = None, query: Mapping[str, str] | None = None) -> Answer:
+    def ask(self, method: str, path: str, body: object = None, query: Mapping[str, str] | None = None) -> ProbeResponse:
         asked = f"{method} {path}" + ("?" + query["pageToken"] if query else "")
         if method == "DELETE" and isinstance(body, dict) and body.get("force"):
             asked += " force"
@@ -35,10 +35,10 @@ class Scripted(CatalogCalls):
         status, document = self.answers.get(asked, (404, {"error": {"message": f"no answer to {asked}"}}))
         if isinstance(document, list):
             document = document.pop(0) if len(document) > 1 else document[0]
-        return Answer(status, json.dumps(document))
+        return ProbeResponse(status, json.dumps(document))
 
 
-def made_target() -> Target:
+def made_target() -> ConformTarget:
     return target("--bucket", "lake", "--namespace", "ns", "--table", "t")
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.conform.findings import NotConforming
+from lakebed.conform.expectations import NotConforming
 from lakebed.conform.vended import read_keys
 
 LOCATION = "s3://lake/tables/a b"

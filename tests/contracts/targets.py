@@ -23,7 +23,7 @@ from lakebed.events.forms import Form, render
 from lakebed.events.ids import EventIds
 from lakebed.events.requests import RequestEntry, event_of_request
 from lakebed.events.targets.seam import Message, Target
-from lakebed.meta.outbox import FIRST_REQUEST, Entry
+from lakebed.meta.outbox import FIRST_REQUEST, OutboxEntry
 from tests.fixtures.brokers.service import PASSWORD, WRONG_PASSWORD, Heard, TargetService, Way, heard_until, marker_in
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ def make_entry() -> Message:
     told = RequestEntry(
         edge="s3", api="PutObject", bucket="sales", object="in/2026 Q1.csv", status=200, request_id=marker
     )
-    entry = Entry(FIRST_REQUEST, event_of_request(told, 1_772_600_767_089))
+    entry = OutboxEntry(FIRST_REQUEST, event_of_request(told, 1_772_600_767_089))
     return dataclasses.replace(
         render(entry, Form.AUDIT, region="us-east-1", ids=EventIds(new_deployment_id())), id=marker
     )

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import Incomplete, IntegrityMismatch, InvalidInput
-from lakebed.core.event_stream import OVERHEAD_BYTES, Message, MessageDecoder, encode_headers, frame
+from lakebed.core.event_stream import OVERHEAD_BYTES, EventStreamDecoder, EventStreamMessage, encode_headers, frame
 
 CONT = (
     "00000039" "00000029" "8ba19df2"
@@ -28,10 +28,10 @@ END = (
 
 names = st.text(min_size=1, max_size=40).filter(lambda name: len(name.encode()) <= 255)
 headers = st.dictionaries(names, st.text(max_size=200), max_size=6)
-messages = st.builds(Message, headers, st.binary(max_size=2000))
+messages = st.builds(EventStreamMessage, headers, st.binary(max_size=2000))
 
 
-def encoded(message: Message) -> bytes:
+def encoded(message: EventStreamMessage) -> bytes:
     return frame(encode_headers(message.headers.items()), message.payload)
 
 
@@ -54,10 +54,10 @@ def test_records_are_those_that_are_known() -> None:
 
 
 @given(st.lists(messages, max_size=5), st.lists(st.integers(0, 12_000), max_size=8))
-def test_messages_come_back_however_their_bytes_are_split(sent: list[Message], cuts: list[int]) -> None:
+def test_messages_come_back_however_their_bytes_are_split(sent: list[EventStreamMessage], cuts: list[int]) -> None:
     whole = b"".join(map(encoded, sent))
-    decoder = MessageDecoder()
-    got: list[Message] = []
+    decoder = EventStreamDecoder()
+    got: list[EventStreamMessage] = []
     bounds = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
 
     for start, end in pairwise(bounds):
@@ -68,7 +68,7 @@ def test_messages_come_back_however_their_bytes_are_split(sent: list[Message], c
 
 
 @given(messages)
-def test_lengths_are_those_of_the_bytes(message: Message) -> None:
+def test_lengths_are_those_of_the_bytes(message: EventStreamMessage) -> None:
     raw = encoded(message)
 
     total, headers_length = struct.unpack_from(">II", raw)
@@ -77,17 +77,17 @@ def test_lengths_are_those_of_the_bytes(message: Message) -> None:
 
 
 @given(messages, st.data())
-def test_a_flipped_bit_is_seen(message: Message, data: st.DataObject) -> None:
+def test_a_flipped_bit_is_seen(message: EventStreamMessage, data: st.DataObject) -> None:
     raw = bytearray(encoded(message))
     raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
 
     with pytest.raises(IntegrityMismatch):
-        list(MessageDecoder().feed(bytes(raw)))
+        list(EventStreamDecoder().feed(bytes(raw)))
 
 
 @given(messages, st.data())
-def test_a_message_that_is_cut_short_is_incomplete(message: Message, data: st.DataObject) -> None:
-    raw, decoder = encoded(message), MessageDecoder()
+def test_a_message_that_is_cut_short_is_incomplete(message: EventStreamMessage, data: st.DataObject) -> None:
+    raw, decoder = encoded(message), EventStreamDecoder()
 
     assert list(decoder.feed(raw[: data.draw(st.integers(1, len(raw) - 1))])) == []
     with pytest.raises(Incomplete):
@@ -96,7 +96,7 @@ def test_a_message_that_is_cut_short_is_incomplete(message: Message, data: st.Da
 
 @given(st.binary(max_size=400))
 def test_noise_is_refused_or_awaited_and_never_crashes(noise: bytes) -> None:
-    decoder = MessageDecoder()
+    decoder = EventStreamDecoder()
     try:
         list(decoder.feed(noise))
         decoder.finish()
@@ -108,7 +108,7 @@ def test_noise_is_refused_or_awaited_and_never_crashes(noise: bytes) -> None:
 @given(st.binary(max_size=300))
 def test_headers_of_noise_are_refused_or_read(noise: bytes) -> None:
     try:
-        (message,) = MessageDecoder().feed(frame(noise))
+        (message,) = EventStreamDecoder().feed(frame(noise))
     except InvalidInput:
         return
     assert encode_headers(message.headers.items()) == noise
@@ -122,12 +122,12 @@ def test_lengths_that_no_message_has_are_refused_before_its_bytes_are_there(tota
     prelude = struct.pack(">II", total, headers_length)
 
     with pytest.raises(InvalidInput):
-        list(MessageDecoder().feed(prelude + struct.pack(">I", zlib.crc32(prelude))))
+        list(EventStreamDecoder().feed(prelude + struct.pack(">I", zlib.crc32(prelude))))
 
 
 def test_headers_that_are_no_text_are_refused() -> None:
     with pytest.raises(InvalidInput, match="no text"):
-        list(MessageDecoder().feed(frame(b"\x01a\x00")))
+        list(EventStreamDecoder().feed(frame(b"\x01a\x00")))
 
 
 @pytest.mark.parametrize("header", [("", "x"), ("n" * 256, "x"), ("name", "v" * 65_536)])

@@ -3,18 +3,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.core.loop_guard import OwnMessages
+from lakebed.core.loop_guard import LoopGuard
 
-OURS = OwnMessages(b"k" * 32)
+OURS = LoopGuard(b"k" * 32)
 
 
 def test_a_message_of_ours_is_known() -> None:
-    assert OURS.are_proven_by(OURS.prove("req_7"))
-    assert OwnMessages(b"k" * 32).are_proven_by(OURS.prove("req_7")), "by every server with the same keys"
+    assert OURS.recognizes(OURS.proof_for("req_7"))
+    assert LoopGuard(b"k" * 32).recognizes(OURS.proof_for("req_7")), "by every server with the same keys"
 
 
 @given(st.text())
 def test_nobody_else_can_pass_for_one(text: str) -> None:
-    assert not OURS.are_proven_by(text)
-    assert not OURS.are_proven_by(OwnMessages(b"x" * 32).prove(text))
-    assert not OURS.are_proven_by(OURS.prove("req_7").replace("req_7", text)) or text == "req_7"
+    assert not OURS.recognizes(text)
+    assert not OURS.recognizes(LoopGuard(b"x" * 32).proof_for(text))
+    assert not OURS.recognizes(OURS.proof_for("req_7").replace("req_7", text)) or text == "req_7"

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from lakebed.core.memory import give_back
+from lakebed.core.memory import release_free_memory
 
 
 def test_what_is_in_use_stays_when_memory_goes_back() -> None:
     held = [bytes([number % 256]) * 10_000 for number in range(2000)]
     del held[::2]
-    give_back()
+    release_free_memory()
     assert all(piece == bytes([(2 * number + 1) % 256]) * 10_000 for number, piece in enumerate(held))

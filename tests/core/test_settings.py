@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from lakebed.core.errors import InvalidInput, InvalidSetting
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import (
-    Address,
     DecisionMode,
+    HostPort,
     LoadedSettings,
-    LogFormat,
+    LoggingFormat,
     OidcProvider,
     ServerSettings,
     Settings,
@@ -102,11 +102,11 @@ def test_every_kind_of_value_reads_from_a_file() -> None:
         """
     ).settings
     assert settings.server.data == Path("somewhere/else")
-    assert settings.server.listen == Address("::1", 0)
+    assert settings.server.listen == HostPort("::1", 0)
     assert settings.server.insecure_http is True
     assert settings.server.domains == ("s3.example.com", "localhost")
     assert settings.server.shutdown_grace == 2.5
-    assert settings.log.format is LogFormat.TEXT
+    assert settings.log.format is LoggingFormat.TEXT
     assert settings.meta.url == Secret("postgresql://user:password@db/lake")
     assert settings.meta.is_postgres
     assert settings.objects.inline_max == 4 * KIB
@@ -131,7 +131,7 @@ def test_every_kind_of_value_reads_from_the_environment() -> None:
         }
     ).settings
     assert settings.server.data == Path.home() / "lake"
-    assert settings.server.listen == Address("localhost", 9001)
+    assert settings.server.listen == HostPort("localhost", 9001)
     assert settings.server.insecure_http is True
     assert settings.server.domains == ("s3.example.com", "localhost")
     assert settings.server.tls_cert is None
@@ -357,7 +357,7 @@ def test_plain_http_beyond_this_machine_is_refused_with_both_ways_out(listen: st
     assert "--insecure-http" in said
     tls = from_toml(f'[server]\nlisten = "{listen}"\ntls_cert = "c.pem"\ntls_key = "k.pem"')
     plain = from_toml(f'[server]\nlisten = "{listen}"\ninsecure_http = true')
-    assert tls.settings.server.listen == plain.settings.server.listen == Address.parse(listen)
+    assert tls.settings.server.listen == plain.settings.server.listen == HostPort.parse(listen)
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:0", "127.1.2.3:9000", "localhost:9000", "[::1]:9000"])
@@ -518,7 +518,7 @@ def test_plain_http_to_providers_is_for_this_machine_unless_told_otherwise() -> 
 
 def test_a_tree_made_by_hand_can_be_checked_too() -> None:
     with pytest.raises(InvalidSetting, match=r"^server\.listen: "):
-        check_settings(Settings(server=ServerSettings(listen=Address("0.0.0.0", 9000))))
+        check_settings(Settings(server=ServerSettings(listen=HostPort("0.0.0.0", 9000))))
 
 
 def test_every_setting_has_its_own_variable() -> None:
@@ -559,8 +559,8 @@ def test_any_value_of_toml_is_read_or_refused_cleanly(path: str, raw: object) ->
 
 @given(st.ip_addresses(), st.integers(0, 65535))
 def test_an_address_reads_back_from_its_text(host: object, port: int) -> None:
-    address = Address(str(host), port)
-    assert Address.parse(str(address)) == address
+    address = HostPort(str(host), port)
+    assert HostPort.parse(str(address)) == address
 
 
 DECISIONS = """

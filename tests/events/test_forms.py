@@ -11,12 +11,12 @@ from lakebed.core.errors import InvalidInput
 from lakebed.events.documents import event_document
 from lakebed.events.forms import Form, dashed, operation_of, parse_form, render
 from lakebed.events.names import SINGLES, EventName
-from lakebed.meta.outbox import Entry, Event
+from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 
 from .made import IDS, OCCURRED_MS, other_entry, s3_entry
 
 
-def body(entry: Entry, form: Form, rule_id: str = "") -> dict[str, Any]:
+def body(entry: OutboxEntry, form: Form, rule_id: str = "") -> dict[str, Any]:
     found = json.loads(render(entry, form, rule_id, region="us-east-1", ids=IDS).body)
     assert isinstance(found, dict)
     return found
@@ -170,7 +170,7 @@ def test_a_removal_is_one_after_which_nothing_is_left(kind: str, removes: bool) 
 
 @given(st.sampled_from(Form), st.binary(max_size=40), st.sampled_from(["ObjectCreated:Put", "Other"]))
 def test_no_payload_stops_the_renderer(form: Form, payload: bytes, kind: str) -> None:
-    message = render(Entry(1, Event(kind, "b/k", payload, 0)), form, region="r", ids=IDS)
+    message = render(OutboxEntry(1, OutboxEvent(kind, "b/k", payload, 0)), form, region="r", ids=IDS)
     assert isinstance(json.loads(message.body), dict)
 
 

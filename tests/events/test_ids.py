@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from lakebed.core.errors import InvalidInput
 from lakebed.core.ids import DeploymentId, new_deployment_id
 from lakebed.events.ids import EventIds, parse_event_id
-from lakebed.meta.outbox import FIRST_REQUEST, Entry, Event
+from lakebed.meta.outbox import FIRST_REQUEST, OutboxEntry, OutboxEvent
 
 OURS = DeploymentId("abcdefghijklmnopqrstuvwxyz")
 THEIRS = DeploymentId("234567abcdefghijklmnopqrst")
 SEQS = st.integers(0, 2**63 - 1)
 
 
-def entry(seq: int) -> Entry:
-    return Entry(seq, Event("k", "s", b"", 0))
+def entry(seq: int) -> OutboxEntry:
+    return OutboxEntry(seq, OutboxEvent("k", "s", b"", 0))
 
 
 def test_events_and_requests_have_ids_of_their_own() -> None:

@@ -10,7 +10,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied
 from lakebed.events.log import EventLog, EventPage, audit_trail
 from lakebed.events.selection import EVERYTHING, parse_selection
-from lakebed.meta.outbox import Event
+from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Transaction
 from lakebed.objects.context import Facilities
 from tests.objects.stores import ROOT, opened_store, user
@@ -32,7 +32,7 @@ async def facilities(tmp_path: Path) -> AsyncIterator[Facilities]:
 async def tell(facilities: Facilities, *kinds: str) -> None:
     async def work(tx: Transaction) -> None:
         for kind in kinds:
-            await facilities.outbox.append(tx, Event(kind, "subject", b"\x80", 1000))
+            await facilities.outbox.append(tx, OutboxEvent(kind, "subject", b"\x80", 1000))
 
     await facilities.meta.transact(work)
 
@@ -123,8 +123,8 @@ async def test_each_right_opens_its_own_log(facilities: Facilities) -> None:
 
 async def test_news_wakes_who_waits(facilities: Facilities) -> None:
     log = EventLog(facilities)
-    waiting = asyncio.create_task(log.wait_for_news(0, 30))
+    waiting = asyncio.create_task(log.wait_for_event(0, 30))
     await asyncio.sleep(0)
     await tell(facilities, "A")
     assert await waiting
-    assert not await log.wait_for_news(1, 0)
+    assert not await log.wait_for_event(1, 0)

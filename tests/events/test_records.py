@@ -16,14 +16,14 @@ from lakebed.events.records import (
     s3_event_of,
     sequencer_of,
 )
-from lakebed.meta.outbox import Entry, Event
+from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 
 from .made import OCCURRED_MS, other_entry, s3_entry
 
 KEYS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=40)
 
 
-def record(entry: Entry, rule_id: str = "rule-1") -> dict[str, object]:
+def record(entry: OutboxEntry, rule_id: str = "rule-1") -> dict[str, object]:
     event = s3_event_of(entry)
     assert event is not None
     return record_of(event, rule_id=rule_id, region="us-east-1")
@@ -128,8 +128,8 @@ def test_other_events_have_a_record_of_the_same_frame() -> None:
 
 def test_what_cannot_be_read_is_no_event_of_s3() -> None:
     assert s3_event_of(other_entry()) is None
-    assert s3_event_of(Entry(1, Event("ObjectCreated:Put", "b/k", b"\xc1", 0))) is None
-    assert s3_event_of(Entry(1, Event("ObjectCreated:Put", "b/k", b"\x80", 0))) is None
+    assert s3_event_of(OutboxEntry(1, OutboxEvent("ObjectCreated:Put", "b/k", b"\xc1", 0))) is None
+    assert s3_event_of(OutboxEntry(1, OutboxEvent("ObjectCreated:Put", "b/k", b"\x80", 0))) is None
 
 
 # -- keys, numbers, times ----------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
 from lakebed.events.selection import EVERYTHING, MAX_WORDS, Selection, parse_selection
-from lakebed.meta.outbox import Event
+from lakebed.meta.outbox import OutboxEvent
 
 
-def of(kind: str, *, subject: str = "s", operation: str = "", **payload: str) -> Event:
-    return Event(kind, subject, msgspec.msgpack.encode(payload), 1, operation)
+def of(kind: str, *, subject: str = "s", operation: str = "", **payload: str) -> OutboxEvent:
+    return OutboxEvent(kind, subject, msgspec.msgpack.encode(payload), 1, operation)
 
 
 KINDS = st.text("abAB:", min_size=1, max_size=6)
@@ -67,4 +67,4 @@ def test_a_principal_is_whoever_the_event_names() -> None:
     assert not chosen.takes(of("A", principal="annabel"))
     assert not chosen.takes(of("A"))
     assert not chosen.takes(of("B", principal="anna"))
-    assert not chosen.takes(Event("A", "s", b"\xc1", 1))
+    assert not chosen.takes(OutboxEvent("A", "s", b"\xc1", 1))

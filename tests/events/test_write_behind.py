@@ -9,7 +9,7 @@ import pytest
 
 from lakebed.core.errors import Unavailable
 from lakebed.events.write_behind import AT_ONCE, WriteBehind
-from lakebed.meta.outbox import FIRST_REQUEST, REQUESTS, Event, Outbox
+from lakebed.meta.outbox import FIRST_REQUEST, REQUESTS, Outbox, OutboxEvent
 from lakebed.meta.seam import MetaStore, T, Work
 from tests.meta.stores import open_migrated_file
 
@@ -36,8 +36,8 @@ async def meta(tmp_path: Path) -> AsyncIterator[MetaStore]:
     await store.close()
 
 
-def a_request(number: int, size: int = 1) -> Event:
-    return Event("s3:GetObject", f"R{number}", b"x" * size, 1)
+def a_request(number: int, size: int = 1) -> OutboxEvent:
+    return OutboxEvent("s3:GetObject", f"R{number}", b"x" * size, 1)
 
 
 async def written(meta: MetaStore) -> list[str]:
@@ -104,7 +104,7 @@ async def test_when_a_transaction_is_full_it_is_written_without_waiting_longer(m
     running = asyncio.create_task(gathered.run())
     for number in range(AT_ONCE):
         gathered.add(a_request(number))
-    assert await log.wait_for_news(0, 30), "though the time of a flush is an hour"
+    assert await log.wait_for_event(0, 30), "though the time of a flush is an hour"
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert len(await written(meta)) == AT_ONCE

@@ -22,7 +22,7 @@ from lakebed.core.errors import (
 )
 from lakebed.governance import audit_attempts
 from lakebed.governance.audit_attempts import Attempt, AttemptEvent, AttemptRecorder, Outcome, outcome_of, shortened
-from lakebed.meta.outbox import Entry, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEntry
 from lakebed.meta.seam import MetaStore, T, Work
 from tests.meta.stores import open_migrated_file
 
@@ -59,11 +59,11 @@ AN_ATTEMPT = Attempt(
 )
 
 
-async def written(meta: MetaStore) -> list[Entry]:
+async def written(meta: MetaStore) -> list[OutboxEntry]:
     return await Outbox(meta).read_after(meta, 0, 10_000)
 
 
-def payload(entry: Entry) -> AttemptEvent:
+def payload(entry: OutboxEntry) -> AttemptEvent:
     return msgspec.msgpack.decode(entry.event.payload, type=AttemptEvent)
 
 

@@ -19,7 +19,7 @@ from lakebed.governance import CANNED_POLICIES, AccessKeys, MasterKeys, Principa
 from lakebed.governance.events import IdentityEvent, decode_event
 from lakebed.governance.principals import MAX_POLICIES
 from lakebed.meta.migrations import migrate
-from lakebed.meta.outbox import Entry, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEntry
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.sqlite.store import SqliteStore
 from tests.meta.stores import open_migrated
@@ -41,7 +41,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await opened.close()
 
 
-async def told(outbox: Outbox, store: MetaStore) -> list[Entry]:
+async def told(outbox: Outbox, store: MetaStore) -> list[OutboxEntry]:
     return await outbox.read_after(store, 0, 1000)
 
 
@@ -173,7 +173,7 @@ async def test_no_event_holds_a_secret_or_a_document(
 
 
 async def test_reader_is_woken_by_a_change(outbox: Outbox, principals: Principals) -> None:
-    waiting = asyncio.create_task(outbox.wait_for_news(0, 60))
+    waiting = asyncio.create_task(outbox.wait_for_event(0, 60))
     await principals.create_user("bob")
     assert await waiting
 

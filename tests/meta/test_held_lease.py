@@ -21,55 +21,55 @@ async def test_one_holds_it_until_it_lets_go(core_store: MetaStore, clock: Manua
     one, two = held(core_store, clock, "one"), held(core_store, clock, "two")
     with pytest.raises(Fenced, match="not held"):
         _ = one.lease
-    assert await one.take()
+    assert await one.acquire()
     assert one.lease.holder == "one"
-    assert not await two.take()
+    assert not await two.acquire()
     await one.release()
     with pytest.raises(Fenced):
         _ = one.lease
-    assert await two.take()
+    assert await two.acquire()
 
 
 async def test_it_is_renewed_before_it_runs_out(core_store: MetaStore, clock: ManualClock) -> None:
     one, two = held(core_store, clock, "one"), held(core_store, clock, "two")
-    await one.take()
+    await one.acquire()
     first = one.lease
     clock.advance(TTL / 4)
-    assert await one.take()
+    assert await one.acquire()
     assert one.lease == first
     clock.advance(TTL / 2)
-    assert await one.take()
+    assert await one.acquire()
     assert one.lease.token == first.token
     assert one.lease.expires_ms > first.expires_ms
     clock.advance(TTL / 2)
-    assert not await two.take()
+    assert not await two.acquire()
 
 
 async def test_who_was_away_too_long_finds_out(core_store: MetaStore, clock: ManualClock) -> None:
     one, two = held(core_store, clock, "one"), held(core_store, clock, "two")
-    await one.take()
+    await one.acquire()
     clock.advance(TTL + 1)
-    assert await two.take()
-    assert not await one.take()
+    assert await two.acquire()
+    assert not await one.acquire()
     with pytest.raises(Fenced):
         _ = one.lease
 
 
 async def test_what_was_lost_is_taken_again_when_it_is_free(core_store: MetaStore, clock: ManualClock) -> None:
     one = held(core_store, clock, "one")
-    await one.take()
+    await one.acquire()
     token = one.lease.token
-    one.lose()
-    assert await one.take()
+    one.mark_lost()
+    assert await one.acquire()
     assert one.lease.token > token
 
 
 async def test_it_is_kept_while_nobody_asks(core_store: MetaStore, clock: ManualClock) -> None:
     one = held(core_store, clock, "one", ttl_seconds=0.04)
-    await one.take()
+    await one.acquire()
     before = one.lease.expires_ms
     clock.advance(0.01)
-    keeping = asyncio.create_task(one.keep())
+    keeping = asyncio.create_task(one.keep_renewed())
     try:
         async with asyncio.timeout(30):
             while one.lease.expires_ms == before:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from lakebed.core.errors import WriteConflict
-from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import MetaStore, Transaction
 from tests.meta.stores import open_store
 
@@ -17,8 +17,8 @@ def outbox(core_store: MetaStore) -> Outbox:
     return Outbox(core_store)
 
 
-def _event(subject: str, occurred_ms: int = 1000) -> Event:
-    return Event("made", subject, subject.encode() + b"\x00\xff", occurred_ms)
+def _event(subject: str, occurred_ms: int = 1000) -> OutboxEvent:
+    return OutboxEvent("made", subject, subject.encode() + b"\x00\xff", occurred_ms)
 
 
 async def _append(store: MetaStore, outbox: Outbox, *subjects: str, occurred_ms: int = 1000) -> None:
@@ -63,7 +63,7 @@ async def test_events_are_read_in_order_as_they_were_appended(core_store: MetaSt
 async def test_events_of_a_few_kinds_are_read_between_two_numbers(core_store: MetaStore, outbox: Outbox) -> None:
     async def work(tx: Transaction) -> None:
         for kind in ("made", "kept", "made", "lost"):
-            await outbox.append(tx, Event(kind, kind, b"", 1000))
+            await outbox.append(tx, OutboxEvent(kind, kind, b"", 1000))
 
     await core_store.transact(work)
     entries = await outbox.read_after(core_store, 0, 10)
@@ -103,7 +103,7 @@ async def test_who_has_read_up_to_a_number_never_sees_an_event_appear_below_it(
 
     async def follow() -> None:
         position = 0
-        while await outbox.wait_for_news(position, 0.05) or writing:
+        while await outbox.wait_for_event(position, 0.05) or writing:
             for entry in await outbox.read_after(core_store, position, 7):
                 assert entry.seq > position
                 position = entry.seq
@@ -124,7 +124,7 @@ async def test_who_has_read_up_to_a_number_never_sees_an_event_appear_below_it(
 
 
 async def test_news_of_this_process_wake_those_who_wait(core_store: MetaStore, outbox: Outbox) -> None:
-    waiting = asyncio.create_task(outbox.wait_for_news(0, 60))
+    waiting = asyncio.create_task(outbox.wait_for_event(0, 60))
     await asyncio.sleep(0)
     await _append(core_store, outbox, "a")
     assert await waiting
@@ -132,7 +132,7 @@ async def test_news_of_this_process_wake_those_who_wait(core_store: MetaStore, o
 
 async def test_news_of_another_process_are_found(core_store: MetaStore, outbox: Outbox, address: str) -> None:
     other = await open_store(address)
-    waiting = asyncio.create_task(outbox.wait_for_news(0, 60))
+    waiting = asyncio.create_task(outbox.wait_for_event(0, 60))
     await asyncio.sleep(0)
     await _append(other, Outbox(other), "a")
     assert await waiting
@@ -140,7 +140,7 @@ async def test_news_of_another_process_are_found(core_store: MetaStore, outbox: 
 
 
 async def test_without_news_the_wait_ends(outbox: Outbox) -> None:
-    assert not await outbox.wait_for_news(0, 0.01)
+    assert not await outbox.wait_for_event(0, 0.01)
 
 
 async def test_a_cursor_stays_where_it_was_put_and_only_moves_forward(core_store: MetaStore, outbox: Outbox) -> None:

@@ -8,7 +8,7 @@ import pytest
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Fenced, Unavailable
 from lakebed.meta.leases import Leases
-from lakebed.meta.periodic import LEASE_SECONDS, LastRun, PeriodicJob, wait_ms
+from lakebed.meta.periodic import LEASE_SECONDS, PeriodicJob, PeriodicRun, wait_ms
 from lakebed.meta.seam import MetaStore
 
 HOUR_MS = 3_600_000
@@ -64,23 +64,23 @@ async def start(job: PeriodicJob, work: Blocked) -> asyncio.Task[float]:
     ("last", "wait"),
     [
         (None, 0),
-        (LastRun(1_000_000, failed=False), HOUR_MS),
-        (LastRun(1_000_000 - HOUR_MS, failed=False), 0),
-        (LastRun(1_000_000 - HOUR_MS + 5, failed=False), 5),
-        (LastRun(1_000_000 + 2000, failed=False), HOUR_MS + 2000),
-        (LastRun(1_000_000 + 2 * HOUR_MS, failed=False), 0),
-        (LastRun(1_000_000, failed=True), 60_000),
-        (LastRun(1_000_000 - 60_000, failed=True), 0),
+        (PeriodicRun(1_000_000, failed=False), HOUR_MS),
+        (PeriodicRun(1_000_000 - HOUR_MS, failed=False), 0),
+        (PeriodicRun(1_000_000 - HOUR_MS + 5, failed=False), 5),
+        (PeriodicRun(1_000_000 + 2000, failed=False), HOUR_MS + 2000),
+        (PeriodicRun(1_000_000 + 2 * HOUR_MS, failed=False), 0),
+        (PeriodicRun(1_000_000, failed=True), 60_000),
+        (PeriodicRun(1_000_000 - 60_000, failed=True), 0),
     ],
 )
 def test_a_job_is_due_an_interval_after_its_last_run_and_sooner_after_a_failure(
-    last: LastRun | None, wait: int
+    last: PeriodicRun | None, wait: int
 ) -> None:
     assert wait_ms(last, 1_000_000, HOUR_MS) == wait
 
 
 def test_a_failed_job_is_not_repeated_more_slowly_than_its_interval() -> None:
-    assert wait_ms(LastRun(1000, failed=True), 1000, 200) == 200
+    assert wait_ms(PeriodicRun(1000, failed=True), 1000, 200) == 200
 
 
 # -- runs ------------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.core.errors import InvalidInput, Unavailable
-from lakebed.net.tls import Sight, TlsFiles, TlsWatch
+from lakebed.net.tls import TlsFiles, TlsFileState, TlsFileWatch
 from tests.fixtures.brokers.authority import Authority, Certificates
 
 
@@ -66,36 +66,36 @@ def test_nobody_is_asked_for_the_password_of_a_key(tmp_path: Path, certificates:
 
 
 def test_what_was_not_written_to_looks_untouched(certificates: Certificates) -> None:
-    watch = TlsWatch(certificates.mutual)
+    watch = TlsFileWatch(certificates.mutual)
     watch.remember()
-    assert watch.look() is Sight.UNTOUCHED
+    assert watch.look() is TlsFileState.UNTOUCHED
 
 
 def test_the_same_contents_written_again_are_the_same(certificates: Certificates) -> None:
-    watch, path = TlsWatch(certificates.mutual), certificates.client.key
+    watch, path = TlsFileWatch(certificates.mutual), certificates.client.key
     watch.remember()
     path.write_bytes(path.read_bytes())
     os.utime(path, ns=(1, 1))
-    assert watch.look() is Sight.SAME
-    assert watch.look() is Sight.UNTOUCHED
+    assert watch.look() is TlsFileState.SAME
+    assert watch.look() is TlsFileState.UNTOUCHED
 
 
 def test_other_contents_are_told_once_a_write(certificates: Certificates) -> None:
-    watch, path = TlsWatch(certificates.mutual), certificates.client.key
+    watch, path = TlsFileWatch(certificates.mutual), certificates.client.key
     watch.remember()
     kept = path.read_bytes()
     path.write_bytes(b"something else")
-    assert watch.look() is Sight.OTHER
-    assert watch.look() is Sight.UNTOUCHED
+    assert watch.look() is TlsFileState.OTHER
+    assert watch.look() is TlsFileState.UNTOUCHED
     path.write_bytes(kept)
-    assert watch.look() is Sight.SAME
+    assert watch.look() is TlsFileState.SAME
 
 
 def test_a_file_that_goes_away_is_a_change(certificates: Certificates) -> None:
-    watch = TlsWatch(certificates.mutual)
+    watch = TlsFileWatch(certificates.mutual)
     watch.remember()
     certificates.client.key.unlink()
-    assert watch.look() is Sight.OTHER
+    assert watch.look() is TlsFileState.OTHER
 
 
 def test_an_authority_of_the_same_name_makes_other_certificates(tmp_path: Path) -> None:

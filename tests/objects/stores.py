@@ -17,7 +17,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import NoSuchKey
 from lakebed.core.ids import BlobId
 from lakebed.governance.authorizer import PolicyAuthorizer
-from lakebed.meta.outbox import Entry, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEntry
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.annotations import Annotations
 from lakebed.objects.blobs.composition import Borrowed, Loan, digest_of
@@ -205,7 +205,7 @@ class ObjectStore:
         listed = [ListedPart(number, etag) for number, etag in parts]
         return await self.uploads.complete(ROOT, bucket, upload.key, upload.id, Completion(listed, conditions))
 
-    async def events(self, after: int = 0) -> list[Entry]:
+    async def events(self, after: int = 0) -> list[OutboxEntry]:
         """What the outbox has."""
         return await self.facilities.outbox.read_after(self.meta, after, 10_000)
 

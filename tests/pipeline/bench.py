@@ -12,7 +12,7 @@ from lakebed.client.access import ServerAccess
 from lakebed.client.names import TableRef
 from lakebed.core.jobs import JobKind, Option
 from lakebed.core.secrets import Secret
-from lakebed.core.settings import Delegation, PipelineSettings
+from lakebed.core.settings import PipelineDelegation, PipelineSettings
 from lakebed.pipeline.jobs import find_job
 from lakebed.pipeline.report import JobReport
 from lakebed.pipeline.spark.session import attach_catalog
@@ -75,7 +75,9 @@ class Bench:
         return report.details["checksum"]
 
 
-def new_bench(spark: SparkSession, lake: Lake, keys: Keys, delegation: Delegation = Delegation.VENDED) -> Bench:
+def new_bench(
+    spark: SparkSession, lake: Lake, keys: Keys, delegation: PipelineDelegation = PipelineDelegation.VENDED
+) -> Bench:
     """Add the table bucket to the session, with the pipeline's own configuration."""
     access, catalog = access_of(lake, keys), f"pipeline_{uuid.uuid4().hex[:8]}"
     attach_catalog(spark, access, lake.warehouse, PipelineSettings(delegation=delegation), catalog=catalog)

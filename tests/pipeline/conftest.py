@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakebed.core.settings import Delegation
+from lakebed.core.settings import PipelineDelegation
 from tests.clients.boto import connected, root_keys
 from tests.clients.iceberg.lake import Lake, new_lake
 from tests.clients.people import User, user_who_may
@@ -57,7 +57,7 @@ def bench(spark: SparkSession, lake: Lake, engineer: User) -> Bench:
 @pytest.fixture(scope="session")
 def signed_bench(spark: SparkSession, lake: Lake, engineer: User) -> Bench:
     """Spark without keys to files: the catalog signs its requests."""
-    return new_bench(spark, lake, engineer.keys, Delegation.SIGNED)
+    return new_bench(spark, lake, engineer.keys, PipelineDelegation.SIGNED)
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,8 @@ from lakebed.core.errors import (
     CommitConflict,
     InvalidInput,
     LakebedError,
+    NoSuchCatalog,
     NoSuchTable,
-    NoSuchWarehouse,
     Unauthenticated,
     Unavailable,
 )
@@ -37,7 +37,7 @@ def raised(text: str) -> PySparkRuntimeError:
         ("NotAuthorizedException", Unauthenticated),
         ("ForbiddenException", AccessDenied),
         ("NoSuchTableException", NoSuchTable),
-        ("NoSuchWarehouseException", NoSuchWarehouse),
+        ("NoSuchWarehouseException", NoSuchCatalog),
         ("AlreadyExistsException", AlreadyExists),
         ("CommitFailedException", CommitConflict),
         ("BadRequestException", InvalidInput),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.formats.avro import MAX_BLOCK_BYTES
 from lakebed.select.formats.avro_schema import MAX_DEPTH, MAX_SCHEMA_BYTES, MAX_TYPES
 from lakebed.select.model import MAX_RECORD_BYTES, AvroInput
@@ -54,8 +54,8 @@ def deflated(content: bytes, times: int = 1) -> bytes:
     return b"".join(packer.compress(content) for _ in range(times)) + packer.flush()
 
 
-def refusal(data: bytes) -> SelectFailure:
-    with pytest.raises(SelectFailure) as raised:
+def refusal(data: bytes) -> SelectError:
+    with pytest.raises(SelectError) as raised:
         select("SELECT COUNT(*) FROM S3Object s WHERE s.f0 IS NOT NULL", data, AvroInput())
     return raised.value
 
@@ -177,5 +177,5 @@ def test_noise_is_read_or_refused(data: st.DataObject) -> None:
     noisy = bytearray(sink.getvalue())
     for _ in range(data.draw(st.integers(1, 4))):
         noisy[data.draw(st.integers(0, len(noisy) - 1))] = data.draw(st.integers(0, 255))
-    with suppress(SelectFailure):
+    with suppress(SelectError):
         rows(COUNT, bytes(noisy), AvroInput())

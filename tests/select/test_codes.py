@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.errors import SelectCode
 from lakebed.select.formats import parquet as parquet_format
 from lakebed.select.model import ArrowInput, AvroInput, Compression, CsvInput, Input, ParquetInput
@@ -164,14 +164,14 @@ CASES: dict[SelectCode, Case] = {
 @pytest.mark.parametrize("code", CASES)
 def test_a_code(code: SelectCode) -> None:
     case = CASES[code]
-    with pytest.raises(SelectFailure) as caught:
+    with pytest.raises(SelectError) as caught:
         select(case.expression, case.data, case.read, **case.others)
     assert caught.value.code == code
 
 
 def test_a_row_group_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_format, "MAX_ROW_GROUP_BYTES", 8)
-    with pytest.raises(SelectFailure) as caught:
+    with pytest.raises(SelectError) as caught:
         select(ALL, table(a=[1, 2, 3]), ParquetInput())
     assert caught.value.code == SelectCode.OVER_MAX_PARQUET_BLOCK_SIZE
 
@@ -185,6 +185,6 @@ def test_there_is_a_case_of_every_code() -> None:
 
 def test_text_in_a_column_is_utf8() -> None:
     broken = pa.array([b"\xff"], pa.binary()).view(pa.string())
-    with pytest.raises(SelectFailure) as caught:
+    with pytest.raises(SelectError) as caught:
         select(ALL, table(a=broken), ParquetInput())
     assert caught.value.code == SelectCode.INVALID_TEXT_ENCODING

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.model import Compression, CsvInput, CsvOutput, HeaderUse, JsonOutput, QuoteFields
 
 from .running import HEADED, objects, rows, select
@@ -118,30 +118,30 @@ def test_timestamps(expression: str, expected: list[str]) -> None:
     ],
 )
 def test_what_is_wrong_is_told_by_its_code(expression: str, code: str) -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         select(expression, PEOPLE, HEADED)
     assert raised.value.code == code
 
 
 def test_an_unknown_column_is_told_with_those_that_exist() -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         select("SELECT nme FROM S3Object", PEOPLE, HEADED)
     assert str(raised.value).startswith("no such column. name=nme columns=name, age")
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         select("SELECT s.nothing FROM S3Object s", b"1,2\n")
     assert str(raised.value) == "no such column. name=nothing columns=_1, _2"
 
 
 def test_of_many_columns_the_first_are_listed() -> None:
     many = ",".join(f"c{number}" for number in range(60)).encode()
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         select("SELECT d FROM S3Object", many + b"\n" + many, HEADED)
     assert str(raised.value).endswith(" c48, c49, … 10 more")
 
 
 def test_names_that_differ_in_case_alone_are_told_apart_by_quotes() -> None:
     data = b"name,NAME\n1,2\n"
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         select("SELECT name FROM S3Object", data, HEADED)
     assert raised.value.code == "AmbiguousFieldName"
     assert rows('SELECT "NAME" FROM S3Object', data, HEADED) == ["2"]
@@ -205,7 +205,7 @@ def test_quotes_over_lines_are_read_where_they_are_allowed() -> None:
     allowed = CsvInput(allow_quoted_record_delimiter=True)
     assert select("SELECT _2 FROM S3Object LIMIT 1", data, allowed) == '"two\nlines"\n'
     assert rows("SELECT COUNT(*) FROM S3Object", data, allowed) == ["3"]
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         select("SELECT _2 FROM S3Object", data)
     assert raised.value.code == "CSVEscapingRecordDelimiter"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 
 from .running import HEADED, LINES, rows
 
@@ -66,6 +66,6 @@ def test_windows_without_an_order_are_over_records_as_they_come() -> None:
 
 
 def test_records_that_differ_are_sorted_by_what_is_selected() -> None:
-    with pytest.raises(SelectFailure) as caught:
+    with pytest.raises(SelectError) as caught:
         rows("SELECT DISTINCT s._1 FROM S3Object s ORDER BY s._2", b"a,1\n")
     assert caught.value.code == "UnsupportedSqlStructure"

@@ -7,7 +7,7 @@ import json
 import fastavro
 import pytest
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.errors import SelectCode
 from lakebed.select.formats import json_relation
 from lakebed.select.formats.json_scanner import load_library
@@ -69,7 +69,7 @@ def test_records_on_one_line_are_written_one_by_one() -> None:
 
 
 def test_names_are_matched_whatever_their_case_unless_that_is_ambiguous() -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         select("SELECT s.AGE FROM S3Object s", RECORDS, LINES)
     assert raised.value.code == "AmbiguousFieldName"
     assert objects("SELECT s.NAME FROM S3Object s LIMIT 1", RECORDS, LINES) == [{"name": "Ann"}]
@@ -116,14 +116,14 @@ def test_values_of_several_kinds_are_compared_by_what_they_are_compared_with() -
 
 def test_what_is_no_json_is_told() -> None:
     for data, kind in ((b'{"a":1}\n{"a":\n', LINES), (b'{"a":1} {"a"', DOCUMENT)):
-        with pytest.raises(SelectFailure) as raised:
+        with pytest.raises(SelectError) as raised:
             select("SELECT * FROM S3Object", data, kind)
         assert raised.value.code == "JSONParsingError"
 
 
 def test_a_whole_number_that_becomes_a_fraction_later_is_told() -> None:
     data = b'{"v":1}\n' * 20_000 + b'{"v":1.5}\n'
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         select("SELECT SUM(s.v) FROM S3Object s", data, LINES)
     assert raised.value.code == "InvalidDataType"
     assert rows("SELECT SUM(CAST(s.v AS FLOAT)) FROM S3Object s WHERE s.v < 1.2", data, LINES) == ["20000"]
@@ -163,7 +163,7 @@ def test_avro_is_read_by_what_is_in_it() -> None:
         {"a": 2, "b": "b2", "d": "2020-01-02"}
     ]
     for damaged in (b"", b"no avro", sink.getvalue()[:5000]):
-        with pytest.raises(SelectFailure) as raised:
+        with pytest.raises(SelectError) as raised:
             select("SELECT COUNT(*) FROM S3Object s WHERE s.a > 0", damaged, AvroInput())
         assert raised.value.code == "UnrecognizedFormatException"
 
@@ -172,11 +172,11 @@ def _nested(opening: str, closing: str, depth: int) -> str:
     return opening * depth + "1" + closing * depth
 
 
-def _problem(expression: str, records: bytes, read: JsonInput, write: Output) -> SelectFailure | None:
+def _problem(expression: str, records: bytes, read: JsonInput, write: Output) -> SelectError | None:
     """Why a select is refused; None if it is answered."""
     try:
         select(expression, records, read, write)
-    except SelectFailure as refused:
+    except SelectError as refused:
         return refused
     return None
 

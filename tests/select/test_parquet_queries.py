@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import ipc, parquet
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.formats.parquet import batch_rows
 from lakebed.select.model import ArrowInput, ArrowOutput, Compression, ParquetInput, ParquetOutput
 
@@ -128,7 +128,7 @@ def test_ranges_cover_every_row_group_once() -> None:
     ],
 )
 def test_what_is_wrong_is_told_by_its_code(expression: str, code: str) -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         select(expression, DATA, PARQUET)
     assert raised.value.code == code
 
@@ -137,13 +137,13 @@ def test_what_is_wrong_is_told_by_its_code(expression: str, code: str) -> None:
     "data", [b"", b"PAR1", b"no parquet at all", DATA[:-100], DATA[:2000] + b"x" * 2000 + DATA[4000:]]
 )
 def test_what_is_no_parquet_is_told(data: bytes) -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         select("SELECT * FROM S3Object", data, PARQUET)
     assert raised.value.code in ("ParquetParsingError", "ParquetUnsupportedCompressionCodec")
 
 
 def test_parquet_is_not_compressed_as_a_whole() -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         select("SELECT * FROM S3Object", DATA, PARQUET, compression=Compression.GZIP)
     assert raised.value.code == "InvalidCompressionFormat"
 
@@ -170,6 +170,6 @@ def test_arrow_is_read(as_file: bool) -> None:
     assert rows("SELECT COUNT(*), SUM(id) FROM S3Object WHERE id < 500", sink.getvalue(), ArrowInput()) == [
         "500,124750"
     ]
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         select("SELECT * FROM S3Object", b"no arrow", ArrowInput())
     assert raised.value.code == "UnrecognizedFormatException"

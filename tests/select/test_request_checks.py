@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.model import Compression, CsvInput, CsvOutput, JsonInput, JsonKind, ParquetInput, SelectRequest
 from lakebed.select.request_checks import check_request
 
@@ -28,7 +28,7 @@ from .running import request
     ],
 )
 def test_options_that_cannot_be_are_told(asked: SelectRequest, code: str) -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         check_request(asked)
     assert raised.value.code == code
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import AccessDenied, NoSuchKey, SelectFailure, Throttled, Unavailable
+from lakebed.core.errors import AccessDenied, NoSuchKey, SelectError, Throttled, Unavailable
 from lakebed.select.model import CsvInput, Input, ParquetInput, SelectLimits, SelectRequest
 from lakebed.select.service import RunningSelect, Selects
 from tests.fixtures.descriptors import open_descriptors, opened_since
@@ -97,7 +97,7 @@ async def test_a_small_object_with_something_wrong_in_it_leaves_nothing_open(
     await store.put("bucket", "right", b"1\n")
     for _ in range(2):
         assert await read(await selects.open(ROOT, "bucket", "right", asked)) == b"1\n"
-        with pytest.raises(SelectFailure):
+        with pytest.raises(SelectError):
             await selects.open(ROOT, "bucket", "wrong", asked)
         assert selects.running == 0
 
@@ -163,7 +163,7 @@ async def test_who_may_not_read_may_not_select(store: ObjectStore, selects: Sele
 
 async def test_what_is_wrong_with_a_query_is_told_before_it_runs(store: ObjectStore, selects: Selects) -> None:
     await store.put("bucket", "k", b"1\n")
-    with pytest.raises(SelectFailure):
+    with pytest.raises(SelectError):
         await selects.open(ROOT, "bucket", "k", request("SELECT nope FROM S3Object"))
     assert selects.running == 0
 
@@ -238,6 +238,6 @@ def asked_of(expression: str, given: Input) -> SelectRequest:
 async def test_a_damaged_object_is_told_on_the_way(store: ObjectStore, selects: Selects) -> None:
     await store.put("bucket", "k", numbers(300_000) + b"1,2,3,4,5\n")
     running = await selects.open(ROOT, "bucket", "k", asked_of("SELECT * FROM S3Object", CsvInput()))
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         await read(running)
     assert raised.value.code == "CSVParsingError"

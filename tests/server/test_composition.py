@@ -16,7 +16,7 @@ from botocore.config import Config
 
 from lakebed.core.clock import ManualClock, SystemClock
 from lakebed.core.errors import Corrupted, InvalidSetting
-from lakebed.core.settings import LogFormat, LogSettings, ServerSettings, Settings
+from lakebed.core.settings import LoggingFormat, LoggingSettings, ServerSettings, Settings
 from lakebed.net.http import HttpRequest
 from lakebed.server.composition import WorkerParts, compose
 from lakebed.server.logs import AccessLog
@@ -180,7 +180,7 @@ async def test_each_answer_has_a_line_with_what_was_asked_and_by_whom(tmp_path: 
             clock.advance(0.25)
             return Response(206, body=b"12345")
 
-        logged = with_access_log(application, AccessLog(file.fileno(), LogFormat.JSON, clock), clock)
+        logged = with_access_log(application, AccessLog(file.fileno(), LoggingFormat.JSON, clock), clock)
         asked = request("GET", "/b/k", "X-Amz-Signature=abcdef&a=1")
         assert (await logged(asked)).status == 206
     (line,) = recorded(path)
@@ -213,7 +213,7 @@ def test_sent_bytes_are_those_of_the_body(method: str, response: Response, expec
 
 
 def test_the_access_log_is_off_unless_asked_for() -> None:
-    assert LogSettings().access is False
+    assert LoggingSettings().access is False
 
 
 @pytest.mark.integration

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.clock import ManualClock
-from lakebed.core.settings import LogFormat, LogLevel, LogSettings
+from lakebed.core.settings import LoggingFormat, LoggingSettings, LogLevel
 from lakebed.server.logs import AccessLog, configure_logs, redact
 
 LOG = logging.getLogger("lakebed.test")
@@ -36,13 +36,13 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:  # Any: a log line's fie
 
 def json_logs(level: LogLevel = LogLevel.INFO) -> io.StringIO:
     stream = io.StringIO()
-    configure_logs(LogSettings(level=level), stream)
+    configure_logs(LoggingSettings(level=level), stream)
     return stream
 
 
 def text_logs() -> io.StringIO:
     stream = io.StringIO()
-    configure_logs(LogSettings(format=LogFormat.TEXT), stream)
+    configure_logs(LoggingSettings(format=LoggingFormat.TEXT), stream)
     return stream
 
 
@@ -205,14 +205,14 @@ def pipe() -> Iterator[tuple[int, int]]:
     os.close(writer)
 
 
-def access_line(pipe: tuple[int, int], log_format: LogFormat, target: str) -> bytes:
+def access_line(pipe: tuple[int, int], log_format: LoggingFormat, target: str) -> bytes:
     reader, writer = pipe
     record_one(AccessLog(writer, log_format, ManualClock(1_700_000_000_123)), target)
     return os.read(reader, 65536)
 
 
 def test_an_access_record_is_one_json_line(pipe: tuple[int, int]) -> None:
-    line = access_line(pipe, LogFormat.JSON, "/b/k?X-Amz-Signature=abc")
+    line = access_line(pipe, LoggingFormat.JSON, "/b/k?X-Amz-Signature=abc")
     assert line.endswith(b"}\n")
     assert json.loads(line) == {
         "time": "2023-11-14T22:13:20.123Z",
@@ -231,7 +231,7 @@ def test_an_access_record_is_one_json_line(pipe: tuple[int, int]) -> None:
 
 def test_an_access_with_keys_of_the_catalog_says_which(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
-    log = AccessLog(writer, LogFormat.JSON, ManualClock())
+    log = AccessLog(writer, LoggingFormat.JSON, ManualClock())
     log.record(
         request_id="R1",
         remote="127.0.0.1",
@@ -248,18 +248,18 @@ def test_an_access_with_keys_of_the_catalog_says_which(pipe: tuple[int, int]) ->
 
 
 def test_an_access_record_in_text_is_one_line_whatever_the_target(pipe: tuple[int, int]) -> None:
-    line = access_line(pipe, LogFormat.TEXT, "/b/\r\nforged \udc80")
+    line = access_line(pipe, LoggingFormat.TEXT, "/b/\r\nforged \udc80")
     assert line.count(b"\n") == 1
     assert line.startswith(b"2023-11-14T22:13:20.123Z lakebed.access R1 127.0.0.1 root GET /b/\\r\\nforged")
 
 
 def test_a_target_that_is_no_utf8_is_escaped(pipe: tuple[int, int]) -> None:
-    assert json.loads(access_line(pipe, LogFormat.JSON, "/b/\udc80"))["target"] == "/b/\\udc80"
+    assert json.loads(access_line(pipe, LoggingFormat.JSON, "/b/\udc80"))["target"] == "/b/\\udc80"
 
 
 def test_seconds_of_access_records_move_with_the_clock(pipe: tuple[int, int]) -> None:
     clock = ManualClock(1_700_000_000_999)
-    log = AccessLog(pipe[1], LogFormat.JSON, clock)
+    log = AccessLog(pipe[1], LoggingFormat.JSON, clock)
     stamps = []
     for _ in range(3):
         record_one(log)
@@ -271,5 +271,5 @@ def test_seconds_of_access_records_move_with_the_clock(pipe: tuple[int, int]) ->
 def test_a_reader_that_left_does_not_fail_the_request() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    record_one(AccessLog(writer, LogFormat.JSON, ManualClock()))
+    record_one(AccessLog(writer, LoggingFormat.JSON, ManualClock()))
     os.close(writer)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import Corrupted, ForeignStore, NotSupported
+from lakebed.core.errors import Corrupted, NotSupported, StoreMismatch
 from lakebed.core.ids import DeploymentId
 from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.memory import MemoryStorage
@@ -48,18 +48,18 @@ async def test_a_store_with_the_same_id_is_confirmed(storage: ObjectStorage) -> 
 
 async def test_a_store_with_another_id_is_refused_with_both_ids(storage: ObjectStorage) -> None:
     await claim_marker(storage, Marker(THEIRS))
-    with pytest.raises(ForeignStore, match=f"s3://lake/prefix store_deployment={THEIRS} metadata_deployment={OURS}"):
+    with pytest.raises(StoreMismatch, match=f"s3://lake/prefix store_deployment={THEIRS} metadata_deployment={OURS}"):
         await ownership(storage).confirm()
 
 
 async def test_a_store_without_an_id_is_refused(storage: ObjectStorage) -> None:
-    with pytest.raises(ForeignStore, match="not be mounted"):
+    with pytest.raises(StoreMismatch, match="not be mounted"):
         await ownership(storage).confirm()
 
 
 async def test_metadata_without_an_id_is_refused(storage: ObjectStorage) -> None:
     await claim_marker(storage, Marker(OURS))
-    with pytest.raises(ForeignStore):
+    with pytest.raises(StoreMismatch):
         await ownership(storage, None).confirm()
 
 
@@ -68,7 +68,7 @@ async def test_the_ids_are_compared_each_time(storage: ObjectStorage) -> None:
     checked = ownership(storage)
     await checked.confirm()
     await claim_marker(storage, Marker(THEIRS), replacing=True)
-    with pytest.raises(ForeignStore):
+    with pytest.raises(StoreMismatch):
         await checked.confirm()
 
 
@@ -122,7 +122,7 @@ async def test_ownership_is_confirmed_before_each_batch_that_is_deleted(caplog: 
         return OURS if is_ours.pop(0) else THEIRS
 
     checked = StoreOwnership(storage, find_id, "store")
-    with caplog.at_level(logging.INFO), pytest.raises(ForeignStore):
+    with caplog.at_level(logging.INFO), pytest.raises(StoreMismatch):
         await delete_listed(storage, checked, heads, logging.getLogger("lakebed.test"), "blobs deleted")
     assert [head.key async for head in storage.list_prefix("blobs/")] == [heads[-1].key]
     (record,) = caplog.records

@@ -14,9 +14,9 @@ from lakebed.core.errors import (
     AccessDenied,
     AlreadyExists,
     Corrupted,
+    NoSuchCatalog,
     NoSuchTable,
     NoSuchView,
-    NoSuchWarehouse,
     NotFound,
 )
 from lakebed.meta.seam import MetaStore, Reader, Row
@@ -123,11 +123,11 @@ class Entries:
     async def seek(self, reader: Reader, warehouse_name: str, identifier: Identifier) -> Sought:
         """What is there under a name, for a caller whom the gate has yet to pass.
 
-        Raises NoSuchWarehouse; NotSupported if another catalog is behind that one.
+        Raises NoSuchCatalog; NotSupported if another catalog is behind that one.
         """
         row = await reader.row(rows.FIND_ENTRY, path_of(identifier.namespace), identifier.name, warehouse_name)
         if row is None:
-            raise NoSuchWarehouse(f"no table bucket of that name. warehouse={warehouse_name}")
+            raise NoSuchCatalog(f"no table bucket of that name. warehouse={warehouse_name}")
         return Sought(
             identifier,
             served_here(warehouse_from(row)),
@@ -136,7 +136,7 @@ class Entries:
         )
 
     async def find(self, reader: Reader, warehouse_name: str, identifier: Identifier) -> Found:
-        """What is there under a name, for whoever has passed the gate. Raises NoSuchWarehouse, NoSuchNamespace."""
+        """What is there under a name, for whoever has passed the gate. Raises NoSuchCatalog, NoSuchNamespace."""
         return (await self.seek(reader, warehouse_name, identifier)).found
 
     async def get(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import Transaction
 from lakebed.objects.model import Caller
 
@@ -67,4 +67,4 @@ async def tell(
         request_id=caller.request_id,
         source_ip=caller.source_ip,
     )
-    await outbox.append(tx, Event(kind, subject, _encode(payload), now_ms))
+    await outbox.append(tx, OutboxEvent(kind, subject, _encode(payload), now_ms))

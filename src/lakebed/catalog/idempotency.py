@@ -1,7 +1,7 @@
 """Requests that may be sent again: the answer commits with the change, and is given again to the same key.
 
 A key that finds its answer never runs its request again. Two requests with one key that run at the same time both do
-the work, and the commit of one makes the other roll back (`AlreadyAnswered`) and take the answer that is there. So
+the work, and the commit of one makes the other roll back (`DuplicateRequest`) and take the answer that is there. So
 `keep` is the first step of a transaction: what follows would find the change made, and refuse to make it again.
 """
 
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from lakebed.core.clock import Clock
-from lakebed.core.errors import AlreadyAnswered, InvalidInput
+from lakebed.core.errors import DuplicateRequest, InvalidInput
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 
@@ -70,11 +70,11 @@ class IdempotencyKeys:
         return _decode(row[1])
 
     async def keep(self, tx: Transaction, key: RequestKey | None, answer: Answer) -> None:
-        """The step of a transaction that keeps its answer. Raises AlreadyAnswered."""
+        """The step of a transaction that keeps its answer. Raises DuplicateRequest."""
         if key is None:
             return
         if not await self._insert(tx, key, answer):
-            raise AlreadyAnswered("a request with this idempotency key was answered already")
+            raise DuplicateRequest("a request with this idempotency key was answered already")
 
     async def keep_refusal(self, key: RequestKey, answer: Answer) -> None:
         """Keep the answer of a request that changed nothing, unless there is one."""

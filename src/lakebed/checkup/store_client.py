@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidSetting, Unavailable
-from lakebed.core.sigv4 import SigningKeys, canonical_query, signed_headers
+from lakebed.core.sigv4 import SigV4Credentials, canonical_query, signed_headers
 from lakebed.net.http import HttpFailure, HttpRequest, Unsendable
 from lakebed.net.sync_client import SyncHttpClient
 from lakebed.net.tls import TlsFiles
@@ -85,7 +85,7 @@ class StoreClient:
         self,
         method: str,
         url: str,
-        keys: SigningKeys,
+        keys: SigV4Credentials,
         *,
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,

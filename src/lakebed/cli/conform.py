@@ -15,12 +15,12 @@ from lakebed.conform import live_evidence
 from lakebed.conform.clients import client_version
 from lakebed.conform.engines import VERSIONS
 from lakebed.conform.evidence import packaged_evidence
+from lakebed.conform.expectations import NotConforming
 from lakebed.conform.failures import LOADS
-from lakebed.conform.findings import NotConforming
 from lakebed.conform.inventories import PRINTS, Context
-from lakebed.conform.options import Target, add_options, option_values, read_target, redacted
+from lakebed.conform.options import ConformTarget, add_options, option_values, read_target, redacted
 from lakebed.conform.profiles import VENDED
-from lakebed.conform.sequence import STEPS, Course, Outcome, run_sequence
+from lakebed.conform.sequence import STEPS, RunOptions, RunOutcome, run_sequence
 from lakebed.core.errors import InvalidInput, LakebedError, StateConflict
 from lakebed.core.extras import require_extra
 
@@ -101,8 +101,8 @@ def _conform(arguments: argparse.Namespace, values: dict[str, str]) -> None:
     def tell(number: int, text: str) -> None:
         screen.print(f"[{number}/{STEPS}] {text}", markup=False, highlight=False)
 
-    outcome = Outcome()
-    course = Course(
+    outcome = RunOutcome()
+    course = RunOptions(
         replaces=arguments.replace,
         probes_catalog=not arguments.skip_catalog_api_probes,
         cleans_up=arguments.cleanup,
@@ -120,7 +120,7 @@ def _conform(arguments: argparse.Namespace, values: dict[str, str]) -> None:
     screen.print("PASS", markup=False)
 
 
-def _write_record(target: Target, values: dict[str, str], outcome: Outcome) -> list[str]:
+def _write_record(target: ConformTarget, values: dict[str, str], outcome: RunOutcome) -> list[str]:
     """Write the record of a run; why it is no evidence, if so. Raises InvalidInput."""
     document = live_evidence.evidence_document(_record(target, values, outcome))
     path = Path(values["live_evidence_output"])
@@ -132,7 +132,7 @@ def _write_record(target: Target, values: dict[str, str], outcome: Outcome) -> l
     return problems
 
 
-def _record(target: Target, values: dict[str, str], outcome: Outcome) -> dict[str, Any]:  # Any: JSON
+def _record(target: ConformTarget, values: dict[str, str], outcome: RunOutcome) -> dict[str, Any]:  # Any: JSON
     if target.profile.credential_mode == VENDED:
         claim = "credential-smoke"
     else:

@@ -15,9 +15,9 @@ from lakebed.client.events import Event, Events
 
 from .events_target import configure_targets
 from .governance.administration import moment
-from .server_requests import add_question, run_question
+from .server_requests import add_server_command, run_server_command
 
-run = run_question
+run = run_server_command
 
 NEWEST: Final = 10
 """How many events `tail --no-follow` shows, unless it is said: as tail(1) does."""
@@ -26,7 +26,7 @@ NEWEST: Final = 10
 def configure(parser: argparse.ArgumentParser) -> None:
     """The things to do with events."""
     tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
-    tail = add_question(tasks, "tail", "show events as they come, or those that there are", _tail)
+    tail = add_server_command(tasks, "tail", "show events as they come, or those that there are", _tail)
     tail.add_argument("--kind", metavar="NAME", action="append", default=[], help="of this kind; NAME* for a beginning")
     tail.add_argument("--subject", metavar="NAME", default="", help="about this, or what is in it")
     tail.add_argument("--principal", metavar="NAME", default="", help="done by this user")

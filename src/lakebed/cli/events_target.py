@@ -13,7 +13,7 @@ from lakebed.core.errors import InvalidInput, Unavailable
 
 from .governance.administration import moment
 from .output import print_facts, print_json, print_rows
-from .server_requests import Question, add_question
+from .server_requests import ServerCommand, add_server_command
 
 _SHOWN = 100
 
@@ -23,8 +23,8 @@ def configure_targets(tasks: argparse._SubParsersAction[argparse.ArgumentParser]
     text = "say where events are sent, and look at what could not be delivered"
     parser = tasks.add_parser("target", help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
     words = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
-    add_question(words, "list", "list targets, and how far each has come", _list)
-    add_question(words, "arns", "list how configurations of buckets name targets", _arns)
+    add_server_command(words, "list", "list targets, and how far each has come", _list)
+    add_server_command(words, "arns", "list how configurations of buckets name targets", _arns)
     _add(words, "show", "show a target", _show)
     put = _add(words, "put", "add a target, or change it", _put)
     put.add_argument(
@@ -182,8 +182,8 @@ def _named(arguments: argparse.Namespace) -> tuple[str, str]:
 
 
 def _add(
-    words: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, question: Question
+    words: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, question: ServerCommand
 ) -> argparse.ArgumentParser:
-    parser = add_question(words, name, text, question)
+    parser = add_server_command(words, name, text, question)
     parser.add_argument("target", metavar="NAME:TYPE", help="its name and type: warehouse:webhook")
     return parser

@@ -10,18 +10,18 @@ from lakebed.client import LakebedClient
 from .server_access import add_access_flags, read_access
 from .settings_flags import read_settings
 
-Question = Callable[[LakebedClient, argparse.Namespace], None]
+ServerCommand = Callable[[LakebedClient, argparse.Namespace], None]
 
 
-def add_question(
+def add_server_command(
     words: argparse._SubParsersAction[argparse.ArgumentParser],
     name: str,
     text: str,
-    question: Question,
+    question: ServerCommand,
     *,
     warehouse: bool = False,
 ) -> argparse.ArgumentParser:
-    """Add a word; with `warehouse`, it is about one table bucket. It sets `task`, for `run_question` to call."""
+    """Add a word; with `warehouse`, it is about one table bucket. It sets `task`, for `run_server_command` to call."""
     parser = words.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_access_flags(parser, warehouse=warehouse)
@@ -36,7 +36,7 @@ def add_question(
     return parser
 
 
-def run_question(arguments: argparse.Namespace) -> int:
+def run_server_command(arguments: argparse.Namespace) -> int:
     """Do what the word says; the exit status."""
     status: int = arguments.task(arguments)
     return status

@@ -14,7 +14,7 @@ from lakebed import __version__
 from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.errors import InvalidSetting, LakebedError, StorageFull, Unavailable
 from lakebed.core.sigv4 import canonical_query, signed_headers
-from lakebed.net.http import SAFE_METHODS, HttpFailure, HttpRequest, HttpResponse, destination_of
+from lakebed.net.http import SAFE_METHODS, HttpFailure, HttpRequest, HttpResponse, split_url
 from lakebed.net.sync_client import SyncHttpClient
 from lakebed.net.tls import TlsFiles
 
@@ -72,7 +72,7 @@ class Connection:
         self._clock = clock or SystemClock()
         self._sleep = sleep
         self._random = random.Random()  # noqa: S311  # only spreads pauses
-        self._destination = destination_of(access.endpoint)
+        self._destination = split_url(access.endpoint)
         self._http = SyncHttpClient(
             TlsFiles(access.ca_bundle),
             max_idle=_MAX_IDLE,

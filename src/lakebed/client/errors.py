@@ -34,7 +34,7 @@ _BY_TYPE: Final[Mapping[str, Callable[[str], e.LakebedError]]] = {
     "NoSuchTableException": e.NoSuchTable,
     "NoSuchTargetException": e.NoSuchTarget,
     "NoSuchViewException": e.NoSuchView,
-    "NoSuchWarehouseException": e.NoSuchWarehouse,
+    "NoSuchWarehouseException": e.NoSuchCatalog,
     "PolicyAttachException": e.NotAttachable,
     "PolicyInUseException": e.PolicyInUse,
     "PolicyVersionMismatchException": e.PolicyVersionMismatch,

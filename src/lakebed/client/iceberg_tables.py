@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from lakebed.core.errors import (
     AccessDenied,
     LakebedError,
+    NoSuchCatalog,
     NoSuchTable,
-    NoSuchWarehouse,
     NotSupported,
     Unauthenticated,
     Unavailable,
@@ -76,7 +76,7 @@ def telling(table: TableRef) -> Iterator[None]:
         raise NotSupported(f"the table has what PyIceberg does not read. table={table} reason={error}") from error
     except theirs.RESTError as error:
         if str(error).startswith("NoSuchWarehouseException"):
-            raise NoSuchWarehouse(f"no such table bucket. warehouse={table.warehouse}") from error
+            raise NoSuchCatalog(f"no such table bucket. warehouse={table.warehouse}") from error
         raise Unavailable(f"the table cannot be read. table={table} reason={error}") from error
     except OSError as error:
         raise Unavailable(f"the table cannot be read. table={table} reason={error}") from error

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput
-from lakebed.core.unset import KEEP, Keep
+from lakebed.core.unset import UNSET, Unset
 
 from .connection import Connection
 from .names import path
@@ -116,11 +116,11 @@ class LabelStore:
         *,
         set_tags: Mapping[str, str] | None = None,
         remove_tags: Sequence[str] = (),
-        owner: Owner | Keep | None = KEEP,
+        owner: Owner | Unset | None = UNSET,
     ) -> Labelled:
         """Set and remove tags, and say who owns something: None for nobody. Raises NotFound, InvalidInput."""
         document: dict[str, object] = {"set-tags": dict(set_tags or {}), "remove-tags": list(remove_tags)}
-        if owner is not KEEP:
+        if owner is not UNSET:
             document["owner"] = owner
         return self._connection.read(Labelled, "PATCH", _place(subject), document=document, repeatable=True)
 

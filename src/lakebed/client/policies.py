@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from lakebed.core.unset import KEEP, Keep
+from lakebed.core.unset import UNSET, Unset
 
 from .connection import Connection
 from .names import CATALOG_PAGE, TableRef, joined, path
@@ -230,14 +230,14 @@ class Policies:
         name: str,
         *,
         current_version: int,
-        content: str | Mapping[str, object] | Keep = KEEP,
-        description: str | Keep | None = KEEP,
+        content: str | Mapping[str, object] | Unset = UNSET,
+        description: str | Unset | None = UNSET,
     ) -> Policy:
         """Replace what is given, and keep the rest. Raises PolicyVersionMismatch if it has changed since."""
         document: dict[str, object] = {"current-policy-version": current_version}
-        if not isinstance(content, Keep):
+        if not isinstance(content, Unset):
             document["content"] = _text(content)
-        if not isinstance(description, Keep):
+        if not isinstance(description, Unset):
             document["description"] = description
         return self._connection.read(_Loaded, "PATCH", _policies(warehouse, namespace, name), document=document).policy
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote
 
-from lakebed.core.errors import Incomplete, IntegrityMismatch, InvalidInput, LakebedError, SelectFailure, Unavailable
-from lakebed.core.event_stream import Message, MessageDecoder
+from lakebed.core.errors import Incomplete, IntegrityMismatch, InvalidInput, LakebedError, SelectError, Unavailable
+from lakebed.core.event_stream import EventStreamDecoder, EventStreamMessage
 from lakebed.core.sigv4 import encode_segment
 
 from .connection import Connection
@@ -52,7 +52,7 @@ class Selection:
     def _read(
         self, connection: Connection, path: str, query: Mapping[str, str], body: bytes
     ) -> Generator[bytes, None, None]:
-        decoder, is_ended = MessageDecoder(), False
+        decoder, is_ended = EventStreamDecoder(), False
         with connection.stream("POST", path, query=query, body=body, failure=_failure) as pieces:
             for message in _messages(decoder, pieces):
                 match _event_of(message):
@@ -94,7 +94,7 @@ class Selects:
         """Ask; nothing is sent before the first piece is read.
 
         `source` says how the object is to be read and `target` how the records are to be written. While it is read,
-        raises SelectFailure for what is wrong with the query or the object, NoSuchBucket, NoSuchKey, AccessDenied,
+        raises SelectError for what is wrong with the query or the object, NoSuchBucket, NoSuchKey, AccessDenied,
         Unavailable, and Incomplete for an answer that was cut off.
         """
         asked = _asked(expression, source, target)
@@ -166,11 +166,11 @@ def _failure(status: int, body: bytes, asked: str) -> LakebedError:
     told = s3_words(body)
     if status == 400 and told is not None:
         code, words = told
-        return SelectFailure(words, code=code)
+        return SelectError(words, code=code)
     return s3_failure_of(status, body, asked)
 
 
-def _messages(decoder: MessageDecoder, pieces: Iterator[bytes]) -> Iterator[Message]:
+def _messages(decoder: EventStreamDecoder, pieces: Iterator[bytes]) -> Iterator[EventStreamMessage]:
     try:
         for piece in pieces:
             yield from decoder.feed(piece)
@@ -179,14 +179,14 @@ def _messages(decoder: MessageDecoder, pieces: Iterator[bytes]) -> Iterator[Mess
         raise Unavailable(f"the answer is damaged. {error}") from error
 
 
-def _event_of(message: Message) -> str:
+def _event_of(message: EventStreamMessage) -> str:
     """What a message is. Raises what it tells of, if it is an error."""
     if message.headers.get(":message-type") != "error":
         return message.headers.get(":event-type", "")
     code, words = message.headers.get(":error-code", ""), message.headers.get(":error-message", "")
     if code in ("Busy", "SlowDown", "InternalError"):
         raise Unavailable(f"{words} code={code}")
-    raise SelectFailure(words, code=code)
+    raise SelectError(words, code=code)
 
 
 def _counts(payload: bytes) -> SelectCounts:

@@ -142,7 +142,7 @@ class Tables:
             yield from (bucket.table_bucket for bucket in page.table_buckets)
 
     def location(self, warehouse: str) -> str:
-        """Where the files of a warehouse are: a directory of a bucket, or all of it. Raises NoSuchWarehouse."""
+        """Where the files of a warehouse are: a directory of a bucket, or all of it. Raises NoSuchCatalog."""
         found = self._connection.read(_Config, "GET", f"{_CATALOG}/config", query={"warehouse": warehouse})
         return found.defaults.warehouse_location
 

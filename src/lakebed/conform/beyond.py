@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .claims import Claim, Standing, judge
-from .evidence import Evidence
+from .claims import ClaimStatus, FeatureClaim, judge
+from .evidence import EvidenceSummary
 
 _CLIENTS: Final = "tests/clients/iceberg"
 _VENDED: Final = "tests/clients/test_pyiceberg_vended_keys.py"
@@ -25,14 +25,14 @@ class Item:
     """One line of the list: things that others leave unclaimed together."""
 
     number: int
-    claims: tuple[Claim, ...]
+    claims: tuple[FeatureClaim, ...]
 
 
 ITEMS: Final = (
     Item(
         1,
         (
-            Claim(
+            FeatureClaim(
                 "bootstrap without long-term data credentials",
                 (
                     f"{_VENDED}::test_tables_are_made_written_and_read_with_keys_of_the_catalog",
@@ -46,7 +46,7 @@ ITEMS: Final = (
     Item(
         2,
         (
-            Claim(
+            FeatureClaim(
                 "continuous in-process maintenance scheduling",
                 (
                     f"{_TABLES}/maintenance/jobs/test_background.py",
@@ -60,7 +60,7 @@ ITEMS: Final = (
     Item(
         3,
         (
-            Claim(
+            FeatureClaim(
                 "sort compaction",
                 (
                     f"{_COMPACTION}::test_small_files_become_one_a_partition",
@@ -68,7 +68,7 @@ ITEMS: Final = (
                 ),
                 f"{_BY_SPARK}; sorted and in Z-order",
             ),
-            Claim(
+            FeatureClaim(
                 "row-level compaction",
                 (
                     f"{_COMPACTION}::test_position_deletes_are_applied_and_those_that_stay_are_compacted",
@@ -78,7 +78,7 @@ ITEMS: Final = (
                 ),
                 f"{_BY_SPARK}; position deletes, equality deletes and deletion vectors are worked in",
             ),
-            Claim(
+            FeatureClaim(
                 "delete-file rewrite",
                 (
                     f"{_COMPACTION}::test_position_deletes_are_applied_and_those_that_stay_are_compacted",
@@ -91,7 +91,7 @@ ITEMS: Final = (
     Item(
         4,
         (
-            Claim(
+            FeatureClaim(
                 "background snapshot expiration",
                 (
                     "tests/pipeline/test_worker_live.py"
@@ -100,7 +100,7 @@ ITEMS: Final = (
                 ),
                 "by policy: the server finds what has expired, a worker with Spark removes it",
             ),
-            Claim(
+            FeatureClaim(
                 "manifest and data cleanup tied to expiration",
                 (
                     f"{_CLIENTS}/test_pyiceberg_maintenance.py"
@@ -115,7 +115,7 @@ ITEMS: Final = (
     Item(
         5,
         (
-            Claim(
+            FeatureClaim(
                 "end-to-end SQL row-level DML: Spark",
                 (
                     f"{_CLIENTS}/test_spark_writes.py::test_rows_are_deleted_updated_and_merged",
@@ -124,12 +124,12 @@ ITEMS: Final = (
                 ),
                 "DELETE, UPDATE and MERGE, copy-on-write and merge-on-read",
             ),
-            Claim(
+            FeatureClaim(
                 "end-to-end SQL row-level DML: Trino",
                 (f"{_CLIENTS}/test_trino_writes.py::test_rows_are_deleted_updated_and_merged",),
                 "DELETE, UPDATE and MERGE, merge-on-read",
             ),
-            Claim(
+            FeatureClaim(
                 "end-to-end SQL row-level DML: other engines",
                 (
                     f"{_CLIENTS}/test_duckdb.py::test_rows_are_updated_deleted_and_merged",
@@ -142,7 +142,7 @@ ITEMS: Final = (
     Item(
         6,
         (
-            Claim(
+            FeatureClaim(
                 "live polling of external catalogs",
                 (
                     f"{_TABLES}/external/bridges/test_polling.py",
@@ -150,13 +150,15 @@ ITEMS: Final = (
                 ),
                 "Iceberg REST catalogs and folders of metadata files",
             ),
-            Claim("mirroring of external policies", (), "a bridge follows tables, not who may read them elsewhere"),
+            FeatureClaim(
+                "mirroring of external policies", (), "a bridge follows tables, not who may read them elsewhere"
+            ),
         ),
     ),
     Item(
         7,
         (
-            Claim(
+            FeatureClaim(
                 "multi-table transactions",
                 (
                     f"{_TABLES}/commits/test_service.py::test_tables_change_all_or_none",
@@ -167,41 +169,43 @@ ITEMS: Final = (
             ),
         ),
     ),
-    Item(8, (Claim("active-active multi-region writes", (), "a database and a store are of one place"),)),
+    Item(8, (FeatureClaim("active-active multi-region writes", (), "a database and a store are of one place"),)),
     Item(
         9,
         (
-            Claim("automated Spark", (f"{_CLIENTS}/test_spark*.py",)),
-            Claim("Trino write", (f"{_CLIENTS}/test_trino_writes.py", f"{_CLIENTS}/test_trino_tables.py")),
-            Claim(
+            FeatureClaim("automated Spark", (f"{_CLIENTS}/test_spark*.py",)),
+            FeatureClaim("Trino write", (f"{_CLIENTS}/test_trino_writes.py", f"{_CLIENTS}/test_trino_tables.py")),
+            FeatureClaim(
                 "DuckDB write and commit",
                 (
                     f"{_CLIENTS}/test_duckdb.py::test_rows_are_inserted_and_read",
                     f"{_CLIENTS}/test_duckdb_beside_pyiceberg.py::test_both_write_at_once",
                 ),
             ),
-            Claim("StarRocks write", (), _NOT_RUN),
-            Claim("Databend as an Iceberg REST client", (), _NOT_RUN),
-            Claim("Snowflake live", (), _NOT_RUN),
+            FeatureClaim("StarRocks write", (), _NOT_RUN),
+            FeatureClaim("Databend as an Iceberg REST client", (), _NOT_RUN),
+            FeatureClaim("Snowflake live", (), _NOT_RUN),
         ),
     ),
     Item(
         10,
         (
-            Claim("AWS S3 Tables control-plane parity", (), "the catalog and its extensions are spoken, not that API"),
-            Claim("Lake Formation", (), _NOT_SPOKEN),
-            Claim("Glue", (), _NOT_SPOKEN),
-            Claim("CloudTrail", (), _NOT_SPOKEN),
-            Claim("AIStor private extensions", (), _NOT_SPOKEN),
-            Claim("R2 interoperability", (), "a profile is printed; no test runs it"),
-            Claim("OSS interoperability", (), "a profile is printed; no test runs it"),
-            Claim("provider error codes", (), "errors are those of S3 and of the Iceberg REST contract"),
+            FeatureClaim(
+                "AWS S3 Tables control-plane parity", (), "the catalog and its extensions are spoken, not that API"
+            ),
+            FeatureClaim("Lake Formation", (), _NOT_SPOKEN),
+            FeatureClaim("Glue", (), _NOT_SPOKEN),
+            FeatureClaim("CloudTrail", (), _NOT_SPOKEN),
+            FeatureClaim("AIStor private extensions", (), _NOT_SPOKEN),
+            FeatureClaim("R2 interoperability", (), "a profile is printed; no test runs it"),
+            FeatureClaim("OSS interoperability", (), "a profile is printed; no test runs it"),
+            FeatureClaim("provider error codes", (), "errors are those of S3 and of the Iceberg REST contract"),
         ),
     ),
     Item(
         11,
         (
-            Claim(
+            FeatureClaim(
                 "built-in SQL",
                 (
                     "tests/clients/select/test_boto3.py",
@@ -210,19 +214,19 @@ ITEMS: Final = (
                 ),
                 "S3 Select: over objects, and with `lakebed select` over tables",
             ),
-            Claim("Delta", (), "tables are Iceberg's"),
-            Claim("Hudi", (), "tables are Iceberg's"),
+            FeatureClaim("Delta", (), "tables are Iceberg's"),
+            FeatureClaim("Hudi", (), "tables are Iceberg's"),
         ),
     ),
     Item(
         12,
         (
-            Claim(
+            FeatureClaim(
                 "Idempotency-Key header",
                 (f"{_TABLES}/test_idempotency.py", f"{_WIRE}/test_replays.py"),
                 "on every change",
             ),
-            Claim(
+            FeatureClaim(
                 "advertised lifetime of idempotency keys",
                 (
                     f"{_WIRE}/handlers/test_configuration.py::test_answers_are_kept_for_as_long_as_is_advertised",
@@ -234,18 +238,18 @@ ITEMS: Final = (
     Item(
         13,
         (
-            Claim(
+            FeatureClaim(
                 "stage-create",
                 (
                     f"{_CLIENTS}/test_pyiceberg_creating.py::test_staged_table_is_there_with_its_first_commit",
                     f"{_CLIENTS}/test_spark_tables.py::test_table_of_a_query_that_fails_is_not_there",
                 ),
             ),
-            Claim(
+            FeatureClaim(
                 "register overwrite",
                 (f"{_CLIENTS}/test_pyiceberg_tables.py::test_register_with_overwrite_sets_a_table_back",),
             ),
-            Claim(
+            FeatureClaim(
                 "purge",
                 (
                     f"{_CLIENTS}/test_pyiceberg_tables.py::test_purged_table_has_no_files",
@@ -254,7 +258,7 @@ ITEMS: Final = (
                     "::test_dropped_table_leaves_its_files_and_purged_table_leaves_none",
                 ),
             ),
-            Claim(
+            FeatureClaim(
                 "format v3",
                 (
                     f"{_CLIENTS}/test_pyiceberg_v3.py",
@@ -262,7 +266,7 @@ ITEMS: Final = (
                     f"{_CLIENTS}/test_duckdb.py::test_rows_of_the_third_format_are_changed_and_keep_their_ids",
                 ),
             ),
-            Claim(
+            FeatureClaim(
                 "encryption keys",
                 (
                     "tests/iceberg/commits/test_builder.py::test_encryption_keys_are_added_once_and_removed",
@@ -270,14 +274,14 @@ ITEMS: Final = (
                 ),
                 "kept in metadata for writers that encrypt; files that they encrypt are not looked into",
             ),
-            Claim(
+            FeatureClaim(
                 "rename",
                 (
                     f"{_CLIENTS}/test_pyiceberg_tables.py::test_renamed_table_keeps_rows_files_and_identity",
                     f"{_CLIENTS}/test_spark_tables.py::test_renamed_table_keeps_its_rows_and_frees_its_name",
                 ),
             ),
-            Claim(
+            FeatureClaim(
                 "namespace properties",
                 (f"{_CLIENTS}/test_pyiceberg_namespaces.py::test_properties_are_set_removed_and_reported",),
             ),
@@ -286,7 +290,7 @@ ITEMS: Final = (
 )
 
 
-def beyond(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JSON
+def beyond(evidence: EvidenceSummary) -> list[dict[str, Any]]:  # Any: JSON
     """Each thing by its name, with the item that it is of: whether it is claimed, and by which tests."""
     return [
         {"item": item.number, "unclaimed_by_others": claim.name, **judge(claim, evidence).described()}
@@ -295,9 +299,9 @@ def beyond(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JSON
     ]
 
 
-def beyond_summary(evidence: Evidence) -> dict[str, list[str]]:
+def beyond_summary(evidence: EvidenceSummary) -> dict[str, list[str]]:
     """The names alone, by what may be said of them."""
-    names: dict[str, list[str]] = {standing.value: [] for standing in Standing}
+    names: dict[str, list[str]] = {standing.value: [] for standing in ClaimStatus}
     for item in ITEMS:
         for claim in item.claims:
             names[judge(claim, evidence).standing.value].append(claim.name)

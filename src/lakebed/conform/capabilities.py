@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .claims import Claim, Standing, judge
-from .evidence import Evidence
+from .claims import ClaimStatus, FeatureClaim, judge
+from .evidence import EvidenceSummary
 
 _CLIENTS: Final = "tests/clients/iceberg"
 _MAINTENANCE: Final = "tests/catalog/maintenance"
@@ -19,7 +19,7 @@ _TABLES: Final = "tests/catalog"
 class Capability:
     """Something that a catalog may do, and how far it goes once its tests pass."""
 
-    claim: Claim
+    claim: FeatureClaim
     when_shown: str
     area: str
     behaviour: str
@@ -29,7 +29,7 @@ class Capability:
 
 CAPABILITIES: Final = (
     Capability(
-        Claim(
+        FeatureClaim(
             "credential-vending",
             (
                 "tests/clients/test_pyiceberg_vended_keys.py",
@@ -42,7 +42,7 @@ CAPABILITIES: Final = (
         "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials",
     ),
     Capability(
-        Claim(
+        FeatureClaim(
             "automatic-maintenance-scheduling",
             (
                 f"{_MAINTENANCE}/jobs/test_background.py",
@@ -56,7 +56,7 @@ CAPABILITIES: Final = (
         "PUT /v1/{prefix}/namespaces/{namespace}/tables/{table}/maintenance/config",
     ),
     Capability(
-        Claim(
+        FeatureClaim(
             "background-maintenance-worker",
             (
                 f"{_MAINTENANCE}/jobs/test_scheduling.py",
@@ -70,7 +70,7 @@ CAPABILITIES: Final = (
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/maintenance/worker/run",
     ),
     Capability(
-        Claim(
+        FeatureClaim(
             "manifest-data-reachability-cleanup",
             (
                 f"{_MAINTENANCE}/reachability/test_removal_plan.py",
@@ -85,7 +85,7 @@ CAPABILITIES: Final = (
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/maintenance/metadata",
     ),
     Capability(
-        Claim(
+        FeatureClaim(
             "snapshot-expiration",
             (
                 f"{_MAINTENANCE}/rules/test_expiration.py",
@@ -103,7 +103,7 @@ CAPABILITIES: Final = (
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/maintenance/metadata",
     ),
     Capability(
-        Claim(
+        FeatureClaim(
             "compaction-planning",
             (
                 f"{_MAINTENANCE}/rules/test_compaction.py",
@@ -117,7 +117,7 @@ CAPABILITIES: Final = (
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/maintenance/metadata",
     ),
     Capability(
-        Claim(
+        FeatureClaim(
             "compaction-rewrite",
             (
                 f"{_PIPELINE}/jobs/test_compaction.py",
@@ -131,7 +131,7 @@ CAPABILITIES: Final = (
         "the server never rewrites data files: jobs on Spark do, and their commits are checked like any other",
     ),
     Capability(
-        Claim(
+        FeatureClaim(
             "row-level-delete-update-merge",
             (
                 f"{_TABLES}/validation/test_commit.py",
@@ -148,7 +148,7 @@ CAPABILITIES: Final = (
         "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}",
     ),
     Capability(
-        Claim(
+        FeatureClaim(
             "external-catalog-bridge",
             (
                 f"{_TABLES}/external/bridges/test_*.py",
@@ -161,7 +161,7 @@ CAPABILITIES: Final = (
         "PUT /v1/{prefix}/namespaces/{namespace}/tables/{table}/catalog/external",
     ),
     Capability(
-        Claim(
+        FeatureClaim(
             "multi-table-transactions",
             (
                 f"{_TABLES}/commits/test_service.py::test_tables_change_all_or_none",
@@ -174,7 +174,7 @@ CAPABILITIES: Final = (
         "POST /v1/{prefix}/transactions/commit",
     ),
     Capability(
-        Claim(
+        FeatureClaim(
             "server-side-scan-planning",
             (
                 f"{_TABLES}/scans/test_*.py",
@@ -191,7 +191,7 @@ CAPABILITIES: Final = (
 
 READINESS: Final = (
     (
-        Claim(
+        FeatureClaim(
             "strong-catalog-backing",
             (
                 f"{_TABLES}/commits/test_service.py",
@@ -204,7 +204,7 @@ READINESS: Final = (
         "transactional",
     ),
     (
-        Claim(
+        FeatureClaim(
             "single-active-writer-ha",
             (
                 f"{_TABLES}/commits/test_service.py::test_writers_of_several_servers_at_once_all_succeed",
@@ -215,7 +215,7 @@ READINESS: Final = (
         "several-active-writers-on-one-database",
     ),
     (
-        Claim(
+        FeatureClaim(
             "scale-validation-matrix",
             (
                 f"{_CLIENTS}/test_pyiceberg_concurrency.py",
@@ -226,12 +226,12 @@ READINESS: Final = (
         ),
         "automated",
     ),
-    (Claim("multi-region-active-active", (), "a database and a store are of one place"), "supported"),
+    (FeatureClaim("multi-region-active-active", (), "a database and a store are of one place"), "supported"),
 )
 """What running it in earnest asks for, and how it is called once its tests pass."""
 
 
-def unsupported_inventory(evidence: Evidence, served: Collection[str]) -> list[dict[str, Any]]:  # Any: JSON
+def unsupported_inventory(evidence: EvidenceSummary, served: Collection[str]) -> list[dict[str, Any]]:  # Any: JSON
     """Each capability: how far it is shown to go, and whether its route is served at all."""
     entries = []
     for capability in CAPABILITIES:
@@ -248,13 +248,13 @@ def unsupported_inventory(evidence: Evidence, served: Collection[str]) -> list[d
             entry["catalog_endpoint"] = capability.endpoint
             entry["is_served"] = capability.endpoint in served
             if not entry["is_served"]:
-                entry["status"] = Standing.NOT_CLAIMED.value
+                entry["status"] = ClaimStatus.NOT_CLAIMED.value
                 entry["expected_behavior"] = "404: the route is not served by this build"
         entries.append(entry)
     return entries
 
 
-def production_readiness(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JSON
+def production_readiness(evidence: EvidenceSummary) -> list[dict[str, Any]]:  # Any: JSON
     """Each capability and the tests that validate it."""
     entries = []
     for claim, when_shown in READINESS:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from .evidence import Evidence
+from .evidence import EvidenceSummary
 
 
-class Standing(StrEnum):
+class ClaimStatus(StrEnum):
     """What may be said of a claim."""
 
     CLAIMED = "claimed"
@@ -18,7 +18,7 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class FeatureClaim:
     """Something said of this build. All that its selectors mean must have passed; none means nobody tests it."""
 
     name: str
@@ -31,8 +31,8 @@ class Claim:
 class Verdict:
     """A claim, judged."""
 
-    claim: Claim
-    standing: Standing
+    claim: FeatureClaim
+    standing: ClaimStatus
     tests: tuple[str, ...] = ()
     """Selectors of the tests that passed, of a claim that is made."""
     lacks: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Verdict:
     @property
     def is_claimed(self) -> bool:
         """Whether the claim is made."""
-        return self.standing is Standing.CLAIMED
+        return self.standing is ClaimStatus.CLAIMED
 
     def described(self) -> dict[str, Any]:  # Any: JSON
         """As it is printed, but for its name."""
@@ -53,16 +53,16 @@ class Verdict:
         return entry
 
 
-def judge(claim: Claim, evidence: Evidence) -> Verdict:
+def judge(claim: FeatureClaim, evidence: EvidenceSummary) -> Verdict:
     """What the tests say of a claim."""
     found = {selector: evidence.result(selector) for selector in claim.selectors}
     absent = {selector for selector, outcome in found.items() if outcome is None}
     skipped = {test for outcome in found.values() if outcome is not None for test in outcome.skipped}
     if not found or absent or skipped:
-        return Verdict(claim, Standing.NOT_CLAIMED, lacks=tuple(sorted(absent | skipped)))
-    return Verdict(claim, Standing.CLAIMED, tests=tuple(sorted(found)))
+        return Verdict(claim, ClaimStatus.NOT_CLAIMED, lacks=tuple(sorted(absent | skipped)))
+    return Verdict(claim, ClaimStatus.CLAIMED, tests=tuple(sorted(found)))
 
 
-def judge_client(client: str, evidence: Evidence) -> Standing:
+def judge_client(client: str, evidence: EvidenceSummary) -> ClaimStatus:
     """What the tests say of a client as a whole. What it has no words for is skipped, and counted where it is shown."""
-    return Standing.CLAIMED if evidence.of_client(client).has_passed else Standing.NOT_CLAIMED
+    return ClaimStatus.CLAIMED if evidence.of_client(client).has_passed else ClaimStatus.NOT_CLAIMED

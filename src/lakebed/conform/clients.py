@@ -6,7 +6,7 @@ import importlib.metadata
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .options import Target
+from .options import ConformTarget
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.rest import RestCatalog
@@ -18,7 +18,7 @@ def client_version() -> str:
 
 
 def store_client(
-    target: Target, access_key: str, secret_key: str, session_token: str | None = None
+    target: ConformTarget, access_key: str, secret_key: str, session_token: str | None = None
 ) -> Any:  # Any: boto3's clients are made at run time
     """boto3 for S3, with addresses that need no name service."""
     import boto3
@@ -41,7 +41,7 @@ def store_client(
     )
 
 
-def catalog_client(target: Target) -> RestCatalog:
+def catalog_client(target: ConformTarget) -> RestCatalog:
     """PyIceberg, signing with the caller's keys; these reach files too unless the catalog's are to."""
     from pyiceberg.catalog.rest import RestCatalog
 
@@ -58,7 +58,7 @@ def catalog_client(target: Target) -> RestCatalog:
     return BoundedCatalog(target.catalog_name, **catalog_properties(target))
 
 
-def catalog_properties(target: Target) -> dict[str, Any]:  # Any: text, but for the settings of TLS
+def catalog_properties(target: ConformTarget) -> dict[str, Any]:  # Any: text, but for the settings of TLS
     """What PyIceberg is configured with."""
     secret = target.secret_key.reveal()
     properties: dict[str, Any] = {  # Any: likewise

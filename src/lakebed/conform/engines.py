@@ -9,28 +9,28 @@ from typing import Any, Final
 
 from lakebed.pipeline.spark.versions import EXTENSIONS, ICEBERG_VERSION, SCALA_VERSION, SPARK_VERSION
 
-from .claims import Claim, Standing, judge, judge_client
-from .evidence import ClientResults, Evidence
+from .claims import ClaimStatus, FeatureClaim, judge, judge_client
+from .evidence import ClientResults, EvidenceSummary
 from .live_evidence import CLAIMS
-from .options import Option
+from .options import ConformOption
 from .profiles import PROFILES, ResolvedProfile, described
 
 VERSIONS: Final = (
-    Option("pyiceberg_version", "PyIceberg's version", (), "0.12.0"),
-    Option("spark_version", "Spark's version", (), SPARK_VERSION),
-    Option("iceberg_version", "version of Iceberg's libraries for Spark", (), ICEBERG_VERSION),
-    Option("scala_version", "Scala's version, of Spark's build", (), SCALA_VERSION),
-    Option("trino_version", "Trino's version", (), "476"),
-    Option("duckdb_version", "DuckDB's version", (), "1.5.5"),
-    Option("trino_server", "where Trino is", (), "http://127.0.0.1:8080"),
-    Option("databend_dsn", "where Databend is", (), "databend://root@127.0.0.1:8000/default"),
-    Option("metadata_location", "a metadata file, for clients that read one", (), ""),
+    ConformOption("pyiceberg_version", "PyIceberg's version", (), "0.12.0"),
+    ConformOption("spark_version", "Spark's version", (), SPARK_VERSION),
+    ConformOption("iceberg_version", "version of Iceberg's libraries for Spark", (), ICEBERG_VERSION),
+    ConformOption("scala_version", "Scala's version, of Spark's build", (), SCALA_VERSION),
+    ConformOption("trino_version", "Trino's version", (), "476"),
+    ConformOption("duckdb_version", "DuckDB's version", (), "1.5.5"),
+    ConformOption("trino_server", "where Trino is", (), "http://127.0.0.1:8080"),
+    ConformOption("databend_dsn", "where Databend is", (), "databend://root@127.0.0.1:8000/default"),
+    ConformOption("metadata_location", "a metadata file, for clients that read one", (), ""),
 )
 """What only the prints about engines take."""
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class QueryEngine:
     """A client of the catalog."""
 
     name: str
@@ -41,14 +41,14 @@ class Engine:
 
 
 ENGINES: Final = (
-    Engine(
+    QueryEngine(
         "pyiceberg",
         "PyIceberg",
         "pyiceberg_version",
         ("type=rest", "uri={catalog_uri}", "warehouse={warehouse}", "rest.sigv4-enabled=true"),
     ),
-    Engine("spark", "Apache Spark", "spark_version"),
-    Engine(
+    QueryEngine("spark", "Apache Spark", "spark_version"),
+    QueryEngine(
         "trino",
         "Trino",
         "trino_version",
@@ -66,7 +66,7 @@ ENGINES: Final = (
             "s3.path-style-access=true",
         ),
     ),
-    Engine(
+    QueryEngine(
         "duckdb",
         "DuckDB",
         "duckdb_version",
@@ -76,9 +76,9 @@ ENGINES: Final = (
             " SIGV4_SERVICE '{rest_signing_name}', SIGV4_REGION '{region}')",
         ),
     ),
-    Engine("databend", "Databend", "", ("dsn={databend_dsn}", "stage=s3://{bucket}/")),
-    Engine("starrocks", "StarRocks", "", ("iceberg.catalog.type=rest", "iceberg.catalog.uri={catalog_uri}")),
-    Engine("snowflake", "Snowflake", "", ("CATALOG_SOURCE=ICEBERG_REST", "CATALOG_URI={catalog_uri}")),
+    QueryEngine("databend", "Databend", "", ("dsn={databend_dsn}", "stage=s3://{bucket}/")),
+    QueryEngine("starrocks", "StarRocks", "", ("iceberg.catalog.type=rest", "iceberg.catalog.uri={catalog_uri}")),
+    QueryEngine("snowflake", "Snowflake", "", ("CATALOG_SOURCE=ICEBERG_REST", "CATALOG_URI={catalog_uri}")),
 )
 
 STORE_CLIENTS: Final = ("boto3", "awscli", "mc", "minio_py", "pyarrow", "s3fs")
@@ -90,7 +90,7 @@ KITS: Final = ("compatibility_kit",)
 PROFILE_CLAIMS: Final = tuple(
     (
         profile,
-        Claim(
+        FeatureClaim(
             profile.name,
             (f"tests/conform/test_live_run.py::test_{profile.name.replace('-', '_')}_passes",)
             if profile.can_run
@@ -104,14 +104,14 @@ PROFILE_CLAIMS: Final = tuple(
 _AUTOMATED: Final = "automated"
 
 
-def client_matrix(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JSON
+def client_matrix(evidence: EvidenceSummary) -> list[dict[str, Any]]:  # Any: JSON
     """Each client, what its tests covered, and how they are run again."""
     named = [*(engine.name for engine in ENGINES), *KITS, *STORE_CLIENTS]
     others = [client for client in evidence.clients if client not in named]
     return [_client(name, evidence) for name in (*named, *others)]
 
 
-def engine_compatibility(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JSON
+def engine_compatibility(evidence: EvidenceSummary) -> list[dict[str, Any]]:  # Any: JSON
     """Each engine: which versions were tested, by what, and what may be said of a run by hand."""
     entries = []
     for engine in ENGINES:
@@ -128,7 +128,9 @@ def engine_compatibility(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JS
     return entries
 
 
-def engine_matrix(evidence: Evidence, values: Mapping[str, str], profile: ResolvedProfile) -> list[dict[str, Any]]:
+def engine_matrix(
+    evidence: EvidenceSummary, values: Mapping[str, str], profile: ResolvedProfile
+) -> list[dict[str, Any]]:
     """Each engine with its settings for this target."""
     known = {**values, **_profile_values(profile)}
     entries = []
@@ -147,7 +149,7 @@ def engine_matrix(evidence: Evidence, values: Mapping[str, str], profile: Resolv
     return entries
 
 
-def vendor_audit(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JSON
+def vendor_audit(evidence: EvidenceSummary) -> list[dict[str, Any]]:  # Any: JSON
     """Each profile: whether it is run here, and by which tests."""
     entries = []
     for profile, claim in PROFILE_CLAIMS:
@@ -241,7 +243,7 @@ def spark_sql(values: Mapping[str, str]) -> list[str]:
     return statements
 
 
-def _client(name: str, evidence: Evidence) -> dict[str, Any]:  # Any: JSON
+def _client(name: str, evidence: EvidenceSummary) -> dict[str, Any]:  # Any: JSON
     results = evidence.of_client(name)
     return {
         "client": name,
@@ -252,9 +254,9 @@ def _client(name: str, evidence: Evidence) -> dict[str, Any]:  # Any: JSON
     }
 
 
-def _status(client: str, evidence: Evidence) -> str:
+def _status(client: str, evidence: EvidenceSummary) -> str:
     standing = judge_client(client, evidence)
-    return _AUTOMATED if standing is Standing.CLAIMED else standing.value
+    return _AUTOMATED if standing is ClaimStatus.CLAIMED else standing.value
 
 
 def _scenarios(results: ClientResults) -> list[dict[str, Any]]:  # Any: JSON

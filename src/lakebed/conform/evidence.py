@@ -73,7 +73,7 @@ class Summary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _NOT_TESTED: Final = ClientResults((), {})
 
 
-class Evidence:
+class EvidenceSummary:
     """Looks up results in a summary; without one, nothing was tested."""
 
     def __init__(self, summary: Summary | None) -> None:
@@ -111,7 +111,7 @@ class Evidence:
         }
 
 
-def parse_summary(data: bytes) -> Evidence:
+def parse_summary(data: bytes) -> EvidenceSummary:
     """Read the file. Raises Corrupted."""
     try:
         summary = msgspec.json.decode(data, type=Summary)
@@ -119,13 +119,13 @@ def parse_summary(data: bytes) -> Evidence:
         raise Corrupted(f"{FILE} does not parse: {error}") from error
     if (summary.schema, summary.schema_version) != (SCHEMA, SCHEMA_VERSION):
         raise Corrupted(f"{FILE} has another schema. found={summary.schema} version={summary.schema_version}")
-    return Evidence(summary)
+    return EvidenceSummary(summary)
 
 
-def packaged_evidence() -> Evidence:
+def packaged_evidence() -> EvidenceSummary:
     """The results that came with this build; none if the file is missing. Raises Corrupted."""
     file = importlib.resources.files(__package__).joinpath(FILE)
-    return parse_summary(file.read_bytes()) if file.is_file() else Evidence(None)
+    return parse_summary(file.read_bytes()) if file.is_file() else EvidenceSummary(None)
 
 
 def source_digest(root: Path | None = None) -> str:

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from .claims import Claim, judge
-from .evidence import Evidence
-from .options import Option
+from .claims import FeatureClaim, judge
+from .evidence import EvidenceSummary
+from .options import ConformOption
 from .profiles import ResolvedProfile
 
 LOADS: Final = (
-    Option("writer_count", "writers at once, for the rehearsal of scale", (), "8"),
-    Option("maintenance_worker_count", "maintenance workers, for the rehearsal of scale", (), "2"),
-    Option("iteration_count", "commits of each writer, for the rehearsal of scale", (), "50"),
+    ConformOption("writer_count", "writers at once, for the rehearsal of scale", (), "8"),
+    ConformOption("maintenance_worker_count", "maintenance workers, for the rehearsal of scale", (), "2"),
+    ConformOption("iteration_count", "commits of each writer, for the rehearsal of scale", (), "50"),
 )
 """What only the rehearsals take."""
 
@@ -26,13 +26,13 @@ _TABLES: Final = "tests/catalog"
 class Case:
     """A failure, and what must hold when it happens."""
 
-    claim: Claim
+    claim: FeatureClaim
     must_hold: str
 
 
 CASES: Final = (
     Case(
-        Claim(
+        FeatureClaim(
             "commit-cas-conflict",
             (
                 f"{_TABLES}/commits/test_service.py::test_commit_that_no_longer_holds_is_a_conflict",
@@ -43,7 +43,7 @@ CASES: Final = (
         "409, and nothing was committed",
     ),
     Case(
-        Claim(
+        FeatureClaim(
             "post-cas-finalization-gap",
             (
                 f"{_TABLES}/commits/test_service.py::test_unknown_outcome_leaves_the_file_that_a_pointer_may_name",
@@ -55,7 +55,7 @@ CASES: Final = (
         "pointer, log and answer commit together: there is nothing to finalize, and a repeat gets the answer",
     ),
     Case(
-        Claim(
+        FeatureClaim(
             "missing-referenced-object",
             (
                 f"{_TABLES}/validation/test_commit.py::*_that_is_not_there*",
@@ -66,7 +66,7 @@ CASES: Final = (
         "400, and nothing was committed; what goes missing later is found by diagnostics",
     ),
     Case(
-        Claim(
+        FeatureClaim(
             "concurrent-writer-stress",
             (
                 "tests/clients/iceberg/test_pyiceberg_concurrency.py",
@@ -77,7 +77,7 @@ CASES: Final = (
         "rows are those of the commits that succeeded",
     ),
     Case(
-        Claim(
+        FeatureClaim(
             "permission-negative",
             (
                 "tests/clients/iceberg/test_pyiceberg_access.py::test_keys_of_a_reader_write_nothing",
@@ -88,7 +88,7 @@ CASES: Final = (
         "403, and nothing was changed",
     ),
     Case(
-        Claim(
+        FeatureClaim(
             "maintenance-stale-plan",
             (
                 f"{_TABLES}/maintenance/jobs/test_scheduling.py"
@@ -100,7 +100,7 @@ CASES: Final = (
         "409, and nothing was removed",
     ),
     Case(
-        Claim(
+        FeatureClaim(
             "external-bridge-conflict",
             (
                 f"{_TABLES}/external/bridges/test_polling.py::test_commits_made_here_stay_and_the_conflict_is_recorded",
@@ -111,7 +111,7 @@ CASES: Final = (
         "409; pointer, token and generation are as they were",
     ),
     Case(
-        Claim(
+        FeatureClaim(
             "backing-migration-blocked",
             (
                 f"{_TABLES}/diagnostics/test_survey.py::test_what_stands_in_the_way_is_found",
@@ -123,7 +123,7 @@ CASES: Final = (
 )
 
 
-def failure_matrix(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JSON
+def failure_matrix(evidence: EvidenceSummary) -> list[dict[str, Any]]:  # Any: JSON
     """Each case, what must hold, and the tests that show it."""
     return [
         {"case": case.claim.name, "must_hold": case.must_hold, **judge(case.claim, evidence).described()}
@@ -131,7 +131,7 @@ def failure_matrix(evidence: Evidence) -> list[dict[str, Any]]:  # Any: JSON
     ]
 
 
-def failure_coverage(evidence: Evidence) -> dict[str, Any]:  # Any: JSON
+def failure_coverage(evidence: EvidenceSummary) -> dict[str, Any]:  # Any: JSON
     """How many cases stand, and which do not."""
     by_status: dict[str, list[str]] = {}
     for case in CASES:

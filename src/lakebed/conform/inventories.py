@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from . import beyond, capabilities, engines, failures
-from .evidence import Evidence
+from .evidence import EvidenceSummary
 from .live_evidence import evidence_schema
 from .profiles import PROFILES, ResolvedProfile, described, find_profile, resolve
 
@@ -16,7 +16,7 @@ from .profiles import PROFILES, ResolvedProfile, described, find_profile, resolv
 class Context:
     """What prints are made from."""
 
-    evidence: Evidence
+    evidence: EvidenceSummary
     values: Mapping[str, str]
     """The options."""
     catalog_endpoints: Sequence[str] = field(default=())
@@ -68,7 +68,7 @@ def _grounds(context: Context) -> Printed:
     return {"evidence": context.evidence.described()}
 
 
-def _claiming(key: str, make: Callable[[Evidence], object]) -> Callable[[Context], Printed]:
+def _claiming(key: str, make: Callable[[EvidenceSummary], object]) -> Callable[[Context], Printed]:
     return lambda context: {key: make(context.evidence), **_grounds(context)}
 
 

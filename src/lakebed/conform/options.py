@@ -15,7 +15,7 @@ from .profiles import VENDED, Profile, ResolvedProfile, find_profile, resolve
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class ConformOption:
     """An option with a value. A default of None is decided when the run begins."""
 
     name: str
@@ -30,39 +30,39 @@ class Option:
 
 
 OPTIONS: Final = (
-    Option("profile", "which profile to run", ("LAKEBED_TABLE_PROFILE",), "lakebed"),
-    Option("endpoint", "where the server is", ("LAKEBED_ENDPOINT",), "http://127.0.0.1:9000"),
-    Option("s3_endpoint", "where S3 is, if the server has another listener for it", ("LAKEBED_S3_ENDPOINT",)),
-    Option("access_key", "whose rights to use", ("LAKEBED_ACCESS_KEY", "LAKEBED_ROOT_ACCESS_KEY")),
-    Option(
+    ConformOption("profile", "which profile to run", ("LAKEBED_TABLE_PROFILE",), "lakebed"),
+    ConformOption("endpoint", "where the server is", ("LAKEBED_ENDPOINT",), "http://127.0.0.1:9000"),
+    ConformOption("s3_endpoint", "where S3 is, if the server has another listener for it", ("LAKEBED_S3_ENDPOINT",)),
+    ConformOption("access_key", "whose rights to use", ("LAKEBED_ACCESS_KEY", "LAKEBED_ROOT_ACCESS_KEY")),
+    ConformOption(
         "secret_key",
         "its secret; better given in the environment, where the other users of this machine cannot read it",
         ("LAKEBED_SECRET_KEY", "LAKEBED_ROOT_SECRET_KEY"),
     ),
-    Option("region", "the region to sign for", ("LAKEBED_REGION", "AWS_REGION"), "us-east-1"),
-    Option("bucket", "the bucket; made if it is not there", ("LAKEBED_TABLE_BUCKET",), "lakebed-table-conform"),
-    Option("namespace", "the namespace (default: a new one)", ("LAKEBED_TABLE_NAMESPACE",), None),
-    Option("table", "the table (default: a new one)", ("LAKEBED_TABLE_NAME",), None),
-    Option("catalog_name", "what the client calls the catalog", ("LAKEBED_TABLE_CATALOG_NAME",), "lakebed"),
-    Option("rest_path", "path of the catalog, in place of the profile's", ("LAKEBED_TABLE_REST_PATH",)),
-    Option("rest_signing_name", "service name to sign for", ("LAKEBED_TABLE_REST_SIGNING_NAME",)),
-    Option("timeout", "seconds to wait for an answer", ("LAKEBED_TABLE_SMOKE_TIMEOUT",), "20"),
-    Option("warehouse", "the warehouse, for profiles that name one", ("LAKEBED_TABLE_WAREHOUSE",)),
-    Option("table_bucket", "the table bucket, for profiles with ARNs", ("LAKEBED_TABLE_BUCKET_NAME",)),
-    Option("account_id", "the account, for profiles with ARNs", ("LAKEBED_TABLE_ACCOUNT_ID",), "000000000000"),
-    Option("warehouse_name", "the warehouse's full name", ("LAKEBED_TABLE_WAREHOUSE_NAME",)),
-    Option("catalog_uri", "the catalog's URI, for profiles that are given one", ("LAKEBED_TABLE_CATALOG_URI",)),
+    ConformOption("region", "the region to sign for", ("LAKEBED_REGION", "AWS_REGION"), "us-east-1"),
+    ConformOption("bucket", "the bucket; made if it is not there", ("LAKEBED_TABLE_BUCKET",), "lakebed-table-conform"),
+    ConformOption("namespace", "the namespace (default: a new one)", ("LAKEBED_TABLE_NAMESPACE",), None),
+    ConformOption("table", "the table (default: a new one)", ("LAKEBED_TABLE_NAME",), None),
+    ConformOption("catalog_name", "what the client calls the catalog", ("LAKEBED_TABLE_CATALOG_NAME",), "lakebed"),
+    ConformOption("rest_path", "path of the catalog, in place of the profile's", ("LAKEBED_TABLE_REST_PATH",)),
+    ConformOption("rest_signing_name", "service name to sign for", ("LAKEBED_TABLE_REST_SIGNING_NAME",)),
+    ConformOption("timeout", "seconds to wait for an answer", ("LAKEBED_TABLE_SMOKE_TIMEOUT",), "20"),
+    ConformOption("warehouse", "the warehouse, for profiles that name one", ("LAKEBED_TABLE_WAREHOUSE",)),
+    ConformOption("table_bucket", "the table bucket, for profiles with ARNs", ("LAKEBED_TABLE_BUCKET_NAME",)),
+    ConformOption("account_id", "the account, for profiles with ARNs", ("LAKEBED_TABLE_ACCOUNT_ID",), "000000000000"),
+    ConformOption("warehouse_name", "the warehouse's full name", ("LAKEBED_TABLE_WAREHOUSE_NAME",)),
+    ConformOption("catalog_uri", "the catalog's URI, for profiles that are given one", ("LAKEBED_TABLE_CATALOG_URI",)),
 )
 """What points a run at a server and a table."""
 
 PROVENANCE: Final = (
-    Option("live_evidence_output", "write a record of the run to this file"),
-    Option("lakebed_build", "which build is running; recorded"),
-    Option("git_sha", "which commit it was built from; recorded"),
-    Option("catalog_backing", "what the catalog keeps its state in (sqlite, postgres); recorded"),
-    Option("operator", "who runs this; recorded"),
-    Option("run_timestamp_utc", "when, as 2026-01-31T12:00:00Z (default: now); recorded", (), None),
-    Option("client_version", "the client's version (default: asked of the client); recorded", (), None),
+    ConformOption("live_evidence_output", "write a record of the run to this file"),
+    ConformOption("lakebed_build", "which build is running; recorded"),
+    ConformOption("git_sha", "which commit it was built from; recorded"),
+    ConformOption("catalog_backing", "what the catalog keeps its state in (sqlite, postgres); recorded"),
+    ConformOption("operator", "who runs this; recorded"),
+    ConformOption("run_timestamp_utc", "when, as 2026-01-31T12:00:00Z (default: now); recorded", (), None),
+    ConformOption("client_version", "the client's version (default: asked of the client); recorded", (), None),
 )
 """What goes into the record of a run."""
 
@@ -70,7 +70,7 @@ SECRET_FLAGS: Final = frozenset({"--access-key", "--secret-key"})
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ConformTarget:
     """A server, a table in it, and who asks."""
 
     profile: Profile
@@ -133,7 +133,7 @@ def option_values(arguments: argparse.Namespace, environ: Mapping[str, str], now
     return values
 
 
-def read_target(arguments: argparse.Namespace, values: Mapping[str, str]) -> Target:
+def read_target(arguments: argparse.Namespace, values: Mapping[str, str]) -> ConformTarget:
     """Where a run goes. Raises InvalidInput."""
     profile = find_profile(values["profile"])
     if not profile.can_run:
@@ -149,7 +149,7 @@ def read_target(arguments: argparse.Namespace, values: Mapping[str, str]) -> Tar
             raise InvalidInput(
                 f"{variable} is not set; `lakebed credentials --show` prints root's", argument=f"--{name}"
             )
-    return Target(
+    return ConformTarget(
         profile=profile,
         resolved=resolve(profile, values, rest_path=values["rest_path"], rest_signing_name=values["rest_signing_name"]),
         endpoint=values["endpoint"],

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from .findings import NotConforming, either, expect, member
-from .options import Target
+from .expectations import NotConforming, either, expect, member
+from .options import ConformTarget
 from .rest import CatalogCalls
 
 _TAG: Final = "conform_probe"
@@ -23,7 +23,7 @@ _WORKER_STATUSES: Final = frozenset({"DISABLED", "PAUSED", "FAILED", "SUCCESSFUL
 Document = Mapping[str, Any]  # Any: JSON
 
 
-def probe_catalog(calls: CatalogCalls, target: Target) -> None:
+def probe_catalog(calls: CatalogCalls, target: ConformTarget) -> None:
     """All of them, in order. Raises NotConforming."""
     loaded = probe_load(calls)
     probe_metadata_location(calls, loaded)
@@ -68,7 +68,7 @@ def probe_references(calls: CatalogCalls, snapshot: int) -> None:
     expect(_TAG not in member(calls.get(refs), "refs"), "the tag is gone")
 
 
-def probe_view(calls: CatalogCalls, target: Target) -> None:
+def probe_view(calls: CatalogCalls, target: ConformTarget) -> None:
     """(d), older: a view beside the table; its version has no default namespace."""
     name = f"{target.table}_conform_view"
     views = f"{calls.namespace_path()}/views"
@@ -78,7 +78,7 @@ def probe_view(calls: CatalogCalls, target: Target) -> None:
         expect(member(calls.get(f"{views}/{name}"), "metadata-location"), "the view has a metadata-location")
 
 
-def probe_views_in_pages(calls: CatalogCalls, target: Target) -> None:
+def probe_views_in_pages(calls: CatalogCalls, target: ConformTarget) -> None:
     """(d), newer: two views in a namespace of their own, listed whole and page by page."""
     namespace = f"{target.namespace.replace('.', '_')}_views"
     space = calls.namespace_path(namespace)

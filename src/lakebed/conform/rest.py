@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from .findings import NotConforming
-from .options import Target
+from .expectations import NotConforming
+from .options import ConformTarget
 
 
-class Answer(NamedTuple):
+class ProbeResponse(NamedTuple):
     """What came back."""
 
     status: int
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
 class CatalogCalls:
     """The catalog's routes of one warehouse. Use as a context: it keeps connections."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: ConformTarget) -> None:
         from botocore.auth import SigV4Auth
         from botocore.credentials import Credentials
         from botocore.httpsession import URLLib3Session
@@ -52,7 +52,7 @@ class CatalogCalls:
     def __exit__(self, *_: object) -> None:
         self._session.close()
 
-    def ask(self, method: str, path: str, body: object = None, query: Mapping[str, str] | None = None) -> Answer:
+    def ask(self, method: str, path: str, body: object = None, query: Mapping[str, str] | None = None) -> ProbeResponse:
         """One request, whatever the answer. `path` is what follows `/v1/`. Raises NotConforming if none comes."""
         from botocore.awsrequest import AWSRequest
         from botocore.exceptions import HTTPClientError
@@ -68,13 +68,15 @@ class CatalogCalls:
             answer = self._session.send(request.prepare())
         except HTTPClientError as error:
             raise NotConforming(f"no answer to {method} {url}: {error}") from error
-        return Answer(answer.status_code, answer.text)
+        return ProbeResponse(answer.status_code, answer.text)
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:  # Any: JSON
         """What is there. Raises NotConforming."""
         return self.call("GET", path, None, query).document
 
-    def call(self, method: str, path: str, body: object = None, query: Mapping[str, str] | None = None) -> Answer:
+    def call(
+        self, method: str, path: str, body: object = None, query: Mapping[str, str] | None = None
+    ) -> ProbeResponse:
         """A request that must succeed. Raises NotConforming."""
         answer = self.ask(method, path, body, query)
         if not 200 <= answer.status < 300:

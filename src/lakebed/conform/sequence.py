@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from .clients import catalog_client, store_client
-from .findings import NotConforming, expect
-from .options import Target
+from .expectations import NotConforming, expect
+from .options import ConformTarget
 from .probes import probe_catalog
 from .rest import CatalogCalls
 from .vended import VendedKeys, probe_scope, read_keys
@@ -26,7 +26,7 @@ Tell = Callable[[int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class RunOptions:
     """What of the run is wanted."""
 
     replaces: bool = False
@@ -35,7 +35,7 @@ class Course:
 
 
 @dataclass(slots=True)
-class Outcome:
+class RunOutcome:
     """How far a run came: for its record."""
 
     passed: bool = False
@@ -44,7 +44,7 @@ class Outcome:
     cleanup: str = "not-requested"
 
 
-def run_sequence(target: Target, course: Course, outcome: Outcome, tell: Tell) -> None:
+def run_sequence(target: ConformTarget, course: RunOptions, outcome: RunOutcome, tell: Tell) -> None:
     """All steps; `outcome` is filled as they happen. Raises NotConforming at the first that fails."""
     try:
         with ExitStack() as stack:
@@ -68,7 +68,9 @@ def _client_errors() -> tuple[type[Exception], ...]:
 
 
 class _Run:
-    def __init__(self, target: Target, course: Course, outcome: Outcome, tell: Tell, stack: ExitStack) -> None:
+    def __init__(
+        self, target: ConformTarget, course: RunOptions, outcome: RunOutcome, tell: Tell, stack: ExitStack
+    ) -> None:
         self._target = target
         self._course = course
         self._outcome = outcome

@@ -9,8 +9,8 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from .clients import store_client
-from .findings import NotConforming, expect
-from .options import Target
+from .expectations import NotConforming, expect
+from .options import ConformTarget
 
 _REFUSALS: Final = frozenset({"403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"})
 _INSIDE: Final = ".lakebed-vended-scope-probe"
@@ -40,7 +40,7 @@ def read_keys(answer: Mapping[str, Any], bucket: str, location: str) -> VendedKe
     raise NotConforming("no storage credential has s3.access-key-id, s3.secret-access-key and s3.session-token")
 
 
-def probe_scope(target: Target, keys: VendedKeys, admin: Any) -> None:  # Any: a boto3 client
+def probe_scope(target: ConformTarget, keys: VendedKeys, admin: Any) -> None:  # Any: a boto3 client
     """Write, look at, read and delete inside; be refused outside. Raises NotConforming."""
     limited = store_client(target, keys.access_key, keys.secret_key, keys.session_token)
     directory = _directory(keys.prefix).removeprefix(f"s3://{target.bucket}/")

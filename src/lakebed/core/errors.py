@@ -17,11 +17,11 @@ table from these classes to its wire form, looked up along the class ancestry.
     │   ├── InvalidRetention       a retention period or date that cannot be
     │   ├── InvalidEncryption      encryption parameters that are wrong or do not fit the object
     │   ├── NotAttachable          a policy of that type does not go with such a target
-    │   ├── LocationTaken          a table's location lies in or around another's
+    │   ├── LocationConflict       a table's location lies in or around another's
     │   ├── InvalidViewVersion     a version of a view breaks the rules of views
     │   ├── ConflictingProperties  a property is both set and removed
     │   ├── InvalidScope           a token is asked for with a scope that cannot be, or that is wider than may be
-    │   └── SelectFailure          a query over an object, or what it finds there, is wrong; carries S3's code for it
+    │   └── SelectError          a query over an object, or what it finds there, is wrong; carries S3's code for it
     ├── NotFound                   the thing named is absent
     │   ├── NoSuchBucket
     │   ├── NoSuchKey              (carries whether a delete marker hides it)
@@ -31,7 +31,7 @@ table from these classes to its wire form, looked up along the class ancestry.
     │   ├── NoSuchPrincipal
     │   │   ├── NoSuchAccessKey
     │   │   └── NoSuchUserPolicy   no policy of that name that a user has, or that could be attached
-    │   ├── NoSuchWarehouse        no bucket of that name, or not enabled for tables
+    │   ├── NoSuchCatalog        no bucket of that name, or not enabled for tables
     │   ├── NoSuchNamespace
     │   ├── NoSuchTable
     │   ├── NoSuchView
@@ -59,7 +59,7 @@ table from these classes to its wire form, looked up along the class ancestry.
     │   ├── PolicyInUse            a policy is attached, or a type has policies; detach or drop those first
     │   ├── AttachmentConflict     the target has a policy of that type; detach it first
     │   └── IsDeleteMarker         the version named is a delete marker
-    ├── AlreadyAnswered            a request with the same idempotency key was first; take its answer
+    ├── DuplicateRequest            a request with the same idempotency key was first; take its answer
     ├── WriteConflict              undecided: a concurrent change interfered; retry, evaluating again
     ├── Fenced                     a newer owner exists; stop, never retry
     ├── Unauthenticated            who is calling cannot be established
@@ -76,9 +76,9 @@ table from these classes to its wire form, looked up along the class ancestry.
     ├── Throttled                  too many requests; retry after a longer pause
     ├── Unavailable                the other side failed or cannot be reached; retry if idempotent
     │   ├── StorageFull            no space left; retry after space was made
-    │   ├── RemoteFault            another catalog cannot be worked with: it refuses this server, or makes no sense
+    │   ├── ExternalCatalogError   an external catalog refuses this server, or breaks the protocol; needs an operator
     │   ├── PipelineUnavailable    Spark cannot be started here; the message says what to do about it
-    │   └── ForeignStore           the object store is not the one that the metadata belongs to; needs an operator
+    │   └── StoreMismatch          the object store is not the one that the metadata belongs to; needs an operator
     └── Corrupted                  stored bytes are not what was written; needs an operator
         └── BlobMissing            the metadata refers to bytes that the object store does not have
 """
@@ -163,7 +163,7 @@ class NotAttachable(InvalidInput):
     """Policies of that type are not for such a target: attach it elsewhere."""
 
 
-class LocationTaken(InvalidInput):
+class LocationConflict(InvalidInput):
     """The location of a table or a catalog lies inside that of another, or around it: choose another place."""
 
 
@@ -179,7 +179,7 @@ class InvalidScope(InvalidInput):
     """A token is asked for with a scope that names no roles, or more than the token that it is to replace."""
 
 
-class SelectFailure(InvalidInput):
+class SelectError(InvalidInput):
     """A query over an object cannot be run, or what it finds there cannot be read: change one or the other."""
 
     def __init__(self, message: str = "", *, code: str = "InvalidRequestParameter") -> None:
@@ -233,7 +233,7 @@ class NoSuchUserPolicy(NoSuchPrincipal):
     """The user has no policy of that name, or no policy of that name can be attached."""
 
 
-class NoSuchWarehouse(NotFound):
+class NoSuchCatalog(NotFound):
     """No catalog of that name: nobody has made one, and no bucket of that name is enabled for tables."""
 
 
@@ -362,7 +362,7 @@ class IsDeleteMarker(StateConflict):
     """The version named is a delete marker, which has no content."""
 
 
-class AlreadyAnswered(LakebedError):
+class DuplicateRequest(LakebedError):
     """A request with the same idempotency key was first: take its answer."""
 
 
@@ -463,7 +463,7 @@ class StorageFull(Unavailable):
     """No space is left: retry after space was made."""
 
 
-class RemoteFault(Unavailable):
+class ExternalCatalogError(Unavailable):
     """Another catalog failed, refuses this server's credentials, or makes no sense: an operator has to look."""
 
     retryable = False
@@ -475,7 +475,7 @@ class PipelineUnavailable(Unavailable):
     retryable = False
 
 
-class ForeignStore(Unavailable):
+class StoreMismatch(Unavailable):
     """Object store and metadata do not belong together: nothing is deleted until an operator corrects that."""
 
     retryable = False

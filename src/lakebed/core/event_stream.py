@@ -20,8 +20,8 @@ __all__ = [
     "MAX_HEADER_BYTES",
     "MAX_PAYLOAD_BYTES",
     "OVERHEAD_BYTES",
-    "Message",
-    "MessageDecoder",
+    "EventStreamDecoder",
+    "EventStreamMessage",
     "encode_headers",
     "frame",
 ]
@@ -41,7 +41,7 @@ _CRC: Final = "crc32"
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class EventStreamMessage:
     """One message, as it was read."""
 
     headers: Mapping[str, str]
@@ -68,7 +68,7 @@ def frame(headers: bytes, payload: bytes | memoryview = b"") -> bytes:
     return b"".join((prelude, prelude_check, headers, payload, _CHECK.pack(check)))
 
 
-class MessageDecoder:
+class EventStreamDecoder:
     """Takes bytes as they come, and gives the messages that are whole.
 
     Raises IntegrityMismatch when a checksum is wrong and InvalidInput for what is no message; it is of no use after.
@@ -77,7 +77,7 @@ class MessageDecoder:
     def __init__(self) -> None:
         self._held = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[Message]:
+    def feed(self, data: bytes) -> Iterator[EventStreamMessage]:
         """The messages that are whole with these bytes; the rest is held."""
         self._held += data
         while (message := self._take()) is not None:
@@ -88,7 +88,7 @@ class MessageDecoder:
         if self._held:
             raise Incomplete(f"the stream ended inside a message. bytes={len(self._held)}")
 
-    def _take(self) -> Message | None:
+    def _take(self) -> EventStreamMessage | None:
         held = self._held
         if len(held) < _PRELUDE_BYTES:
             return None
@@ -106,7 +106,7 @@ class MessageDecoder:
         end = total - _CHECK.size
         _verify(zlib.crc32(whole[_PRELUDE.size : end], check), whole, end)
         payload_at = _PRELUDE_BYTES + headers_length
-        return Message(_decode_headers(whole[_PRELUDE_BYTES:payload_at]), whole[payload_at:end])
+        return EventStreamMessage(_decode_headers(whole[_PRELUDE_BYTES:payload_at]), whole[payload_at:end])
 
 
 def _verify(calculated: int, data: bytes | bytearray, at: int) -> None:

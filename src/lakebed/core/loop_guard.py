@@ -13,17 +13,17 @@ from typing import Final
 HEADER: Final = "Lakebed-Delivery"
 
 
-class OwnMessages:
+class LoopGuard:
     """Makes and knows proofs."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
-    def prove(self, message_id: str) -> str:
+    def proof_for(self, message_id: str) -> str:
         """What is sent beside the message with that id."""
         return f"{message_id}.{self._mac(message_id)}"
 
-    def are_proven_by(self, text: str) -> bool:
+    def recognizes(self, text: str) -> bool:
         """Whether it came beside a message of ours."""
         message_id, dot, mac = text.rpartition(".")
         return bool(dot) and hmac.compare_digest(mac.encode("utf-8", "replace"), self._mac(message_id).encode())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 
-__all__ = ["give_back"]
+__all__ = ["release_free_memory"]
 
 
-def give_back() -> None:
+def release_free_memory() -> None:
     """Return to the kernel what was freed. Blocks, for some milliseconds.
 
     The C library keeps it in pieces between what is still in use: after work of different kinds, more than any of it

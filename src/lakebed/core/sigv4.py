@@ -16,7 +16,7 @@ _END: Final = "aws4_request"
 _UNRESERVED: Final = "-_.~"
 
 
-class SigningKeys(Protocol):
+class SigV4Credentials(Protocol):
     """Whose signature it is."""
 
     @property
@@ -56,7 +56,7 @@ def signed_headers(
     body: bytes = b"",
     region: str,
     service: str,
-    credentials: SigningKeys,
+    credentials: SigV4Credentials,
     now_ms: int,
 ) -> dict[str, str]:
     """All headers of a request; names are in lower case. `path` and `query` are as they will be sent.

@@ -6,10 +6,10 @@ from enum import Enum, auto
 from typing import Final
 
 
-class Keep(Enum):
+class Unset(Enum):
     """In place of something that a change leaves as it is."""
 
-    KEEP = auto()
+    UNSET = auto()
 
 
-KEEP: Final = Keep.KEEP
+UNSET: Final = Unset.UNSET

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from lakebed.meta.outbox import Entry
+from lakebed.meta.outbox import OutboxEntry
 
 
-def event_document(entry: Entry, event_id: str) -> dict[str, Any]:
+def event_document(entry: OutboxEntry, event_id: str) -> dict[str, Any]:
     """An event with its id; `type` is `AFTER_X` for one that came of an operation X."""
     event = entry.event
     document: dict[str, Any] = {

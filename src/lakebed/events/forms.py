@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from lakebed.core.errors import InvalidInput
-from lakebed.meta.outbox import Entry
+from lakebed.meta.outbox import OutboxEntry
 
 from .documents import event_document, payload_text
 from .ids import EventIds
@@ -53,7 +53,7 @@ def parse_form(text: str) -> Form:
         raise InvalidInput(f"form is one of {', '.join(Form)}", argument="form", value=text[:80]) from None
 
 
-def render(entry: Entry, form: Form, rule_id: str = "", *, region: str, ids: EventIds) -> Message:
+def render(entry: OutboxEntry, form: Form, rule_id: str = "", *, region: str, ids: EventIds) -> Message:
     """The event in a form, for any target. `rule_id` is that of the bucket rule that selected it, if one did."""
     read: _Read = _OfRequest(entry, region, ids) if is_request(entry) else _OfEvent(entry, rule_id, region, ids)
     body = msgspec.json.encode(_WRITERS[form](read))
@@ -71,7 +71,7 @@ def render(entry: Entry, form: Form, rule_id: str = "", *, region: str, ids: Eve
 class _Read(Protocol):
     """What is written, for whom it is written. Each part is made when a form asks for it."""
 
-    entry: Entry
+    entry: OutboxEntry
     id: str
 
     @property
@@ -112,7 +112,7 @@ class _Read(Protocol):
 class _OfEvent:
     """An event."""
 
-    def __init__(self, entry: Entry, rule_id: str, region: str, ids: EventIds) -> None:
+    def __init__(self, entry: OutboxEntry, rule_id: str, region: str, ids: EventIds) -> None:
         self.entry = entry
         self.id = ids.of(entry)
         self._event = s3_event_of(entry)
@@ -191,7 +191,7 @@ class _OfRequest:
     namespace = "audit.request"
     is_removal = False
 
-    def __init__(self, entry: Entry, region: str, ids: EventIds) -> None:
+    def __init__(self, entry: OutboxEntry, region: str, ids: EventIds) -> None:
         self.entry = entry
         self.id = ids.of(entry)
         self._told = decode_request(entry)

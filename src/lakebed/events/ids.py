@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.ids import DeploymentId
-from lakebed.meta.outbox import FIRST_REQUEST, Entry
+from lakebed.meta.outbox import FIRST_REQUEST, OutboxEntry
 
 _EVENT: Final = "evt"
 _REQUEST: Final = "req"
@@ -45,7 +45,7 @@ class EventIds:
     def __init__(self, deployment: DeploymentId) -> None:
         self.deployment = deployment
 
-    def of(self, entry: Entry) -> str:
+    def of(self, entry: OutboxEntry) -> str:
         """The id of an entry: the same in every attempt, in every form and for every target."""
         return self._written(_REQUEST if entry.seq >= FIRST_REQUEST else _EVENT, entry.seq)
 

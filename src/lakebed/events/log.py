@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lakebed.meta.outbox import Entry
+from lakebed.meta.outbox import OutboxEntry
 from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
 
@@ -52,7 +52,7 @@ _MAX_LOOKED_AT: Final = 10_000
 class EventPage:
     """Some events, and where the log stands."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[OutboxEntry]
     next_after: int
     """Behind the last event that was looked at, asked for or not."""
     last_seq: int
@@ -79,7 +79,7 @@ class EventLog:
         meta, outbox = self._f.meta, self._f.outbox
         last = await outbox.last_seq(meta)
         first = await outbox.first_seq(meta)
-        found: list[Entry] = []
+        found: list[OutboxEntry] = []
         start, looked_at = after, 0
         while len(found) < limit and looked_at < _MAX_LOOKED_AT and after < last:
             asked = MAX_EVENTS if self._is_sparse(selection) else limit - len(found)
@@ -98,9 +98,9 @@ class EventLog:
             await meta.sync()
         return EventPage(found, after, max(last, after if looked_at else 0), first)
 
-    async def wait_for_news(self, after: int, timeout_seconds: float) -> bool:
+    async def wait_for_event(self, after: int, timeout_seconds: float) -> bool:
         """Wait until there is an event after a number, of whatever kind; False if the time was over first."""
-        return await self._f.outbox.wait_for_news(after, timeout_seconds)
+        return await self._f.outbox.wait_for_event(after, timeout_seconds)
 
     def _is_sparse(self, selection: Selection) -> bool:
         """Whether events have to be passed over."""

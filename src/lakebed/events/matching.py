@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from lakebed.meta.outbox import Entry
+from lakebed.meta.outbox import OutboxEntry
 from lakebed.meta.seam import Reader
 
 
 class Matcher(Protocol):
     """Says which targets buckets' rules send events to."""
 
-    async def matches(self, entries: Sequence[Entry]) -> Sequence[Mapping[str, str]]:
+    async def matches(self, entries: Sequence[OutboxEntry]) -> Sequence[Mapping[str, str]]:
         """For each entry: by the id of a target, `<id>:<type>`, the id of the first rule that names it.
 
         Decided by the rules that held when the event happened, whenever that is asked. What is kept of an event for

@@ -15,7 +15,7 @@ from urllib.parse import quote_plus
 
 import msgspec
 
-from lakebed.meta.outbox import Entry
+from lakebed.meta.outbox import OutboxEntry
 from lakebed.objects.events import ObjectEvent, decode_event
 
 from .documents import payload_text
@@ -50,7 +50,7 @@ class S3Event:
     told: ObjectEvent
 
 
-def s3_event_of(entry: Entry) -> S3Event | None:
+def s3_event_of(entry: OutboxEntry) -> S3Event | None:
     """The entry, read; None if it is no event of S3, or cannot be read."""
     name = name_of_kind(entry.event.kind)
     if name is None:
@@ -92,7 +92,7 @@ def record_of(event: S3Event, *, rule_id: str, region: str) -> dict[str, Any]:
     }
 
 
-def other_record_of(entry: Entry, document: dict[str, Any], *, region: str) -> dict[str, Any]:
+def other_record_of(entry: OutboxEntry, document: dict[str, Any], *, region: str) -> dict[str, Any]:
     """The record of an event that is none of S3's, with its `document`, as `GET /events` has it, under `lakebed`."""
     payload = entry.event.payload
     principal, source_ip = payload_text(payload, "principal"), payload_text(payload, "source_ip")

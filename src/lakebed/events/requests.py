@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lakebed.meta.outbox import FIRST_REQUEST, Entry, Event
+from lakebed.meta.outbox import FIRST_REQUEST, OutboxEntry, OutboxEvent
 
 from .documents import payload_text
 from .records import rfc3339
@@ -64,17 +64,17 @@ class RequestEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 _decode: Final = msgspec.msgpack.Decoder(RequestEntry).decode
 
 
-def event_of_request(entry: RequestEntry, occurred_ms: int) -> Event:
+def event_of_request(entry: RequestEntry, occurred_ms: int) -> OutboxEvent:
     """The entry as the log keeps it. Each is about itself: none waits for another."""
-    return Event(f"{entry.edge}:{entry.api}", entry.request_id, msgspec.msgpack.encode(entry), occurred_ms)
+    return OutboxEvent(f"{entry.edge}:{entry.api}", entry.request_id, msgspec.msgpack.encode(entry), occurred_ms)
 
 
-def is_request(entry: Entry) -> bool:
+def is_request(entry: OutboxEntry) -> bool:
     """Whether an entry is of the log of requests, and not of the outbox."""
     return entry.seq >= FIRST_REQUEST
 
 
-def decode_request(entry: Entry) -> RequestEntry:
+def decode_request(entry: OutboxEntry) -> RequestEntry:
     """What is told of a request. One that cannot be read is empty: whoever delivers goes on behind it."""
     try:
         return _decode(entry.event.payload)
@@ -82,7 +82,7 @@ def decode_request(entry: Entry) -> RequestEntry:
         return RequestEntry(request_id=entry.event.subject)
 
 
-def audit_of_request(entry: Entry, told: RequestEntry) -> dict[str, Any]:
+def audit_of_request(entry: OutboxEntry, told: RequestEntry) -> dict[str, Any]:
     """The entry of an audit log."""
     api = {
         "name": told.api,
@@ -122,7 +122,7 @@ def audit_of_request(entry: Entry, told: RequestEntry) -> dict[str, Any]:
     )
 
 
-def audit_of_event(entry: Entry, document: Mapping[str, Any]) -> dict[str, Any]:
+def audit_of_event(entry: OutboxEntry, document: Mapping[str, Any]) -> dict[str, Any]:
     """An event in the same frame, for a target that has everything so; `document` is the event, under the tags."""
     event = entry.event
     return _known(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.core.errors import InvalidInput
-from lakebed.meta.outbox import Event
+from lakebed.meta.outbox import OutboxEvent
 
 from .documents import payload_text
 
@@ -27,7 +27,7 @@ class Selection:
     principal: str = ""
     """Who did it, as the event names them."""
 
-    def takes(self, event: Event) -> bool:
+    def takes(self, event: OutboxEvent) -> bool:
         """Whether an event is asked for."""
         if self.subject and event.subject != self.subject and not event.subject.startswith(self.subject + "/"):
             return False

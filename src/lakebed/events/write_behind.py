@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 from lakebed.core.errors import LakebedError
-from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import MetaStore, Transaction
 
 log = logging.getLogger("lakebed.events")
@@ -54,7 +54,7 @@ class WriteBehind:
         self._most_waiting = most_waiting
         self._most_bytes = most_bytes
         self._dropped = dropped
-        self._waiting: deque[Event] = deque()
+        self._waiting: deque[OutboxEvent] = deque()
         self._bytes = 0
         self._missed = 0
         self._news = asyncio.Event()
@@ -66,7 +66,7 @@ class WriteBehind:
         """Whether one more would be kept."""
         return len(self._waiting) < self._most_waiting and self._bytes < self._most_bytes
 
-    def add(self, event: Event) -> None:
+    def add(self, event: OutboxEvent) -> None:
         """Have it written; if too much waits, have it counted. Returns at once."""
         if not self.has_room:
             self.miss()
@@ -131,7 +131,7 @@ class WriteBehind:
                 raise
             return written
 
-    async def _write(self, batch: list[Event]) -> None:
+    async def _write(self, batch: list[OutboxEvent]) -> None:
         async def work(tx: Transaction) -> None:
             for event in batch:
                 await self._outbox.append(tx, event)

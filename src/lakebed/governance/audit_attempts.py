@@ -28,7 +28,7 @@ import msgspec
 from lakebed.core.clock import Clock
 from lakebed.core.errors import AccessDenied, LakebedError, Throttled, Unauthenticated, Vetoed
 from lakebed.core.operations import Operation
-from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import MetaStore, Transaction
 
 log = logging.getLogger("lakebed.governance")
@@ -287,18 +287,18 @@ def _kind_of(attempt: Attempt) -> _Kind:
     )
 
 
-def _repetitions(window: _Window, now_ms: int) -> list[Event]:
+def _repetitions(window: _Window, now_ms: int) -> list[OutboxEvent]:
     events = [
         _event(one.last, one.last_ms, count=one.count, first_ms=one.first_ms)
         for one in window.kinds.values()
         if one.count
     ]
     if window.uncounted:
-        events.append(Event(UNCOUNTED, "", msgspec.msgpack.encode(AttemptEvent(count=window.uncounted)), now_ms))
+        events.append(OutboxEvent(UNCOUNTED, "", msgspec.msgpack.encode(AttemptEvent(count=window.uncounted)), now_ms))
     return events
 
 
-def _event(attempt: Attempt, at_ms: int, *, count: int = 1, first_ms: int = 0) -> Event:
+def _event(attempt: Attempt, at_ms: int, *, count: int = 1, first_ms: int = 0) -> OutboxEvent:
     is_several = count > 1
     payload = AttemptEvent(
         edge=attempt.edge,
@@ -314,4 +314,4 @@ def _event(attempt: Attempt, at_ms: int, *, count: int = 1, first_ms: int = 0) -
         first_ms=first_ms if is_several else 0,
         last_ms=at_ms if is_several else 0,
     )
-    return Event(attempt.outcome, attempt.subject, msgspec.msgpack.encode(payload), at_ms)
+    return OutboxEvent(attempt.outcome, attempt.subject, msgspec.msgpack.encode(payload), at_ms)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import msgspec
 
 from lakebed.core.access import Principal
-from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import Transaction
 
 from .model import User
@@ -55,7 +55,7 @@ async def tell_of_user(outbox: Outbox, tx: Transaction, name: str, user: User, c
     event = IdentityEvent(
         user=user.name, user_id=user.user_id, arn=user.arn, principal=caller.name, account=caller.account
     )
-    await outbox.append(tx, Event(name, user.name, _encode(event), now_ms))
+    await outbox.append(tx, OutboxEvent(name, user.name, _encode(event), now_ms))
 
 
 async def tell_of_key(
@@ -63,7 +63,7 @@ async def tell_of_key(
 ) -> None:
     """Record what became of a user's access key."""
     event = IdentityEvent(user=user, access_key=access_key_id, principal=caller.name, account=caller.account)
-    await outbox.append(tx, Event(name, f"{user}/{access_key_id}", _encode(event), now_ms))
+    await outbox.append(tx, OutboxEvent(name, f"{user}/{access_key_id}", _encode(event), now_ms))
 
 
 async def tell_of_policy(
@@ -79,7 +79,7 @@ async def tell_of_policy(
 ) -> None:
     """Record what became of a user's policy."""
     event = IdentityEvent(user=user, policy=policy, is_canned=is_canned, principal=caller.name, account=caller.account)
-    await outbox.append(tx, Event(name, f"{user}/{policy}", _encode(event), now_ms))
+    await outbox.append(tx, OutboxEvent(name, f"{user}/{policy}", _encode(event), now_ms))
 
 
 async def tell_of_client(
@@ -87,7 +87,7 @@ async def tell_of_client(
 ) -> None:
     """Record what became of a user's client credentials."""
     event = IdentityEvent(user=user, client=client_id, principal=caller.name, account=caller.account)
-    await outbox.append(tx, Event(name, f"{user}/{client_id}", _encode(event), now_ms))
+    await outbox.append(tx, OutboxEvent(name, f"{user}/{client_id}", _encode(event), now_ms))
 
 
 async def tell_of_identity(outbox: Outbox, tx: Transaction, user: User, issuer: str, now_ms: int) -> None:
@@ -95,7 +95,7 @@ async def tell_of_identity(outbox: Outbox, tx: Transaction, user: User, issuer: 
     event = IdentityEvent(
         user=user.name, user_id=user.user_id, issuer=issuer, principal=user.name, account=user.account
     )
-    await outbox.append(tx, Event("ExternalIdentityLinked", user.name, _encode(event), now_ms))
+    await outbox.append(tx, OutboxEvent("ExternalIdentityLinked", user.name, _encode(event), now_ms))
 
 
 async def tell_of_token_key(
@@ -103,4 +103,4 @@ async def tell_of_token_key(
 ) -> None:
     """Record what became of a key that tokens are signed with."""
     event = IdentityEvent(token_key=key_id, principal=caller.name, account=caller.account)
-    await outbox.append(tx, Event(name, key_id, _encode(event), now_ms))
+    await outbox.append(tx, OutboxEvent(name, key_id, _encode(event), now_ms))

@@ -9,13 +9,13 @@ POLL_SECONDS = 0.1
 """How long a change made by another process may go unnoticed. A look costs one point read."""
 
 
-class Bell:
+class CommitNotifier:
     """Rung after commits of this process; changes of other processes are found by looking now and then."""
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wake all who wait now."""
         self._rung.set()
         self._rung = asyncio.Event()

@@ -33,7 +33,7 @@ class HeldLease:
             raise Fenced(f"the lease is not held. name={self._name}")
         return self._lease
 
-    async def take(self) -> bool:
+    async def acquire(self) -> bool:
         """Take it, or keep it; False if somebody else has it."""
         now_ms = self._clock.now_ms()
         if self._lease is not None and self._lease.expires_ms - now_ms <= self._ttl_seconds * 500:
@@ -47,7 +47,7 @@ class HeldLease:
         self._lease = await self._leases.acquire(self._name, self._holder, self._ttl_seconds)
         return self._lease is not None
 
-    async def keep(self) -> None:
+    async def keep_renewed(self) -> None:
         """Renew it again and again while it is held; does not return."""
         while True:
             await asyncio.sleep(self._ttl_seconds / 4)
@@ -55,7 +55,7 @@ class HeldLease:
                 with suppress(LakebedError):
                     await self._renew(self._lease)
 
-    def lose(self) -> None:
+    def mark_lost(self) -> None:
         """It was found to be somebody else's."""
         self._lease = None
 

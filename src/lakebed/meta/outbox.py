@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from lakebed.core.operations import AFTER, under_way
 
-from .commit_notifier import Bell
+from .commit_notifier import CommitNotifier
 from .seam import MetaStore, Reader, Transaction
 
 
@@ -66,7 +66,7 @@ class _Statements:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class OutboxEvent:
     """What happened, for whoever reads the outbox. The payload means nothing here."""
 
     kind: str
@@ -83,11 +83,11 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class OutboxEntry:
     """An event in its place."""
 
     seq: int
-    event: Event
+    event: OutboxEvent
 
 
 class Outbox:
@@ -96,9 +96,9 @@ class Outbox:
     def __init__(self, store: MetaStore, tables: LogTables = CHANGES) -> None:
         self._store = store
         self._sql = _Statements(tables)
-        self._news = Bell()
+        self._notifier = CommitNotifier()
 
-    async def append(self, tx: Transaction, event: Event) -> int:
+    async def append(self, tx: Transaction, event: OutboxEvent) -> int:
         """Add an event to what `tx` commits; its sequence number."""
         columns = (
             event.kind,
@@ -113,27 +113,32 @@ class Outbox:
             appended = await tx.row(self._sql.append, *columns)
         if appended is None:
             raise RuntimeError("an insert returned no row")
-        tx.on_commit(self._news.ring)
+        tx.on_commit(self._notifier.notify)
         return int(appended[0])
 
-    async def read_after(self, reader: Reader, seq: int, limit: int) -> list[Entry]:
+    async def read_after(self, reader: Reader, seq: int, limit: int) -> list[OutboxEntry]:
         """The events after `seq`, oldest first. Some may be visible only: use `read_durable` to tell the world."""
-        return [Entry(number, Event(*event)) for number, *event in await reader.rows(self._sql.read, seq, limit)]
+        return [
+            OutboxEntry(number, OutboxEvent(*event)) for number, *event in await reader.rows(self._sql.read, seq, limit)
+        ]
 
-    async def read_durable(self, seq: int, limit: int) -> list[Entry]:
+    async def read_durable(self, seq: int, limit: int) -> list[OutboxEntry]:
         """The events after `seq` that will still be there after a power loss: what may be told to others."""
         entries = await self.read_after(self._store, seq, limit)
         if entries:
             await self._store.sync()
         return entries
 
-    async def read_kinds(self, reader: Reader, seq: int, up_to: int, kinds: Sequence[str]) -> list[Entry]:
+    async def read_kinds(self, reader: Reader, seq: int, up_to: int, kinds: Sequence[str]) -> list[OutboxEntry]:
         """The events of these kinds after `seq` and not after `up_to`, oldest first.
 
         For readers of a few kinds among many: the others are passed over where they are stored.
         """
         statement = self._sql.read_kinds % ", ".join("?" * len(kinds))
-        return [Entry(number, Event(*event)) for number, *event in await reader.rows(statement, seq, up_to, *kinds)]
+        return [
+            OutboxEntry(number, OutboxEvent(*event))
+            for number, *event in await reader.rows(statement, seq, up_to, *kinds)
+        ]
 
     async def last_seq(self, reader: Reader) -> int:
         """The newest event's number; 0 if there is none."""
@@ -145,13 +150,13 @@ class Outbox:
         found = await reader.row(self._sql.first)
         return int(found[0]) if found else 0
 
-    async def wait_for_news(self, seq: int, timeout_seconds: float) -> bool:
+    async def wait_for_event(self, seq: int, timeout_seconds: float) -> bool:
         """Wait until there is an event after `seq`; False if the time was over first."""
 
         async def is_there() -> bool:
             return await self.last_seq(self._store) > seq
 
-        return await self._news.wait_until(is_there, timeout_seconds)
+        return await self._notifier.wait_until(is_there, timeout_seconds)
 
     async def open_cursor(self, tx: Transaction, name: str, *, at_seq: int = 0) -> int:
         """Make a cursor at `at_seq` unless it exists; where it stands. From now on trimming waits for it."""

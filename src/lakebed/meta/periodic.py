@@ -34,14 +34,14 @@ ON CONFLICT (name) DO UPDATE SET ended_ms = excluded.ended_ms, failed = excluded
 """
 
 
-class LastRun(NamedTuple):
+class PeriodicRun(NamedTuple):
     """The end of a job's last run."""
 
     ended_ms: int
     failed: bool
 
 
-def wait_ms(last: LastRun | None, now_ms: int, interval_ms: int) -> int:
+def wait_ms(last: PeriodicRun | None, now_ms: int, interval_ms: int) -> int:
     """Milliseconds until the job is due; 0 if it is.
 
     A run recorded further in the future than the interval was recorded under a wrong clock, and counts for nothing.
@@ -97,7 +97,7 @@ class PeriodicJob:
 
     async def _wait_ms(self) -> int:
         row = await self._store.row(_FIND, self._name)
-        last = None if row is None else LastRun(int(row[0]), bool(row[1]))
+        last = None if row is None else PeriodicRun(int(row[0]), bool(row[1]))
         return wait_ms(last, self._clock.now_ms(), self._interval_ms)
 
     async def _lease(self) -> Lease | None:

@@ -22,7 +22,7 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import Fenced, NotFound
 
 from . import _task_statements as statements
-from .commit_notifier import Bell
+from .commit_notifier import CommitNotifier
 from .seam import MetaStore, Reader, Row, Transaction
 
 _FIRST_RETRY_SECONDS = 1.0
@@ -102,7 +102,7 @@ class TaskQueue:
         self._store = store
         self._clock = clock
         self._random = random
-        self._news = Bell()
+        self._notifier = CommitNotifier()
 
     async def enqueue(
         self,
@@ -134,7 +134,7 @@ class TaskQueue:
         found = await tx.row(statements.INSERT, kind, dedupe, payload, due_ms, max_attempts, now_ms, now_ms)
         is_new = found is not None
         if is_new:
-            tx.on_commit(self._news.ring)
+            tx.on_commit(self._notifier.notify)
         else:
             found = await tx.row(statements.SAME, kind, dedupe)
         if found is None:
@@ -148,7 +148,7 @@ class TaskQueue:
         """
         changed = await tx.run(statements.REVISE, payload, run_at_ms, run_at_ms, self._clock.now_ms(), task_id)
         if changed:
-            tx.on_commit(self._news.ring)
+            tx.on_commit(self._notifier.notify)
         return changed > 0
 
     async def withdraw(self, tx: Transaction, task_id: int) -> bool:
@@ -255,7 +255,7 @@ class TaskQueue:
 
     async def wait_for_work(self, kinds: Sequence[str], timeout_seconds: float) -> bool:
         """Wait until a task of these kinds is due; False on timeout."""
-        return await self._news.wait_until(lambda: self.is_due(kinds), timeout_seconds)
+        return await self._notifier.wait_until(lambda: self.is_due(kinds), timeout_seconds)
 
     async def find(self, reader: Reader, task_id: int) -> Task:
         """One task. Raises NotFound when it does not exist, or has ended without an outcome."""
@@ -314,7 +314,7 @@ class TaskQueue:
         now_ms = self._clock.now_ms()
         if not await tx.run(statements.REDRIVE, now_ms, now_ms, task_id):
             raise NotFound(f"no such dead task. id={task_id}")
-        tx.on_commit(self._news.ring)
+        tx.on_commit(self._notifier.notify)
 
     async def forget_ended(self, *, before_ms: int, limit: int = 1000) -> int:
         """Remove up to `limit` done or dead tasks that ended before; how many."""

@@ -20,13 +20,13 @@ from lakebed.core.errors import Unavailable
 
 from .async_connection import HttpConnection, message_of
 from .http import (
-    Destination,
     HttpFailure,
     HttpRequest,
     HttpResponse,
     ResponseTooLong,
     Unsendable,
-    destination_of,
+    UrlParts,
+    split_url,
     unavailable,
 )
 from .proxy import proxy_authorization, proxy_for
@@ -90,7 +90,7 @@ class AsyncHttpClient:
         """The response. Raises HttpFailure; Unavailable if the client is closed or the TLS files cannot be used."""
         if self._is_closed:
             raise Unavailable("the HTTP client is closed")
-        destination = destination_of(request.url)
+        destination = split_url(request.url)
         origin = destination.scheme, destination.netloc, request.through_proxy
         deadline = asyncio.get_running_loop().time() + request.timeout_seconds
         turn = None
@@ -169,7 +169,7 @@ class AsyncHttpClient:
             else:
                 connection.close()
 
-    async def _connect(self, destination: Destination, deadline: float, *, through_proxy: bool) -> HttpConnection:
+    async def _connect(self, destination: UrlParts, deadline: float, *, through_proxy: bool) -> HttpConnection:
         if self._connect_timeout_seconds is not None:
             deadline = min(deadline, asyncio.get_running_loop().time() + self._connect_timeout_seconds)
         async with asyncio.timeout_at(deadline):
@@ -184,7 +184,7 @@ class AsyncHttpClient:
                 return await _open_tunneled(destination, proxy, context, deadline)
             return await self._open(destination, context)
 
-    async def _open(self, destination: Destination, context: ssl.SSLContext | None) -> HttpConnection:
+    async def _open(self, destination: UrlParts, context: ssl.SSLContext | None) -> HttpConnection:
         host, port = destination.host, destination.port
         server_name = host if context is not None else None
         loop = asyncio.get_running_loop()
@@ -199,7 +199,7 @@ class AsyncHttpClient:
 
 
 async def _open_tunneled(
-    destination: Destination, proxy: SplitResult, context: ssl.SSLContext, deadline: float
+    destination: UrlParts, proxy: SplitResult, context: ssl.SSLContext, deadline: float
 ) -> HttpConnection:
     loop = asyncio.get_running_loop()
     _, outside = await loop.create_connection(HttpConnection, proxy.hostname or "", proxy.port or 8080)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import httptools
 
-from .http import SAFE_METHODS, Destination, HttpRequest, HttpResponse, ResponseTooLong, Unsendable
+from .http import SAFE_METHODS, HttpRequest, HttpResponse, ResponseTooLong, Unsendable, UrlParts
 
 _CONNECT: Final = "CONNECT"
 _BODILESS: Final = frozenset({"HEAD", _CONNECT})
@@ -214,7 +214,7 @@ class HttpConnection(asyncio.Protocol):
             self._expect_until(self._deadline)
 
 
-def message_of(request: HttpRequest, destination: Destination) -> bytes:
+def message_of(request: HttpRequest, destination: UrlParts) -> bytes:
     """A request as it is sent. Raises Unsendable."""
     headers = request.headers
     lines = [f"{request.method} {destination.target} HTTP/1.1"]

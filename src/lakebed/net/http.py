@@ -53,7 +53,7 @@ Http = Callable[[HttpRequest], Awaitable[HttpResponse]]
 """Sends one request. Raises Unavailable when no response arrives, InvalidSetting when the request cannot be sent."""
 
 
-class Destination(NamedTuple):
+class UrlParts(NamedTuple):
     """The server and the path that a URL names."""
 
     scheme: str
@@ -65,11 +65,11 @@ class Destination(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def destination_of(url: str) -> Destination:
+def split_url(url: str) -> UrlParts:
     """The parts of a URL that a connection needs. Raises ValueError for a port that is no number."""
     parts = urlsplit(url)
     target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
-    return Destination(
+    return UrlParts(
         parts.scheme, parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443), parts.netloc, target
     )
 
@@ -102,7 +102,7 @@ class ResponseTooLong(Exception):
 def unavailable(failure: HttpFailure) -> LakebedError:
     """The error for a failure: InvalidSetting if it cannot be sent, otherwise Unavailable. Quotes no secrets."""
     request = failure.request
-    destination = destination_of(request.url)
+    destination = split_url(request.url)
     if isinstance(failure.error, Unsendable):
         return InvalidSetting(f"a header or path that HTTP cannot carry. host={destination.host}")
     undecided = failure.is_sent and request.method not in SAFE_METHODS

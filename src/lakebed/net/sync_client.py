@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from .http import (
-    Destination,
     Http,
     HttpFailure,
     HttpRequest,
     HttpResponse,
     ResponseTooLong,
     Unsendable,
-    destination_of,
+    UrlParts,
+    split_url,
     unavailable,
 )
 from .proxy import proxy_authorization, proxy_for
@@ -133,11 +133,11 @@ class SyncHttpClient:
     # -- connections ------------------------------------------------------------------------------------------------
 
     def _connection(self, request: HttpRequest) -> http.client.HTTPConnection:
-        destination = destination_of(request.url)
+        destination = split_url(request.url)
         _check_headers(request)
         return self._take(_origin(destination, request)) or self._open(destination, request)
 
-    def _open(self, destination: Destination, request: HttpRequest) -> http.client.HTTPConnection:
+    def _open(self, destination: UrlParts, request: HttpRequest) -> http.client.HTTPConnection:
         connection = None
         try:
             connection = self._unconnected(destination, request)
@@ -148,7 +148,7 @@ class SyncHttpClient:
             raise HttpFailure(request, error, is_sent=False) from error
         return connection
 
-    def _unconnected(self, destination: Destination, request: HttpRequest) -> http.client.HTTPConnection:
+    def _unconnected(self, destination: UrlParts, request: HttpRequest) -> http.client.HTTPConnection:
         host, port = destination.host, destination.port
         timeout = self._connect_timeout_seconds or request.timeout_seconds
         if destination.scheme == "http":
@@ -178,7 +178,7 @@ class SyncHttpClient:
     ) -> None:
         if not response.will_close and self._max_idle:
             with self._lock:
-                idle = self._idle.setdefault(_origin(destination_of(request.url), request), [])
+                idle = self._idle.setdefault(_origin(split_url(request.url), request), [])
                 if len(idle) < self._max_idle:
                     idle.append((connection, time.monotonic()))
                     return
@@ -215,7 +215,7 @@ def _check_headers(request: HttpRequest) -> None:
 def _exchange(connection: http.client.HTTPConnection, request: HttpRequest) -> http.client.HTTPResponse:
     """Send the request, and read the head of its response."""
     _socket_of(connection).settimeout(request.timeout_seconds)
-    target = destination_of(request.url).target
+    target = split_url(request.url).target
     try:
         connection.request(request.method, target, body=request.body or None, headers=dict(request.headers))
     except ssl.SSLError:
@@ -239,7 +239,7 @@ def _closing_on_failure(connection: http.client.HTTPConnection, request: HttpReq
         raise
 
 
-def _origin(destination: Destination, request: HttpRequest) -> _Origin:
+def _origin(destination: UrlParts, request: HttpRequest) -> _Origin:
     return destination.scheme, destination.netloc, request.through_proxy
 
 

@@ -75,12 +75,12 @@ class TlsContexts:
 
     def __init__(self, files: TlsFiles) -> None:
         self._files = files
-        self._watch = TlsWatch(files)
+        self._watch = TlsFileWatch(files)
         self._context: ssl.SSLContext | None = None
 
     def current(self) -> ssl.SSLContext | None:
         """The context, unless the files must be read. Costs three calls of `stat` at most."""
-        return self._context if self._watch.look() is not Sight.OTHER else None
+        return self._context if self._watch.look() is not TlsFileState.OTHER else None
 
     def load(self) -> ssl.SSLContext:
         """Read the files, which takes milliseconds. Raises Unavailable if they cannot be used and none was before."""
@@ -95,7 +95,7 @@ class TlsContexts:
         return self._context
 
 
-class Sight(Enum):
+class TlsFileState(Enum):
     """How files look beside those in use."""
 
     UNTOUCHED = auto()
@@ -105,7 +105,7 @@ class Sight(Enum):
     OTHER = auto()
 
 
-class TlsWatch:
+class TlsFileWatch:
     """Tells whether files have other contents than those in use.
 
     To look costs three calls of `stat`; only if one of these differs from the last time are the files read.
@@ -121,13 +121,13 @@ class TlsWatch:
         self._seen = self._look()
         self._digest = self._fingerprint()
 
-    def look(self) -> Sight:
+    def look(self) -> TlsFileState:
         """How they are now. What was told once as other is told again only after the next write."""
         looked = self._look()
         if looked == self._seen:
-            return Sight.UNTOUCHED
+            return TlsFileState.UNTOUCHED
         self._seen = looked
-        return Sight.SAME if self._fingerprint() == self._digest else Sight.OTHER
+        return TlsFileState.SAME if self._fingerprint() == self._digest else TlsFileState.OTHER
 
     def _look(self) -> list[tuple[int, ...] | None]:
         return [_identity(path) for path in self._paths]

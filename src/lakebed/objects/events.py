@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import Transaction
 
 from .buckets.bucket import Bucket
@@ -47,7 +47,7 @@ decode_event = msgspec.msgpack.Decoder(ObjectEvent).decode
 
 def event_of_object(
     name: str, bucket: Bucket, stored: StoredObject, caller: Caller, now_ms: int, *, remains: bool = False
-) -> Event:
+) -> OutboxEvent:
     """What became of one version of an object, or was done with it."""
     principal = caller.principal
     event = ObjectEvent(
@@ -68,7 +68,7 @@ def event_of_object(
         owner="" if bucket.owner == principal.account else bucket.owner,
         remains=remains,
     )
-    return Event(name, f"{bucket.name}/{stored.key}", _encode(event), now_ms)
+    return OutboxEvent(name, f"{bucket.name}/{stored.key}", _encode(event), now_ms)
 
 
 async def tell_of_object(
@@ -101,7 +101,7 @@ async def tell_of_bucket(
         host=_storable(caller.host),
         owner="" if bucket.owner == principal.account else bucket.owner,
     )
-    return await outbox.append(tx, Event(name, bucket.name, _encode(event), now_ms))
+    return await outbox.append(tx, OutboxEvent(name, bucket.name, _encode(event), now_ms))
 
 
 def _storable(header: str) -> str:

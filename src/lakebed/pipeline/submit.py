@@ -14,7 +14,7 @@ from lakebed.client.access import ServerAccess, find_access
 from lakebed.client.tables import TableRef
 from lakebed.core.errors import InvalidInput, LakebedError
 from lakebed.core.jobs import Option
-from lakebed.core.settings import Delegation, PipelineSettings
+from lakebed.core.settings import PipelineDelegation, PipelineSettings
 
 from .job import Job
 from .progress import shown
@@ -80,7 +80,9 @@ def _parser(job: Job) -> argparse.ArgumentParser:
     parser.add_argument("--option", metavar="NAME=VALUE", action="append", default=[], help="an option of the job")
     parser.add_argument("--dry-run", action="store_true", help="only find out what there is to do")
     parser.add_argument("--master", default=PipelineSettings().master, help="where Spark runs, unless it was submitted")
-    parser.add_argument("--delegation", type=Delegation, choices=list(Delegation), default=Delegation.VENDED)
+    parser.add_argument(
+        "--delegation", type=PipelineDelegation, choices=list(PipelineDelegation), default=PipelineDelegation.VENDED
+    )
     return parser
 
 

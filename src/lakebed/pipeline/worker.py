@@ -19,9 +19,9 @@ from lakebed.core.errors import (
     Fenced,
     InvalidInput,
     LakebedError,
+    NoSuchCatalog,
     NoSuchNamespace,
     NoSuchTable,
-    NoSuchWarehouse,
     NotSupported,
     PipelineUnavailable,
     Unauthenticated,
@@ -44,7 +44,7 @@ _LONGEST_PAUSE_SECONDS: Final = 30.0
 
 _HOPELESS: Final = (InvalidInput, NotSupported, AccessDenied, Unauthenticated)
 """What the next attempt would meet again: somebody has to look at it."""
-_NOT_THERE: Final = (NoSuchTable, NoSuchNamespace, NoSuchWarehouse)
+_NOT_THERE: Final = (NoSuchTable, NoSuchNamespace, NoSuchCatalog)
 """What a table that was dropped looks like, and one that was renamed."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 
 _LISTED_COLUMNS: Final = 50
 _NAME_CHARS: Final = 80
@@ -149,21 +149,21 @@ class SelectCode(StrEnum):
     INTERNAL_ERROR = "InternalError"
 
 
-def failure(code: SelectCode, message: str) -> SelectFailure:
+def failure(code: SelectCode, message: str) -> SelectError:
     """An error with one of the codes."""
-    return SelectFailure(message, code=code)
+    return SelectError(message, code=code)
 
 
-def nested_too_deeply() -> SelectFailure:
+def nested_too_deeply() -> SelectError:
     """A JSON value has more levels than can be read."""
     return failure(SelectCode.JSON_PARSING_ERROR, "a JSON value is nested too deeply to be read")
 
 
-def no_such_column(code: SelectCode, name: str, columns: Sequence[str]) -> SelectFailure:
+def no_such_column(code: SelectCode, name: str, columns: Sequence[str]) -> SelectError:
     """The error for an unknown column. It lists those that exist, up to a number of them."""
     listed = ", ".join(column[:_NAME_CHARS] for column in columns[:_LISTED_COLUMNS])
     more = f", … {len(columns) - _LISTED_COLUMNS} more" if len(columns) > _LISTED_COLUMNS else ""
     return failure(code, f"no such column. name={name[:_NAME_CHARS]} columns={listed}{more}")
 
 
-__all__ = ["SelectCode", "SelectFailure", "failure", "nested_too_deeply", "no_such_column"]
+__all__ = ["SelectCode", "SelectError", "failure", "nested_too_deeply", "no_such_column"]

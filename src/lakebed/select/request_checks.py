@@ -7,7 +7,7 @@ from .model import Compression, CsvInput, CsvOutput, HeaderUse, JsonInput, JsonK
 
 
 def check_request(request: SelectRequest) -> None:
-    """Raise SelectFailure for options that cannot be, or not together."""
+    """Raise SelectError for options that cannot be, or not together."""
     given = request.input
     if isinstance(given, CsvInput):
         _check_csv(given.field_delimiter, given.record_delimiter, given.quote, given.escape)

@@ -32,7 +32,7 @@ class Running(Protocol):
     def __aiter__(self) -> AsyncIterator[bytes]:
         """The records as bytes, cut anywhere; nothing is computed far ahead of who reads.
 
-        Raises SelectFailure when the object or the query turns out wrong on the way, Unavailable when the query takes
+        Raises SelectError when the object or the query turns out wrong on the way, Unavailable when the query takes
         too long or too much memory, Corrupted when the stored bytes are not what was written.
         """
         ...
@@ -50,7 +50,7 @@ class Selecting(Protocol):
     ) -> Running:
         """Start a query on the current version of an object, or on the one named.
 
-        Raises what a GET of the object raises; SelectFailure for whatever is wrong that can be known before the first
+        Raises what a GET of the object raises; SelectError for whatever is wrong that can be known before the first
         record; Throttled when as many queries as may be are running; NotSupported where the engine is not installed.
         """
         ...

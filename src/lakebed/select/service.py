@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from lakebed.core.clock import Clock
 from lakebed.core.errors import Throttled, Unavailable
 from lakebed.core.extras import require_extra
-from lakebed.core.memory import give_back
+from lakebed.core.memory import release_free_memory
 from lakebed.objects.listing import Lister
 from lakebed.objects.model import Caller
 from lakebed.objects.reading import FoundObject, ObjectReader
@@ -60,7 +60,7 @@ class Selects:
     ) -> RunningSelect:
         """Start a query on the current version of an object, or on the one named.
 
-        Raises what a GET of the object raises; SelectFailure for whatever is wrong that can be known before the first
+        Raises what a GET of the object raises; SelectError for whatever is wrong that can be known before the first
         record; Throttled when as many queries as may be are running; MissingExtra where the engine is not installed.
         """
         parts = await self._parts()
@@ -240,7 +240,7 @@ class RunningSelect:
     def _let_go(self) -> None:
         self._source.close()
         if self._meter.counts.processed >= LARGE_BYTES:
-            give_back()
+            release_free_memory()
 
 
 class _Parts(NamedTuple):

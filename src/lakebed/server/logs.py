@@ -16,7 +16,7 @@ from typing import Final, TextIO
 import msgspec
 
 from lakebed.core.clock import Clock
-from lakebed.core.settings import LogFormat, LogLevel, LogSettings
+from lakebed.core.settings import LoggingFormat, LoggingSettings, LogLevel
 
 HIDDEN: Final = "***"
 
@@ -100,9 +100,9 @@ class AccessLog:
 
     __slots__ = ("_as_json", "_clock", "_descriptor", "_second", "_second_text")
 
-    def __init__(self, descriptor: int, log_format: LogFormat, clock: Clock) -> None:
+    def __init__(self, descriptor: int, log_format: LoggingFormat, clock: Clock) -> None:
         self._descriptor = descriptor
-        self._as_json = log_format is LogFormat.JSON
+        self._as_json = log_format is LoggingFormat.JSON
         self._clock = clock
         self._second = -1
         self._second_text = ""
@@ -154,10 +154,10 @@ class AccessLog:
         return f"{self._second_text}{ms:03}Z"
 
 
-def configure_logs(settings: LogSettings, stream: TextIO) -> None:
+def configure_logs(settings: LoggingSettings, stream: TextIO) -> None:
     """Send the records of the whole process to `stream`. Once a process; again replaces."""
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonFormatter() if settings.format is LogFormat.JSON else TextFormatter())
+    handler.setFormatter(JsonFormatter() if settings.format is LoggingFormat.JSON else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     set_log_level(settings.level)

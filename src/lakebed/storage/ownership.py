@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from lakebed.core.errors import AlreadyExists, Corrupted, ForeignStore, NotFound, NotSupported
+from lakebed.core.errors import AlreadyExists, Corrupted, NotFound, NotSupported, StoreMismatch
 from lakebed.core.ids import DeploymentId
 
 from .seam import Key, ObjectHead, ObjectStorage
@@ -68,7 +68,7 @@ class Ownership(Protocol):
     """Asked before anything is deleted from an object store."""
 
     async def confirm(self) -> OwnedStore:
-        """Return if store and metadata belong together now. Raises ForeignStore, Unavailable."""
+        """Return if store and metadata belong together now. Raises StoreMismatch, Unavailable."""
         ...
 
 
@@ -84,15 +84,15 @@ class StoreOwnership:
         self._place = place
 
     async def confirm(self) -> OwnedStore:
-        """Return if both ids are the same now. Two reads. Raises ForeignStore, Unavailable."""
+        """Return if both ids are the same now. Two reads. Raises StoreMismatch, Unavailable."""
         marker, own = await read_marker(self._storage), await self._find_id()
         if marker is None:
-            raise ForeignStore(
+            raise StoreMismatch(
                 "the object store has no deployment id; it may not be mounted, or is another one."
                 f" store={self._place} metadata_deployment={own}"
             )
         if marker.deployment != own:
-            raise ForeignStore(
+            raise StoreMismatch(
                 "the object store belongs to another deployment."
                 f" store={self._place} store_deployment={marker.deployment} metadata_deployment={own}"
             )
@@ -143,7 +143,7 @@ async def claim_marker(storage: ObjectStorage, marker: Marker, *, replacing: boo
 async def delete_listed(
     storage: ObjectStorage, ownership: Ownership, found: Sequence[ObjectHead], log: logging.Logger, event: str
 ) -> int:
-    """Delete objects that a listing found and that nothing needs; how many. Raises ForeignStore, Unavailable.
+    """Delete objects that a listing found and that nothing needs; how many. Raises StoreMismatch, Unavailable.
 
     Ownership is confirmed before each batch and decides which of it go. Each batch is logged as `event`.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import Transaction
 from lakebed.objects.model import Caller
 
@@ -61,4 +61,4 @@ async def append_event(
         source_ip=caller.source_ip,
     )
     subject = "/".join(part for part in ("streams", database, table, partition) if part)
-    await outbox.append(tx, Event(kind, subject, _encode(payload), now_ms))
+    await outbox.append(tx, OutboxEvent(kind, subject, _encode(payload), now_ms))

@@ -31,7 +31,7 @@ class Purger:
         is_home: Callable[[], bool],
         confirm_ownership: Callable[[], Awaitable[None]],
     ) -> None:
-        """`confirm_ownership` raises ForeignStore if the local folder is another deployment's."""
+        """`confirm_ownership` raises StoreMismatch if the local folder is another deployment's."""
         self._confirm_ownership = confirm_ownership
         self._meta = meta
         self._buckets = buckets

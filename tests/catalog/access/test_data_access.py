@@ -17,7 +17,7 @@ from lakebed.catalog.locations.service import placed_at
 from lakebed.catalog.tables.creation import StagedTable
 from lakebed.catalog.tables.files import parse_location
 from lakebed.core.access import DEFAULT_ACCOUNT
-from lakebed.core.errors import AccessDenied, InvalidInput, LocationTaken
+from lakebed.core.errors import AccessDenied, InvalidInput, LocationConflict
 from lakebed.iceberg.commits import parse_create_table
 from lakebed.meta.seam import Transaction
 from lakebed.objects.deleting import Doomed
@@ -130,13 +130,13 @@ async def test_cve_2026_42809_staged_table_gets_no_keys_to_another_tables_direct
     await catalog.create("victim", location="s3://lake/taken/")
     await catalog.create("other", location="s3://lake/around/victim")
     request = {"location": place} if by == "location" else {"properties": {by: place}}
-    with pytest.raises(LocationTaken):
+    with pytest.raises(LocationConflict):
         await stage(catalog, **request)
     staged = await stage(catalog)
     elsewhere = staged.metadata.location if by != "location" else place
     properties = {} if by == "location" else {by: place}
     metadata = replace(staged.metadata, location=elsewhere, properties=properties)
-    with pytest.raises(LocationTaken):
+    with pytest.raises(LocationConflict):
         await access_to_staged(catalog, staged._replace(metadata=metadata))
 
 
@@ -148,7 +148,7 @@ async def test_staged_table_has_the_directories_that_it_will_have(catalog: Catal
     creator = user("creator", allow("s3tables:CreateTable"))
     with pytest.raises(AccessDenied):
         await access_to_staged(catalog, await stage(catalog, creator), creator)
-    with pytest.raises(LocationTaken):
+    with pytest.raises(LocationConflict):
         await access_to_staged(catalog, staged, WRITER)
     arn = f"arn:aws:s3tables:us-east-1:{DEFAULT_ACCOUNT}:bucket/lake/table/*"
     statements = [("s3tables:CreateTable", "*"), ("s3tables:GetTableData", arn)]
@@ -192,7 +192,7 @@ async def test_directories_around_and_inside_others_are_taken_however_they_are_w
     catalog: Catalog, first: str, second: str
 ) -> None:
     await catalog.create("t", location=first)
-    with pytest.raises(LocationTaken):
+    with pytest.raises(LocationConflict):
         await catalog.create("u", location=second)
     await catalog.create("u", location=first.rstrip("/") + "10")
 
@@ -204,7 +204,7 @@ async def test_directory_of_a_table_that_lies_around_its_own_location_is_all_its
     placed = await placed_at(catalog.store.meta, warehouse.bucket, "x/later/file")
     assert placed is not None
     assert placed.entry.name == "t"
-    with pytest.raises(LocationTaken):
+    with pytest.raises(LocationConflict):
         await catalog.create("u", location="s3://lake/x/later")
 
 

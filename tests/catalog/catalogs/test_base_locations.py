@@ -12,7 +12,7 @@ from lakebed.catalog.catalogs.base_locations import (
     read_places,
     warehouse_at,
 )
-from lakebed.core.errors import InvalidInput, LocationTaken
+from lakebed.core.errors import InvalidInput, LocationConflict
 from lakebed.meta.seam import Transaction
 from tests.catalog.harness import Catalog
 
@@ -135,7 +135,7 @@ async def test_of_all_directories_none_lies_inside_that_of_another_catalog(
         others = [directory for who, had in held.items() if who != one for directory in had]
         taken = any(a.startswith(b) or b.startswith(a) for a in places.claimed for b in others)
         if taken:
-            with pytest.raises(LocationTaken):
+            with pytest.raises(LocationConflict):
                 await meta.transact(work)
         else:
             await meta.transact(work)

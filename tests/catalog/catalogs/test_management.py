@@ -18,8 +18,8 @@ from lakebed.core.errors import (
     CatalogNotEmpty,
     InvalidInput,
     InvalidName,
-    LocationTaken,
-    NoSuchWarehouse,
+    LocationConflict,
+    NoSuchCatalog,
     PreconditionFailed,
 )
 from lakebed.governance.rbac import Privilege, catalog_securable
@@ -124,11 +124,11 @@ async def test_tables_stay_in_their_catalog_s_locations(catalog: Catalog) -> Non
 async def test_overlap_is_refused_directory_wise(light_catalog: Catalog, first: str, second: str) -> None:
     await light_catalog.make("one", first)
     async with light_catalog.unchanged():
-        with pytest.raises(LocationTaken):
+        with pytest.raises(LocationConflict):
             await light_catalog.make("two", second)
     await light_catalog.make("two", "s3://pond/x")
     async with light_catalog.unchanged():
-        with pytest.raises(LocationTaken):
+        with pytest.raises(LocationConflict):
             await light_catalog.make("three", "s3://pond/other", "s3://pond/x/in")
 
 
@@ -138,19 +138,19 @@ async def test_catalogs_made_at_once_in_one_place_are_one(catalog: Catalog) -> N
         *(catalog.make(f"c{number}", f"s3://sea/x/{'y/' * number}") for number in range(4)), return_exceptions=True
     )
     assert sum(isinstance(one, Warehouse) for one in made) == 1
-    assert sum(isinstance(one, LocationTaken) for one in made) == 3
+    assert sum(isinstance(one, LocationConflict) for one in made) == 3
 
 
 async def test_table_bucket_and_catalogs_do_not_share_a_bucket(catalog: Catalog) -> None:
     async with catalog.unchanged():
-        with pytest.raises(LocationTaken):
+        with pytest.raises(LocationConflict):
             await catalog.make("inner", "s3://lake/inner")
         with pytest.raises(AlreadyExists):
             await catalog.make("lake", "s3://lake/inner")
     await catalog.make("one", "s3://sea/one")
     await catalog.store.bucket("one")
     async with catalog.unchanged():
-        with pytest.raises(LocationTaken):
+        with pytest.raises(LocationConflict):
             await catalog.warehouses.enable(ROOT, "sea")
         with pytest.raises(AlreadyExists):
             await catalog.warehouses.enable(ROOT, "one")
@@ -218,7 +218,7 @@ async def test_catalog_is_changed_at_its_version(catalog: Catalog) -> None:
     async with catalog.unchanged():
         with pytest.raises(PreconditionFailed):
             await management.update(by, ROOT, "one", version=2, properties={})
-        with pytest.raises(NoSuchWarehouse):
+        with pytest.raises(NoSuchCatalog):
             await management.update(by, ROOT, "ghost", version=1, properties={})
         with pytest.raises(InvalidInput, match="stays where it was made"):
             await management.update(by, ROOT, "one", version=3, properties={BASE_LOCATION: "s3://sea/two"})
@@ -243,7 +243,7 @@ async def test_allowed_locations_are_given_up_and_taken_by_others(catalog: Catal
     management, by = catalog.management, catalog.administrator()
     await table_of(catalog, "one", location="s3://sea/more/t")
     async with catalog.unchanged():
-        with pytest.raises(LocationTaken):
+        with pytest.raises(LocationConflict):
             await management.update(by, ROOT, "two", version=1, allowed=["s3://sea/more/in"])
     await management.update(by, ROOT, "one", version=1, allowed=[])
     await management.update(by, ROOT, "two", version=1, allowed=["s3://sea/more"])
@@ -251,7 +251,7 @@ async def test_allowed_locations_are_given_up_and_taken_by_others(catalog: Catal
     with pytest.raises(InvalidInput, match="allowed locations"):
         await catalog.commits.commit(Mutation(ROOT), "one", a_change(name("t"), set_properties(a="b")))
     # And it is nobody else's while the table is there.
-    with pytest.raises(LocationTaken):
+    with pytest.raises(LocationConflict):
         await table_of(catalog, "two", location="s3://sea/more/t/in")
 
 
@@ -273,7 +273,7 @@ async def test_empty_catalog_is_deleted_and_its_bucket_stays(catalog: Catalog) -
         management.delete(by, ROOT, "one"),
         catalog.namespaces.list(ROOT, "one", (), after="", limit=1),
     ):
-        with pytest.raises(NoSuchWarehouse):
+        with pytest.raises(NoSuchCatalog):
             await refused
     bucket = await catalog.store.facilities.bucket(catalog.store.meta, "sea")
     assert bucket.holds_tables

@@ -15,7 +15,7 @@ from lakebed.core.errors import (
     ConflictingProperties,
     InvalidInput,
     NoSuchBucket,
-    NoSuchWarehouse,
+    NoSuchCatalog,
 )
 from lakebed.objects.config.lifecycle import (
     Expiration,
@@ -30,7 +30,7 @@ from tests.objects.stores import ROOT, user
 
 async def test_bucket_becomes_a_table_bucket(catalog: Catalog) -> None:
     await catalog.store.bucket("pond")
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         await catalog.warehouses.get(ROOT, "pond")
     before = await catalog.last_event()
     made = await catalog.warehouses.enable(ROOT, "pond")
@@ -61,9 +61,9 @@ async def test_there_is_no_table_bucket_without_a_bucket(catalog: Catalog) -> No
     async with catalog.unchanged():
         with pytest.raises(NoSuchBucket):
             await catalog.warehouses.enable(ROOT, "pond")
-        with pytest.raises(NoSuchWarehouse):
+        with pytest.raises(NoSuchCatalog):
             await catalog.warehouses.get(ROOT, "pond")
-        with pytest.raises(NoSuchWarehouse):
+        with pytest.raises(NoSuchCatalog):
             await catalog.warehouses.set_properties(ROOT, "pond", updates={}, removals=[])
 
 
@@ -245,7 +245,7 @@ async def test_table_that_is_registered_while_its_bucket_is_removed_is_in_it_or_
         return_exceptions=True,
     )
     if removed is None:
-        assert isinstance(registered, NoSuchWarehouse | InvalidInput)
+        assert isinstance(registered, NoSuchCatalog | InvalidInput)
     else:
         assert isinstance(removed, BucketHasTables)
         assert isinstance(registered, Committed)
@@ -255,10 +255,10 @@ async def test_table_that_is_registered_while_its_bucket_is_removed_is_in_it_or_
 async def test_removed_bucket_takes_its_catalog_along(catalog: Catalog) -> None:
     await catalog.namespace("a", "b")
     await catalog.store.buckets.delete(ROOT, "lake")
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         await catalog.warehouses.get(ROOT, "lake")
     await catalog.store.bucket("lake")
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         await catalog.entries.find(catalog.store.meta, "lake", name())
     await catalog.warehouses.enable(ROOT, "lake")
     assert (await catalog.namespaces.list(ROOT, "lake", [], after="", limit=9)).namespaces == []

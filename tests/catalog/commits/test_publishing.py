@@ -14,10 +14,10 @@ from lakebed.catalog.locations.claims import Place
 from lakebed.catalog.model import Entry, EntryKind
 from lakebed.catalog.tables.files import parse_location
 from lakebed.core.errors import (
-    AlreadyAnswered,
     AlreadyExists,
-    LocationTaken,
-    NoSuchWarehouse,
+    DuplicateRequest,
+    LocationConflict,
+    NoSuchCatalog,
     PointerMoved,
     StorageFull,
     Unavailable,
@@ -74,7 +74,7 @@ async def test_one_pointer_that_cannot_move_keeps_the_others_where_they_are(cata
     await catalog.create("b", location="s3://lake/b")
     async with catalog.unchanged():
         taken = replace(await pointer(catalog, "d"), claim=claim)
-        with pytest.raises(LocationTaken):
+        with pytest.raises(LocationConflict):
             await catalog.publisher.publish(AS_ROOT, [await pointer(catalog, "c"), taken], ANSWER)
 
 
@@ -111,7 +111,7 @@ async def test_without_pointers_the_key_keeps_its_answer(catalog: Catalog) -> No
     key = RequestKey("k", "digest")
     assert await catalog.publisher.publish(Mutation(ROOT, key), [], Answer(204)) == []
     assert await catalog.keys.find(key) == Answer(204)
-    with pytest.raises(AlreadyAnswered):
+    with pytest.raises(DuplicateRequest):
         await catalog.publisher.publish(Mutation(ROOT, key), [], Answer(204))
 
 
@@ -220,6 +220,6 @@ async def test_file_that_cannot_be_discarded_does_not_hide_the_failure(
 async def test_bucket_that_is_gone_takes_nothing_in(catalog: Catalog) -> None:
     prepared = await pointer(catalog)
     await catalog.store.buckets.delete(ROOT, "lake")
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         await catalog.publisher.publish(AS_ROOT, [prepared], ANSWER)
     assert await catalog.store.stored_blobs() == set()

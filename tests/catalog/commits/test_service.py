@@ -17,9 +17,9 @@ from lakebed.core.errors import (
     AlreadyExists,
     CommitConflict,
     InvalidInput,
+    NoSuchCatalog,
     NoSuchNamespace,
     NoSuchTable,
-    NoSuchWarehouse,
     PointerMoved,
     Unavailable,
 )
@@ -171,7 +171,7 @@ async def test_bad_commits_change_nothing(catalog: Catalog) -> None:
             await catalog.commit(name("v"), set_properties(a="1"))
         with pytest.raises(NoSuchNamespace):
             await catalog.commit(name("t", "none"), set_properties(a="1"))
-        with pytest.raises(NoSuchWarehouse):
+        with pytest.raises(NoSuchCatalog):
             await catalog.commits.commit(AS_ROOT, "pond", a_change(name(), set_properties(a="1")))
 
 

@@ -6,7 +6,7 @@ from lakebed.catalog.commits.service import CommitOptions
 from lakebed.catalog.diagnostics.judgement import Blocker, RecoveryAction
 from lakebed.catalog.diagnostics.survey import Survey
 from lakebed.catalog.idempotency import Mutation
-from lakebed.core.errors import AccessDenied, NoSuchWarehouse
+from lakebed.core.errors import AccessDenied, NoSuchCatalog
 from tests.catalog.extended import extended
 from tests.catalog.harness import NOBODY, Catalog, a_table, may, name, set_properties
 from tests.objects.stores import ROOT
@@ -92,7 +92,7 @@ async def test_fingerprint_changes_with_every_commit_and_with_nothing_else(light
 
 async def test_only_who_may_see_a_warehouse_is_told_of_it(light_catalog: Catalog) -> None:
     surveys = extended(light_catalog).tables.surveys
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         await surveys.survey(ROOT, "none")
     with pytest.raises(AccessDenied):
         await surveys.survey(NOBODY, "lake")

@@ -10,7 +10,7 @@ from lakebed.catalog.labels.places import Places
 from lakebed.catalog.labels.service import Labelled, Labelling
 from lakebed.catalog.tables.generic_tables import GenericTables, NewGenericTable
 from lakebed.core.access import DEFAULT_ACCOUNT
-from lakebed.core.unset import KEEP, Keep
+from lakebed.core.unset import UNSET, Unset
 from lakebed.governance.labels import LabelChange, LabelKind, LabelQuery, Labels, Owner, OwnerKind, Subject
 from lakebed.governance.labels import parse_tag_filter as tag
 from lakebed.governance.labels.events import LabelEvent, decode_label_event
@@ -60,7 +60,7 @@ class Shelf:
         subject: Subject = TABLE,
         *,
         remove: Sequence[str] = (),
-        owner: Owner | Keep | None = KEEP,
+        owner: Owner | Unset | None = UNSET,
         caller: Caller = ROOT,
         **tags: str,
     ) -> Labels:

@@ -12,12 +12,12 @@ from lakebed.core.errors import (
     InvalidInput,
     InvalidName,
     LakebedError,
+    NoSuchCatalog,
     NoSuchNamespace,
     NoSuchPolicy,
     NoSuchPrincipal,
     NoSuchTable,
     NoSuchView,
-    NoSuchWarehouse,
 )
 from lakebed.governance.labels import LabelChange, LabelKind, LabelQuery, Labels, Subject
 from lakebed.governance.rbac import INCLUDES, Privilege
@@ -222,13 +222,13 @@ async def test_page_goes_on_where_it_was_though_things_come_and_go(shelf: Shelf)
 @pytest.mark.parametrize(
     ("subject", "error"),
     [
-        (Subject(K.CATALOG, "none"), NoSuchWarehouse),
+        (Subject(K.CATALOG, "none"), NoSuchCatalog),
         (Subject(K.NAMESPACE, "lake", ("none",)), NoSuchNamespace),
         (Subject(K.NAMESPACE, "lake"), InvalidName),
         (Subject(K.TABLE, "lake", ("ns",), "none"), NoSuchTable),
         (Subject(K.TABLE, "lake", ("ns",), "v"), NoSuchTable),
         (Subject(K.TABLE, "lake", ("ns",), "g"), NoSuchTable),
-        (Subject(K.TABLE, "none", ("ns",), "t"), NoSuchWarehouse),
+        (Subject(K.TABLE, "none", ("ns",), "t"), NoSuchCatalog),
         (Subject(K.VIEW, "lake", ("ns",), "t"), NoSuchView),
         (Subject(K.GENERIC_TABLE, "lake", ("ns",), "t"), NoSuchTable),
         (Subject(K.TABLE, "lake", ("ns",), ""), InvalidName),

@@ -14,7 +14,7 @@ from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.locations.claims import PROMISED_MS, ChosenBy, Claims, Place
 from lakebed.catalog.model import EntryKind, WarehouseKind
 from lakebed.core.access import Session
-from lakebed.core.errors import AccessDenied, InvalidInput, LakebedError, LocationTaken, WriteConflict
+from lakebed.core.errors import AccessDenied, InvalidInput, LakebedError, LocationConflict, WriteConflict
 from lakebed.objects.blobs.digests import Expectations
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller
 from lakebed.objects.writing import NewObject
@@ -117,7 +117,7 @@ async def test_of_two_claims_that_come_at_the_same_time_one_is_refused(catalog: 
 async def test_claim_of_what_was_promised_meanwhile_is_refused(catalog: Catalog) -> None:
     claim = await catalog.claims.prepare(ENGINE, await a_place(catalog))
     await catalog.claims.promise(user("other", allow("s3tables:*")), name("u"), await a_place(catalog))
-    with pytest.raises(LocationTaken):
+    with pytest.raises(LocationConflict):
         await catalog.store.meta.transact(lambda tx: catalog.claims.take(tx, claim))
 
 

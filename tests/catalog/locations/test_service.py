@@ -17,7 +17,7 @@ from lakebed.catalog.locations.service import (
     table_directories,
 )
 from lakebed.catalog.model import EntryKind, Warehouse
-from lakebed.core.errors import InvalidInput, LakebedError, LocationTaken
+from lakebed.core.errors import InvalidInput, LakebedError, LocationConflict
 from lakebed.core.ids import BucketId
 from lakebed.meta.seam import Transaction
 from tests.catalog.harness import Catalog, name, set_property
@@ -123,9 +123,9 @@ APART = {
 async def test_table_does_not_move_in_with_another(catalog: Catalog, location: str) -> None:
     await catalog.create("t", location="s3://lake/a/t")
     async with catalog.unchanged():
-        with pytest.raises(LocationTaken, match="overlaps"):
+        with pytest.raises(LocationConflict, match="overlaps"):
             await catalog.create("u", location=location)
-        with pytest.raises(LocationTaken):
+        with pytest.raises(LocationConflict):
             await catalog.create_view("v", location=location)
 
 
@@ -141,7 +141,7 @@ async def test_neighbours_live_side_by_side(catalog: Catalog, location: str) -> 
 async def test_path_property_leads_no_writer_to_another_table(light_catalog: Catalog, name: str, path: str) -> None:
     await light_catalog.create("t", location="s3://lake/a/t", properties={name: "s3://lake/apart/u"})
     async with light_catalog.unchanged():
-        with pytest.raises(LocationTaken):
+        with pytest.raises(LocationConflict):
             await light_catalog.create("u", location="s3://lake/u", properties={name: path})
 
 
@@ -150,7 +150,7 @@ async def test_table_does_not_move_into_the_further_directories_of_another(light
     await light_catalog.create("t", location="s3://lake/a/t", properties={name: "s3://lake/data/t"})
     for location in ("s3://lake/data/t", "s3://lake/data", "s3://lake/data/t/x"):
         async with light_catalog.unchanged():
-            with pytest.raises(LocationTaken):
+            with pytest.raises(LocationConflict):
                 await light_catalog.create("u", location=location)
     await light_catalog.create("u", location="s3://lake/data/t2")
 
@@ -159,8 +159,8 @@ async def test_table_does_not_move_into_the_further_directories_of_another(light
 @pytest.mark.parametrize(
     ("path", "failure"),
     [
-        ("s3://lake/a/u/metadata", LocationTaken),
-        ("s3://lake/a", LocationTaken),
+        ("s3://lake/a/u/metadata", LocationConflict),
+        ("s3://lake/a", LocationConflict),
         ("s3://other/t", InvalidInput),
         ("s3://lake/.lakebed/t", InvalidInput),
         ("s3://lake/a/t/../u", InvalidInput),
@@ -184,7 +184,7 @@ async def test_new_path_property_is_claimed_with_the_commit(catalog: Catalog) ->
     assert committed.entry.metadata_at.startswith("s3://lake/meta/t/00001-")
     assert await catalog.claimed() == {made.entry.id: ["a/t/", "meta/t/"]}
     async with catalog.unchanged():
-        with pytest.raises(LocationTaken):
+        with pytest.raises(LocationConflict):
             await catalog.create("u", location="s3://lake/meta")
 
 
@@ -193,7 +193,7 @@ async def test_moved_table_claims_its_new_place(catalog: Catalog) -> None:
     await catalog.create("u", location="s3://lake/a/u")
     async with catalog.unchanged():
         for location in ("s3://lake/a/u/t", "s3://lake/a", "s3://lake/a/u/"):
-            with pytest.raises(LocationTaken):
+            with pytest.raises(LocationConflict):
                 await catalog.commit(name("t"), {"action": "set-location", "location": location})
         for location in BAD_LOCATIONS[:-1]:
             with pytest.raises(InvalidInput):
@@ -201,7 +201,7 @@ async def test_moved_table_claims_its_new_place(catalog: Catalog) -> None:
     moved = await catalog.commit(name("t"), {"action": "set-location", "location": "s3://lake/b/t/"})
     assert moved.entry.location == "s3://lake/b/t"
     assert moved.entry.metadata_at.startswith("s3://lake/b/t/metadata/00001-")
-    with pytest.raises(LocationTaken):
+    with pytest.raises(LocationConflict):
         await catalog.create("w", location="s3://lake/b")
 
 
@@ -212,7 +212,7 @@ async def test_moved_table_keeps_the_place_where_its_files_are(catalog: Catalog)
     assert await catalog.claimed() == {made.entry.id: ["a/t/", "b/t/", "data/t/"]}
     async with catalog.unchanged():
         for location in ("s3://lake/a", "s3://lake/data/t/x"):
-            with pytest.raises(LocationTaken):
+            with pytest.raises(LocationConflict):
                 await catalog.create("u", location=location)
     await catalog.commit(name("t"), {"action": "set-location", "location": "s3://lake/a/t"})
     assert await catalog.claimed() == {made.entry.id: ["a/t/", "b/t/", "data/t/"]}
@@ -300,7 +300,7 @@ async def test_of_all_directories_none_lies_inside_that_of_another_entry(
 
         taken = any(_overlap(one, other) for who, had in held.items() if who != entry for other in had for one in asked)
         if taken:
-            with pytest.raises(LocationTaken):
+            with pytest.raises(LocationConflict):
                 await claim()
         else:
             await claim()

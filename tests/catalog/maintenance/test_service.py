@@ -5,7 +5,7 @@ import pytest
 from lakebed.catalog.maintenance import table_planner as planner_module
 from lakebed.catalog.maintenance.health import Measured
 from lakebed.catalog.maintenance.reachability.walking import WalkLimits
-from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchNamespace, NoSuchTable, NoSuchWarehouse
+from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchCatalog, NoSuchNamespace, NoSuchTable
 from lakebed.core.jobs import JobKind, TaskOrder
 from tests.catalog.harness import NOBODY, may, name
 
@@ -95,7 +95,7 @@ async def test_health_is_listed_page_by_page(yard: Yard) -> None:
     assert (only.table, only.measured) == ("d", Measured.SUMMARY)
     with pytest.raises(NoSuchNamespace):
         await parts.list_health(ROOT, "lake", ("none",))
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         await parts.list_health(ROOT, "none")
 
 

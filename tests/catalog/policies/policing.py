@@ -13,7 +13,7 @@ from lakebed.catalog.policies.coverage import PolicyCoverage
 from lakebed.catalog.policies.policies import NewPolicy, Policies
 from lakebed.catalog.policies.policy_types import PolicyTypes
 from lakebed.catalog.policies.targets import PolicyTargets
-from lakebed.core.unset import Keep
+from lakebed.core.unset import Unset
 from lakebed.governance.policies import Policy, PolicyType, define_type
 from lakebed.objects.model import Caller
 from tests.catalog.harness import Catalog
@@ -62,10 +62,10 @@ class Policing:
     async def update(
         self,
         name: str = "p",
-        content: str | Keep | None = OFF,
+        content: str | Unset | None = OFF,
         *,
         version: int = 0,
-        description: str | Keep | None = None,
+        description: str | Unset | None = None,
         caller: Caller = ROOT,
         key: RequestKey | None = None,
     ) -> Policy:

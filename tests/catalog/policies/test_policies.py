@@ -15,9 +15,9 @@ from lakebed.core.errors import (
     InvalidPolicy,
     LakebedError,
     NamespaceNotEmpty,
+    NoSuchCatalog,
     NoSuchNamespace,
     NoSuchPolicy,
-    NoSuchWarehouse,
     PolicyInUse,
     PolicyVersionMismatch,
 )
@@ -69,7 +69,7 @@ async def test_policy_lives_in_a_namespace_that_is_there(light_catalog: Catalog)
     async with light_catalog.unchanged():
         with pytest.raises(NoSuchNamespace):
             await policing.create(namespace=["none"])
-        with pytest.raises(NoSuchWarehouse):
+        with pytest.raises(NoSuchCatalog):
             await policing.policies.get(ROOT, "none", ["ns"], "p")
         for namespace in ("ns", "none"):
             with pytest.raises(NoSuchPolicy):

@@ -5,7 +5,7 @@ import pytest
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.policies.policy_versions import PolicyVersions
 from lakebed.core.errors import AccessDenied, NoSuchPolicy, PolicyVersionMismatch
-from lakebed.core.unset import KEEP
+from lakebed.core.unset import UNSET
 from lakebed.governance.policies import PolicyVersion
 from tests.catalog.harness import NOBODY, Catalog, may
 from tests.objects.stores import ROOT
@@ -67,11 +67,11 @@ async def test_update_that_changes_nothing_or_fails_keeps_no_version(light_catal
 async def test_what_is_kept_of_a_policy_stays_as_it_is(light_catalog: Catalog) -> None:
     policing = policing_on(light_catalog)
     await policing.create(description="why")
-    changed = await policing.update(content=OFF, version=0, description=KEEP)
+    changed = await policing.update(content=OFF, version=0, description=UNSET)
     assert (changed.content, changed.description, changed.version) == (OFF, "why", 1)
-    changed = await policing.update(content=KEEP, version=1, description="because")
+    changed = await policing.update(content=UNSET, version=1, description="because")
     assert (changed.content, changed.description, changed.version) == (OFF, "because", 2)
-    same = await policing.update(content=KEEP, version=2, description=KEEP)
+    same = await policing.update(content=UNSET, version=2, description=UNSET)
     assert same == changed
 
 

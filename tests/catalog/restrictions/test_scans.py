@@ -17,9 +17,9 @@ from lakebed.catalog.scans.stored_plans import PlanStatus
 from lakebed.core.errors import (
     AccessDenied,
     CatalogNotEmpty,
+    NoSuchCatalog,
     NoSuchPlanId,
     NoSuchPlanTask,
-    NoSuchWarehouse,
     NotFound,
     NotSupported,
     Throttled,
@@ -301,7 +301,7 @@ async def test_what_is_left_of_copies_does_not_keep_their_catalog(stage: Stage) 
     await catalog.drop()
     await catalog.namespaces.drop(Mutation(ROOT), "lake", ("ns",))
     await catalog.management.delete(catalog.administrator(), ROOT, "lake")
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         await catalog.warehouses.find(catalog.store.meta, "lake")
 
 

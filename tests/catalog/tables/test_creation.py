@@ -14,9 +14,9 @@ from lakebed.core.errors import (
     AlreadyExists,
     InvalidInput,
     InvalidName,
-    LocationTaken,
+    LocationConflict,
+    NoSuchCatalog,
     NoSuchNamespace,
-    NoSuchWarehouse,
 )
 from lakebed.iceberg.metadata import parse_table
 from tests.catalog.harness import ASSERT_CREATE, NOBODY, Catalog, a_table, may, name, staged
@@ -116,7 +116,7 @@ async def test_of_several_in_one_place_at_once_one_moves_in(catalog: Catalog) ->
     outcomes = await asyncio.gather(
         *(catalog.create(f"t{number}", location=place) for number, place in enumerate(places)), return_exceptions=True
     )
-    assert sum(isinstance(outcome, LocationTaken) for outcome in outcomes) == 3
+    assert sum(isinstance(outcome, LocationConflict) for outcome in outcomes) == 3
     assert len(await catalog.store.stored_blobs()) == 1
 
 
@@ -124,7 +124,7 @@ async def test_refused_table_leaves_nothing(catalog: Catalog) -> None:
     async with catalog.unchanged():
         with pytest.raises(NoSuchNamespace):
             await catalog.create(namespace="none")
-        with pytest.raises(NoSuchWarehouse):
+        with pytest.raises(NoSuchCatalog):
             await catalog.creation.create(AS_ROOT, "pond", ("ns",), a_table())
         with pytest.raises(InvalidName):
             await catalog.create("a/b")

@@ -13,10 +13,10 @@ from lakebed.catalog.tables.drops import PURGE_KIND, decode_purge
 from lakebed.core.errors import (
     AccessDenied,
     AlreadyExists,
+    NoSuchCatalog,
     NoSuchNamespace,
     NoSuchTable,
     NoSuchView,
-    NoSuchWarehouse,
     TableProtected,
 )
 from lakebed.meta.tasks import TaskState
@@ -84,7 +84,7 @@ async def test_table_is_not_dropped_as_a_view_nor_a_view_as_a_table(catalog: Cat
             await catalog.drop("none")
         with pytest.raises(NoSuchTable):
             await catalog.dropping.drop(AS_ROOT, "lake", name("t", "none"), TABLE)
-        with pytest.raises(NoSuchWarehouse):
+        with pytest.raises(NoSuchCatalog):
             await catalog.dropping.drop(AS_ROOT, "pond", name(), TABLE)
     await catalog.drop("v", kind=VIEW)
 

@@ -18,7 +18,7 @@ from lakebed.core.errors import (
     InvalidInput,
     InvalidName,
     LakebedError,
-    LocationTaken,
+    LocationConflict,
     NamespaceNotEmpty,
     NoSuchNamespace,
     NoSuchTable,
@@ -160,9 +160,9 @@ async def test_directories_overlap_with_none_of_another_table(catalog: Catalog) 
     await create(catalog, base_location=WHERE)
     async with catalog.unchanged():
         for place in ("s3://lake/shared", "s3://lake/shared/t", "s3://lake/shared/t/in", WHERE, f"{WHERE}/in"):
-            with pytest.raises(LocationTaken):
+            with pytest.raises(LocationConflict):
                 await create(catalog, "other", base_location=place)
-        with pytest.raises(LocationTaken):
+        with pytest.raises(LocationConflict):
             await catalog.create("u", location=f"{WHERE}/in")
     # `delta/g10` is beside `delta/g`.
     beside = await create(catalog, "beside", base_location=f"{WHERE}10")
@@ -190,7 +190,7 @@ async def test_dropped_generic_table_is_restored_as_it_was(catalog: Catalog) -> 
     await catalog.drop("g", kind=GENERIC)
     with pytest.raises(AlreadyExists):
         await create(catalog)
-    with pytest.raises(LocationTaken):
+    with pytest.raises(LocationConflict):
         await create(catalog, "other", base_location=WHERE)
     before = await catalog.last_event()
     await catalog.dropping.restore(Mutation(ROOT), "lake", name("g"))

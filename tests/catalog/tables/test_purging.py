@@ -11,7 +11,7 @@ from lakebed.catalog.model import EntryKind
 from lakebed.catalog.tables import purging
 from lakebed.catalog.tables.drops import PURGE_KIND, Purge, decode_purge, encode_purge
 from lakebed.catalog.tables.purging import PurgeOutcome, PurgeWorker
-from lakebed.core.errors import LocationTaken, Unavailable
+from lakebed.core.errors import LocationConflict, Unavailable
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import Task, TaskState
 from lakebed.objects.config.object_lock import Retention, RetentionMode
@@ -112,7 +112,7 @@ async def test_nobody_moves_in_before_it_is_done(catalog: Catalog) -> None:
     await catalog.create(location="s3://lake/a/t")
     await catalog.drop(purge=True)
     for location in ("s3://lake/a/t", "s3://lake/a", "s3://lake/a/t/x"):
-        with pytest.raises(LocationTaken):
+        with pytest.raises(LocationConflict):
             await catalog.create(location=location)
     await catalog.purges.run_due()
     assert await catalog.claimed() == {}

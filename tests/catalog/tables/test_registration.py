@@ -18,10 +18,10 @@ from lakebed.core.errors import (
     AlreadyExists,
     CommitConflict,
     InvalidInput,
-    LocationTaken,
+    LocationConflict,
     NoSuchBucket,
+    NoSuchCatalog,
     NoSuchNamespace,
-    NoSuchWarehouse,
     PointerMoved,
     TooLarge,
 )
@@ -183,7 +183,7 @@ async def test_one_table_does_not_get_two_names(catalog: Catalog) -> None:
     where = await stored(catalog, await exported(catalog))
     await register(catalog, where)
     async with catalog.unchanged():
-        with pytest.raises(LocationTaken):
+        with pytest.raises(LocationConflict):
             await register(catalog, where, "u")
 
 
@@ -192,7 +192,7 @@ async def test_of_several_at_once_one_gets_the_table(catalog: Catalog) -> None:
     outcomes = await asyncio.gather(
         *(register(catalog, where, table) for table in ("t", "t", "u", "w")), return_exceptions=True
     )
-    assert sum(isinstance(outcome, (AlreadyExists, LocationTaken)) for outcome in outcomes) == 3
+    assert sum(isinstance(outcome, (AlreadyExists, LocationConflict)) for outcome in outcomes) == 3
     assert len(await catalog.claimed()) == 1
 
 
@@ -223,7 +223,7 @@ async def test_bad_files_are_refused(catalog: Catalog) -> None:
                 await register(catalog, location)
         with pytest.raises(NoSuchNamespace):
             await catalog.registration.register_table(AS_ROOT, "lake", name("t", "none"), good)
-        with pytest.raises(NoSuchWarehouse):
+        with pytest.raises(NoSuchCatalog):
             await catalog.registration.register_table(AS_ROOT, "pond", name(), good)
 
 
@@ -300,7 +300,7 @@ async def test_overwriting_does_not_move_into_the_place_of_another(catalog: Cata
         | {"location": "s3://lake/u/inner", "snapshots": [], "refs": {}, "current-snapshot-id": -1, "snapshot-log": []},
     )
     async with catalog.unchanged():
-        with pytest.raises(LocationTaken):
+        with pytest.raises(LocationConflict):
             await register(catalog, where, overwrite=True)
 
 

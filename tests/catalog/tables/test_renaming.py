@@ -11,10 +11,10 @@ from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import (
     AccessDenied,
     AlreadyExists,
+    NoSuchCatalog,
     NoSuchNamespace,
     NoSuchTable,
     NoSuchView,
-    NoSuchWarehouse,
 )
 from lakebed.objects.model import Caller
 from tests.catalog.harness import NOBODY, Catalog, Eventful, may, name, set_properties, wire_catalog
@@ -107,7 +107,7 @@ async def test_what_is_not_there_is_not_renamed(catalog: Catalog) -> None:
             await rename(catalog, name(), name("t", "none"))
         with pytest.raises(NoSuchTable):
             await rename(catalog, name("t", "none"), name())
-        with pytest.raises(NoSuchWarehouse):
+        with pytest.raises(NoSuchCatalog):
             await catalog.renaming.rename(Mutation(ROOT), "pond", name(), name("u"), TABLE)
 
 

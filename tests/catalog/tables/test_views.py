@@ -18,10 +18,10 @@ from lakebed.core.errors import (
     CommitConflict,
     InvalidInput,
     InvalidName,
-    LocationTaken,
+    LocationConflict,
+    NoSuchCatalog,
     NoSuchNamespace,
     NoSuchView,
-    NoSuchWarehouse,
     PointerMoved,
 )
 from lakebed.iceberg.commits import parse_view_requirements, parse_view_updates
@@ -105,7 +105,7 @@ async def test_metadata_of_a_view_goes_where_its_property_says(catalog: Catalog)
     assert sorted((await catalog.claimed())[made.entry.id]) == ["my/metadata/", "my/view/"]
     await catalog.create(location="s3://lake/t")
     async with catalog.unchanged():
-        for elsewhere, refusal in (("s3://lake/t/v", LocationTaken), ("s3://other/v", InvalidInput)):
+        for elsewhere, refusal in (("s3://lake/t/v", LocationConflict), ("s3://other/v", InvalidInput)):
             with pytest.raises(refusal):
                 await catalog.create_view("w", properties={"write.metadata.path": elsewhere})
             with pytest.raises(refusal):
@@ -147,7 +147,7 @@ async def test_refused_view_leaves_nothing(catalog: Catalog) -> None:
             await catalog.create_view("a*")
         with pytest.raises(InvalidInput):
             await catalog.create_view(location="s3://other/v")
-        with pytest.raises(LocationTaken):
+        with pytest.raises(LocationConflict):
             await catalog.create_view(location="s3://lake/t/v")
         with pytest.raises(InvalidInput):
             await catalog.create_view(view_version={"version-id": 1})
@@ -179,7 +179,7 @@ async def test_view_moves_to_a_free_place_only(catalog: Catalog) -> None:
     made = await catalog.create_view(location="s3://lake/v")
     await catalog.create(location="s3://lake/t")
     async with catalog.unchanged():
-        with pytest.raises(LocationTaken):
+        with pytest.raises(LocationConflict):
             await replace(catalog, {"action": "set-location", "location": "s3://lake/t/v"})
         with pytest.raises(InvalidInput):
             await replace(catalog, {"action": "set-location", "location": "s3://other/v"})
@@ -209,7 +209,7 @@ async def test_refused_replacement_changes_nothing(catalog: Catalog) -> None:
         for view in ("none", "t"):
             with pytest.raises(NoSuchView):
                 await replace(catalog, set_properties(a="1"), view=view)
-        with pytest.raises(NoSuchWarehouse):
+        with pytest.raises(NoSuchCatalog):
             await catalog.views.replace(AS_ROOT, "pond", name("v"), (), ())
 
 

@@ -34,7 +34,7 @@ from lakebed.events.targets.registry import TargetKinds
 from lakebed.events.targets.seam import Message, TargetKind
 from lakebed.events.targets.webhook import webhook_kind
 from lakebed.governance.credentials.vault import MasterKeys, Vault
-from lakebed.meta.outbox import Event
+from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Transaction
 from lakebed.objects.context import Facilities
 from tests.events.made import IDS
@@ -115,7 +115,7 @@ class Office:
 
         async def work(tx: Transaction) -> None:
             for subject in subjects:
-                event = Event(kind, subject, payload, self.clock.now_ms(), operation)
+                event = OutboxEvent(kind, subject, payload, self.clock.now_ms(), operation)
                 await self.facilities.outbox.append(tx, event)
 
         await self.facilities.meta.transact(work)
@@ -145,7 +145,7 @@ class Office:
 
     async def couriers(self, name: str = "r") -> Sequence[Courier]:
         """Who serve it with whatever it asks for."""
-        assert await self.dispatcher._held.take()
+        assert await self.dispatcher._held.acquire()
         found = await self.records.find(self.facilities.meta, name, NAME)
         assert found is not None
         return self.dispatcher.couriers(found, self.receiver.kind.make(MemorySettings(place=name)))

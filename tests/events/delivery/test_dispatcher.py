@@ -10,7 +10,7 @@ from lakebed.core.ids import BucketId
 from lakebed.events.delivery import Standing, dispatcher
 from lakebed.events.delivery.target_delivery import Courier
 from lakebed.events.targets.seam import Message, TargetKind
-from lakebed.meta.outbox import Entry
+from lakebed.meta.outbox import OutboxEntry
 from lakebed.objects.buckets.bucket import Bucket, BucketSettings, encode_settings
 from tests.fixtures.memory_target import NAME, MemorySettings, MemoryTarget
 from tests.objects.stores import ROOT
@@ -67,35 +67,35 @@ async def test_targets_of_settings_and_api_are_served_from_when_they_came(office
         await until(lambda: ("stated", "c") in receiver.pairs)
         assert ("added", "c") not in receiver.pairs
     # Nobody has to wait for the lease to run out.
-    assert await office.dispatcher._held.take()
+    assert await office.dispatcher._held.acquire()
 
 
 async def test_a_target_that_the_settings_name_no_more_holds_nothing_back(office: Office) -> None:
     before = open_office(office.facilities, office.clock, office.receiver, a_target("old"), holder="one")
-    assert await before.dispatcher._held.take()
+    assert await before.dispatcher._held.acquire()
     await before.dispatcher.look(Counts())
     assert [name for name, _ in await office.facilities.outbox.cursors(office.facilities.meta)] == ["target old:memory"]
     await before.dispatcher._stop(["old:memory"])
     await before.dispatcher._held.release()
-    assert await office.dispatcher._held.take()
+    assert await office.dispatcher._held.acquire()
     await office.dispatcher.look(Counts())
     assert await office.facilities.outbox.cursors(office.facilities.meta) == []
 
 
 async def test_one_process_delivers_and_the_next_takes_over(office: Office, receiver: Receiver) -> None:
     await office.put()
-    assert await office.dispatcher._held.take()
+    assert await office.dispatcher._held.acquire()
     other = open_office(office.facilities, office.clock, receiver, holder="two")
-    assert not await other.dispatcher._held.take()
+    assert not await other.dispatcher._held.acquire()
     office.clock.advance(dispatcher.LEASE_SECONDS + 1)
-    assert await other.dispatcher._held.take()
+    assert await other.dispatcher._held.acquire()
 
 
 async def test_who_takes_the_place_of_one_that_was_killed_need_not_wait(office: Office, receiver: Receiver) -> None:
-    assert await office.dispatcher._held.take()
+    assert await office.dispatcher._held.acquire()
     killed = office.dispatcher._held.lease
     successor = open_office(office.facilities, office.clock, receiver, holder="one")
-    assert await successor.dispatcher._held.take()
+    assert await successor.dispatcher._held.acquire()
     assert successor.dispatcher._held.lease.token > killed.token
 
 
@@ -188,7 +188,7 @@ async def test_a_crash_of_the_rules_does_not_end_deliveries(office: Office, rece
     class Crashing:
         crashes = iter([RuntimeError("a mistake"), Unavailable("down")])
 
-        async def matches(self, entries: Sequence[Entry]) -> Sequence[Mapping[str, str]]:
+        async def matches(self, entries: Sequence[OutboxEntry]) -> Sequence[Mapping[str, str]]:
             for error in self.crashes:
                 raise error
             return [{} for _ in entries]
@@ -280,7 +280,7 @@ async def test_old_dead_letters_and_too_many_of_them_go(
 async def test_what_is_told_only_on_demand_is_asked_for_while_a_target_wants_it(office: Office) -> None:
     bucket = Bucket(BucketId(1), "photos", "me", "us-east-1", 0, "", encode_settings(BucketSettings()))
     await office.put(kinds=["ObjectAccessed:Get"])
-    assert await office.dispatcher._held.take()
+    assert await office.dispatcher._held.acquire()
     await office.dispatcher.look(Counts())
     assert office.interests.want(bucket, "ObjectAccessed:Get")
     assert not office.interests.want(bucket, "ObjectAccessed:Head")

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from lakebed.events.delivery.lanes import lane_of, sort_into_lanes
 from lakebed.events.documents import payload_text
-from lakebed.meta.outbox import Entry, Event
+from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 
 
-def entry(seq: int, subject: str = "s", **payload: str) -> Entry:
-    return Entry(seq, Event("K", subject, msgspec.msgpack.encode(payload), 1))
+def entry(seq: int, subject: str = "s", **payload: str) -> OutboxEntry:
+    return OutboxEntry(seq, OutboxEvent("K", subject, msgspec.msgpack.encode(payload), 1))
 
 
 def test_a_table_keeps_its_lane_when_it_is_renamed() -> None:
@@ -21,12 +21,12 @@ def test_a_table_keeps_its_lane_when_it_is_renamed() -> None:
 @given(st.dictionaries(st.sampled_from(["id", "x"]), st.text(max_size=5) | st.integers(0, 9)))
 def test_the_lane_is_the_id_in_a_payload_or_the_subject(document: dict[str, object]) -> None:
     payload = msgspec.msgpack.encode(document)
-    assert lane_of(Event("K", "s", payload, 1)) == (payload_text(payload, "id") or "s")
+    assert lane_of(OutboxEvent("K", "s", payload, 1)) == (payload_text(payload, "id") or "s")
 
 
 @given(st.binary(max_size=30))
 def test_whatever_a_payload_is_there_is_a_lane(payload: bytes) -> None:
-    assert lane_of(Event("K", "s", payload, 1))
+    assert lane_of(OutboxEvent("K", "s", payload, 1))
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=20), st.sets(st.sampled_from("abc")))

@@ -8,7 +8,7 @@ import pytest
 from lakebed.core.errors import Unavailable
 from lakebed.events.delivery.outbox_reader import Batch, Feed
 from lakebed.events.rules import RuleMatcher
-from lakebed.meta.outbox import Entry, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEntry
 
 from .conftest import Office
 
@@ -18,7 +18,7 @@ class Counting(Outbox):
 
     reads = 0
 
-    async def read_durable(self, seq: int, limit: int) -> list[Entry]:
+    async def read_durable(self, seq: int, limit: int) -> list[OutboxEntry]:
         self.reads += 1
         return await super().read_durable(seq, limit)
 
@@ -74,7 +74,7 @@ async def test_a_read_that_fails_fails_for_all_who_wait_and_for_nobody_else(offi
     class Failing(RuleMatcher):
         failures = 1
 
-        async def matches(self, entries: Sequence[Entry]) -> Sequence[Mapping[str, str]]:
+        async def matches(self, entries: Sequence[OutboxEntry]) -> Sequence[Mapping[str, str]]:
             if self.failures:
                 self.failures -= 1
                 raise Unavailable("down")
@@ -91,7 +91,7 @@ async def test_who_stops_waiting_does_not_take_the_read_from_the_others(office: 
     go = asyncio.Event()
 
     class Slow(RuleMatcher):
-        async def matches(self, entries: Sequence[Entry]) -> Sequence[Mapping[str, str]]:
+        async def matches(self, entries: Sequence[OutboxEntry]) -> Sequence[Mapping[str, str]]:
             await go.wait()
             return await super().matches(entries)
 

@@ -158,7 +158,7 @@ async def test_a_target_that_is_too_far_behind_loses_the_oldest_and_that_is_coun
     await office.targets.pause(ROOT, "r", NAME, is_paused=True)
     await office.ask(*(f"R{number}" for number in range(10)))
     counts = Counts()
-    assert await office.dispatcher._held.take()
+    assert await office.dispatcher._held.acquire()
     await office.dispatcher.look(counts)
     assert [(name, tally.lost) for name, tally in counts.tallies] == [("r:memory", 7)]
     assert "a target lost requests" in caplog.text
@@ -178,7 +178,7 @@ async def test_a_target_of_the_settings_misses_nothing_from_the_start_on(
     assert knows(office)
     # Before anybody serves it.
     await office.ask("R1")
-    assert await office.dispatcher._held.take()
+    assert await office.dispatcher._held.acquire()
     counts = Counts()
     await office.dispatcher.look(counts)
     async with asyncio.timeout(30):
@@ -187,7 +187,7 @@ async def test_a_target_of_the_settings_misses_nothing_from_the_start_on(
     await office.dispatcher._rest(counts)
     # The settings name it no more.
     after = open_office(facilities, facilities.clock, receiver)
-    await after.dispatcher._held.take()
+    await after.dispatcher._held.acquire()
     await after.dispatcher.look(Counts())
     await after.interests.look_for_requests()
     assert not knows(after)

@@ -10,13 +10,13 @@ from lakebed.events.delivery.lanes import Outgoing
 from lakebed.events.delivery.sending import Outcome, Slots, Watch, send_lanes
 from lakebed.events.forms import Form, render
 from lakebed.events.targets.seam import Message
-from lakebed.meta.outbox import Entry, Event
+from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 from tests.events.made import IDS
 from tests.fixtures.memory_target import Mailbox, MemoryTarget
 
 
 def one(seq: int, subject: str) -> Outgoing:
-    return Outgoing(Entry(seq, Event("K", subject, b"\x80", 1)), subject[0])
+    return Outgoing(OutboxEntry(seq, OutboxEvent("K", subject, b"\x80", 1)), subject[0])
 
 
 def lane(first: int, *subjects: str) -> list[Outgoing]:

@@ -20,7 +20,7 @@ from lakebed.events.delivery.sending import Failed, Outcome
 from lakebed.events.ids import EventIds
 from lakebed.events.rules import RuleMatcher
 from lakebed.events.targets.seam import Message
-from lakebed.meta.outbox import Entry, Event
+from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 from tests.fixtures.memory_target import NAME
 from tests.objects.stores import ROOT, opened_store
 
@@ -55,9 +55,9 @@ async def test_who_has_sent_all_there_was_rests_and_who_is_behind_does_not(
         rests.append(seconds)
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    await courier.wait_for_news(behind, 1.0)
+    await courier.wait_for_event(behind, 1.0)
     assert (behind.delivered, behind.is_level, rests) == (1, False, [])
-    await courier.wait_for_news(level, 1.0)
+    await courier.wait_for_event(level, 1.0)
     assert (level.delivered, level.is_level, rests) == (1, True, [0.1])
 
 
@@ -201,7 +201,7 @@ async def test_who_has_lost_the_lease_commits_nothing(office: Office, receiver: 
     courier = await office.courier()
     office.clock.advance(60)
     other = open_office(office.facilities, office.clock, Receiver(), holder="two")
-    assert await other.dispatcher._held.take()
+    assert await other.dispatcher._held.acquire()
     with pytest.raises(Fenced):
         await courier.step()
     # It was sent, and is sent again: at least once.
@@ -231,7 +231,7 @@ class Rules:
         self._rules = rules
         self.asked = 0
 
-    async def matches(self, entries: Sequence[Entry]) -> Sequence[Mapping[str, str]]:
+    async def matches(self, entries: Sequence[OutboxEntry]) -> Sequence[Mapping[str, str]]:
         self.asked += len(entries)
         return [self._rules.get(entry.event.subject, {}) for entry in entries]
 
@@ -251,7 +251,7 @@ async def test_a_rule_is_told_in_every_attempt(
 ) -> None:
     told: list[tuple[str, str, str]] = []
 
-    def render(entry: Entry, form: str, rule: str, *, region: str, ids: EventIds) -> Message:
+    def render(entry: OutboxEntry, form: str, rule: str, *, region: str, ids: EventIds) -> Message:
         told.append((entry.event.subject, form, rule))
         return Message(ids.of(entry), "n", entry.event.subject, False, 1, b"")
 
@@ -427,7 +427,7 @@ async def test_whatever_fails_and_whoever_crashes_each_table_arrives_in_order_an
 
 
 def outgoing(seq: int) -> Outgoing:
-    return Outgoing(Entry(seq, Event("K", f"s{seq}", b"", 1)), f"s{seq}")
+    return Outgoing(OutboxEntry(seq, OutboxEvent("K", f"s{seq}", b"", 1)), f"s{seq}")
 
 
 @given(st.lists(st.sampled_from(["delivered", "failed", "behind", "untried", "held"]), min_size=1, max_size=20))

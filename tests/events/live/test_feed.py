@@ -11,7 +11,7 @@ from lakebed.core.errors import Unavailable
 from lakebed.events.live.feed import Feed, Subscription
 from lakebed.events.live.interests import Interests
 from lakebed.events.names import EventName
-from lakebed.meta.outbox import Entry, Event, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEntry, OutboxEvent
 from lakebed.meta.seam import Transaction
 from tests.objects.stores import ObjectStore, opened_store
 
@@ -32,12 +32,12 @@ def feed(store: ObjectStore) -> Feed:
 async def tell(store: ObjectStore, *kinds: str) -> None:
     async def work(tx: Transaction) -> None:
         for kind in kinds:
-            await store.facilities.outbox.append(tx, Event(kind, "subject", b"\x80", 1000))
+            await store.facilities.outbox.append(tx, OutboxEvent(kind, "subject", b"\x80", 1000))
 
     await store.meta.transact(work)
 
 
-def kinds_of(entries: list[Entry]) -> list[str]:
+def kinds_of(entries: list[OutboxEntry]) -> list[str]:
     return [entry.event.kind for entry in entries]
 
 
@@ -49,7 +49,7 @@ async def collect(subscription: Subscription, count: int) -> list[str]:
     return found
 
 
-def is_news(entry: Entry) -> bool:
+def is_news(entry: OutboxEntry) -> bool:
     return entry.event.kind.startswith("News")
 
 
@@ -103,7 +103,7 @@ async def test_events_of_another_process_are_heard(store: ObjectStore, feed: Fee
     async with feed.subscribe(after=0) as subscription:
 
         async def work(tx: Transaction) -> int:
-            return await other.append(tx, Event("A", "s", b"\x80", 1))
+            return await other.append(tx, OutboxEvent("A", "s", b"\x80", 1))
 
         await store.meta.transact(work)
         assert await collect(subscription, 1) == ["A"]
@@ -127,7 +127,7 @@ async def test_a_reader_that_failed_goes_on(
     outbox, failures = store.facilities.outbox, [Unavailable("gone"), ValueError("ours")]
     whole = outbox.read_durable
 
-    async def read_durable(seq: int, limit: int) -> list[Entry]:
+    async def read_durable(seq: int, limit: int) -> list[OutboxEntry]:
         if failures:
             raise failures.pop()
         return await whole(seq, limit)

@@ -9,7 +9,7 @@ from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
 from lakebed.events.forms import Form, render
 from lakebed.events.targets.pipeline import ArrivedFile, PipelineSettings, PipelineTarget, pipeline_kind
 from lakebed.events.targets.seam import Message
-from lakebed.meta.outbox import Entry, Event
+from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 from lakebed.objects.events import ObjectEvent
 from tests.events.made import IDS
 
@@ -19,7 +19,7 @@ SETTINGS = PipelineSettings(source="landing/in/", table="lake.raw.sales", format
 def told(key: str = "in/2026 Q1/ü.csv", kind: str = "ObjectCreated:Put", form: Form = Form.S3) -> Message:
     """An event as rules have it sent."""
     payload = ObjectEvent(bucket="landing", key=key, size=12, etag="abc", version="v1")
-    entry = Entry(7, Event(kind, f"landing/{key}", msgspec.msgpack.encode(payload), 5, ""))
+    entry = OutboxEntry(7, OutboxEvent(kind, f"landing/{key}", msgspec.msgpack.encode(payload), 5, ""))
     return render(entry, form, "rule", region="us-east-1", ids=IDS)
 
 

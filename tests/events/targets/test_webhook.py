@@ -11,13 +11,13 @@ from lakebed.core.secrets import Secret
 from lakebed.core.webhooks import new_secret, verify
 from lakebed.events.forms import Form, render
 from lakebed.events.targets.webhook import WebhookSettings, WebhookTarget, webhook_kind
-from lakebed.meta.outbox import Entry, Event
+from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 from lakebed.net.http import HttpRequest, HttpResponse
 from tests.events.made import IDS
 
 URL = "https://receiver.example/events"
 SECRET = new_secret().reveal()
-ENTRY = Entry(7, Event("TableDropped", "lake/ns/t", msgspec.msgpack.encode({"name": "t"}), 5, "DROP_TABLE"))
+ENTRY = OutboxEntry(7, OutboxEvent("TableDropped", "lake/ns/t", msgspec.msgpack.encode({"name": "t"}), 5, "DROP_TABLE"))
 MESSAGE = render(ENTRY, Form.LAKEBED, region="", ids=IDS)
 
 

@@ -7,8 +7,8 @@ from lakebed.core.errors import (
     AlreadyExists,
     InvalidInput,
     InvalidName,
+    NoSuchCatalog,
     NoSuchPrincipal,
-    NoSuchWarehouse,
     PreconditionFailed,
 )
 from lakebed.governance.rbac.catalogs import find_catalog
@@ -96,7 +96,7 @@ async def test_roles_go_with_their_catalog(world: World) -> None:
     await world.run("DELETE FROM warehouses WHERE id = ?", lake)
     assert await world.store.rows("SELECT name FROM catalog_roles WHERE catalog = ?", lake) == []
     assert await world.store.rows("SELECT role FROM grants WHERE securable = ?", f"catalog {lake}") == []
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         await world.catalog_roles.list(world.by, "lake")
 
 
@@ -122,7 +122,7 @@ async def test_what_is_not_there_is_said_not_to_be(light_world: World) -> None:
         world.granting.list(world.by, "ghost", "reader"),
         world.catalogs.get(world.by, "ghost"),
     ):
-        with pytest.raises(NoSuchWarehouse):
+        with pytest.raises(NoSuchCatalog):
             await of_catalog
 
 

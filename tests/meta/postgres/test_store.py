@@ -20,7 +20,7 @@ from lakebed.meta.migrations import (
     migrate,
     product_migrations,
 )
-from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.postgres import store as store_module
 from lakebed.meta.postgres.commit_flush import CommitFlush
 from lakebed.meta.postgres.store import PostgresStore
@@ -191,11 +191,11 @@ async def test_an_event_waits_for_the_one_that_took_its_number_before_it(
         await tx.run("INSERT INTO items (id) VALUES (1)")
 
     async def append_and_stay(tx: Transaction) -> None:
-        await outbox.append(tx, Event("made", "first", b"", 0))
+        await outbox.append(tx, OutboxEvent("made", "first", b"", 0))
         await tx.run("UPDATE items SET id = 2")
 
     async def append(tx: Transaction) -> None:
-        await outbox.append(tx, Event("made", "second", b"", 0))
+        await outbox.append(tx, OutboxEvent("made", "second", b"", 0))
 
     async def is_waiting(what: str) -> bool:
         return await store.row("SELECT 1 FROM pg_locks WHERE locktype = ? AND NOT granted", what) is not None

@@ -9,7 +9,7 @@ import pytest
 
 from lakebed.meta.sqlite.checkpoint import Checkpointer, start_over
 from lakebed.meta.sqlite.file import PAGE_BYTES, connect, open_file
-from lakebed.meta.sqlite.write_lock import WriteTurn
+from lakebed.meta.sqlite.write_lock import WriteLock
 from tests.meta.stores import until
 
 
@@ -33,10 +33,10 @@ class Writer:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "meta.db"
-    turn = WriteTurn(path)
-    connection = open_file(path, turn)
+    write_lock = WriteLock(path)
+    connection = open_file(path, write_lock)
     connection.execute("CREATE TABLE items (id INTEGER PRIMARY KEY, body BLOB)")
-    turn.close()
+    write_lock.close()
     connection.close()
     return path
 

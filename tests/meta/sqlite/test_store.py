@@ -370,8 +370,8 @@ async def test_the_turn_of_a_process_that_dies_goes_to_those_who_wait(
     store: SqliteStore, path: Path, pytestconfig: pytest.Config
 ) -> None:
     hold = (
-        "import pathlib, sys; from lakebed.meta.sqlite.write_lock import WriteTurn; "
-        "WriteTurn(pathlib.Path(sys.argv[1])).take(); print('held', flush=True); sys.stdin.read()"
+        "import pathlib, sys; from lakebed.meta.sqlite.write_lock import WriteLock; "
+        "WriteLock(pathlib.Path(sys.argv[1])).acquire(); print('held', flush=True); sys.stdin.read()"
     )
     holder = await asyncio.create_subprocess_exec(
         sys.executable, "-c", hold, path, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE

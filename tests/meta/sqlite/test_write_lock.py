@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.meta.sqlite.write_lock import WriteTurn
+from lakebed.meta.sqlite.write_lock import WriteLock
 from tests.meta.stores import until
 
 
@@ -15,40 +15,40 @@ def database(tmp_path: Path) -> Path:
 
 
 def test_one_at_a_time_has_the_turn(database: Path) -> None:
-    first, second = WriteTurn(database), WriteTurn(database)
-    assert first.take_nowait()
-    assert not second.take_nowait()
-    first.give_back()
-    assert second.take_nowait()
+    first, second = WriteLock(database), WriteLock(database)
+    assert first.try_acquire()
+    assert not second.try_acquire()
+    first.release()
+    assert second.try_acquire()
     first.close()
     second.close()
 
 
 def test_closing_gives_the_turn_back(database: Path) -> None:
-    first, second = WriteTurn(database), WriteTurn(database)
-    first.take()
+    first, second = WriteLock(database), WriteLock(database)
+    first.acquire()
     first.close()
-    assert second.take_nowait()
+    assert second.try_acquire()
     second.close()
 
 
 async def test_the_one_who_gave_the_turn_back_cannot_snatch_it_from_the_one_who_waits(database: Path) -> None:
-    holder, waiter, observer = WriteTurn(database), WriteTurn(database), WriteTurn(database)
+    holder, waiter, observer = WriteLock(database), WriteLock(database), WriteLock(database)
     for _ in range(50):
-        holder.take()
+        holder.acquire()
         taken = threading.Event()
 
         def wait(taken: threading.Event = taken) -> None:
-            waiter.take()
+            waiter.acquire()
             taken.set()
 
         thread = threading.Thread(target=wait)
         thread.start()
-        await until(observer.somebody_waits)
-        holder.give_back()
-        assert not holder.take_nowait()
+        await until(observer.has_waiters)
+        holder.release()
+        assert not holder.try_acquire()
         thread.join()
         assert taken.is_set()
-        waiter.give_back()
-    for turn in (holder, waiter, observer):
-        turn.close()
+        waiter.release()
+    for write_lock in (holder, waiter, observer):
+        write_lock.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import ForeignStore, StateConflict
+from lakebed.core.errors import StateConflict, StoreMismatch
 from lakebed.core.ids import DeploymentId, new_blob_id
 from lakebed.meta.deployment import establish_deployment_id
 from lakebed.meta.seam import MetaStore
@@ -116,7 +116,7 @@ async def test_servers_that_start_together_all_succeed(site: Site) -> None:
 async def test_metadata_of_another_deployment_is_refused_and_told_both_ids(site: Site, other: Site) -> None:
     await site.attachment.confirm_at_start()
     own, theirs = await establish_deployment_id(other.meta), await establish_deployment_id(site.meta)
-    with pytest.raises(ForeignStore) as refused:
+    with pytest.raises(StoreMismatch) as refused:
         await other.attachment.confirm_at_start()
     assert f"store_deployment={theirs} metadata_deployment={own}" in str(refused.value)
     assert f"lakebed storage attach --replace {theirs}" in str(refused.value)
@@ -125,7 +125,7 @@ async def test_metadata_of_another_deployment_is_refused_and_told_both_ids(site:
 
 async def test_empty_metadata_over_objects_without_an_id_is_refused(site: Site) -> None:
     key = await site.blob(referred=False)
-    with pytest.raises(ForeignStore, match="does not know"):
+    with pytest.raises(StoreMismatch, match="does not know"):
         await site.attachment.confirm_at_start()
     assert await site.keys() == {key}
     assert await read_marker(site.storage) is None
@@ -133,7 +133,7 @@ async def test_empty_metadata_over_objects_without_an_id_is_refused(site: Site) 
 
 async def test_metadata_over_an_empty_store_is_refused_if_it_refers_to_objects(site: Site) -> None:
     await site.blob(stored=False)
-    with pytest.raises(ForeignStore, match="mounted"):
+    with pytest.raises(StoreMismatch, match="mounted"):
         await site.attachment.confirm_at_start()
 
 
@@ -156,7 +156,7 @@ async def test_stream_tables_prove_a_store_as_objects_do(site: Site) -> None:
     await site.attachment.confirm_at_start()
     await site.storage.delete(MARKER_KEY)
     await site.storage.delete(site.manifests[0])
-    with pytest.raises(ForeignStore, match="mounted"):
+    with pytest.raises(StoreMismatch, match="mounted"):
         await site.attachment.confirm_at_start()
 
 
@@ -173,7 +173,7 @@ async def test_no_sweep_deletes_anything_of_another_deployment(site: Site, other
     key, upload = await site.blob(), await site.storage.start_multipart(blob_key(new_blob_id(site.clock)))
     await upload.upload_part(1, b"x")
     site.clock.advance(10 * WINDOW_MS / 1000)
-    with pytest.raises(ForeignStore):
+    with pytest.raises(StoreMismatch):
         await other.sweep()
     assert await site.keys() == {key}
     assert [each.upload_id async for each in site.storage.list_uploads()] == [upload.upload_id]
@@ -184,7 +184,7 @@ async def test_a_sweep_stops_when_the_store_changes_hands(site: Site) -> None:
     key = await site.blob(referred=False)
     site.clock.advance(10 * WINDOW_MS / 1000)
     await claim_marker(site.storage, Marker(THEIRS), replacing=True)
-    with pytest.raises(ForeignStore):
+    with pytest.raises(StoreMismatch):
         await site.sweep()
     assert await site.keys() == {key}
 
@@ -217,7 +217,7 @@ async def test_recorded_garbage_is_kept_while_the_store_is_another(site: Site) -
     await site.storage.put(blob_key(blob), b"x")
     await site.meta.transact(lambda tx: tx.run("INSERT INTO garbage (id, due_ms) VALUES (?, 0)", blob))
     await claim_marker(site.storage, Marker(THEIRS), replacing=True)
-    with pytest.raises(ForeignStore):
+    with pytest.raises(StoreMismatch):
         await BlobReaper(site.meta, site.storage, site.attachment.ownership(), site.clock, grace_ms=0).sweep()
     assert await site.keys() == {blob_key(blob)}
 
@@ -251,7 +251,7 @@ async def test_an_attached_store_keeps_what_the_metadata_does_not_know(site: Sit
     assert foreign in await site.keys()
     assert orphan not in await site.keys()
     assert [each.upload_id async for each in site.storage.list_uploads()] == [upload.upload_id]
-    with pytest.raises(ForeignStore):
+    with pytest.raises(StoreMismatch):
         await site.attachment.ownership().confirm()
 
 

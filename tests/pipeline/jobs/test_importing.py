@@ -15,7 +15,7 @@ import pytest
 
 from lakebed.core.errors import AccessDenied, AlreadyExists, InvalidInput, NotFound
 from lakebed.core.jobs import JobKind
-from lakebed.core.settings import Delegation
+from lakebed.core.settings import PipelineDelegation
 from tests.clients.boto import REGION, all_keys, root_keys
 from tests.clients.iceberg.lake import Lake
 from tests.clients.people import User, user_who_may
@@ -47,7 +47,7 @@ def import_bench(spark: SparkSession, lake: Lake, importer: User) -> Bench:
 
 @pytest.fixture(scope="module")
 def signed_import_bench(spark: SparkSession, lake: Lake, importer: User) -> Bench:
-    return new_bench(spark, lake, importer.keys, Delegation.SIGNED)
+    return new_bench(spark, lake, importer.keys, PipelineDelegation.SIGNED)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from lakebed.client.access import ServerAccess
 from lakebed.core.errors import InvalidSetting
 from lakebed.core.secrets import Secret
-from lakebed.core.settings import Delegation, PipelineSettings
+from lakebed.core.settings import PipelineDelegation, PipelineSettings
 from lakebed.pipeline.spark.config import (
     ConfigFormat,
     catalog_properties,
@@ -35,7 +35,7 @@ def test_catalog_signs_its_requests_and_holds_no_key_to_files() -> None:
     assert properties["rest.signing-region"] == "eu-central-1"
     assert properties["header.X-Iceberg-Access-Delegation"] == "vended-credentials"
     assert not any("key" in name or "secret" in name or "credential" in name for name in properties)
-    signed = catalog_properties(ACCESS, "wh", PipelineSettings(delegation=Delegation.SIGNED))
+    signed = catalog_properties(ACCESS, "wh", PipelineSettings(delegation=PipelineDelegation.SIGNED))
     assert signed["header.X-Iceberg-Access-Delegation"] == "remote-signing"
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.dialect.binding import like_pattern
 from tests.select.running import HEADED, objects, rows, select
 
@@ -61,7 +61,7 @@ def test_a_quoted_name_is_a_column_whatever_is_in_it(name: str) -> None:
     ],
 )
 def test_what_is_not_of_the_dialect_is_refused(expression: str) -> None:
-    with pytest.raises(SelectFailure):
+    with pytest.raises(SelectError):
         select(expression, b"a,b\n1,2\n")
 
 
@@ -84,7 +84,7 @@ def test_what_is_nested_is_read_or_refused(depth: int) -> None:
     if depth < 60:
         assert rows(expression, b"x\n") == ["1"]
     else:
-        with pytest.raises(SelectFailure) as raised:
+        with pytest.raises(SelectError) as raised:
             select(expression, b"x\n")
         assert raised.value.code == "MaxOperatorsExceeded"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.dialect.paths import Name
 from lakebed.select.dialect.pruning import Comparison, comparisons
 from lakebed.select.dialect.statement import read_statement
@@ -51,5 +51,5 @@ def test_a_table_is_called_by_its_name(source: str, alias: str | None) -> None:
 
 @pytest.mark.parametrize("source", ["other", "lake.other", "lake"])
 def test_other_tables_are_not_meant(source: str) -> None:
-    with pytest.raises(SelectFailure):
+    with pytest.raises(SelectError):
         read_statement(f"SELECT * FROM {source}", TABLE)

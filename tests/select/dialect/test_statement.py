@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.dialect.paths import Every, Index, Name
 from lakebed.select.dialect.statement import read_statement
 
@@ -48,7 +48,7 @@ from lakebed.select.dialect.statement import read_statement
     ],
 )
 def test_what_is_wrong_is_told_by_its_code(expression: str, code: str) -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         read_statement(expression)
     assert raised.value.code == code
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.dialect.parser import parse
 from lakebed.select.dialect.paths import Index, Name, Path
 from lakebed.select.dialect.syntax import chain, check_depth, is_missing_word, path_of
@@ -33,7 +33,7 @@ def test_a_path_has_its_steps_in_order(text: str, path: Path) -> None:
 
 
 def test_what_begins_with_no_name_is_no_path() -> None:
-    with pytest.raises(SelectFailure):
+    with pytest.raises(SelectError):
         path_of(value("1 + 1"))
 
 
@@ -48,7 +48,7 @@ def test_a_chain_ends_where_the_connector_is_another() -> None:
 
 def test_what_is_long_is_not_deep_and_what_is_deep_is_refused() -> None:
     check_depth(condition(" OR ".join("a = 1" for _ in range(500))))
-    with pytest.raises(SelectFailure):
+    with pytest.raises(SelectError):
         check_depth(value("-(" * 40 + "1" + ")" * 40))
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.dialect.timestamp_patterns import compile_pattern, read, write
 from lakebed.select.dialect.timestamps import parse_timestamp
 
@@ -47,7 +47,7 @@ def test_utc_is_z_for_capitals_and_an_offset_for_small_letters() -> None:
     ],
 )
 def test_what_is_wrong_with_a_pattern_is_told(pattern: str, code: str) -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         compile_pattern(pattern)
     assert raised.value.code == code
 
@@ -64,7 +64,7 @@ def test_what_is_wrong_with_a_pattern_is_told(pattern: str, code: str) -> None:
     ],
 )
 def test_what_cannot_be_read_by_is_told(pattern: str, code: str) -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         read("not this", pattern)
     assert raised.value.code == code
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.dialect.timestamps import (
     COUNTABLE,
     DatePart,
@@ -45,7 +45,7 @@ def test_a_day_may_be_written_without_its_t() -> None:
     ["", "2017", "2017-13T", "2017-02-30T", "2017-04-30T12Z", "2017-04-30T12:30", "yesterday", "2017-04-30T25:00Z"],
 )
 def test_what_is_no_timestamp_cannot_be_cast(text: str) -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         parse_timestamp(text)
     assert raised.value.code == "CastFailed"
 
@@ -73,7 +73,7 @@ def test_adding_widens_the_precision_where_it_must(part: str, count: int, text: 
 
 
 def test_there_is_nothing_after_the_year_9999() -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         add(DatePart.YEAR, 8000, parse_timestamp("2017T"))
     assert raised.value.code == "EvaluatorInvalidArguments"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lakebed.core.errors import SelectFailure, Unavailable
+from lakebed.core.errors import SelectError, Unavailable
 from lakebed.select.dialect.statement import read_statement
 from lakebed.select.errors import SelectCode
 from lakebed.select.execution.local import select_batches
@@ -69,6 +69,6 @@ def test_columns_that_are_not_there_and_paths_are_refused(tmp_path: Path) -> Non
         ("SELECT s.absent FROM S3Object s", SelectCode.EVALUATOR_BINDING_DOES_NOT_EXIST),
         ("SELECT s.a FROM S3Object[*].rows[*] s", SelectCode.DATA_SOURCE_PATH_UNSUPPORTED),
     ):
-        with pytest.raises(SelectFailure) as caught:
+        with pytest.raises(SelectError) as caught:
             list(select_batches(read_statement(expression), SCHEMA, Reader(), CsvOutput(), spill=tmp_path))
         assert caught.value.code == code

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import AccessDenied, NoSuchBucket, NoSuchKey, SelectFailure
+from lakebed.core.errors import AccessDenied, NoSuchBucket, NoSuchKey, SelectError
 from lakebed.select.model import (
     AvroInput,
     Compression,
@@ -111,7 +111,7 @@ async def test_those_that_are_compressed_say_so_by_their_names(store: ObjectStor
     await store.put("bucket", "p/b.csv.gz", gzip.compress(b"2\n"))
     assert await read(await selects.open_all(ROOT, "bucket", "p/", request("SELECT * FROM S3Object"))) == b"1\n2\n"
     asked = request("SELECT * FROM S3Object", compression=Compression.GZIP)
-    with pytest.raises(SelectFailure) as caught:
+    with pytest.raises(SelectError) as caught:
         await selects.open_all(ROOT, "bucket", "p/", asked)
     assert caught.value.code == "InvalidCompressionFormat"
 
@@ -143,7 +143,7 @@ async def test_an_object_that_does_not_fit_ends_the_query(
     store: ObjectStore, selects: Selects, bodies: list[bytes], source: Input, expression: str, code: str
 ) -> None:
     await put(store, *bodies)
-    with pytest.raises(SelectFailure) as caught:
+    with pytest.raises(SelectError) as caught:
         await read(await selects.open_all(ROOT, "bucket", "p/", request(expression, source)))
     assert caught.value.code == code
     if code != "CastFailed":
@@ -153,7 +153,7 @@ async def test_an_object_that_does_not_fit_ends_the_query(
 
 async def test_a_range_is_of_one_object(store: ObjectStore, selects: Selects) -> None:
     await put(store, b"1\n")
-    with pytest.raises(SelectFailure) as caught:
+    with pytest.raises(SelectError) as caught:
         await selects.open_all(ROOT, "bucket", "p/", request("SELECT * FROM S3Object", scan=(0, 1)))
     assert caught.value.code == "UnsupportedScanRangeInput"
 

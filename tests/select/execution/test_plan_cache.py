@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.dialect.statement import read_statement
 from lakebed.select.execution.engine import Execution, plan
 from lakebed.select.execution.plan_cache import MOST_RUNS, PlanShelf
@@ -126,12 +126,12 @@ def test_a_query_that_fails_leaves_nothing_behind() -> None:
     shelf = PlanShelf()
     asked = "SELECT CAST(a AS INT) FROM S3Object"
     assert ask(shelf, asked, NUMBERS, HEADED) == b"1\n2\n3\n"
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         ask(shelf, asked, b"a,b\nno,x\n", HEADED)
     assert raised.value.code == "CastFailed"
     assert len(shelf) == 0
     assert ask(shelf, asked, NUMBERS, HEADED) == b"1\n2\n3\n"
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         ask(shelf, asked, b"a,b\n1,x,y\n", HEADED)
     assert raised.value.code == "CSVParsingError"
     assert ask(shelf, asked, OTHERS, HEADED) == b"7\n8\n"
@@ -140,7 +140,7 @@ def test_a_query_that_fails_leaves_nothing_behind() -> None:
 def test_what_is_wrong_with_a_constant_is_told_in_our_words() -> None:
     shelf = PlanShelf()
     for _ in range(2):
-        with pytest.raises(SelectFailure) as raised:
+        with pytest.raises(SelectError) as raised:
             ask(shelf, "SELECT TO_TIMESTAMP('nonsense') FROM S3Object", b"1\n")
         assert raised.value.code not in ("", "InternalError")
     assert len(shelf) == 0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.errors import SelectCode, failure
 from lakebed.select.formats.csv_reader import CsvReader, cut_records
 from lakebed.select.formats.csv_records import read_records
@@ -31,7 +31,7 @@ options = st.builds(
 def is_possible(chosen: CsvInput) -> bool:
     try:
         check_request(SelectRequest("", chosen, CsvOutput()))
-    except SelectFailure:
+    except SelectError:
         return False
     return True
 
@@ -47,7 +47,7 @@ def outcome(read: Callable[[bytes, CsvInput], list[list[str | None]]], data: byt
     """What was read, or the code of what is wrong."""
     try:
         return read(data, chosen)
-    except SelectFailure as refused:
+    except SelectError as refused:
         return refused.code
 
 
@@ -112,13 +112,13 @@ def test_a_cut_is_between_records(data: st.DataObject) -> None:
 
 def test_a_record_may_be_short_but_not_long() -> None:
     assert quickly(b"1,2\n1,2,3\n", CsvInput()) == [["1", "2", None], ["1", "2", "3"]]
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         quickly(b"1,2,3,4\n", CsvInput())
     assert raised.value.code == "CSVParsingError"
 
 
 def test_what_is_not_text_is_told() -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         quickly(b"a,b,\xff\n", CsvInput())
     assert raised.value.code == "InvalidTextEncoding"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.formats.csv_records import read_records
 from lakebed.select.model import CsvInput
 
@@ -52,20 +52,20 @@ def test_delimiters_may_have_several_characters() -> None:
 
 
 def test_a_quoted_record_delimiter_is_one_unless_allowed() -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         records('"a\nb"\n')
     assert raised.value.code == "CSVEscapingRecordDelimiter"
     assert records('"a\nb",c\nd\n', ALLOWED) == [["a\nb", "c"], ["d"]]
 
 
 def test_a_quote_that_is_never_closed_is_told() -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         records('a\n"b\n', ALLOWED)
     assert raised.value.code == "CSVUnescapedQuote"
 
 
 def test_a_record_has_a_limit() -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         records("x" * (1024 * 1024 + 1))
     assert raised.value.code == "OverMaxRecordSize"
 

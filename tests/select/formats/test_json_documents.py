@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.dialect.paths import MISSING, Every, Index, Name, Path, unfold
 from lakebed.select.formats import json_documents
 from lakebed.select.formats.json_documents import DocumentScanner
@@ -48,7 +48,7 @@ def test_values_are_found_as_in_decoded_ones(
 
 @pytest.mark.parametrize("text", ["{", '{"a"', '{"a":1', "[1", '"a', '{"a" 1}', "{1:2}", '{"a":1,}x', "}"])
 def test_what_is_no_json_is_told(text: str) -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         found(text.encode(), (Name("a"), Every()))
     assert raised.value.code == "JSONParsingError"
 
@@ -60,6 +60,6 @@ def test_a_list_of_any_length_is_read_by_elements() -> None:
 
 
 def test_a_value_that_is_kept_has_a_limit() -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         found(b"[" + b"1," * 600_000 + b"1]", ())
     assert raised.value.code == "OverMaxRecordSize"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.select.dialect.paths import Name
-from lakebed.select.errors import SelectFailure
+from lakebed.select.errors import SelectError
 from lakebed.select.execution.relation import View
 from lakebed.select.formats.json_reader import typed_lines
 from lakebed.select.formats.json_relation import LineReader, build
@@ -40,7 +40,7 @@ def outcome(columns: ValueColumns, block: bytes, wanted: list[str], *, exactly: 
     reader.columns = columns
     try:
         batch = build(columns, reader.values(block), wanted) if exactly else reader.read(block, wanted)
-    except SelectFailure as refused:
+    except SelectError as refused:
         return refused.code
     return batch.to_pydict()
 

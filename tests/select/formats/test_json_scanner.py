@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lakebed.select.dialect.paths import Index, Name, Step
-from lakebed.select.errors import SelectFailure
+from lakebed.select.errors import SelectError
 from lakebed.select.execution.relation import View
 from lakebed.select.formats.json_relation import LineReader
 from lakebed.select.formats.json_scanner import RECORD_COLUMN, JsonLibrary, line_scanner, load_library
@@ -152,7 +152,7 @@ def outcome(library: JsonLibrary | None, columns: ValueColumns, block: bytes, wa
     reader.columns = columns
     try:
         batch = reader.read(block, wanted)
-    except SelectFailure as refused:
+    except SelectError as refused:
         return refused.code, str(refused)
     batch.validate(full=True)
     # As text: there is a zero with a sign, which is equal to the one without.

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import zstandard
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.model import Compression
 from lakebed.select.sources.byte_streams import Meter, open_stream
 from lakebed.select.sources.object_bytes import LocalBytes
@@ -60,7 +60,7 @@ def test_streams_behind_each_other_are_one(compression: Compression) -> None:
 
 @pytest.mark.parametrize("compression", PACKED)
 def test_what_is_compressed_otherwise_is_told(compression: Compression) -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         read(b"plain text, not compressed at all", compression)
     assert raised.value.code == "InvalidCompressionFormat"
 
@@ -68,7 +68,7 @@ def test_what_is_compressed_otherwise_is_told(compression: Compression) -> None:
 @pytest.mark.parametrize("compression", [Compression.GZIP, Compression.BZIP2, Compression.SNAPPY])
 def test_a_compressed_object_that_ends_early_is_told(compression: Compression) -> None:
     stored = PACKED[compression](DATA)
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         read(stored[: len(stored) // 2], compression)
     assert raised.value.code == "TruncatedInput"
 

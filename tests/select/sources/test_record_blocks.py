@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.core.errors import SelectFailure, Unavailable
+from lakebed.core.errors import SelectError, Unavailable
 from lakebed.select.model import ScanRange
 from lakebed.select.sources.object_bytes import LocalBytes
 from lakebed.select.sources.record_blocks import Blocks, check_lengths, cut_after, first_record, resolve_range
@@ -45,7 +45,7 @@ def test_a_range_is_resolved(asked: ScanRange, size: int, found: tuple[int, int]
 
 @pytest.mark.parametrize("asked", [ScanRange(), ScanRange(-1, 5), ScanRange(5, 4), ScanRange(100), ScanRange(None, -1)])
 def test_a_range_that_cannot_be_is_told(asked: ScanRange) -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         resolve_range(asked, 100)
     assert raised.value.code == "InvalidScanRange"
 
@@ -80,7 +80,7 @@ def test_whoever_asks_after_the_end_is_sent_away() -> None:
 
 
 def test_a_record_without_an_end_is_told() -> None:
-    with pytest.raises(SelectFailure) as raised:
+    with pytest.raises(SelectError) as raised:
         check_lengths(b"a\n" + b"x" * (1024 * 1024 + 1) + b"\n", b"\n")
     assert raised.value.code == "OverMaxRecordSize"
     check_lengths((b"x" * 1024 * 1023 + b"\n") * 4, b"\n")

@@ -24,11 +24,11 @@ async def test_whoever_takes_its_place_in_a_server_delivers_at_once_and_another_
     settings = settings_on(tmp_path)
     identity = establish_identity(settings)
     async with compose(settings, identity, "here:run-a") as killed:
-        assert await killed.dispatcher._held.take()
+        assert await killed.dispatcher._held.acquire()
     async with compose(settings, identity, "there:run-b") as other:
-        assert not await other.dispatcher._held.take()
+        assert not await other.dispatcher._held.acquire()
     async with compose(settings, identity, "here:run-a") as successor:
-        assert await successor.dispatcher._held.take()
+        assert await successor.dispatcher._held.acquire()
 
 
 async def test_nothing_is_left_open_when_it_ends_or_cannot_begin(tmp_path: Path) -> None:

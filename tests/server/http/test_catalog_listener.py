@@ -15,7 +15,7 @@ from pyiceberg.catalog.rest import RestCatalog
 
 from lakebed.client import LakebedClient
 from lakebed.core.errors import InvalidSetting
-from lakebed.core.settings import Address, ServerSettings, Settings, check_settings
+from lakebed.core.settings import HostPort, ServerSettings, Settings, check_settings
 from tests.clients.boto import all_keys, body_of, connected
 from tests.clients.iceberg.lake import DELEGATION, Lake, new_lake
 from tests.clients.iceberg.rows import SCHEMA, ids_of, people
@@ -174,7 +174,7 @@ def test_both_listeners_speak_tls(tmp_path: Path) -> None:
 
 
 def test_plain_http_beyond_this_machine_is_refused_for_either_listener(tmp_path: Path) -> None:
-    open_catalog = ServerSettings(data=tmp_path, catalog_listen=Address("0.0.0.0", 9001))
+    open_catalog = ServerSettings(data=tmp_path, catalog_listen=HostPort("0.0.0.0", 9001))
     with pytest.raises(InvalidSetting, match=r"server\.catalog_listen: refusing plain HTTP beyond this machine"):
         check_settings(Settings(server=open_catalog))
 

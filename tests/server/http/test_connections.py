@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.server.http.connections import IDLE_SECONDS, LINGER_SECONDS, Connections, Edge
+from lakebed.server.http.connections import IDLE_SECONDS, LINGER_SECONDS, Edge, WorkerConnections
 from lakebed.server.processes.child import CONNECTION
 from lakebed.wire.http.message import HeadFault, Request, Response
 from tests.wire.http.certificate import make_certificate
@@ -69,9 +69,9 @@ async def served(
     limit: int = 100,
     tls: ssl.SSLContext | None = None,
     report: Callable[[float], None] | None = None,
-) -> AsyncIterator[tuple[Connections, Callable[[], Client]]]:
+) -> AsyncIterator[tuple[WorkerConnections, Callable[[], Client]]]:
     """Connections, and how to make one more."""
-    connections = Connections({CONNECTION: Edge(application, reject)}, limit=limit, tls=tls, report=report)
+    connections = WorkerConnections({CONNECTION: Edge(application, reject)}, limit=limit, tls=tls, report=report)
     clients: list[Client] = []
 
     def connect() -> Client:

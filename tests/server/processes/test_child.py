@@ -12,7 +12,7 @@ import pytest
 
 from lakebed.core.errors import Corrupted, LakebedError, StateConflict, StorageFull
 from lakebed.core.settings import LogLevel, ServerSettings, Settings
-from lakebed.server.http.connections import Connections, Edge
+from lakebed.server.http.connections import Edge, WorkerConnections
 from lakebed.server.metrics import Metrics
 from lakebed.server.processes import child
 from lakebed.server.processes.child import Child, ChildContext
@@ -30,8 +30,8 @@ from lakebed.wire.http.message import HeadFault, Request, Response
 def test_the_supervisor_hears_the_error_that_ended_a_child(error: LakebedError) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        child.tell_failure(theirs, error)
-        heard = child.told_failure(ours.recv(65536))
+        child.send_failure(theirs, error)
+        heard = child.parse_failure(ours.recv(65536))
     assert (type(heard), str(heard)) == (type(error), str(error))
 
 
@@ -41,28 +41,28 @@ def test_an_error_of_an_edge_is_heard_as_an_error_of_ours() -> None:
 
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        child.tell_failure(theirs, Exotic("odd \udcff words"))
-        heard = child.told_failure(ours.recv(65536))
+        child.send_failure(theirs, Exotic("odd \udcff words"))
+        heard = child.parse_failure(ours.recv(65536))
     assert type(heard) is LakebedError
     assert "odd" in str(heard)
-    assert str(child.told_failure(b"annotations\nno error at all")) == "no error at all"
+    assert str(child.parse_failure(b"annotations\nno error at all")) == "no error at all"
 
 
 def test_the_supervisor_hears_in_one_line_what_a_child_crashed_of() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        child.tell_crash(theirs, ModuleNotFoundError("No module named\n'rocks'"))
+        child.send_crash(theirs, ModuleNotFoundError("No module named\n'rocks'"))
         said = ours.recv(65536)
     assert said.startswith(child.CRASHED)
-    assert child.told_crash(said) == "ModuleNotFoundError: No module named 'rocks'"
+    assert child.parse_crash(said) == "ModuleNotFoundError: No module named 'rocks'"
 
 
 def test_telling_a_supervisor_that_is_gone_is_no_error() -> None:
     ours, theirs = socket.socketpair()
     ours.close()
     with theirs:
-        child.tell_failure(theirs, Corrupted("nobody hears it"))
-        child.tell_crash(theirs, RuntimeError("nor this"))
+        child.send_failure(theirs, Corrupted("nobody hears it"))
+        child.send_crash(theirs, RuntimeError("nor this"))
         with pytest.raises(BrokenPipeError):
             theirs.send(child.READY)
 
@@ -117,7 +117,7 @@ async def test_connections_that_come_are_served_in_order(
 ) -> None:
     loop = asyncio.get_running_loop()
     ours, theirs = pair
-    connections = Connections({child.CONNECTION: Edge(hello, reject)}, limit=10)
+    connections = WorkerConnections({child.CONNECTION: Edge(hello, reject)}, limit=10)
     with a_child(tmp_path, theirs) as one:
         clients = []
         for _ in range(3):

@@ -6,9 +6,9 @@ import pytest
 
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import (
-    Address,
-    Delegation,
     EmbeddedWorker,
+    HostPort,
+    PipelineDelegation,
     PipelineSettings,
     ServerSettings,
     Settings,
@@ -27,7 +27,7 @@ from lakebed.server.stores.identity import Identity
         PipelineSettings(
             master="spark://m:7077",
             lease=7.5,
-            delegation=Delegation.SIGNED,
+            delegation=PipelineDelegation.SIGNED,
             driver_memory=512 * 1024 * 1024,
             spark={"spark.executor.memory": Secret("8g"), "spark.sql.catalog.o.password": Secret('a "quoted" \\ one')},
         ),
@@ -50,7 +50,7 @@ async def test_a_server_that_is_told_not_to_looks_for_no_work() -> None:
 
 def test_a_worker_is_told_where_the_server_and_its_streams_are_and_takes_nothing_of_it_for_a_setting() -> None:
     settings = Settings(
-        server=ServerSettings(listen=Address("0.0.0.0", 9001)), streams=StreamsSettings(listen=Address("", 9124))
+        server=ServerSettings(listen=HostPort("0.0.0.0", 9001)), streams=StreamsSettings(listen=HostPort("", 9124))
     )
     identity = Identity("ROOT", Secret("secret"), "", {})
     nothing = cast("Any", None)  # Any: not looked at
@@ -68,7 +68,7 @@ def test_a_worker_is_told_where_the_server_and_its_streams_are_and_takes_nothing
 
 
 def test_a_worker_of_a_server_with_two_listeners_is_given_both_addresses() -> None:
-    server = ServerSettings(listen=Address("127.0.0.1", 9000), catalog_listen=Address("0.0.0.0", 9001))
+    server = ServerSettings(listen=HostPort("127.0.0.1", 9000), catalog_listen=HostPort("0.0.0.0", 9001))
     nothing = cast("Any", None)  # Any: not looked at
     identity = Identity("ROOT", Secret("secret"), "", {})
     told = WorkerStarter(Settings(server=server), identity, nothing, nothing)._environment({})

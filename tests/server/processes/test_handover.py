@@ -8,11 +8,11 @@ from contextlib import ExitStack
 import pytest
 
 from lakebed.server.processes.child import CATALOG_CONNECTION, DESCRIPTORS_A_MESSAGE
-from lakebed.server.processes.handover import Accepting, Handover, candidates_of
+from lakebed.server.processes.handover import ConnectionHandover, WorkerListener, candidates_of
 from lakebed.server.processes.responsiveness import UNRESPONSIVE_SECONDS, Pulse
-from lakebed.server.processes.roles import Process, Role
+from lakebed.server.processes.roles import ChildProcess, ProcessRole
 
-ROLE = Role("workers", "lakebed-worker", lambda _: 0, "died", takes_connections=True)
+ROLE = ProcessRole("workers", "lakebed-worker", lambda _: 0, "died", takes_connections=True)
 
 
 class Site:
@@ -23,24 +23,24 @@ class Site:
         listener = ends.enter_context(socket.create_server(("127.0.0.1", 0)))
         listener.setblocking(False)
         self._address = listener.getsockname()
-        self.accepting = Accepting(listener, CATALOG_CONNECTION)
-        self.handover = Handover([self.accepting])
+        self.accepting = WorkerListener(listener, CATALOG_CONNECTION)
+        self.handover = ConnectionHandover([self.accepting])
         ends.callback(self.handover.close)
 
-    def worker(self, *, ready: bool = True, silent: float = 0.0) -> Process:
+    def worker(self, *, ready: bool = True, silent: float = 0.0) -> ChildProcess:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        made = Process(ROLE, 0, os.getpid(), ours, theirs, 0.0, Pulse(0, silent), ready)
+        made = ChildProcess(ROLE, 0, os.getpid(), ours, theirs, 0.0, Pulse(0, silent), ready)
         self._ends.callback(made.close)
         return made
 
-    def accept(self, *workers: Process) -> None:
+    def accept(self, *workers: ChildProcess) -> None:
         self.handover.accept(self.accepting, workers)
 
     def client(self) -> socket.socket:
         return self._ends.enter_context(socket.create_connection(self._address, 20))
 
-    def take(self, worker: Process) -> list[socket.socket]:
+    def take(self, worker: ChildProcess) -> list[socket.socket]:
         """The connections in a worker's channel."""
         worker.far_end.setblocking(False)
         found: list[socket.socket] = []

@@ -16,7 +16,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from lakebed.core.errors import InvalidSetting
-from lakebed.core.settings import Address, LogLevel, LogSettings, ServerSettings, Settings
+from lakebed.core.settings import HostPort, LoggingSettings, LogLevel, ServerSettings, Settings
 from lakebed.server.processes.reloading import Reloaded, Reloading, changed_settings, published, tls_context
 from tests.fixtures.server import launch_server, running_server
 from tests.wire.http.certificate import Certificate, make_certificate
@@ -90,8 +90,8 @@ def test_settings_that_take_effect_with_a_restart_are_named() -> None:
     given = Settings()
     fresh = replace(
         given,
-        log=LogSettings(level=LogLevel.DEBUG),
-        server=replace(given.server, listen=Address("127.0.0.1", 9001), region="eu-west-1"),
+        log=LoggingSettings(level=LogLevel.DEBUG),
+        server=replace(given.server, listen=HostPort("127.0.0.1", 9001), region="eu-west-1"),
     )
     assert changed_settings(given, fresh) == ["server.listen", "server.region"]
     assert changed_settings(given, given) == []
@@ -99,7 +99,7 @@ def test_settings_that_take_effect_with_a_restart_are_named() -> None:
 
 @pytest.mark.usefixtures("_log_level")
 def test_a_log_level_is_published_and_given_to_children_that_start_later(tmp_path: Path) -> None:
-    fresh = Settings(log=LogSettings(level=LogLevel.WARNING))
+    fresh = Settings(log=LoggingSettings(level=LogLevel.WARNING))
     reloading = Reloading(Settings(), lambda: fresh, str(tmp_path), None)
     assert published(str(tmp_path)) is None
     reloading.reload()

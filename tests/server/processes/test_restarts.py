@@ -3,17 +3,17 @@ from __future__ import annotations
 import pytest
 
 from lakebed.core.errors import Corrupted, Unavailable
-from lakebed.server.processes.restarts import FAILED_STARTS, Deaths, Starts, pause_after_life
+from lakebed.server.processes.restarts import FAILED_STARTS, ExitHistory, StartHistory, pause_after_life
 
 
-def failed(starts: Starts, times: int, failure: Unavailable | Corrupted | None = None) -> Starts:
+def failed(starts: StartHistory, times: int, failure: Unavailable | Corrupted | None = None) -> StartHistory:
     for _ in range(times):
         starts.fail(failure)
     return starts
 
 
 def test_pauses_grow_with_every_failed_start_to_a_bound() -> None:
-    starts, pauses = Starts(takes_connections=False), []
+    starts, pauses = StartHistory(takes_connections=False), []
     for _ in range(8):
         starts.fail(None)
         pauses.append(starts.pause_seconds)
@@ -22,7 +22,7 @@ def test_pauses_grow_with_every_failed_start_to_a_bound() -> None:
 
 
 def test_one_that_is_ready_begins_the_pauses_anew() -> None:
-    starts = failed(Starts(takes_connections=False), 4)
+    starts = failed(StartHistory(takes_connections=False), 4)
     starts.begin()
     starts.fail(None)
     assert starts.pause_seconds == 0.5
@@ -34,27 +34,27 @@ def test_who_lived_long_is_replaced_at_once_and_who_did_not_after_a_pause() -> N
 
 @pytest.mark.parametrize("failure", [None, Corrupted("it is damaged")])
 def test_a_role_that_never_began_is_given_up(failure: Corrupted | None) -> None:
-    starts = failed(Starts(takes_connections=False), FAILED_STARTS - 1, failure)
+    starts = failed(StartHistory(takes_connections=False), FAILED_STARTS - 1, failure)
     assert not starts.is_hopeless(others_serve=True)
     starts.fail(failure)
     assert starts.is_hopeless(others_serve=True)
 
 
 def test_a_role_that_waits_for_what_may_pass_is_neither_given_up_nor_waited_for() -> None:
-    starts = failed(Starts(takes_connections=False), 100, Unavailable("the store is away"))
+    starts = failed(StartHistory(takes_connections=False), 100, Unavailable("the store is away"))
     assert starts.is_settled
     assert not starts.is_hopeless(others_serve=True)
 
 
 def test_a_role_that_once_began_is_tried_for_ever() -> None:
-    starts = Starts(takes_connections=False)
+    starts = StartHistory(takes_connections=False)
     starts.begin()
     assert not failed(starts, 100).is_hopeless(others_serve=True)
 
 
 @pytest.mark.parametrize("failure", [None, Unavailable("the store is away")])
 def test_workers_are_given_up_when_none_serves(failure: Unavailable | None) -> None:
-    starts = Starts(takes_connections=True)
+    starts = StartHistory(takes_connections=True)
     starts.begin()
     failed(starts, FAILED_STARTS, failure)
     assert starts.is_hopeless(others_serve=False)
@@ -62,7 +62,7 @@ def test_workers_are_given_up_when_none_serves(failure: Unavailable | None) -> N
 
 
 def test_a_role_is_waited_for_until_it_has_begun() -> None:
-    starts = Starts(takes_connections=False)
+    starts = StartHistory(takes_connections=False)
     assert not starts.is_settled
     starts.fail(None)
     assert not starts.is_settled
@@ -71,7 +71,7 @@ def test_a_role_is_waited_for_until_it_has_begun() -> None:
 
 
 def test_three_ends_within_a_minute_are_a_loop_until_the_minute_is_over() -> None:
-    deaths = Deaths()
+    deaths = ExitHistory()
     for now in (0.0, 10.0):
         deaths.add(now)
     assert not deaths.is_loop(10)

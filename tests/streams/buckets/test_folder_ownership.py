@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.core.errors import ForeignStore
+from lakebed.core.errors import StoreMismatch
 from lakebed.meta.deployment import establish_deployment_id
 from lakebed.streams.buckets.folder_ownership import ID_FILE, LOGS_FOLDER, SERVER_NAME_FILE, FolderOwnership
 from tests.meta.stores import open_migrated_file
@@ -26,7 +26,7 @@ async def test_a_folder_of_another_deployment_is_refused(tmp_path: Path) -> None
     await FolderOwnership(first, folder).confirm_at_start()
     other = FolderOwnership(second, folder)
     for check in (other.confirm_at_start, other.confirm):
-        with pytest.raises(ForeignStore) as refused:
+        with pytest.raises(StoreMismatch) as refused:
             await check()
         assert await establish_deployment_id(first) in str(refused.value)
         assert await establish_deployment_id(second) in str(refused.value)
@@ -39,7 +39,7 @@ async def test_a_folder_that_lost_its_id_is_not_confirmed(tmp_path: Path) -> Non
     ownership = FolderOwnership(meta, tmp_path / "streams")
     await ownership.confirm_at_start()
     (tmp_path / "streams" / ID_FILE).unlink()
-    with pytest.raises(ForeignStore):
+    with pytest.raises(StoreMismatch):
         await ownership.confirm()
     await meta.close()
 
@@ -48,7 +48,7 @@ async def test_logs_from_before_ids_must_be_of_known_tables(tmp_path: Path) -> N
     meta = await open_migrated_file(tmp_path / "meta.db")
     (tmp_path / "streams" / LOGS_FOLDER / "7" / "all" / "0").mkdir(parents=True)
     ownership = FolderOwnership(meta, tmp_path / "streams")
-    with pytest.raises(ForeignStore, match="does not know"):
+    with pytest.raises(StoreMismatch, match="does not know"):
         await ownership.confirm_at_start()
     await meta.transact(
         lambda tx: tx.run(
@@ -68,7 +68,7 @@ async def test_a_folder_from_before_ids_is_known_by_the_name_of_its_server(tmp_p
     (folder / LOGS_FOLDER / "7" / "all" / "0").mkdir(parents=True)
     (folder / SERVER_NAME_FILE).write_text("0123456789abcdef", encoding="ascii")
     ownership = FolderOwnership(meta, folder)
-    with pytest.raises(ForeignStore, match="does not know"):
+    with pytest.raises(StoreMismatch, match="does not know"):
         await ownership.confirm_at_start()
     await meta.transact(
         lambda tx: tx.run(

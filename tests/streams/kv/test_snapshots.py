@@ -7,7 +7,7 @@ import pytest
 from rocksdict import Options, Rdict
 
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import Fenced, ForeignStore
+from lakebed.core.errors import Fenced, StoreMismatch
 from lakebed.core.ids import DeploymentId
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import Transaction
@@ -267,10 +267,10 @@ async def test_snapshots_in_a_store_of_another_deployment_stay(place: Place) -> 
     await place.storage.put(orphan, b"another's")
     before = await place.keys()
     await claim_marker(place.storage, Marker(THEIRS), replacing=True)
-    with pytest.raises(ForeignStore):
+    with pytest.raises(StoreMismatch):
         await place.taking.remove(1, None)
     place.write(1, 1)
-    with pytest.raises(ForeignStore):
+    with pytest.raises(StoreMismatch):
         await place.take()
     assert set(before) <= set(await place.keys())
 

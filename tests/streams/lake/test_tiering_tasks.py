@@ -10,9 +10,9 @@ from lakebed.catalog.access.authorization import Gate
 from lakebed.catalog.catalogs.service import Warehouses
 from lakebed.catalog.maintenance.tasks.events import decode_event
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import NoSuchWarehouse
+from lakebed.core.errors import NoSuchCatalog
 from lakebed.core.jobs import JobKind, decode_order
-from lakebed.core.settings import Address
+from lakebed.core.settings import HostPort
 from lakebed.meta.tasks import TaskQueue
 from lakebed.server.streams.table_tasks import QueuedTableTasks
 from lakebed.streams.lake.planner import TaskOutcome
@@ -37,10 +37,10 @@ def queue(store: ObjectStore) -> TaskQueue:
 async def rounds(store: ObjectStore, queue: TaskQueue) -> TieringTasks:
     await store.buckets.create(ROOT, "lake")
     await Warehouses(store.facilities, Gate(store.facilities)).enable(ROOT, "lake")
-    return tiering(store, queue, "lake", Address("streams.example", 9123))
+    return tiering(store, queue, "lake", HostPort("streams.example", 9123))
 
 
-def tiering(store: ObjectStore, queue: TaskQueue, warehouse: str, advertised: Address | None) -> TieringTasks:
+def tiering(store: ObjectStore, queue: TaskQueue, warehouse: str, advertised: HostPort | None) -> TieringTasks:
     tasks = QueuedTableTasks(store.meta, store.facilities.outbox, store.clock, queue)
     return TieringTasks(store.meta, queue, tasks, warehouse, advertised)
 
@@ -113,7 +113,7 @@ async def test_a_round_that_nobody_has_begun_is_taken_back(
 
 async def test_a_table_bucket_that_is_not_there_gets_no_tasks(store: ObjectStore, queue: TaskQueue) -> None:
     rounds = tiering(store, queue, "nowhere", None)
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         await rounds.ask("shop", "orders", "")
     assert not await queue.is_due(KINDS)
 

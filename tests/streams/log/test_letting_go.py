@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.core.errors import ForeignStore, Unavailable
+from lakebed.core.errors import StoreMismatch, Unavailable
 from lakebed.core.ids import DeploymentId
 from lakebed.fluss.errors import ErrorCode
 from lakebed.fluss.log_batches import iterate_batches
@@ -261,7 +261,7 @@ async def test_stale_files_in_a_folder_of_another_deployment_stay(world: World) 
     before = sorted(first.folder.rglob("*"))
 
     async def refuse() -> None:
-        raise ForeignStore("the folder is another deployment's")
+        raise StoreMismatch("the folder is another deployment's")
 
     first.confirm_ownership = refuse
     first.run()

@@ -10,7 +10,7 @@ import pytest
 
 from lakebed.core.errors import InvalidSetting
 from lakebed.core.secrets import Secret
-from lakebed.core.settings import Address, MetaSettings, ServerSettings, Settings, StreamsSettings
+from lakebed.core.settings import HostPort, MetaSettings, ServerSettings, Settings, StreamsSettings
 from lakebed.streams.servers.advertised_address import advertised_address
 from tests.fixtures.server import launch_server
 from tests.server.running_processes import GUARD_SECONDS
@@ -19,7 +19,7 @@ SHARED = MetaSettings(url=Secret("postgresql://lake@db/lake"))
 
 
 def settings(listen: str, advertise: str = "", meta: MetaSettings = SHARED) -> Settings:
-    streams = StreamsSettings(listen=Address.parse(listen), advertise=Address.parse(advertise) if advertise else None)
+    streams = StreamsSettings(listen=HostPort.parse(listen), advertise=HostPort.parse(advertise) if advertise else None)
     return Settings(server=ServerSettings(), meta=meta, streams=streams)
 
 

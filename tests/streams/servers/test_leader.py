@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest_asyncio
 
 from lakebed.core.clock import ManualClock
-from lakebed.core.settings import Address
+from lakebed.core.settings import HostPort
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.seam import MetaStore
 from lakebed.streams.servers.leader import LeaderLease
@@ -39,7 +39,7 @@ class Told:
 
 
 def server(meta: MetaStore, clock: ManualClock, name: str, address: str = "") -> LeaderLease:
-    advertised = Address.parse(address or f"{name}:9123")
+    advertised = HostPort.parse(address or f"{name}:9123")
     return LeaderLease(
         meta,
         Leases(meta, clock),

@@ -55,10 +55,10 @@ async def test_it_looks_again_only_when_there_is_news() -> None:
     async def look() -> bool:
         return answers.pop(0)
 
-    async def wait_for_news(left: float) -> bool:
+    async def wait_for_event(left: float) -> bool:
         return heard.pop(0)
 
-    await poll_until(request(), 30, look, wait_for_news)
+    await poll_until(request(), 30, look, wait_for_event)
     assert (answers, heard) == ([], [])
 
 

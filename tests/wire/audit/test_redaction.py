@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lakebed.core.clock import ManualClock
 from lakebed.events.forms import Form, render
 from lakebed.events.requests import event_of_request
-from lakebed.meta.outbox import FIRST_REQUEST, Entry
+from lakebed.meta.outbox import FIRST_REQUEST, OutboxEntry
 from lakebed.wire.audit.redaction import (
     LOGGED_PARAMETERS,
     LOGGED_REQUEST_HEADERS,
@@ -68,7 +68,7 @@ def told(request: Request, response: Response | None, *, principal: str = "ann")
     record = request_audit.RequestRecord(lambda *_: None, ManualClock())
     record.name("s3", "GetObject", "b", "k")
     event = event_of_request(request_entry(record, request, response, "node"), record.occurred_ms)
-    return [render(Entry(FIRST_REQUEST, event), form, region="r", ids=IDS).body for form in Form]
+    return [render(OutboxEntry(FIRST_REQUEST, event), form, region="r", ids=IDS).body for form in Form]
 
 
 def a_request(headers: dict[str, str], query: str = "", path: str = "/b/k") -> Request:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from lakebed.core.settings import Address
+from lakebed.core.settings import HostPort
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.streams.servers.leader import LeaderNode
 from lakebed.wire.fluss import messages_pb2 as pb
@@ -22,7 +22,7 @@ PARTITION = pb.PartitionPath(database_name="fluss", table_name="orders", partiti
 @pytest.fixture
 def call(light_world: StreamWorld) -> Call[Any]:
     async def node(host: str) -> LeaderNode:
-        return LeaderNode(Address("127.0.0.1", 9123), 3, 0)
+        return LeaderNode(HostPort("127.0.0.1", 9123), 3, 0)
 
     (made,) = metadata_calls(light_world.tables, light_world.partitions, cast(Any, SimpleNamespace(node=node)))
     assert isinstance(made, Call)

@@ -8,7 +8,7 @@ import pytest
 
 from lakebed.core.errors import AccessDenied, LakebedError, NoSuchBucket, Unavailable
 from lakebed.events.live.feed import Subscription
-from lakebed.meta.outbox import Entry, Event
+from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 from lakebed.wire.http import streaming
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
@@ -21,10 +21,10 @@ class Told:
         self._batches = list(batches)
         self.after = 0
 
-    async def next(self, timeout_seconds: float) -> list[Entry]:
+    async def next(self, timeout_seconds: float) -> list[OutboxEntry]:
         if not self._batches:
             return []
-        return [Entry(1, Event(kind, "s", b"", 0)) for kind in self._batches.pop(0)]
+        return [OutboxEntry(1, OutboxEvent(kind, "s", b"", 0)) for kind in self._batches.pop(0)]
 
 
 def pieces(

@@ -33,7 +33,7 @@ from lakebed.select.seam import Selecting
 from lakebed.server.catalog import wire_catalog
 from lakebed.server.events.governance_events import INTENT_READERS, GovernanceEvents, wire_governance_events
 from lakebed.server.http.api_paths import Api, server_api_paths
-from lakebed.server.http.dispatch import BucketLookup, Dispatcher, SharedListenerChoice
+from lakebed.server.http.dispatch import ApiDispatcher, BucketLookup, SharedListenerChoice
 from lakebed.server.metrics.instruments import access_trace
 from lakebed.wire.aws.authentication import SignatureAuthenticator
 from lakebed.wire.aws.store_address import StoreAddress
@@ -147,7 +147,7 @@ class Lake:
             Api.MANAGEMENT: self.management,
             Api.S3: self.s3,
         }
-        dispatcher = Dispatcher(_choose, apis, BucketLookup(self.store.meta), lambda _: None)
+        dispatcher = ApiDispatcher(_choose, apis, BucketLookup(self.store.meta), lambda _: None)
         return await dispatcher(request)
 
     async def call(

@@ -27,7 +27,7 @@ def _tree(root: type[e.LakebedError] = e.LakebedError) -> Iterator[type[e.Lakebe
 MAPPED_BY_ANCESTRY: frozenset[type[e.LakebedError]] = frozenset(
     {
         # The catalog's own, which has its own edge.
-        e.NoSuchWarehouse,
+        e.NoSuchCatalog,
         e.NoSuchNamespace,
         e.NoSuchTable,
         e.NoSuchView,
@@ -43,16 +43,16 @@ MAPPED_BY_ANCESTRY: frozenset[type[e.LakebedError]] = frozenset(
         e.NoSuchPlanTask,
         e.CommitConflict,
         e.PointerMoved,
-        e.RemoteFault,
+        e.ExternalCatalogError,
         e.MissingExtra,
         e.NoSuchAccessKey,
         e.NoSuchUserPolicy,
         e.NamespaceNotEmpty,
         e.CatalogNotEmpty,
         e.TableProtected,
-        e.LocationTaken,
+        e.LocationConflict,
         e.ConflictingProperties,
-        e.AlreadyAnswered,
+        e.DuplicateRequest,
         e.InvalidViewVersion,
         # Told with the listener's reason.
         e.Vetoed,

@@ -90,7 +90,7 @@ class DataAccess:
         location: str,
         properties: Mapping[str, str],
     ) -> TableData:
-        """The files of a table that is promised. Raises AccessDenied, InvalidInput, LocationTaken.
+        """The files of a table that is promised. Raises AccessDenied, InvalidInput, LocationConflict.
 
         The caller chose the directories, and credentials for them open all files in them. So they are promised to the
         caller first, or the promise is extended.
@@ -113,7 +113,7 @@ class DataAccess:
 
         Nothing vouches for the description, so it gives no more than staging a table there would give: to who may
         create a table of this name, and in directories that it may claim. The principal that dropped the very table
-        still gets its files, to delete them. Raises AccessDenied, InvalidInput, LocationTaken.
+        still gets its files, to delete them. Raises AccessDenied, InvalidInput, LocationConflict.
         """
         await self._gate.check(
             caller, warehouse, Action.CREATE_TABLE, namespace=identifier.namespace, name=identifier.name

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lakebed.core.errors import InvalidInput, LocationTaken
+from lakebed.core.errors import InvalidInput, LocationConflict
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.buckets.bucket import Bucket
 
@@ -84,7 +84,7 @@ def _directory(location: str, argument: str) -> FileAddress:
 
 
 async def claim_places(tx: Transaction, bucket: Bucket, places: Places, warehouse_id: int) -> None:
-    """Make these the directories of a catalog, in place of those that it had. Raises LocationTaken."""
+    """Make these the directories of a catalog, in place of those that it had. Raises LocationConflict."""
     await tx.run(rows.RELEASE_DIRECTORIES, warehouse_id)
     for directory in places.claimed:
         around = await tx.row(rows.DIRECTORY_AT_OR_BEFORE, bucket.id, directory)
@@ -92,7 +92,7 @@ async def claim_places(tx: Transaction, bucket: Bucket, places: Places, warehous
         if (around is not None and around[1] != warehouse_id and directory.startswith(around[0])) or (
             inside is not None and inside[0].startswith(directory)
         ):
-            raise LocationTaken(
+            raise LocationConflict(
                 f"the location overlaps that of another catalog. location={FileAddress(bucket.name, directory)}",
                 argument=BASE_LOCATION if directory == places.base_prefix else ALLOWED_LOCATIONS,
             )

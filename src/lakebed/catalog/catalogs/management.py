@@ -15,7 +15,7 @@ from lakebed.core.errors import (
     InvalidInput,
     InvalidName,
     NoSuchBucket,
-    NoSuchWarehouse,
+    NoSuchCatalog,
     WriteConflict,
 )
 from lakebed.governance.rbac import SERVICE, Privilege, catalog_securable
@@ -74,7 +74,7 @@ class CatalogManagement:
         `also` is a further step of the transaction that makes it.
 
         Whoever makes it needs the right to make catalogs, and none is made in a bucket whose policy denies it. Raises
-        InvalidName, InvalidInput, LocationTaken, NoSuchBucket, AlreadyExists, AccessDenied.
+        InvalidName, InvalidInput, LocationConflict, NoSuchBucket, AlreadyExists, AccessDenied.
         """
         await by.check("createCatalog")
         f = self._f
@@ -125,7 +125,7 @@ class CatalogManagement:
         """Replace the properties, or the allowed locations, of a catalog that is at `version`; None leaves them.
 
         What is not allowed any more is not handed out from the next request on, though tables are there. Raises
-        NoSuchWarehouse, PreconditionFailed, InvalidInput, LocationTaken, AccessDenied.
+        NoSuchCatalog, PreconditionFailed, InvalidInput, LocationConflict, AccessDenied.
         """
         f = self._f
         now_ms = f.clock.now_ms()
@@ -148,7 +148,7 @@ class CatalogManagement:
         return await f.meta.transact(work)
 
     async def delete(self, by: Administrator, caller: Caller, name: str, first: Also | None = None) -> None:
-        """Remove an empty catalog with its roles; its bucket stays. Raises NoSuchWarehouse, CatalogNotEmpty.
+        """Remove an empty catalog with its roles; its bucket stays. Raises NoSuchCatalog, CatalogNotEmpty.
 
         `first` is a step of the transaction that removes it, before it is looked whether the catalog is empty.
         """
@@ -181,7 +181,7 @@ class CatalogManagement:
         await f.meta.transact(work)
 
     async def _admitted(self, by: Administrator, operation: str, name: str) -> Warehouse:
-        """The catalog, if the caller may do the operation. Raises NoSuchWarehouse, AccessDenied."""
+        """The catalog, if the caller may do the operation. Raises NoSuchCatalog, AccessDenied."""
         warehouse = await _find(self._f.meta, name)
         await by.check(operation, catalog_securable(warehouse.id), resource=warehouse.arn)
         return warehouse
@@ -190,12 +190,12 @@ class CatalogManagement:
 async def _find(reader: Reader, name: str) -> Warehouse:
     row = await reader.row(rows.WAREHOUSE, name)
     if row is None:
-        raise NoSuchWarehouse(f"no such catalog. name={name}")
+        raise NoSuchCatalog(f"no such catalog. name={name}")
     return warehouse_from(row)
 
 
 async def _found_again(tx: Transaction, asked: Warehouse) -> Warehouse:
-    """The catalog that was asked about before the transaction. Raises NoSuchWarehouse, WriteConflict."""
+    """The catalog that was asked about before the transaction. Raises NoSuchCatalog, WriteConflict."""
     found = await _find(tx, asked.name)
     if found.id != asked.id:
         raise WriteConflict(f"the catalog was made anew meanwhile. name={asked.name}")

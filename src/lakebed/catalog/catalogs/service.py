@@ -13,7 +13,7 @@ import msgspec
 
 from lakebed.core.access import Principal, ResourceRules
 from lakebed.core.delegation import AccessDelegation
-from lakebed.core.errors import AccessDenied, AlreadyExists, Corrupted, InvalidInput, NoSuchWarehouse
+from lakebed.core.errors import AccessDenied, AlreadyExists, Corrupted, InvalidInput, NoSuchCatalog
 from lakebed.governance.rbac import SERVICE, Privilege, catalog_securable
 from lakebed.governance.rbac.bootstrap import establish_catalog
 from lakebed.meta.seam import Reader, Transaction
@@ -72,20 +72,20 @@ class Warehouses:
         self._gate = gate
 
     async def find(self, reader: Reader, name: str) -> Warehouse:
-        """The warehouse of that name, whoever asks. Raises NoSuchWarehouse; NotSupported if another is behind it."""
+        """The warehouse of that name, whoever asks. Raises NoSuchCatalog; NotSupported if another is behind it."""
         return served_here(await self.find_any(reader, name))
 
     async def find_any(self, reader: Reader, name: str) -> Warehouse:
-        """The same for what is done to a warehouse itself, whatever is behind it. Raises NoSuchWarehouse."""
+        """The same for what is done to a warehouse itself, whatever is behind it. Raises NoSuchCatalog."""
         row = await reader.row(rows.WAREHOUSE, name)
         if row is None:
-            raise NoSuchWarehouse(f"no table bucket of that name; create the bucket and enable it. warehouse={name}")
+            raise NoSuchCatalog(f"no table bucket of that name; create the bucket and enable it. warehouse={name}")
         return warehouse_from(row)
 
     async def precheck(self, caller: Caller, name: str, actions: Sequence[Action]) -> None:
         """Refuse, before a request is read whole, a caller that may do none of the actions to anything in a warehouse.
 
-        Reads nothing if the caller's own policies or roles could allow one. Raises NoSuchWarehouse, AccessDenied.
+        Reads nothing if the caller's own policies or roles could allow one. Raises NoSuchCatalog, AccessDenied.
         """
         own = ResourceRules(owner=caller.principal.account)
         if self._gate.could_allow(caller, own, 0, actions):
@@ -100,7 +100,7 @@ class Warehouses:
     async def enable(self, caller: Caller, name: str) -> Warehouse:
         """Make a bucket a table bucket. Idempotent.
 
-        Raises NoSuchBucket; InvalidInput if its objects are to expire; LocationTaken if catalogs have directories in
+        Raises NoSuchBucket; InvalidInput if its objects are to expire; LocationConflict if catalogs have directories in
         it; AlreadyExists if a catalog of another place has its name.
         """
         f = self._f
@@ -198,7 +198,7 @@ async def make_warehouse(
 ) -> Warehouse:
     """The step of a transaction that makes a warehouse with its administrators, and its bucket one that holds tables.
 
-    Append no event before. Raises AlreadyExists, LocationTaken; InvalidInput if the bucket's objects are to expire.
+    Append no event before. Raises AlreadyExists, LocationConflict; InvalidInput if the bucket's objects are to expire.
     """
     if not bucket.holds_tables:
         lifecycle = bucket.settings.lifecycle

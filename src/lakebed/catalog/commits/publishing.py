@@ -92,7 +92,7 @@ class Publisher:
     async def publish(
         self, mutation: Mutation, pointers: Sequence[Pointer], answer: Answer, staying: Sequence[Entry] = ()
     ) -> list[Entry]:
-        """Move them all, or none. Raises PointerMoved, AlreadyExists, LocationTaken, NoSuchNamespace.
+        """Move them all, or none. Raises PointerMoved, AlreadyExists, LocationConflict, NoSuchNamespace.
 
         The entries come back in the order of the pointers; `answer` is what the request's key keeps. Those in
         `staying` must be where they were, as those that move, and files that were observed as they were seen. If

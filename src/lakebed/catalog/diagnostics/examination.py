@@ -128,7 +128,7 @@ class Examination:
         return await self._f.meta.transact(work)
 
     async def admit(self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action) -> Sought:
-        """What has the name, if the caller may do `action` to it. Raises NoSuchWarehouse, AccessDenied.
+        """What has the name, if the caller may do `action` to it. Raises NoSuchCatalog, AccessDenied.
 
         Before the transaction, because the answer may come from elsewhere (ADR 23).
         """

@@ -46,7 +46,7 @@ class Recovery:
         self._examination = examination
 
     async def recover(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> Recovered:
-        """Put right what can be; in a healthy table nothing changes. Raises NoSuchTable, LocationTaken."""
+        """Put right what can be; in a healthy table nothing changes. Raises NoSuchTable, LocationConflict."""
         f = self._f
         now_ms = f.clock.now_ms()
         action = Action.UPDATE_METADATA_LOCATION

@@ -76,7 +76,7 @@ class Surveys:
         self._warehouses = warehouses
 
     async def survey(self, caller: Caller, warehouse_name: str) -> Survey:
-        """Count what a warehouse holds. Raises NoSuchWarehouse. The cost grows with what there is to count."""
+        """Count what a warehouse holds. Raises NoSuchCatalog. The cost grows with what there is to count."""
         warehouse = await self._admitted(caller, warehouse_name, Action.GET_TABLE_BUCKET)
         number = warehouse.id
 
@@ -128,7 +128,7 @@ class Surveys:
         return await self._f.meta.transact(work)
 
     async def admit_change(self, caller: Caller, warehouse_name: str) -> Warehouse:
-        """The warehouse, if the caller may change what it is. Raises NoSuchWarehouse, AccessDenied."""
+        """The warehouse, if the caller may change what it is. Raises NoSuchCatalog, AccessDenied."""
         return await self._admitted(caller, warehouse_name, Action.CREATE_TABLE_BUCKET)
 
     async def _admitted(self, caller: Caller, warehouse_name: str, action: Action) -> Warehouse:

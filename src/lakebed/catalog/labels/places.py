@@ -92,7 +92,7 @@ class Places:
         self._rules = ResourceRules(owner=account)
 
     async def find(self, reader: Reader, subject: Subject) -> Place:
-        """What has a name. Raises InvalidName, InvalidInput, NoSuchWarehouse."""
+        """What has a name. Raises InvalidName, InvalidInput, NoSuchCatalog."""
         if subject.kind is LabelKind.PRINCIPAL:
             return await _principal(reader, subject)
         if subject.kind is LabelKind.PRINCIPAL_ROLE:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from lakebed.core.errors import AccessDenied, NoSuchWarehouse, NotFound
+from lakebed.core.errors import AccessDenied, NoSuchCatalog, NotFound
 from lakebed.governance.labels import (
     LabelChange,
     LabelQuery,
@@ -155,7 +155,7 @@ class Labelling:
         if subject.catalog not in warehouses:
             try:
                 warehouses[subject.catalog] = await self._warehouses.find_any(self._f.meta, subject.catalog)
-            except NoSuchWarehouse:
+            except NoSuchCatalog:
                 warehouses[subject.catalog] = None
         warehouse = warehouses[subject.catalog]
         if warehouse is None:

@@ -122,7 +122,7 @@ class Claims:
     async def prepare(self, caller: Caller, place: Place, chosen_by: ChosenBy = ChosenBy.CLIENT) -> Claim:
         """The claim, if the caller may make it. Call it before any answer that depends on files in the directories.
 
-        Raises InvalidInput, LocationTaken; AccessDenied for a directory that holds objects, to a caller who lacks a
+        Raises InvalidInput, LocationConflict; AccessDenied for a directory that holds objects, to a caller who lacks a
         right to them in S3.
         """
         meta, bucket = self._f.meta, place.warehouse.bucket
@@ -144,7 +144,7 @@ class Claims:
         return Claim(place, claimant, frozenset(contested))
 
     async def take(self, tx: Transaction, claim: Claim) -> None:
-        """Make the directories the entry's, besides those that it has. Raises LocationTaken, AccessDenied.
+        """Make the directories the entry's, besides those that it has. Raises LocationConflict, AccessDenied.
 
         Directories that it had stay its own: a table that moves leaves its files behind, and goes on reading them.
         """
@@ -303,7 +303,7 @@ async def _held(reader: Reader, place: Place) -> set[str]:
 
 
 async def _contested(reader: Reader, place: Place, claimant: str, now_ms: int) -> list[str]:
-    """The directories that take S3 rights to claim, because they hold files. Raises LocationTaken."""
+    """The directories that take S3 rights to claim, because they hold files. Raises LocationConflict."""
     warehouse = place.warehouse
     bucket_id = warehouse.bucket.id
     held = await _held(reader, place)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
-from lakebed.core.errors import InvalidInput, LocationTaken
+from lakebed.core.errors import InvalidInput, LocationConflict
 from lakebed.iceberg.metadata import TableMetadata, ViewMetadata
 from lakebed.meta.seam import Reader
 from lakebed.objects.buckets.bucket import Bucket
@@ -112,7 +112,7 @@ def table_directories(warehouse: Warehouse, location: str, properties: Mapping[s
 
 
 async def check_unclaimed(reader: Reader, warehouse: Warehouse, address: FileAddress, entry_id: str) -> None:
-    """Return if no other entry has the directory, one around it or one inside it. Raises LocationTaken."""
+    """Return if no other entry has the directory, one around it or one inside it. Raises LocationConflict."""
     directory = address.directory
     if await entry_at(reader, warehouse.bucket.id, directory) not in (None, entry_id):
         raise location_taken(address)
@@ -147,8 +147,8 @@ async def entry_at(reader: Reader, bucket_id: int, key: str) -> str | None:
     return str(row[1]) if row is not None and key.startswith(row[0]) else None
 
 
-def location_taken(address: FileAddress) -> LocationTaken:
+def location_taken(address: FileAddress) -> LocationConflict:
     """The error for a location that another entry or principal has."""
-    return LocationTaken(
+    return LocationConflict(
         f"the location overlaps that of another table or view. location={address}", argument="location"
     )

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from lakebed.core.errors import Fenced, LakebedError, NotFound
 from lakebed.meta.leases import Lease, Leases
-from lakebed.meta.outbox import Entry, Event
+from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 from lakebed.meta.seam import Transaction
 from lakebed.objects.context import Facilities
 
@@ -199,7 +199,7 @@ class Scheduler:
                 self._take(entry)
             self._read_seq = up_to
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: OutboxEntry) -> None:
         # The writer's clock may be ahead.
         due_ms = min(entry.event.occurred_ms, self._f.clock.now_ms()) + self._debounce_ms
         table_id = decode_event(entry.event.payload).id
@@ -254,7 +254,7 @@ class Scheduler:
 
         async def work(tx: Transaction) -> PlanningTotals:
             await self._leases.check(tx, lease)
-            told: list[Event] = []
+            told: list[OutboxEvent] = []
             planned = await self._planner.apply(tx, plans, told)
             await self._f.outbox.advance(tx, CURSOR, done_seq)
             await append_events(self._f.outbox, tx, told)

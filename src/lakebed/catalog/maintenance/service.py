@@ -8,7 +8,7 @@ from typing import NamedTuple
 from lakebed.core.errors import NoSuchNamespace
 from lakebed.core.jobs import TaskOrder
 from lakebed.meta.leases import Leases
-from lakebed.meta.outbox import Event
+from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.context import Facilities
@@ -128,7 +128,7 @@ class TableMaintenance:
         (plan,) = await self._planner.plan_tables([known], is_pressing=True)
 
         async def work(tx: Transaction) -> None:
-            told: list[Event] = []
+            told: list[OutboxEvent] = []
             await self._planner.apply(tx, [plan], told)
             await append_events(self._f.outbox, tx, told)
 

@@ -17,7 +17,7 @@ from lakebed.core.errors import LakebedError
 from lakebed.core.jobs import JobKind, PolicyOrigin
 from lakebed.governance.policies import Applicable
 from lakebed.iceberg.metadata.snapshots import Snapshot
-from lakebed.meta.outbox import Event
+from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.context import Facilities
@@ -141,7 +141,7 @@ class TablePlanner:
             await asyncio.sleep(0)
         return plans
 
-    async def apply(self, tx: Transaction, plans: Sequence[TablePlan], told: list[Event]) -> PlanningTotals:
+    async def apply(self, tx: Transaction, plans: Sequence[TablePlan], told: list[OutboxEvent]) -> PlanningTotals:
         """Submit, revise and withdraw tasks as planned, as a step of a transaction. Idempotent.
 
         Its events are added to `told`, for `append_events` at the end of the transaction's work.

@@ -13,7 +13,7 @@ from lakebed.core.errors import (
     PolicyInUse,
     PolicyVersionMismatch,
 )
-from lakebed.core.unset import KEEP, Keep
+from lakebed.core.unset import UNSET, Unset
 from lakebed.governance.policies import Policy, PolicyType, check_description, check_policy_name, rows
 from lakebed.governance.policies.rows import Target
 from lakebed.governance.rbac import GrantKind, policy_securable
@@ -182,8 +182,8 @@ class Policies:
         levels: Sequence[str],
         name: str,
         *,
-        description: str | Keep | None,
-        content: str | Keep | None,
+        description: str | Unset | None,
+        content: str | Unset | None,
         current_version: int,
         show: Show,
     ) -> Policy:
@@ -196,8 +196,8 @@ class Policies:
         warehouse, home = await self._admitted(caller, warehouse_name, levels, name, Action.UPDATE_POLICY)
         seen = await self.find(f.meta, warehouse, home, name)
         _check_version(seen, current_version)
-        told = seen.description if description is KEEP else check_description(description)
-        text = seen.content if content is KEEP else content
+        told = seen.description if description is UNSET else check_description(description)
+        text = seen.content if content is UNSET else content
         if text != seen.content:
             kind = await self._types.find(f.meta, warehouse, seen.type)
             kind.check_content(text)

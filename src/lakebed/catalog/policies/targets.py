@@ -91,7 +91,7 @@ class PolicyTargets:
         self._entries = entries
 
     async def seek(self, reader: Reader, warehouse_name: str, target: TargetName) -> PolicyTarget:
-        """The target, as far as it exists. Raises NoSuchWarehouse."""
+        """The target, as far as it exists. Raises NoSuchCatalog."""
         if not target.namespace:
             return PolicyTarget(target, await self._warehouses.find(reader, warehouse_name), None, None)
         sought = await self._entries.seek(reader, warehouse_name, Identifier(*target))

@@ -21,7 +21,7 @@ from lakebed.iceberg.commits.updates import LAST_ADDED, parse_table_updates
 from lakebed.iceberg.documents import encode
 from lakebed.iceberg.metadata import TableMetadata, serialize_table
 from lakebed.iceberg.metadata.snapshots import Snapshot
-from lakebed.meta.outbox import Event
+from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskQueue, TaskState
 from lakebed.objects.context import Facilities
@@ -247,7 +247,7 @@ class Copies:
             known = copy_from(await tx.row(copy_rows.BY_ID, row.id))
             if known is not None and known.task is not None:
                 return known.task
-            told: list[Event] = []
+            told: list[OutboxEvent] = []
             placed = await self._orders.submit(tx, order, told)
             await tx.run(copy_rows.SET_TASK, placed.task_id, row.id)
             await append_events(self._f.outbox, tx, told)

@@ -14,7 +14,7 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.core.jobs import JobKind, TaskOrder
-from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.tasks import TaskQueue, TaskState
 from lakebed.objects.context import Facilities
@@ -95,7 +95,7 @@ class ArrivalRecorder:
             )
             if not added:
                 return
-            told: list[Event] = []
+            told: list[OutboxEvent] = []
             for turn in count():
                 placed = await self._orders.submit(tx, order, told, turn=turn)
                 # One that is under way may have looked for files already.

@@ -86,7 +86,7 @@ class Creation:
     async def create(
         self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateTable
     ) -> CreatedTable:
-        """Make a table without data. Raises AlreadyExists, NoSuchNamespace, LocationTaken, InvalidInput."""
+        """Make a table without data. Raises AlreadyExists, NoSuchNamespace, LocationConflict, InvalidInput."""
         draft = await self._draft(mutation, warehouse_name, levels, request)
         metadata = draft.metadata
         claim = await self._claims.prepare(mutation.caller, draft.place)

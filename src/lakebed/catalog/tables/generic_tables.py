@@ -83,7 +83,7 @@ class GenericTables:
         *,
         with_data: bool = False,
     ) -> GenericTable:
-        """Make a generic table. Raises NoSuchNamespace, AlreadyExists, LocationTaken, InvalidInput.
+        """Make a generic table. Raises NoSuchNamespace, AlreadyExists, LocationConflict, InvalidInput.
 
         `with_data` is for a caller who is to be handed keys to the files as well, and is refused if it may not be.
         """

@@ -79,7 +79,7 @@ class Registration:
         """Give a table's metadata file a name; with `overwrite`, also one that a table has already.
 
         The file may be in any bucket whose objects the caller may read; the table's directories must be in the
-        warehouse. Raises AlreadyExists, LocationTaken, InvalidInput, also when there is no such file; PointerMoved when
+        warehouse. Raises AlreadyExists, LocationConflict; InvalidInput, also for a missing file; PointerMoved when
         one of the table's files, or its metadata file, changed while it was checked. With an `expected_token` the
         pointer moves from that version of the table to another of the same table: CommitConflict when the table moved
         on, before anything else is looked at. `also` commits with it. `follows` says that the catalog which moves the
@@ -115,8 +115,8 @@ class Registration:
     ) -> Committed:
         """Give the metadata file that another catalog tells of the name that was found, for who may tell of it.
 
-        It is read on the catalog's own behalf, and has to be in its directories, and in the table's own. Raises
-        InvalidInput, LocationTaken, PointerMoved; AlreadyExists if the name is not a table's. `also` commits with it.
+        It is read on the catalog's own behalf, and must lie in its directories and in the table's own. Raises
+        InvalidInput, LocationConflict, PointerMoved; AlreadyExists if the name is not a table's. `also` commits too.
         """
         there = found.entry
         if there is not None and (there.dropped_ms is not None or there.kind is not EntryKind.TABLE):

@@ -51,7 +51,7 @@ class Views:
         self._turns = Turns()
 
     async def create(self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateView) -> Committed:
-        """Make a view. Raises AlreadyExists, NoSuchNamespace, LocationTaken, InvalidInput."""
+        """Make a view. Raises AlreadyExists, NoSuchNamespace, LocationConflict, InvalidInput."""
         identifier = check_identifier(levels, request.name)
         sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
         await self._gate.check(

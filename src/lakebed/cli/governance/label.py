@@ -10,13 +10,13 @@ import msgspec
 from lakebed.client import LakebedClient
 from lakebed.client.labels import IN_CATALOGS, KINDS, Labelled, Owner, Subject
 from lakebed.core.errors import InvalidInput
-from lakebed.core.unset import KEEP, Keep
+from lakebed.core.unset import UNSET, Unset
 
 from ..output import print_facts, print_json, print_rows
 from ..server_access import WAREHOUSE_VARIABLE
-from ..server_requests import Question, add_question, run_question
+from ..server_requests import ServerCommand, add_server_command, run_server_command
 
-run = run_question
+run = run_server_command
 
 _NONE = "-"
 
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     change.add_argument("--remove-tag", metavar="KEY", action="append", default=[], help="take a tag away")
     change.add_argument("--owner", metavar="OWNER", help="principal:NAME or principal-role:NAME")
     change.add_argument("--no-owner", action="store_true", help="nobody owns it any more")
-    find = add_question(tasks, "find", "list what has a tag or an owner", _find)
+    find = add_server_command(tasks, "find", "list what has a tag or an owner", _find)
     find.add_argument("--tag", metavar="KEY[:VALUE]", help="what has this tag")
     find.add_argument("--owner", metavar="OWNER", help="what is owned by principal:NAME or principal-role:NAME")
     find.add_argument("--kind", choices=KINDS, metavar="KIND", help="one of " + ", ".join(KINDS))
@@ -44,7 +44,7 @@ def _show(client: LakebedClient, arguments: argparse.Namespace) -> None:
 def _set(client: LakebedClient, arguments: argparse.Namespace) -> None:
     if arguments.owner and arguments.no_owner:
         raise InvalidInput("give --owner or --no-owner", argument="--no-owner")
-    owner: Owner | Keep | None = KEEP
+    owner: Owner | Unset | None = UNSET
     if arguments.no_owner:
         owner = None
     elif arguments.owner:
@@ -97,9 +97,9 @@ def _subject(arguments: argparse.Namespace) -> Subject:
 
 
 def _add_named(
-    tasks: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, question: Question
+    tasks: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, question: ServerCommand
 ) -> argparse.ArgumentParser:
-    parser = add_question(tasks, name, text, question, warehouse=True)
+    parser = add_server_command(tasks, name, text, question, warehouse=True)
     parser.add_argument("kind", choices=KINDS, metavar="KIND", help="one of " + ", ".join(KINDS))
     parser.add_argument(
         "name",

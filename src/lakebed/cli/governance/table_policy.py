@@ -16,10 +16,10 @@ from lakebed.core.errors import InvalidInput, InvalidName
 
 from ..output import print_json, print_rows
 from ..server_access import read_warehouse
-from ..server_requests import Question, add_question, run_question
+from ..server_requests import ServerCommand, add_server_command, run_server_command
 from .administration import moment
 
-run = run_question
+run = run_server_command
 
 _NONE = "-"
 
@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     effect.add_argument("--namespace", metavar="NAMESPACE", help="attached to this namespace")
     effect.add_argument("--table", metavar="NAMESPACE.TABLE", help="attached to this table or view")
     effect.add_argument("--detach", action="store_true", help="were it detached")
-    uncovered = add_question(
+    uncovered = add_server_command(
         questions, "uncovered", "list the tables for which no policy holds", _uncovered, warehouse=True
     )
     uncovered.add_argument("--namespace", metavar="NAMESPACE", help="only those in it, at any depth")
@@ -96,9 +96,9 @@ def _uncovered(client: LakebedClient, arguments: argparse.Namespace) -> None:
 
 
 def _add(
-    questions: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, question: Question
+    questions: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, question: ServerCommand
 ) -> argparse.ArgumentParser:
-    parser = add_question(questions, name, text, question, warehouse=True)
+    parser = add_server_command(questions, name, text, question, warehouse=True)
     parser.add_argument("policy", metavar="NAMESPACE.POLICY", help="the policy, and the namespace that it lives in")
     return parser
 

@@ -21,7 +21,7 @@ from lakebed.pipeline.submit import parse_options
 from ..governance.administration import moment
 from ..output import print_facts, print_json, print_rows
 from ..server_access import read_warehouse
-from ..server_requests import add_question
+from ..server_requests import add_server_command
 
 _SHOWN: Final = 100
 _UNKNOWN: Final = "-"
@@ -29,33 +29,33 @@ _UNKNOWN: Final = "-"
 
 def configure_tasks(words: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the words. Each sets `task`, a function of the arguments that returns the exit status."""
-    tasks = add_question(words, "tasks", "list tasks, or show one", _tasks)
+    tasks = add_server_command(words, "tasks", "list tasks, or show one", _tasks)
     tasks.add_argument("id", nargs="?", type=int, help="the task to show")
     tasks.add_argument("--state", choices=_words(TaskState), metavar="STATE", help=_either(TaskState))
     tasks.add_argument("--kind", choices=_words(JobKind), metavar="JOB", help=_either(JobKind))
     tasks.add_argument("--limit", type=int, default=_SHOWN, help=f"how many are listed (default {_SHOWN})")
 
-    health = add_question(words, "health", "show how tables are", _health, warehouse=True)
+    health = add_server_command(words, "health", "show how tables are", _health, warehouse=True)
     health.add_argument("--table", metavar="NAMESPACE.TABLE", help="only this one, its files counted one by one")
 
-    plan = add_question(
+    plan = add_server_command(
         words, "plan", "show what a table's policies would have done to it now, and why", _plan, warehouse=True
     )
     plan.add_argument("--table", metavar="NAMESPACE.TABLE", required=True)
     plan.add_argument("--enqueue", action="store_true", help="have it done: put the tasks into the queue")
 
-    policies = add_question(
+    policies = add_server_command(
         words, "policies", "show which policies hold for a table, and why", _policies, warehouse=True
     )
     policies.add_argument("--table", metavar="NAMESPACE.TABLE", required=True)
 
-    submit = add_question(words, "submit", "have a worker run a job on a table", _submit, warehouse=True)
+    submit = add_server_command(words, "submit", "have a worker run a job on a table", _submit, warehouse=True)
     submit.add_argument("job", choices=_words(JobKind), metavar="JOB", help=_either(JobKind))
     submit.add_argument("--table", metavar="NAMESPACE.TABLE", help="the table; export-events has one of its own")
     submit.add_argument("--option", metavar="NAME=VALUE", action="append", default=[], help="an option of the job")
     submit.add_argument("--reason", default="", help="why, for those who look at the task")
 
-    redrive = add_question(words, "redrive", "give a task that was given up all its attempts again", _redrive)
+    redrive = add_server_command(words, "redrive", "give a task that was given up all its attempts again", _redrive)
     redrive.add_argument("id", type=int, help="the task")
 
 

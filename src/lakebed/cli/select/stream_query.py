@@ -49,7 +49,7 @@ def read_stream(source: str) -> tuple[str, str]:
 
 
 def records_of_stream(access: ServerAccess, settings: Settings, arguments: argparse.Namespace) -> Iterator[bytes]:
-    """The records of a statement over a stream table, as bytes. Raises SelectFailure, FlussError, AccessDenied."""
+    """The records of a statement over a stream table, as bytes. Raises SelectError, FlussError, AccessDenied."""
     for extra in ("select", "streams"):
         require_extra(extra, "a select over a stream table")
     from lakebed.client.streams.tables import describe

@@ -37,7 +37,7 @@ def records_of_table(
 ) -> Iterator[bytes]:
     """The records of a statement over a table, as bytes.
 
-    Raises SelectFailure, NoSuchTable, NotFound for a state that the table does not have, AccessDenied.
+    Raises SelectError, NoSuchTable, NotFound for a state that the table does not have, AccessDenied.
     """
     require_extra("select", "a select over a table")
     from lakebed.select.dialect.pruning import comparisons

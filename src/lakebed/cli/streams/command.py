@@ -23,7 +23,7 @@ from lakebed.fluss.table_options import DEFAULT_FRESHNESS, milliseconds
 from ..governance.administration import moment
 from ..output import print_facts, print_json, print_rows
 from ..server_access import add_access_flags, read_access
-from ..server_requests import run_question
+from ..server_requests import run_server_command
 from ..settings_flags import read_settings
 from .columns import parse_aggregation, parse_column, spell_aggregation, spell_type
 from .rows import read_rows, shown_rows
@@ -88,7 +88,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do what the word says; the exit status."""
     if "address" not in arguments:
-        return run_question(arguments)  # of the server itself, not of its streams
+        return run_server_command(arguments)  # of the server itself, not of its streams
     settings = read_settings(arguments).settings
     listening = settings.streams.advertise or settings.streams.listen
     address = arguments.address or (str(listening) if listening else "")

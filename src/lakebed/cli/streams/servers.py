@@ -14,15 +14,15 @@ from lakebed.core.errors import InvalidInput, NotFound
 
 from ..governance.administration import moment
 from ..output import print_json, print_rows
-from ..server_requests import add_question
+from ..server_requests import add_server_command
 
 __all__ = ["configure_servers"]
 
 
 def configure_servers(tasks: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """The two words."""
-    add_question(tasks, "status", "show which server leads, and the buckets that no server can serve", _status)
-    forget = add_question(
+    add_server_command(tasks, "status", "show which server leads, and the buckets that no server can serve", _status)
+    forget = add_server_command(
         tasks,
         "forget-server",
         "give up a server that is lost for good, with the records that only its disk has",

@@ -1,6 +1,6 @@
 """Settings: one frozen tree of plain values, read once from defaults, a file, the environment and flags."""
 
-from .address import Address
+from .address import HostPort
 from .checks import active_master_key, check_settings, decode_master_key
 from .decisions import DecisionMode, DecisionsSettings
 from .description import describe
@@ -13,14 +13,14 @@ from .streams import StreamsSettings
 from .tree import (
     CommitValidation,
     ConditionalPut,
-    Delegation,
     EmbeddedWorker,
     EncryptionSettings,
-    LogFormat,
+    LoggingFormat,
+    LoggingSettings,
     LogLevel,
-    LogSettings,
     MetaSettings,
     ObjectsSettings,
+    PipelineDelegation,
     PipelineSettings,
     RetrySettings,
     RootSettings,
@@ -35,26 +35,26 @@ from .tree import (
 
 __all__ = [
     "CLIENT_VARIABLES",
-    "Address",
     "CommitValidation",
     "ConditionalPut",
     "DecisionMode",
     "DecisionsSettings",
-    "Delegation",
     "EmbeddedWorker",
     "EncryptionSettings",
     "FederationSettings",
     "HookFailure",
+    "HostPort",
     "ListenerHook",
     "ListenersSettings",
     "LoadedSettings",
-    "LogFormat",
     "LogLevel",
-    "LogSettings",
+    "LoggingFormat",
+    "LoggingSettings",
     "MetaSettings",
     "ObjectsSettings",
     "OidcProvider",
     "OidcSettings",
+    "PipelineDelegation",
     "PipelineSettings",
     "RetrySettings",
     "RootSettings",

@@ -9,14 +9,14 @@ from ..errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class HostPort:
     """A host and a port. An empty host means every interface; port 0 lets the system choose."""
 
     host: str
     port: int
 
     @classmethod
-    def parse(cls, text: str) -> Address:
+    def parse(cls, text: str) -> HostPort:
         """Read `127.0.0.1:9000`, `[::1]:9000`, `localhost:9000` or `:9000`. Raises InvalidInput."""
         host, colon, port = text.strip().rpartition(":")
         bracketed = host.startswith("[") and host.endswith("]")
@@ -52,9 +52,9 @@ class Address:
             return False
 
     @property
-    def as_local(self) -> Address:
+    def as_local(self) -> HostPort:
         """As somebody on the same machine reaches it: every interface is also this one."""
-        return Address({"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host), self.port)  # noqa: S104
+        return HostPort({"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host), self.port)  # noqa: S104
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

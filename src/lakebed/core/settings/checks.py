@@ -20,10 +20,10 @@ from .identities import OidcProvider, OidcSettings, TokenMode, TokensSettings
 from .listeners import ListenersSettings, TargetsSettings
 from .streams import StreamsSettings
 from .tree import (
-    Delegation,
     EmbeddedWorker,
     EncryptionSettings,
     MetaSettings,
+    PipelineDelegation,
     PipelineSettings,
     RootSettings,
     S3StorageSettings,
@@ -327,7 +327,7 @@ def _check_delegation(allowed: AccessDelegation, pipeline: PipelineSettings) -> 
             "tables.access_delegation",
             "none leaves the embedded worker without access to tables: set pipeline.embedded_worker to off",
         )
-    if not allowed.vends and pipeline.delegation is Delegation.VENDED:
+    if not allowed.vends and pipeline.delegation is PipelineDelegation.VENDED:
         raise _refusal(
             "tables.access_delegation",
             f"{allowed} vends no credentials to the embedded worker: set pipeline.delegation to remote-signing, or"

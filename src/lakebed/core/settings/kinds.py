@@ -20,18 +20,18 @@ from typing import Annotated, Any, Final
 from ..errors import InvalidInput
 from ..secrets import Secret
 from ..sizes import format_bytes, format_seconds, parse_bytes, parse_seconds
-from .address import Address
+from .address import HostPort
 
 
-class Unit(Enum):
+class NumberUnit(Enum):
     """What a number counts, when people write it with a unit."""
 
     BYTES = "bytes"
     SECONDS = "seconds"
 
 
-BYTES: Final = Unit.BYTES
-SECONDS: Final = Unit.SECONDS
+BYTES: Final = NumberUnit.BYTES
+SECONDS: Final = NumberUnit.SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Within:
     most: float = math.inf
 
 
-class Kind(ABC):
+class ValueKind(ABC):
     """How values of one type are read and shown."""
 
     expected: str
@@ -71,7 +71,7 @@ class Kind(ABC):
         return InvalidInput(f"expected {self.expected}, found {found}")
 
 
-class Text(Kind):
+class TextValue(ValueKind):
     """Any text."""
 
     expected = "text"
@@ -85,7 +85,7 @@ class Text(Kind):
         return quoted(str(value))
 
 
-class SecretText(Kind):
+class SecretValue(ValueKind):
     """Text that is never shown."""
 
     expected = "a secret text"
@@ -100,7 +100,7 @@ class SecretText(Kind):
         return '"***"' if value else '""'
 
 
-class Anything(Kind):
+class AnyValue(ValueKind):
     """A plain value whose meaning is known elsewhere. Since it may be a secret, a text is treated as one."""
 
     expected = "a text, a number, true or false, or a list of texts"
@@ -127,7 +127,7 @@ class Anything(Kind):
         return repr(value) if isinstance(value, int | float) else '"***"'
 
 
-class Switch(Kind):
+class BooleanValue(ValueKind):
     """True or false."""
 
     expected = "true or false"
@@ -150,10 +150,10 @@ class Switch(Kind):
         return "true" if value else "false"
 
 
-class Number(Kind):
+class NumberValue(ValueKind):
     """A number within bounds: whole, fractional, or with a unit."""
 
-    def __init__(self, *, whole: bool, unit: Unit | None, bounds: Within) -> None:
+    def __init__(self, *, whole: bool, unit: NumberUnit | None, bounds: Within) -> None:
         self._whole = whole
         self._unit = unit
         self._bounds = bounds
@@ -214,7 +214,7 @@ class Number(Kind):
         return format_seconds(bound) if self._unit is SECONDS else f"{bound:g}"
 
 
-class FolderOrFile(Kind):
+class PathValue(ValueKind):
     """A path, relative to the working directory."""
 
     expected = "a path"
@@ -230,21 +230,21 @@ class FolderOrFile(Kind):
         return quoted(str(value))
 
 
-class HostAndPort(Kind):
+class HostPortValue(ValueKind):
     """Where to listen."""
 
     expected = "an address such as 127.0.0.1:9000"
 
     def from_text(self, text: str) -> object:
         """A host and a port."""
-        return Address.parse(text)
+        return HostPort.parse(text)
 
     def show(self, value: object) -> str:
         """A quoted string."""
         return quoted(str(value))
 
 
-class Choice(Kind):
+class ChoiceValue(ValueKind):
     """One of a few words."""
 
     def __init__(self, words: type[StrEnum]) -> None:
@@ -263,10 +263,10 @@ class Choice(Kind):
         return quoted(str(value))
 
 
-class Maybe(Kind):
+class OptionalValue(ValueKind):
     """A value that may be absent; an empty text unsets it."""
 
-    def __init__(self, inner: Kind) -> None:
+    def __init__(self, inner: ValueKind) -> None:
         self._inner = inner
         self.expected = inner.expected
         self.is_secret = inner.is_secret
@@ -284,10 +284,10 @@ class Maybe(Kind):
         return '""' if value is None else self._inner.show(value)
 
 
-class Several(Kind):
+class ListValue(ValueKind):
     """A list; in an environment variable, separated by commas."""
 
-    def __init__(self, item: Kind) -> None:
+    def __init__(self, item: ValueKind) -> None:
         self._item = item
         self.expected = f"a list, each {item.expected}"
         self.is_secret = item.is_secret
@@ -307,10 +307,10 @@ class Several(Kind):
         return "[" + ", ".join(self._item.show(item) for item in typing.cast("tuple[object, ...]", value)) + "]"
 
 
-class Named(Kind):
+class TableValue(ValueKind):
     """A table whose keys the user chooses. Its entries are settings of their own: `encryption.keys.ID`."""
 
-    def __init__(self, item: Kind) -> None:
+    def __init__(self, item: ValueKind) -> None:
         self.item = item
         self.expected = f"a table, each {item.expected}"
         self.is_secret = item.is_secret
@@ -331,7 +331,7 @@ class Named(Kind):
         return "{" + ", ".join(f"{quoted(name)} = {self.item.show(item)}" for name, item in entries) + "}"
 
 
-class Group(Kind):
+class StructValue(ValueKind):
     """Several settings that belong together: an entry of a table whose keys the user chooses, `oidc.providers.ID`."""
 
     def __init__(self, group: type[Any]) -> None:  # Any: a dataclass type, which typing cannot say
@@ -370,17 +370,17 @@ class Group(Kind):
         return "{" + shown + "}"
 
 
-_PLAIN: Final[Mapping[object, type[Kind]]] = {
-    str: Text,
-    object: Anything,
-    Secret: SecretText,
-    bool: Switch,
-    Path: FolderOrFile,
-    Address: HostAndPort,
+_PLAIN: Final[Mapping[object, type[ValueKind]]] = {
+    str: TextValue,
+    object: AnyValue,
+    Secret: SecretValue,
+    bool: BooleanValue,
+    Path: PathValue,
+    HostPort: HostPortValue,
 }
 
 
-def kind_of(annotation: Any) -> Kind:  # Any: an annotation is whatever `get_type_hints` gives
+def kind_of(annotation: Any) -> ValueKind:  # Any: an annotation is whatever `get_type_hints` gives
     """The kind of a field's type. Raises TypeError for a type that settings do not have."""
     markers: tuple[object, ...] = ()
     if typing.get_origin(annotation) is Annotated:
@@ -388,23 +388,23 @@ def kind_of(annotation: Any) -> Kind:  # Any: an annotation is whatever `get_typ
         markers = tuple(rest)
     if annotation in (int, float):
         bounds = next((m for m in reversed(markers) if isinstance(m, Within)), None)
-        unit = next((m for m in markers if isinstance(m, Unit)), None)
+        unit = next((m for m in markers if isinstance(m, NumberUnit)), None)
         # A duration is never negative; neither is anything that is counted here.
-        return Number(whole=annotation is int, unit=unit, bounds=bounds or Within())
+        return NumberValue(whole=annotation is int, unit=unit, bounds=bounds or Within())
     if plain := _PLAIN.get(annotation):
         return plain()
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
-        return Choice(annotation)
+        return ChoiceValue(annotation)
     arguments = typing.get_args(annotation)
     if isinstance(annotation, types.UnionType) and len(arguments) == 2 and arguments[1] is type(None):
-        return Maybe(kind_of(arguments[0]))
+        return OptionalValue(kind_of(arguments[0]))
     origin = typing.get_origin(annotation)
     if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
-        return Several(kind_of(arguments[0]))
+        return ListValue(kind_of(arguments[0]))
     if origin is Mapping and arguments[0] is str:
-        return Named(kind_of(arguments[1]))
+        return TableValue(kind_of(arguments[1]))
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
-        return Group(annotation)
+        return StructValue(annotation)
     raise TypeError(f"no kind of setting for this type. type={annotation}")
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from ..errors import InvalidInput, InvalidSetting
 from .checks import check_settings
-from .kinds import Kind, Named, kind_of
+from .kinds import TableValue, ValueKind, kind_of
 from .tree import Settings
 
 Section = TypeVar("Section")
@@ -105,7 +105,7 @@ def load_settings(
     return LoadedSettings(settings, origins)
 
 
-def known_settings() -> Mapping[str, Kind]:
+def known_settings() -> Mapping[str, ValueKind]:
     """Every path that can be set, and its kind, in the tree's order."""
     return _KINDS
 
@@ -115,7 +115,7 @@ def environment_name(path: str) -> str:
     return ENVIRONMENT_PREFIX + path.upper().replace(".", "__")
 
 
-def _leaves(section: type[Any], prefix: str) -> Iterator[tuple[str, Kind]]:  # Any: each section is its own class
+def _leaves(section: type[Any], prefix: str) -> Iterator[tuple[str, ValueKind]]:  # Any: each section is its own class
     hints = typing.get_type_hints(section, include_extras=True)
     for item in dataclasses.fields(section):
         hint = hints[item.name]
@@ -125,7 +125,7 @@ def _leaves(section: type[Any], prefix: str) -> Iterator[tuple[str, Kind]]:  # A
             yield prefix + item.name, kind_of(hint)
 
 
-_KINDS: Final[Mapping[str, Kind]] = dict(_leaves(Settings, ""))
+_KINDS: Final[Mapping[str, ValueKind]] = dict(_leaves(Settings, ""))
 
 
 def _from_file(file: SettingsFile) -> Iterator[_Given]:
@@ -140,7 +140,7 @@ def _walk(table: Mapping[str, object], prefix: str, origin: str) -> Iterator[_Gi
     for name, raw in table.items():
         path = prefix + name
         kind = _KINDS.get(path)
-        if isinstance(kind, Named) and isinstance(raw, dict):
+        if isinstance(kind, TableValue) and isinstance(raw, dict):
             entries = {key: _read(f"{path}.{key}", kind.item.from_toml, item, origin) for key, item in raw.items()}
             yield _Given(path, entries, origin)
         elif kind is not None:
@@ -161,7 +161,7 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, _Given]:
         path = ENVIRONMENT_ALIASES.get(name) or name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
         table, _, key = path.rpartition(".")
         kind = _KINDS.get(table)
-        if isinstance(kind, Named):
+        if isinstance(kind, TableValue):
             entry = _read(path, kind.item.from_text, text, name)
             before = given.get(table)
             entries = {**typing.cast("dict[str, object]", before.value if before else {}), key: entry}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ..sizes import KIB, MIB
-from .address import Address
+from .address import HostPort
 from .kinds import BYTES, SECONDS, Within
 
 
@@ -14,10 +14,10 @@ from .kinds import BYTES, SECONDS, Within
 class StreamsSettings:
     """Log tables and primary-key tables, served to clients of Apache Fluss by a process of their own."""
 
-    listen: Address | None = None
+    listen: HostPort | None = None
     """Where to serve them. Not set: they are not served."""
 
-    advertise: Address | None = None
+    advertise: HostPort | None = None
     """The address by which clients and other servers reach this one. Not set: clients of this server stay at the host
     that they have reached; other servers send theirs to the host of `listen`, or to this machine's name where `listen`
     is every interface."""

@@ -15,7 +15,7 @@ from typing import Annotated, Final, TypeAlias
 from ..delegation import AccessDelegation
 from ..secrets import Secret
 from ..sizes import GIB, KIB, MIB
-from .address import Address
+from .address import HostPort
 from .decisions import DecisionsSettings
 from .federation import FederationSettings
 from .identities import OidcSettings, TokensSettings
@@ -38,7 +38,7 @@ Count: TypeAlias = Annotated[int, Within(1)]
 
 MIN_PART_BYTES: Final = 5 * MIB
 MAX_PART_BYTES: Final = 5 * GIB
-DEFAULT_LISTEN: Final = Address("127.0.0.1", 9000)
+DEFAULT_LISTEN: Final = HostPort("127.0.0.1", 9000)
 NO_SECRET: Final = Secret("")
 
 
@@ -51,7 +51,7 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-class LogFormat(StrEnum):
+class LoggingFormat(StrEnum):
     """What a log line looks like."""
 
     JSON = "json"
@@ -65,7 +65,7 @@ class StorageKind(StrEnum):
     S3 = "s3"
 
 
-class Delegation(StrEnum):
+class PipelineDelegation(StrEnum):
     """How Spark gets at the files of tables. It is never given a lasting key to them."""
 
     VENDED = "vended-credentials"
@@ -116,8 +116,8 @@ class ServerSettings:
     data: Path = Path("lakebed-data")
     """Folder of everything that is kept: metadata, bytes, generated secrets."""
 
-    listen: Address = DEFAULT_LISTEN
-    catalog_listen: Address | None = None
+    listen: HostPort = DEFAULT_LISTEN
+    catalog_listen: HostPort | None = None
     """Where the catalog, the management and administration APIs, health and metrics are served, apart from S3 and STS.
     Not set: on `listen`, where their paths reserve some bucket names and keys."""
 
@@ -153,17 +153,17 @@ class ServerSettings:
         """The URL of the catalog and the other APIs for clients on the same machine."""
         return self.url_of((self.catalog_listen or self.listen).as_local)
 
-    def url_of(self, address: Address) -> str:
+    def url_of(self, address: HostPort) -> str:
         """The URL of an address that the server listens at."""
         return f"{'http' if self.tls_cert is None else 'https'}://{address}"
 
 
 @dataclass(frozen=True, slots=True)
-class LogSettings:
+class LoggingSettings:
     """What is told, and how."""
 
     level: LogLevel = LogLevel.INFO
-    format: LogFormat = LogFormat.JSON
+    format: LoggingFormat = LoggingFormat.JSON
     access: bool = False
     """A line for each request."""
 
@@ -360,7 +360,7 @@ class PipelineSettings:
     lease: Annotated[float, SECONDS, Within(1, 3_600)] = 60.0
     """How long a worker that gives no sign of life has its task; then another takes over."""
 
-    delegation: Delegation = Delegation.VENDED
+    delegation: PipelineDelegation = PipelineDelegation.VENDED
     driver_memory: Annotated[int, BYTES, Within(256 * MIB)] = 2 * GIB
     """Memory of Spark's driver, which with `local[*]` does all the work."""
 
@@ -374,7 +374,7 @@ class Settings:
     """Everything that can be set, read once and passed on."""
 
     server: ServerSettings = field(default_factory=ServerSettings)
-    log: LogSettings = LogSettings()
+    log: LoggingSettings = LoggingSettings()
     meta: MetaSettings = MetaSettings()
     storage: StorageSettings = StorageSettings()
     objects: ObjectsSettings = ObjectsSettings()

@@ -140,10 +140,10 @@ class Dispatcher:
 
     async def run(self, observer: Observer) -> None:
         """Wait for the lease, and deliver while it is held. Raises what a look at the targets raises."""
-        keeper = asyncio.create_task(self._held.keep())
+        keeper = asyncio.create_task(self._held.keep_renewed())
         try:
             while True:
-                if await self._held.take():
+                if await self._held.acquire():
                     await self.look(observer)
                     await asyncio.sleep(_LOOK_SECONDS)
                 else:
@@ -204,7 +204,7 @@ class Dispatcher:
             async with asyncio.TaskGroup() as group:
                 for courier in self.couriers(record, target):
                     for step, wait in (
-                        (courier.send_new, courier.wait_for_news),
+                        (courier.send_new, courier.wait_for_event),
                         (courier.send_again, courier.wait_until_due),
                     ):
                         group.create_task(self._repeat(record, courier, step, wait, observer))
@@ -243,7 +243,7 @@ class Dispatcher:
             try:
                 done = await _whole(counted(), courier)
             except Fenced:
-                self._held.lose()
+                self._held.mark_lost()
                 return
             except NotFound:
                 # Whatever else serves it ends too; if it is there after all, it is served anew.

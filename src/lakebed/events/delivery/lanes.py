@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from lakebed.meta.outbox import Entry, Event
+from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 
 
 class _Identified(msgspec.Struct):
@@ -23,7 +23,7 @@ class _Identified(msgspec.Struct):
 _identity: Final = msgspec.msgpack.Decoder(_Identified).decode
 
 
-def lane_of(event: Event) -> str:
+def lane_of(event: OutboxEvent) -> str:
     """A table's or view's id, which stays when it is renamed; for what has none, what the event is about."""
     try:
         return _identity(event.payload).id or event.subject
@@ -34,7 +34,7 @@ def lane_of(event: Event) -> str:
 class Outgoing(NamedTuple):
     """An event that a target is to be sent."""
 
-    entry: Entry
+    entry: OutboxEntry
     lane: str
     rule: str = ""
     """The bucket rule that asked for it; empty if the target itself did."""
@@ -51,7 +51,7 @@ class Sorted(NamedTuple):
     """To wait behind earlier ones of their lanes."""
 
 
-def sort_into_lanes(wanted: Iterable[tuple[Entry, str]], held_up: Container[str]) -> Sorted:
+def sort_into_lanes(wanted: Iterable[tuple[OutboxEntry, str]], held_up: Container[str]) -> Sorted:
     """Events and the rules that asked for them, by lane; `held_up` are the lanes in which something waits."""
     lanes: dict[str, list[Outgoing]] = {}
     behind: list[Outgoing] = []

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from lakebed.core.errors import InvalidInput, InvalidName
-from lakebed.meta.outbox import Entry, Event
+from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 from lakebed.meta.seam import Row
 
 from ..forms import parse_form
@@ -49,7 +49,7 @@ class Wish:
     """An entry of an audit log for every request, too."""
     selections: tuple[Selection, ...] = ()
 
-    def takes(self, event: Event) -> bool:
+    def takes(self, event: OutboxEvent) -> bool:
         """Whether an event is asked for."""
         return any(selection.takes(event) for selection in self.selections)
 
@@ -117,7 +117,7 @@ class DeliveryState(StrEnum):
 class Delivery:
     """An event that was not delivered at once."""
 
-    entry: Entry
+    entry: OutboxEntry
     lane: str
     rule: str
     """The bucket rule that asked for it; empty if the target itself did."""
@@ -167,5 +167,5 @@ def check_form(form: str) -> str:
 def delivery_from(row: Row) -> Delivery:
     """A delivery from its row."""
     seq, lane, kind, subject, payload, occurred_ms, operation, rule, state, attempts, due_ms, failure, changed_ms = row
-    event = Event(kind, subject, payload, occurred_ms, operation)
-    return Delivery(Entry(seq, event), lane, rule, DeliveryState(state), attempts, due_ms, failure, changed_ms)
+    event = OutboxEvent(kind, subject, payload, occurred_ms, operation)
+    return Delivery(OutboxEntry(seq, event), lane, rule, DeliveryState(state), attempts, due_ms, failure, changed_ms)

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from lakebed.meta.outbox import Entry, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEntry
 
 from ..matching import Matcher
 
@@ -22,7 +22,7 @@ class Batch(NamedTuple):
     """All events behind a number up to the last of these, with the targets that bucket rules name for each."""
 
     after: int
-    entries: Sequence[Entry] = ()
+    entries: Sequence[OutboxEntry] = ()
     rules: Sequence[Mapping[str, str]] = ()
     has_followers: bool = False
     """Whether there were more events than a batch takes."""
@@ -37,7 +37,7 @@ class Batch(NamedTuple):
         start = bisect_right(self.entries, seq, key=lambda entry: entry.seq)
         return self if not start else self._replace(after=seq, entries=self.entries[start:], rules=self.rules[start:])
 
-    def pairs(self) -> Iterator[tuple[Entry, Mapping[str, str]]]:
+    def pairs(self) -> Iterator[tuple[OutboxEntry, Mapping[str, str]]]:
         """Events, each with who is named for it."""
         return zip(self.entries, self.rules, strict=True)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lakebed.meta.outbox import FIRST_REQUEST, Entry, Event, Outbox
+from lakebed.meta.outbox import FIRST_REQUEST, Outbox, OutboxEntry, OutboxEvent
 
 from .model import TargetRecord
 from .outbox_reader import Feed
@@ -31,7 +31,7 @@ class Queue:
     cursor: str
     """The name of the target's place."""
     numbers: range
-    takes: Callable[[Event], bool]
+    takes: Callable[[OutboxEvent], bool]
     """Whether the target itself asks for an entry."""
     form_for: Callable[[str], str]
     """The form of an entry that a rule asked for, or the target itself if that is empty."""
@@ -51,7 +51,7 @@ def queue_of_requests(record: TargetRecord, log: Outbox, feed: Feed, prove: Prov
 class NoRules:
     """The `Matcher` of requests: no rule of a bucket names them."""
 
-    async def matches(self, entries: Sequence[Entry]) -> Sequence[Mapping[str, str]]:
+    async def matches(self, entries: Sequence[OutboxEntry]) -> Sequence[Mapping[str, str]]:
         """Nobody, for each."""
         nobody: Mapping[str, str] = {}
         return [nobody] * len(entries)

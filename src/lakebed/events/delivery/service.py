@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from lakebed.core.errors import Corrupted, InvalidInput, LakebedError, NotFound, StateConflict
-from lakebed.meta.outbox import Event
+from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller
@@ -327,7 +327,7 @@ class Targets:
             request_id=caller.request_id,
             source_ip=caller.source_ip,
         )
-        event = Event(kind, target, msgspec.msgpack.encode(payload), self._f.clock.now_ms())
+        event = OutboxEvent(kind, target, msgspec.msgpack.encode(payload), self._f.clock.now_ms())
         await self._f.outbox.append(tx, event)
 
 

@@ -23,7 +23,7 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import NotFound
 from lakebed.meta.held_lease import HeldLease
 from lakebed.meta.leases import Leases
-from lakebed.meta.outbox import Entry
+from lakebed.meta.outbox import OutboxEntry
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.tasks import retry_delay_seconds
 
@@ -140,7 +140,7 @@ class Courier:
             left_ms = longest_seconds * 1000 if done.next_due_ms is None else done.next_due_ms - self._clock.now_ms()
             await asyncio.sleep(min(longest_seconds, max(_SHORTEST_SECONDS, left_ms / 1000)))
 
-    async def wait_for_news(self, done: Round, longest_seconds: float) -> None:
+    async def wait_for_event(self, done: Round, longest_seconds: float) -> None:
         """Wait until there may be something new to send."""
         if done.is_held:
             # There is, and nothing can be done about it yet.
@@ -148,7 +148,7 @@ class Courier:
         elif done.is_level:
             await asyncio.sleep(min(longest_seconds, _GATHERING_SECONDS))
         elif not done.more:
-            await self._queue.log.wait_for_news(self._read_seq or 0, longest_seconds)
+            await self._queue.log.wait_for_event(self._read_seq or 0, longest_seconds)
 
     async def _waiting(self) -> list[_Waiting]:
         numbers = self._queue.numbers
@@ -259,7 +259,7 @@ class Courier:
         is_level = not batch.has_followers and not outcome.untried
         return Round(len(outcome.delivered), len(outcome.failed), given_up, skipped, more=True, is_level=is_level)
 
-    def _wanted(self, batch: Batch) -> Iterator[tuple[Entry, str]]:
+    def _wanted(self, batch: Batch) -> Iterator[tuple[OutboxEntry, str]]:
         """What it is to be sent, once each, with the rule that asks for it if one does."""
         me, takes = self._record.id, self._queue.takes
         for entry, rules in batch.pairs():

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Final
 
 from lakebed.core.errors import LakebedError
-from lakebed.meta.outbox import Entry, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEntry
 from lakebed.meta.seam import MetaStore
 
 from .interests import ALL_BUCKETS, Interests
@@ -29,12 +29,12 @@ PAGE: Final = 256
 _LOOK_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 1.0
 
-Takes = Callable[[Entry], bool]
+Takes = Callable[[OutboxEntry], bool]
 
 _seq = attrgetter("seq")
 
 
-def _everything(_: Entry) -> bool:
+def _everything(_: OutboxEntry) -> bool:
     return True
 
 
@@ -46,7 +46,7 @@ class Feed:
         self._outbox = outbox
         self._interests = interests
         self._kept = kept
-        self._tail: list[Entry] = []
+        self._tail: list[OutboxEntry] = []
         self._from_seq = self._to_seq = 0
         """All events after the first and up to the second number are in the tail."""
         self._subscriptions = 0
@@ -100,7 +100,7 @@ class Feed:
                 if entries:
                     self._add(entries)
                 else:
-                    await self._outbox.wait_for_news(self._to_seq, _LOOK_SECONDS)
+                    await self._outbox.wait_for_event(self._to_seq, _LOOK_SECONDS)
             except LakebedError as error:
                 log.warning("the live feed cannot read; it is tried again", exc_info=error)
                 await asyncio.sleep(_PAUSE_SECONDS)
@@ -109,7 +109,7 @@ class Feed:
                 log.exception("the reader of the live feed crashed; it is tried again")
                 await asyncio.sleep(_PAUSE_SECONDS)
 
-    def _add(self, entries: Sequence[Entry]) -> None:
+    def _add(self, entries: Sequence[OutboxEntry]) -> None:
         self._tail += entries
         self._to_seq = entries[-1].seq
         surplus = len(self._tail) - self._kept
@@ -121,7 +121,7 @@ class Feed:
 
     # -- for subscriptions ----------------------------------------------------------------------------------------
 
-    async def page_after(self, seq: int) -> Sequence[Entry]:
+    async def page_after(self, seq: int) -> Sequence[OutboxEntry]:
         """Some events after a number: from memory for who is level, from the store for who is behind."""
         if seq < self._from_seq:
             return await self._outbox.read_durable(seq, PAGE)
@@ -142,7 +142,7 @@ class Subscription:
         self.after = after
         """The last event that was looked at, asked for or not."""
 
-    async def next(self, timeout_seconds: float) -> list[Entry]:
+    async def next(self, timeout_seconds: float) -> list[OutboxEntry]:
         """The next events that are asked for, oldest first; none in that time if there are none. Raises as stores."""
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout_seconds

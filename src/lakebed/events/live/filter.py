@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakebed.meta.outbox import Entry
+from lakebed.meta.outbox import OutboxEntry
 
 from ..names import name_of_kind
 from .interests import ALL_BUCKETS
@@ -19,7 +19,7 @@ class Listening:
     prefix: str = ""
     suffix: str = ""
 
-    def takes(self, entry: Entry) -> bool:
+    def takes(self, entry: OutboxEntry) -> bool:
         """Whether it is one of them. Prefix and suffix are plain text, and may share characters of a short key."""
         name = name_of_kind(entry.event.kind)
         if name is None or not name.mask & self.mask:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lakebed.meta.outbox import Entry
+from lakebed.meta.outbox import OutboxEntry
 from lakebed.meta.seam import Reader
 
 from ..names import name_of_kind
@@ -18,7 +18,7 @@ class RuleMatcher:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    async def matches(self, entries: Sequence[Entry]) -> Sequence[Mapping[str, str]]:
+    async def matches(self, entries: Sequence[OutboxEntry]) -> Sequence[Mapping[str, str]]:
         """As `Matcher` has it. One read, and one for each bucket with events among the entries."""
         if not await any_versions(self._reader):
             return [NOTHING] * len(entries)

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable
 from typing import Final, Generic, TypeVar
 
 from lakebed.core.errors import LakebedError, Unavailable, Undeliverable
-from lakebed.net.tls import Sight, TlsFiles, TlsWatch
+from lakebed.net.tls import TlsFiles, TlsFileState, TlsFileWatch
 
 from .failures import Fault, told
 from .seam import Message
@@ -55,7 +55,7 @@ class ConnectedTarget(ABC, Generic[C]):
         """`where` is told in errors; `secrets` are kept out of them."""
         self._where = where
         self._tls_files = tls
-        self._watch = TlsWatch(tls or TlsFiles())
+        self._watch = TlsFileWatch(tls or TlsFiles())
         self._secrets = secrets
         self._deadline = deadline_seconds
         self._lease: _Lease[C] | None = None
@@ -183,10 +183,10 @@ class ConnectedTarget(ABC, Generic[C]):
 
     def _is_outdated(self) -> bool:
         """Whether certificates were replaced by others that can be used."""
-        if self._tls_files is None or (sight := self._watch.look()) is Sight.UNTOUCHED:
+        if self._tls_files is None or (sight := self._watch.look()) is TlsFileState.UNTOUCHED:
             return False
         self._tls_failure = None
-        if sight is Sight.SAME:
+        if sight is TlsFileState.SAME:
             return False
         try:
             self._tls_files.context()

@@ -24,7 +24,7 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import Unavailable
 from lakebed.core.secrets import Secret
 from lakebed.net.async_client import AsyncHttpClient
-from lakebed.net.http import HttpFailure, HttpRequest, HttpResponse, destination_of
+from lakebed.net.http import HttpFailure, HttpRequest, HttpResponse, split_url
 from lakebed.net.tls import TlsFiles
 
 from .questions import Asked, batch_document, document
@@ -76,7 +76,7 @@ class DecisionEndpoint:
         try:
             return await self._http.send(request)
         except HttpFailure as failure:
-            host = destination_of(self._url).host
+            host = split_url(self._url).host
             if isinstance(failure.error, TimeoutError):
                 raise Unavailable(f"no answer in time. host={host} seconds={self._timeout:g}") from None
             raise Unavailable(f"no answer. host={host} reason={failure}") from None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from lakebed.core.access import Principal
-from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import Transaction
 
 from .model import Labels, Subject
@@ -57,4 +57,4 @@ async def tell_of_labels(
         principal=caller.name,
         account=caller.account,
     )
-    await outbox.append(tx, Event("LabelsChanged", str(subject), _encode(event), now_ms))
+    await outbox.append(tx, OutboxEvent("LabelsChanged", str(subject), _encode(event), now_ms))

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from lakebed.core.errors import ConflictingProperties, InvalidInput
-from lakebed.core.unset import KEEP, Keep
+from lakebed.core.unset import UNSET, Unset
 
 MAX_TAGS: Final = 50
 """Most tags of one thing: they are shown with it wherever it is found."""
@@ -79,7 +79,7 @@ class LabelChange:
 
     set_tags: Mapping[str, str] = field(default_factory=dict)
     remove_tags: Sequence[str] = ()
-    owner: Owner | Keep | None = KEEP
+    owner: Owner | Unset | None = UNSET
     """None takes the owner away."""
 
 
@@ -122,7 +122,7 @@ def apply_change(labels: Labels, change: LabelChange) -> Labels:
     tags = {key: value for key, value in labels.tags.items() if key not in gone} | dict(change.set_tags)
     if len(tags) > MAX_TAGS:
         raise InvalidInput(f"too many tags of one thing. found={len(tags)} maximum={MAX_TAGS}", argument="set-tags")
-    owner = labels.owner if change.owner is KEEP else change.owner
+    owner = labels.owner if change.owner is UNSET else change.owner
     return Labels(dict(sorted(tags.items())), owner)
 
 

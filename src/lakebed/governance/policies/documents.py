@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from lakebed.core.errors import InvalidPolicy
-from lakebed.core.json.faults import explain_json_fault
+from lakebed.core.json.syntax_errors import describe_json_error
 
 Json: TypeAlias = Any
 """A document of any shape, until it was checked."""
@@ -57,7 +57,7 @@ def read_document(text: str | None) -> Json:
     try:
         document = msgspec.json.decode(encoded)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise fault((), f"not a JSON document: {explain_json_fault(encoded)}") from error
+        raise fault((), f"not a JSON document: {describe_json_error(encoded)}") from error
     except RecursionError as error:
         raise _too_deep() from error
     check_depth(document)

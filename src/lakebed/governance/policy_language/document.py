@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 
 from lakebed.core.access import Principal
 from lakebed.core.errors import InvalidPolicy
-from lakebed.core.json.faults import explain_json_fault
+from lakebed.core.json.syntax_errors import describe_json_error
 
 from .conditions import Condition, parse_condition
 from .grantees import Grant, Grantees, parse_grantees
@@ -144,7 +144,7 @@ def _load(document: bytes) -> object:
     try:
         return json.loads(document.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise InvalidPolicy(f"policy is not valid JSON: {explain_json_fault(document)}") from error
+        raise InvalidPolicy(f"policy is not valid JSON: {describe_json_error(document)}") from error
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

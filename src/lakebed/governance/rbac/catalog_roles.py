@@ -30,7 +30,7 @@ from .securables import catalog_securable
 
 
 class CatalogRoles:
-    """The use cases of catalog roles. All of them raise NoSuchWarehouse for a catalog that is not there."""
+    """The use cases of catalog roles. All of them raise NoSuchCatalog for a catalog that is not there."""
 
     def __init__(self, store: MetaStore, outbox: Outbox, clock: Clock) -> None:
         self._store = store

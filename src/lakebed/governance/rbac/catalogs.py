@@ -7,11 +7,11 @@ from typing import NamedTuple
 from lakebed.core.access import Securable
 from lakebed.core.errors import (
     InvalidName,
+    NoSuchCatalog,
     NoSuchNamespace,
     NoSuchPolicy,
     NoSuchTable,
     NoSuchView,
-    NoSuchWarehouse,
     NotFound,
 )
 from lakebed.meta.seam import Reader
@@ -60,17 +60,17 @@ class Catalogs:
         return [rows.catalog_from(row) for row in await self._reader.rows(rows.CATALOGS)]
 
     async def get(self, by: Administrator, name: str) -> Catalog:
-        """A catalog. Raises NoSuchWarehouse."""
+        """A catalog. Raises NoSuchCatalog."""
         catalog = await find_catalog(self._reader, name)
         await by.check("getCatalog", catalog_securable(catalog.id), resource=catalog.arn)
         return catalog
 
 
 async def find_catalog(reader: Reader, name: str) -> Catalog:
-    """The catalog of that name. Raises NoSuchWarehouse."""
+    """The catalog of that name. Raises NoSuchCatalog."""
     row = await reader.row(rows.CATALOG, name)
     if row is None:
-        raise NoSuchWarehouse(f"no such catalog. name={name}")
+        raise NoSuchCatalog(f"no such catalog. name={name}")
     return rows.catalog_from(row)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import msgspec
 
 from lakebed.core.access import Principal
-from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import Transaction
 
 from .model import HeldGrant
@@ -89,4 +89,4 @@ class RoleTeller:
 
     async def _tell(self, kind: str, subject: str, event: RoleEvent) -> None:
         told = msgspec.structs.replace(event, principal=self._caller.name, account=self._caller.account)
-        await self._outbox.append(self._tx, Event(kind, subject, _encode(told), self._now_ms))
+        await self._outbox.append(self._tx, OutboxEvent(kind, subject, _encode(told), self._now_ms))

@@ -29,7 +29,7 @@ class Elsewhere(Protocol):
 
 
 class Granting:
-    """The use cases of grants. All of them raise NoSuchWarehouse for a catalog that is not there."""
+    """The use cases of grants. All of them raise NoSuchCatalog for a catalog that is not there."""
 
     def __init__(self, store: MetaStore, outbox: Outbox, clock: Clock, elsewhere: Elsewhere | None = None) -> None:
         self._store = store

@@ -19,7 +19,7 @@ from .file import BUSY_MS, translate
 
 
 @dataclass(slots=True, eq=False)
-class Pending:
+class PendingWork:
     """A work on its way, and what became of it."""
 
     work: Work[Any]  # Any: each work has its own result, which goes to its own future
@@ -94,7 +94,7 @@ class SqliteTransaction:
             raise self.failure from error
 
 
-def run_batch(connection: apsw.Connection, works: list[Pending], *, may_continue: Callable[[], bool]) -> int:
+def run_batch(connection: apsw.Connection, works: list[PendingWork], *, may_continue: Callable[[], bool]) -> int:
     """Run works from the first on and commit them together; the number that was taken.
 
     Works that raised were told so and are marked by a done future. Raises what made the commit, or the whole
@@ -128,7 +128,7 @@ def _begin(connection: apsw.Connection) -> None:
         connection.set_busy_timeout(BUSY_MS)
 
 
-def _run_one(connection: apsw.Connection, pending: Pending, *, alone: bool) -> None:
+def _run_one(connection: apsw.Connection, pending: PendingWork, *, alone: bool) -> None:
     if not alone:
         connection.execute("SAVEPOINT work")
     transaction = SqliteTransaction(connection, pending.on_commit)

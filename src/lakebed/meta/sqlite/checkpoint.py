@@ -20,7 +20,7 @@ import apsw
 
 from .call_thread import CallThread
 from .file import PAGE_BYTES, beside, connect
-from .write_lock import WriteTurn
+from .write_lock import WriteLock
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Checkpointer:
     ) -> None:
         self._passive_pages = passive_bytes // PAGE_BYTES
         self._restart_pages = restart_bytes // PAGE_BYTES
-        self._turn = WriteTurn(database)
+        self._write_lock = WriteLock(database)
         self._duty = os.open(beside(database, "-checkpoint"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._connection = connect(database)
         self._connection.set_busy_timeout(_READERS_MS)
@@ -85,7 +85,7 @@ class Checkpointer:
         """Finish what is under way; close. Blocks."""
         self._thread.close()
         self._connection.close()
-        self._turn.close()
+        self._write_lock.close()
         os.close(self._duty)
 
     def _done(self, failure: BaseException | None) -> None:
@@ -112,13 +112,13 @@ class Checkpointer:
             os.fdatasync(self._database)
 
     def _restart(self) -> None:
-        self._turn.take()
+        self._write_lock.acquire()
         try:
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_RESTART)
         except apsw.BusyError:
             _log.info("a long read keeps the log from starting over")
         finally:
-            self._turn.give_back()
+            self._write_lock.release()
 
 
 def start_over(database: Path) -> None:
@@ -126,9 +126,9 @@ def start_over(database: Path) -> None:
 
     For when the log itself can no longer be trusted to be on stable storage.
     """
-    turn = WriteTurn(database)
+    write_lock = WriteLock(database)
     try:
-        turn.take()
+        write_lock.acquire()
         connection = connect(database)
         try:
             connection.set_busy_timeout(_READERS_MS)
@@ -136,7 +136,7 @@ def start_over(database: Path) -> None:
         finally:
             connection.close()
     finally:
-        turn.close()
+        write_lock.close()
 
 
 def _descriptor_of(database: Path) -> int | None:

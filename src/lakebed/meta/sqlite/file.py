@@ -14,7 +14,7 @@ import apsw
 from lakebed.core.errors import AlreadyExists, Corrupted, StorageFull, Unavailable
 
 from .wal_sync import sync_folder
-from .write_lock import WriteTurn
+from .write_lock import WriteLock
 
 PAGE_BYTES: Final = 4096
 """ADR 4: larger pages make every small commit write more log than they save on 4 KiB bodies."""
@@ -50,12 +50,12 @@ def beside(database: Path, suffix: str) -> Path:
     return database.with_name(database.name + suffix)
 
 
-def open_file(path: Path, turn: WriteTurn) -> apsw.Connection:
+def open_file(path: Path, write_lock: WriteLock) -> apsw.Connection:
     """Open or create the file for use by an event loop. Blocks.
 
     Under the write turn: switching a new file to WAL needs it alone, and several workers start at once.
     """
-    turn.take()
+    write_lock.acquire()
     try:
         _create(path)
         connection = connect(path)
@@ -72,7 +72,7 @@ def open_file(path: Path, turn: WriteTurn) -> apsw.Connection:
         kind = StorageFull if error.errno in NO_SPACE else Unavailable
         raise kind(f"cannot open the metadata file. path={path} error={error.strerror}") from error
     finally:
-        turn.give_back()
+        write_lock.release()
 
 
 def _create(path: Path) -> None:

@@ -5,8 +5,8 @@ handing it to a thread would. Writers that arrive together share one commit. ADR
 
 The invariants:
 
-- A batch holds the write turn (`_turn`) from BEGIN to COMMIT and never suspends in between, so no read of this process
-  and no write of another one falls into it.
+- A batch holds the write lock (`_write_lock`) from BEGIN to COMMIT and never suspends in between: no read of this
+  process and no write of another one falls into it.
 - A caller is answered only after the log was synced (`_wal`) past its commit. Readers may see a commit a moment before
   that; `sync` is for those who tell others of what they saw.
 """
@@ -27,12 +27,12 @@ import apsw
 from lakebed.core.errors import StorageFull, Unavailable
 
 from ..seam import Row, Value, Work
-from .batch import Pending, run_batch
+from .batch import PendingWork, run_batch
 from .call_thread import CallThread
 from .checkpoint import Checkpointer, start_over
 from .file import NO_SPACE, beside, open_file, translate
 from .wal_sync import WalSync
-from .write_lock import WriteTurn
+from .write_lock import WriteLock
 
 T = TypeVar("T")
 
@@ -50,15 +50,15 @@ _OUTSIDER_ATTEMPTS = 100
 class SqliteStore:
     """A `MetaStore` on one SQLite file. Bound to the event loop that opened it."""
 
-    def __init__(self, path: Path, connection: apsw.Connection, turn: WriteTurn) -> None:
+    def __init__(self, path: Path, connection: apsw.Connection, write_lock: WriteLock) -> None:
         self._loop = asyncio.get_running_loop()
         self._connection = connection
         self._cursor = connection.cursor()
-        self._turn = turn
-        self._turn_thread = CallThread("lakebed-write-turn", self._loop)
+        self._write_lock = write_lock
+        self._lock_thread = CallThread("lakebed-write-turn", self._loop)
         self._wal = WalSync(beside(path, "-wal"), self._loop, start_over=lambda: start_over(path))
         self._checkpointer = Checkpointer(path, self._loop)
-        self._queue: deque[Pending] = deque()
+        self._queue: deque[PendingWork] = deque()
         self._scheduled = False
         self._in_batch = False
         self._alone = 0
@@ -75,14 +75,14 @@ class SqliteStore:
         """Open or create the file, in a folder that exists. Raises Unavailable, StorageFull, Corrupted."""
         path = Path(path)
         try:
-            turn = await asyncio.to_thread(WriteTurn, path)
+            write_lock = await asyncio.to_thread(WriteLock, path)
         except OSError as error:
             raise Unavailable(f"cannot open the metadata file. path={path} error={error.strerror}") from error
         with ExitStack() as undo:
-            undo.callback(turn.close)
-            connection = await asyncio.to_thread(open_file, path, turn)
+            undo.callback(write_lock.close)
+            connection = await asyncio.to_thread(open_file, path, write_lock)
             undo.callback(connection.close)
-            store = cls(path, connection, turn)
+            store = cls(path, connection, write_lock)
             undo.pop_all()
         return store
 
@@ -124,7 +124,7 @@ class SqliteStore:
     async def transact(self, work: Work[T]) -> T:
         """Run `work` in one transaction and commit it durably. What `work` raises rolls it back and comes through."""
         self._refuse_closed()
-        pending = Pending(work, self._loop.create_future(), contextvars.copy_context())
+        pending = PendingWork(work, self._loop.create_future(), contextvars.copy_context())
         self._queue.append(pending)
         self._unsettled += 1
         self._settled.clear()
@@ -157,11 +157,11 @@ class SqliteStore:
         await asyncio.to_thread(self._release)
 
     def _release(self) -> None:
-        self._turn_thread.close()
+        self._lock_thread.close()
         self._wal.close()
         self._checkpointer.close()
         self._connection.close()
-        self._turn.close()
+        self._write_lock.close()
         if self._own_folder is not None:
             shutil.rmtree(self._own_folder)
 
@@ -177,15 +177,15 @@ class SqliteStore:
         """One batch is on its way at any time: waiting for the tick's end, for the turn, or for an outsider."""
         if not self._scheduled and self._queue:
             self._scheduled = True
-            self._loop.call_soon(self._take_turn)
+            self._loop.call_soon(self._acquire_lock)
 
-    def _take_turn(self) -> None:
-        if self._turn.take_nowait():
+    def _acquire_lock(self) -> None:
+        if self._write_lock.try_acquire():
             self._run_batch()
         else:
-            self._turn_thread.call(self._turn.take, self._have_turn)
+            self._lock_thread.call(self._write_lock.acquire, self._run_with_lock)
 
-    def _have_turn(self, failure: BaseException | None) -> None:
+    def _run_with_lock(self, failure: BaseException | None) -> None:
         if failure is None:
             self._run_batch()
         else:
@@ -218,30 +218,30 @@ class SqliteStore:
             self._settle_after_sync(works[:taken])
         finally:
             self._in_batch = False
-            self._turn.give_back()
+            self._write_lock.release()
         self._outsider_attempts = 0
         self._scheduled = False
         self._schedule()
 
-    def _await_outsider(self, works: list[Pending], error: apsw.BusyError) -> None:
+    def _await_outsider(self, works: list[PendingWork], error: apsw.BusyError) -> None:
         """Somebody writes the file without a turn (a shell, a backup): ask again, and give up after a while."""
         self._outsider_attempts += 1
         if self._outsider_attempts < _OUTSIDER_ATTEMPTS:
             self._queue.extendleft(reversed(works))
-            self._loop.call_later(_OUTSIDER_PAUSE_SECONDS, self._take_turn)
+            self._loop.call_later(_OUTSIDER_PAUSE_SECONDS, self._acquire_lock)
             return
         self._outsider_attempts = 0
         self._fail(works, translate(error))
         self._scheduled = False
         self._schedule()
 
-    def _settle_after_sync(self, works: list[Pending]) -> None:
+    def _settle_after_sync(self, works: list[PendingWork]) -> None:
         committed = [pending for pending in works if not pending.future.done()]
         self._count_settled(len(works) - len(committed))
         if committed:
             self._wal.after_sync(lambda failure: self._settle(committed, failure))
 
-    def _settle(self, works: list[Pending], failure: BaseException | None) -> None:
+    def _settle(self, works: list[PendingWork], failure: BaseException | None) -> None:
         if failure is not None:
             self._fail(works, _sync_failed(failure))
             return
@@ -249,7 +249,7 @@ class SqliteStore:
             pending.succeed()
         self._count_settled(len(works))
 
-    def _fail_batch(self, works: list[Pending], error: Exception) -> None:
+    def _fail_batch(self, works: list[PendingWork], error: Exception) -> None:
         """Nothing of a batch was committed."""
         if not isinstance(error, StorageFull) or len(works) == 1:
             self._fail(works, error)
@@ -261,7 +261,7 @@ class SqliteStore:
         self._queue.extendleft(reversed(works))
         self._alone = len(works)
 
-    def _fail(self, works: list[Pending], error: Exception) -> None:
+    def _fail(self, works: list[PendingWork], error: Exception) -> None:
         for pending in works:
             pending.fail(error)
         self._count_settled(len(works))

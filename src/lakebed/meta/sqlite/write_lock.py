@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 
-class WriteTurn:
+class WriteLock:
     """One process's hold on the turn. Not reentrant; `take` blocks and belongs on a thread.
 
     Two locks: the turn itself, and the place at the head of the queue. Whoever waits for the turn holds that place,
@@ -21,39 +21,39 @@ class WriteTurn:
 
     def __init__(self, database: Path) -> None:
         self._head = _open(database.with_name(database.name + "-queue"))
-        self._turn = _open(database.with_name(database.name + "-turn"))
+        self._lock = _open(database.with_name(database.name + "-turn"))
 
-    def take_nowait(self) -> bool:
+    def try_acquire(self) -> bool:
         """Take the turn if it is free and nobody waits for it."""
         if not _lock_nowait(self._head):
             return False
         try:
-            return _lock_nowait(self._turn)
+            return _lock_nowait(self._lock)
         finally:
             fcntl.flock(self._head, fcntl.LOCK_UN)
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Wait for the turn. Blocks."""
         fcntl.flock(self._head, fcntl.LOCK_EX)
         try:
-            fcntl.flock(self._turn, fcntl.LOCK_EX)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
         finally:
             fcntl.flock(self._head, fcntl.LOCK_UN)
 
-    def somebody_waits(self) -> bool:
+    def has_waiters(self) -> bool:
         """Whether another process or thread stands at the head of the queue."""
         if not _lock_nowait(self._head):
             return True
         fcntl.flock(self._head, fcntl.LOCK_UN)
         return False
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Let the next one write."""
-        fcntl.flock(self._turn, fcntl.LOCK_UN)
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Close the side files, which gives back whatever is held."""
-        os.close(self._turn)
+        os.close(self._lock)
         os.close(self._head)
 
 

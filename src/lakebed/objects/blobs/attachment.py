@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from lakebed.core.errors import ForeignStore, NotFound, StateConflict
+from lakebed.core.errors import NotFound, StateConflict, StoreMismatch
 from lakebed.core.ids import BlobId, DeploymentId
 from lakebed.meta.deployment import establish_deployment_id, find_deployment_id
 from lakebed.meta.seam import MetaStore
@@ -111,7 +111,7 @@ class Attachment:
         self._sample_streams = sample_streams
 
     async def confirm_at_start(self) -> StoreOwnership:
-        """Check that the stores belong together; at the first start, make them. Raises ForeignStore, Unavailable.
+        """Check that the stores belong together; at the first start, make them. Raises StoreMismatch, Unavailable.
 
         One read of the object store, unless it has no id.
         """
@@ -206,22 +206,22 @@ class Attachment:
             return References.FOUND
         return References.MISSING if keys else References.NONE
 
-    def _refusal(self, decision: Decision, own: DeploymentId, other: DeploymentId | None) -> ForeignStore:
+    def _refusal(self, decision: Decision, own: DeploymentId, other: DeploymentId | None) -> StoreMismatch:
         ids = f"store={self._place} store_deployment={other or 'none'} metadata_deployment={own}"
         if decision is Decision.FOREIGN:
-            return ForeignStore(
+            return StoreMismatch(
                 f"the object store belongs to another deployment; nothing was changed. {ids}."
                 " Use the metadata that belongs to it (server.data, meta.url), or another bucket or prefix"
                 " (storage.s3.bucket, storage.s3.prefix). If the other deployment is gone for good:"
                 f" lakebed storage attach --replace {other}"
             )
         if decision is Decision.OBJECTS_MISSING:
-            return ForeignStore(
+            return StoreMismatch(
                 f"the object store is empty, but the metadata refers to objects in it; nothing was changed. {ids}."
                 " See that the disk is mounted and that bucket and prefix are right (storage.*). If the objects are"
                 " lost: lakebed storage attach --accept-loss"
             )
-        return ForeignStore(
+        return StoreMismatch(
             "the object store holds objects that the metadata does not know, and carries no deployment id;"
             f" nothing was changed. {ids}. Use the metadata that belongs to it (server.data, meta.url), or another"
             " bucket or prefix (storage.s3.bucket, storage.s3.prefix). To use the store and keep those objects:"

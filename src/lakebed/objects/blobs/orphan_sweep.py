@@ -63,7 +63,7 @@ class Sweeper:
         self._window_ms = window_ms
 
     async def sweep(self) -> SweepReport:
-        """One pass over everything. Raises ForeignStore, before anything is deleted, if the store is another's."""
+        """One pass over everything. Raises StoreMismatch, before anything is deleted, if the store is another's."""
         owned = await self._ownership.confirm()
         return SweepReport(
             garbage=await self._reaper.sweep(),

@@ -109,7 +109,7 @@ class Binder:
         self.now = now
 
     def bind(self, node: exp.Expression) -> Bound:
-        """An expression in SQL. Raises SelectFailure with the code of what is wrong with it."""
+        """An expression in SQL. Raises SelectError with the code of what is wrong with it."""
         if isinstance(node, exp.Window):
             return window_functions.window(self, node, self.ordered)
         for name, value in node.args.items():
@@ -407,7 +407,7 @@ def _literal_timestamp(text: str) -> object:
 
 
 def like_pattern(pattern: str, escape: str) -> str:
-    """A pattern as DataFusion has it, where a backslash escapes. Raises SelectFailure."""
+    """A pattern as DataFusion has it, where a backslash escapes. Raises SelectError."""
     made = []
     position = 0
     while position < len(pattern):

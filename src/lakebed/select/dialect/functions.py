@@ -57,7 +57,7 @@ class Function(NamedTuple):
 
 
 def call(binder: Expressions, name: str, arguments: Arguments) -> Bound:
-    """A call. Raises SelectFailure: no such function, or not with these arguments."""
+    """A call. Raises SelectError: no such function, or not with these arguments."""
     known = FUNCTIONS.get(name)
     if name in AGGREGATES and len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
         values = arguments[0].expressions
@@ -79,7 +79,7 @@ def call(binder: Expressions, name: str, arguments: Arguments) -> Bound:
 
 
 def date_part(node: exp.Expression, allowed: frozenset[DatePart] = frozenset(DatePart)) -> DatePart:
-    """The part of a date that is named. Raises SelectFailure (ParseExpectedDatePart)."""
+    """The part of a date that is named. Raises SelectError (ParseExpectedDatePart)."""
     named = node.name.lower() if isinstance(node, exp.Column | exp.Var | exp.Identifier | exp.Literal) else ""
     try:
         part = DatePart(named)

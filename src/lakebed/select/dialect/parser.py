@@ -14,7 +14,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from ..errors import SelectCode, SelectFailure, failure
+from ..errors import SelectCode, SelectError, failure
 from ..model import MAX_EXPRESSION_BYTES
 from .paths import Every, Index, Name, Path, Step
 
@@ -66,7 +66,7 @@ class Parsed(NamedTuple):
 
 
 def parse(expression: str, table: tuple[str, ...] = ()) -> Parsed:
-    """Read an expression. Raises SelectFailure with the code of what is wrong with it.
+    """Read an expression. Raises SelectError with the code of what is wrong with it.
 
     `table` is the name of what is selected from, part by part, where it has one besides `S3Object`: it may be said in
     full, by its last part, or as `table`.
@@ -92,7 +92,7 @@ def parse(expression: str, table: tuple[str, ...] = ()) -> Parsed:
 
 
 def tokenize(expression: str) -> list[Token]:
-    """The words of an expression, each with where it stands. Raises SelectFailure."""
+    """The words of an expression, each with where it stands. Raises SelectError."""
     try:
         words = list(_DIALECT.tokenize(expression))
     except TokenError as error:
@@ -245,7 +245,7 @@ _TOLD: Final = (
 """What sqlglot says, and what S3 says to it."""
 
 
-def _refused(error: ParseError) -> SelectFailure:
+def _refused(error: ParseError) -> SelectError:
     details = error.errors[0] if error.errors else {}
     said = str(details.get("description") or error)
     near = str(details.get("highlight") or "").strip()

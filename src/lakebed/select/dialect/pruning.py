@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from sqlglot import exp
 
-from ..errors import SelectFailure
+from ..errors import SelectError
 from ..execution.query import names_of_the_row
 from .paths import Name
 from .statement import Statement
@@ -58,7 +58,7 @@ def _column(node: exp.Expression, row: tuple[Name, ...]) -> Name | None:
         return None
     try:
         path = path_of(node)
-    except SelectFailure:
+    except SelectError:
         return None
     if len(path) == 2 and isinstance(path[0], Name) and any(path[0].matches(each.text) for each in row):
         path = path[1:]

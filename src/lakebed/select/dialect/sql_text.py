@@ -46,7 +46,7 @@ def text_literal(text: str) -> Bound:
 
 
 def number_literal(digits: str) -> Bound:
-    """A literal of a number, as it was written. Raises SelectFailure."""
+    """A literal of a number, as it was written. Raises SelectError."""
     if digits.isdigit():
         value = int(digits)
         if value < 2**63:
@@ -74,7 +74,7 @@ class Coercion:
         self._relation = relation
 
     def number(self, bound: Bound, beside: Bound | None = None) -> Bound:
-        """A number: text that is none becomes null. `beside` is what it is compared with. Raises SelectFailure."""
+        """A number: text that is none becomes null. `beside` is what it is compared with. Raises SelectError."""
         exact = beside is not None and isinstance(beside.constant, int) and abs(beside.constant) > _MAX_EXACT
         if bound.kind is Kind.JSON and bound.field is not None:
             loose = beside is not None and not exact
@@ -107,7 +107,7 @@ class Coercion:
                 return Bound(f"CAST({bound.sql} AS VARCHAR)", Kind.TEXT)
 
     def truth(self, bound: Bound) -> Bound:
-        """True, false or null. Raises SelectFailure."""
+        """True, false or null. Raises SelectError."""
         if bound.kind is Kind.JSON and bound.field is not None:
             return of_field(self._relation, bound.field, View.BOOL)
         match bound.kind:
@@ -123,7 +123,7 @@ class Coercion:
                 )
 
     def timestamp(self, bound: Bound) -> Bound:
-        """A timestamp. Raises SelectFailure."""
+        """A timestamp. Raises SelectError."""
         match bound.kind:
             case Kind.TIMESTAMP:
                 return bound
@@ -138,7 +138,7 @@ class Coercion:
                 )
 
     def whole(self, bound: Bound) -> Bound:
-        """A whole number. Raises SelectFailure."""
+        """A whole number. Raises SelectError."""
         number = self.number(bound)
         return number if number.kind is Kind.INT else Bound(f"CAST({number.sql} AS BIGINT)", Kind.INT)
 

@@ -85,7 +85,7 @@ def is_aggregate(node: exp.Expression) -> bool:
 
 
 def read_statement(expression: str, table: tuple[str, ...] = ()) -> Statement:
-    """The statement of an expression. Raises SelectFailure with the code of what is wrong with it.
+    """The statement of an expression. Raises SelectError with the code of what is wrong with it.
 
     With `table`, the source may be called that, too. A statement is shared by all who ask the same: nobody changes it.
     """

@@ -29,7 +29,7 @@ def chain(node: exp.Expression) -> list[exp.Expression]:
 
 
 def check_depth(node: exp.Expression) -> None:
-    """Raise SelectFailure (MaxOperatorsExceeded) for what is nested deeper than is safe to descend into."""
+    """Raise SelectError (MaxOperatorsExceeded) for what is nested deeper than is safe to descend into."""
     waiting = [(node, 0)]
     while waiting:
         current, depth = waiting.pop()
@@ -43,7 +43,7 @@ def check_depth(node: exp.Expression) -> None:
 
 
 def path_of(node: exp.Expression) -> Path:
-    """The steps of a path as sqlglot has them. Raises SelectFailure (ParseInvalidPathComponent)."""
+    """The steps of a path as sqlglot has them. Raises SelectError (ParseInvalidPathComponent)."""
     steps: list[Step] = []
     current: object = node
     while True:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Final
 
-from ..errors import SelectCode, SelectFailure, failure
+from ..errors import SelectCode, SelectError, failure
 from .timestamps import Precision, Timestamp, parse_offset
 
 _MONTHS: Final = (
@@ -68,7 +68,7 @@ class Symbol:
 
 @lru_cache(maxsize=256)
 def compile_pattern(pattern: str) -> tuple[Symbol, ...]:
-    """The symbols of a pattern. Raises SelectFailure with the code of what is wrong with it."""
+    """The symbols of a pattern. Raises SelectError with the code of what is wrong with it."""
     symbols: list[Symbol] = []
     position = 0
     while position < len(pattern):
@@ -114,7 +114,7 @@ def _quoted(pattern: str, position: int) -> tuple[str, int]:
 
 
 def write(moment: Timestamp, pattern: str) -> str:
-    """A timestamp by a pattern. Raises SelectFailure for a pattern that is none."""
+    """A timestamp by a pattern. Raises SelectError for a pattern that is none."""
     return "".join(_written(moment, symbol) for symbol in compile_pattern(pattern))
 
 
@@ -210,7 +210,7 @@ def _expression(symbol: Symbol) -> str:
 
 
 def read(text: str, pattern: str) -> Timestamp:
-    """A timestamp written by a pattern. Raises SelectFailure: for the pattern, or CastFailed for the text."""
+    """A timestamp written by a pattern. Raises SelectError: for the pattern, or CastFailed for the text."""
     expression, fields = _compile_reader(pattern)
     match = expression.fullmatch(text)
     if match is None:
@@ -269,4 +269,4 @@ def _precision(fields: set[str]) -> Precision:
     return Precision.MONTH if "month" in fields else Precision.YEAR
 
 
-__all__ = ["SelectFailure", "compile_pattern", "read", "write"]
+__all__ = ["SelectError", "compile_pattern", "read", "write"]

@@ -117,7 +117,7 @@ class Timestamp:
 
 
 def parse_timestamp(text: str) -> Timestamp:
-    """Read the written form. Raises SelectFailure (CastFailed)."""
+    """Read the written form. Raises SelectError (CastFailed)."""
     match = _WRITTEN.fullmatch(text)
     if match is None:
         raise failure(SelectCode.CAST_FAILED, f"not a timestamp. value={text[:64]}")
@@ -145,7 +145,7 @@ def parse_timestamp(text: str) -> Timestamp:
 
 
 def parse_offset(text: str) -> int:
-    """Minutes of `Z`, `+07`, `+0700` or `+07:00`. Raises SelectFailure (CastFailed)."""
+    """Minutes of `Z`, `+07`, `+0700` or `+07:00`. Raises SelectError (CastFailed)."""
     if text == "Z":
         return 0
     digits = text[1:].replace(":", "")
@@ -174,7 +174,7 @@ def from_datetime(moment: datetime) -> Timestamp:
 def add(part: DatePart, count: int, to: Timestamp) -> Timestamp:
     """So many years, months, … later, known at least as precisely as what was added.
 
-    A day that the month does not have becomes its last. Raises SelectFailure (EvaluatorInvalidArguments) outside the
+    A day that the month does not have becomes its last. Raises SelectError (EvaluatorInvalidArguments) outside the
     years 1 to 9999.
     """
     precision = _PRECISION_OF[part]

@@ -41,7 +41,7 @@ WINDOWED: Final = {
 
 
 def window(binder: Expressions, node: exp.Window, ordered: Callable[[exp.Expression], str]) -> Bound:
-    """`function OVER (…)`; `ordered` writes one term of an ORDER BY. Raises SelectFailure."""
+    """`function OVER (…)`; `ordered` writes one term of an ORDER BY. Raises SelectError."""
     if any(value for name, value in node.args.items() if name not in _READ):
         raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "OVER is followed by a window in brackets")
     function = node.this

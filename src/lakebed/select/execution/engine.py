@@ -148,7 +148,7 @@ def plan(
     spill: Path | None,
     shelf: PlanShelf | None = None,
 ) -> Execution:
-    """Plan a query. Blocks: the beginning of the object is read. Raises SelectFailure.
+    """Plan a query. Blocks: the beginning of the object is read. Raises SelectError.
 
     Without `spill` nothing of the object goes to disk, and a query that does not fit into memory ends.
     """
@@ -217,7 +217,7 @@ def plan_over(
     shelf: PlanShelf | None = None,
     is_small: bool = False,
 ) -> Execution:
-    """Plan a query over records that are there to be scanned, by a kept plan if there is one. Raises SelectFailure."""
+    """Plan a query over records that are there to be scanned, by a kept plan if there is one. Raises SelectError."""
     query = make_query(statement, relation, now, named=isinstance(output, JsonOutput))
     threads = 1 if is_small else limits.partitions or os.cpu_count() or 1
     noted: list[LakebedError] = []

@@ -27,7 +27,7 @@ BatchReader = Callable[[list[str]], Iterator[pa.RecordBatch]]
 def select_batches(
     statement: Statement, schema: pa.Schema, read: BatchReader, output: Output, *, spill: Path
 ) -> Iterator[bytes]:
-    """The records of a statement over batches of that schema, as bytes. Raises SelectFailure.
+    """The records of a statement over batches of that schema, as bytes. Raises SelectError.
 
     `spill` is where what does not fit into memory goes.
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from lakebed.core.errors import SelectFailure, Unavailable
+from lakebed.core.errors import SelectError, Unavailable
 
 from .scanning import Batches, Scan
 
@@ -84,7 +84,7 @@ class ManyScan:
             try:
                 threads = count if supplied.source.size > _LARGE_BYTES else 1
                 yield from scan.readers(threads, in_order=True)[0](columns)
-            except SelectFailure as error:
+            except SelectError as error:
                 raise _named(error, supplied.key) from error
             finally:
                 with self._turn:
@@ -105,7 +105,7 @@ class ManyScan:
             scan.prune(self._condition)
         except BaseException as error:
             supplied.source.close()
-            if isinstance(error, SelectFailure):
+            if isinstance(error, SelectError):
                 raise _named(error, supplied.key) from error
             raise
         with self._turn:
@@ -116,5 +116,5 @@ class ManyScan:
         raise Unavailable("the select was stopped")
 
 
-def _named(error: SelectFailure, key: str) -> SelectFailure:
-    return SelectFailure(f"{error} key={key}", code=error.code)
+def _named(error: SelectError, key: str) -> SelectError:
+    return SelectError(f"{error} key={key}", code=error.code)

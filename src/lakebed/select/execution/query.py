@@ -44,7 +44,7 @@ class Query:
 
 
 def make_query(statement: Statement, relation: Relation, now: datetime, *, named: bool) -> Query:
-    """The query of a statement; `named` if records are written with names. Raises SelectFailure."""
+    """The query of a statement; `named` if records are written with names. Raises SelectError."""
     try:
         return _Maker(statement, relation, now, named=named).make()
     except RecursionError as error:

@@ -72,7 +72,7 @@ class Relation(Protocol):
         ...
 
     def field(self, path: Path) -> Field:
-        """The field that a path names. Raises SelectFailure: unknown, ambiguous, out of range."""
+        """The field that a path names. Raises SelectError: unknown, ambiguous, out of range."""
         ...
 
     def fields(self) -> tuple[Field, ...]:

@@ -24,7 +24,7 @@ _MAGIC: Final = b"ARROW1"
 
 
 def open_arrow(source: ObjectBytes, meter: Meter, like: ArrowRelation | None = None) -> tuple[ArrowRelation, ArrowScan]:
-    """An Arrow object, ready to be read. Blocks. Raises SelectFailure (UnrecognizedFormatException)."""
+    """An Arrow object, ready to be read. Blocks. Raises SelectError (UnrecognizedFormatException)."""
     scan = ArrowScan(source, meter, like)
     return scan.relation, scan
 

@@ -109,7 +109,7 @@ class ArrowRelation:
         return pa.RecordBatch.from_arrays([arrays[name] for name in wanted], schema=self._of(wanted))
 
     def check(self, schema: pa.Schema, stored: list[str]) -> None:
-        """Raise SelectFailure if an object that follows ours lacks one of the columns."""
+        """Raise SelectError if an object that follows ours lacks one of the columns."""
         missing = [name for name in stored if name not in schema.names]
         if missing:
             raise failure(

@@ -18,7 +18,7 @@ TYPES: Final = {Kind.BOOL: pa.bool_(), Kind.INT: pa.int64(), Kind.FLOAT: pa.floa
 
 
 def kind_of(type_: pa.DataType) -> Kind:
-    """What a type of Arrow is to a query. Raises SelectFailure (UnsupportedParquetType)."""
+    """What a type of Arrow is to a query. Raises SelectError (UnsupportedParquetType)."""
     t = pa.types
     if t.is_dictionary(type_):
         return kind_of(type_.value_type)
@@ -49,7 +49,7 @@ def type_of(type_: pa.DataType) -> pa.DataType:
 
 
 def brought(column: pa.Array) -> pa.Array:
-    """A column of the type that queries know. Raises SelectFailure (InvalidTextEncoding)."""
+    """A column of the type that queries know. Raises SelectError (InvalidTextEncoding)."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = kind_of(column.type)

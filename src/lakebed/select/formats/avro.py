@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from lakebed.core.errors import InvalidInput, LakebedError, SelectFailure, TooLarge, Unavailable
+from lakebed.core.errors import InvalidInput, LakebedError, SelectError, TooLarge, Unavailable
 from lakebed.iceberg.avro.binary import read_long
 from lakebed.iceberg.avro.container import SYNC_SIZE, open_container, unpack_block
 
@@ -40,7 +40,7 @@ _NUMBER_BYTES: Final = 10
 
 
 def open_avro(source: ObjectBytes, meter: Meter, like: JsonRelation | None = None) -> tuple[JsonRelation, BlockScan]:
-    """An Avro object, ready to be read. Blocks. Raises SelectFailure (UnrecognizedFormatException)."""
+    """An Avro object, ready to be read. Blocks. Raises SelectError (UnrecognizedFormatException)."""
     blocks = AvroBlocks(ObjectFile(source, meter))
     relation = like or JsonRelation(ValueColumns(blocks.first()), "_1")
 
@@ -82,7 +82,7 @@ class AvroBlocks:
             raise Unavailable("the select was stopped")
         try:
             return list(islice(self._records, _BLOCK_RECORDS))
-        except SelectFailure:
+        except SelectError:
             raise
         except Exception as error:
             # What a damaged file makes of the library is any error at all.
@@ -96,7 +96,7 @@ class AvroBlocks:
 
 
 def _records(file: ObjectFile) -> Iterator[Any]:
-    """All records. Raises InvalidInput, TooLarge, SelectFailure, and any error of fastavro for damaged ones."""
+    """All records. Raises InvalidInput, TooLarge, SelectError, and any error of fastavro for damaged ones."""
     from fastavro import schemaless_reader
 
     stream = BufferedReader(file, _BUFFER_BYTES)
@@ -157,5 +157,5 @@ def _decoded(content: bytes, count: int, decode: Callable[[BytesIO], Any]) -> It
         raise InvalidInput("a block has more bytes than its records")
 
 
-def _too_long() -> SelectFailure:
+def _too_long() -> SelectError:
     return failure(SelectCode.OVER_MAX_RECORD_SIZE, f"a record is too long. maximum={MAX_RECORD_BYTES}")

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from lakebed.core.errors import InvalidInput, SelectFailure
+from lakebed.core.errors import InvalidInput, SelectError
 from lakebed.core.json.bounds import check_json_bounds
 
 from ..errors import SelectCode, failure
@@ -42,7 +42,7 @@ _EMPTY: Final = _Size(empty=1, takes_bytes=False)
 
 
 def parse_avro_schema(text: bytes) -> Any:  # Any: as fastavro reads it
-    """The schema as fastavro decodes by it. Raises SelectFailure for one that it cannot decode safely."""
+    """The schema as fastavro decodes by it. Raises SelectError for one that it cannot decode safely."""
     from fastavro import parse_schema
 
     if len(text) > MAX_SCHEMA_BYTES:
@@ -137,7 +137,7 @@ def _joined(parts: list[_Size], *, takes_bytes: bool) -> _Size:
     return joined
 
 
-def _refused(reason: str) -> SelectFailure:
+def _refused(reason: str) -> SelectError:
     return failure(
         SelectCode.UNRECOGNIZED_FORMAT_EXCEPTION, f"the schema of the Avro object is not supported: {reason}"
     )

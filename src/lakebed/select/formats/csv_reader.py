@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import csv
 
-from ..errors import SelectCode, SelectFailure, failure
+from ..errors import SelectCode, SelectError, failure
 from ..model import CsvInput
 from ..sources.record_blocks import Cut, check_lengths, cut_after
 from .csv_records import decode, read_records
@@ -66,7 +66,7 @@ class CsvReader:
         self._comment_lines = re.compile(rb"^" + re.escape(self._comments) + rb"[^\n]*(?:\n|\Z)", re.MULTILINE)
 
     def read(self, block: bytes, wanted: list[str]) -> pa.RecordBatch:
-        """The columns wanted of a block. Raises SelectFailure."""
+        """The columns wanted of a block. Raises SelectError."""
         if not self._options.allow_quoted_record_delimiter:
             check_lengths(block, self._delimiter)
         if len(block) <= _SMALL_BYTES and self._is_plain(block):
@@ -121,7 +121,7 @@ class CsvReader:
             return False
         try:
             list(read_records(decode(last), self._options))
-        except SelectFailure:
+        except SelectError:
             return True
         return False
 

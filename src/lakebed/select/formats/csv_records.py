@@ -14,12 +14,12 @@ from ..model import MAX_RECORD_BYTES, CsvInput
 
 
 def read_records(text: str, options: CsvInput) -> Iterator[list[str]]:
-    """The records of a text that ends with one. Blank lines and comments are passed over. Raises SelectFailure."""
+    """The records of a text that ends with one. Blank lines and comments are passed over. Raises SelectError."""
     return _Reader(text, options).records()
 
 
 def decode(data: bytes) -> str:
-    """Text of an object. Raises SelectFailure (InvalidTextEncoding)."""
+    """Text of an object. Raises SelectError (InvalidTextEncoding)."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

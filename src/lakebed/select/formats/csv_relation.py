@@ -73,7 +73,7 @@ class CsvRelation:
     def places(self, labels: tuple[str, ...]) -> tuple[str, ...]:
         """What the columns of another object are called, so that those with our labels have our names.
 
-        Raises SelectFailure (MissingHeaderName) if it lacks one.
+        Raises SelectError (MissingHeaderName) if it lacks one.
         """
         if labels == self.labels:
             return self.names
@@ -106,7 +106,7 @@ def open_csv(
     meter: Meter,
     like: CsvRelation | None = None,
 ) -> tuple[CsvRelation, BlockScan]:
-    """A CSV object, ready to be read. Blocks. Raises SelectFailure."""
+    """A CSV object, ready to be read. Blocks. Raises SelectError."""
     delimiter = options.record_delimiter.encode()
     if asked is None:
         blocks = Blocks(open_stream(source, compression, meter), cut_records(options))

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from ..dialect.paths import Every, Index, Name, Step
-from ..errors import SelectCode, SelectFailure, failure
+from ..errors import SelectCode, SelectError, failure
 from ..model import MAX_RECORD_BYTES
 from ..sources.byte_streams import ByteStream
 from ..sources.record_blocks import over_long
@@ -36,7 +36,7 @@ class DocumentScanner:
         self._ended = False
 
     def values(self) -> Iterator[bytes | None]:
-        """One after the other. Raises SelectFailure (JSONParsingError, OverMaxRecordSize)."""
+        """One after the other. Raises SelectError (JSONParsingError, OverMaxRecordSize)."""
         if self._peek(3) == b"\xef\xbb\xbf":
             self._at += 3
         while self._next_character():
@@ -191,5 +191,5 @@ class DocumentScanner:
         self._at = 0
 
 
-def _malformed(what: str) -> SelectFailure:
+def _malformed(what: str) -> SelectError:
     return failure(SelectCode.JSON_PARSING_ERROR, f"the object is not JSON: {what}")

@@ -12,7 +12,7 @@ import pyarrow as pa
 from lakebed.core.errors import Unavailable
 
 from ..dialect.paths import MISSING, Every, Name, Path, Step, follow, unfold
-from ..errors import SelectCode, SelectFailure, failure, nested_too_deeply
+from ..errors import SelectCode, SelectError, failure, nested_too_deeply
 from ..execution.relation import Column, Field, Kind, View
 from ..execution.scanning import BlockScan
 from ..model import Compression, JsonInput, JsonKind, ScanRange
@@ -88,7 +88,7 @@ def open_json(
     meter: Meter,
     like: JsonRelation | None = None,
 ) -> tuple[JsonRelation, BlockScan]:
-    """A JSON object, ready to be read. Blocks. Raises SelectFailure."""
+    """A JSON object, ready to be read. Blocks. Raises SelectError."""
     start, stop = 0, None
     if asked is not None:
         start, stop = (first_record(source, offset, b"\n") for offset in resolve_range(asked, source.size))
@@ -138,7 +138,7 @@ class LineReader:
         return [record for value in decoded for record in unfold(value, self._path)]
 
     def read(self, block: bytes, wanted: list[str]) -> pa.RecordBatch:
-        """The columns wanted of a block. Raises SelectFailure."""
+        """The columns wanted of a block. Raises SelectError."""
         check_lengths(block, b"\n")
         scanner = self._line_scanner(wanted)
         scanned = None if scanner is None else scanner.read(block)
@@ -148,7 +148,7 @@ class LineReader:
             return scanned.batch
         try:
             return scanned.with_odd(self._read_values(scanned.lines, wanted))
-        except SelectFailure:
+        except SelectError:
             # Told of the block as it is.
             return self._read_values(block, wanted)
 
@@ -270,7 +270,7 @@ class DocumentReader:
         ]
 
     def read(self, block: Sequence[bytes | None], wanted: list[str]) -> pa.RecordBatch:
-        """The columns wanted of a block. Raises SelectFailure."""
+        """The columns wanted of a block. Raises SelectError."""
         return build(self.columns, self.values(block), wanted)
 
 
@@ -327,7 +327,7 @@ def _decode(text: bytes, line: int | None = None) -> object:
         raise _malformed(text, error, line) from error
 
 
-def _malformed(text: bytes, error: Exception, line: int | None) -> SelectFailure:
+def _malformed(text: bytes, error: Exception, line: int | None) -> SelectError:
     if isinstance(error, RecursionError):
         return nested_too_deeply()
     if "utf-8" in str(error).lower():

@@ -26,7 +26,7 @@ R = TypeVar("R")
 def open_input(
     source: ObjectBytes, request: SelectRequest, statement: Statement, meter: Meter, like: Relation | None = None
 ) -> tuple[Relation, Scan]:
-    """The records of an object. Blocks: it reads as much of it as tells what is in there. Raises SelectFailure.
+    """The records of an object. Blocks: it reads as much of it as tells what is in there. Raises SelectError.
 
     With `like`, the columns are those of another object, of the same format, which this one follows.
     """

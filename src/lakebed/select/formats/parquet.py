@@ -35,7 +35,7 @@ _TEXT_ROWS: Final = 16 * 1024
 def open_parquet(
     source: ObjectBytes, asked: ScanRange | None, meter: Meter, like: ArrowRelation | None = None
 ) -> tuple[ArrowRelation, ParquetScan]:
-    """A Parquet object, ready to be read. Blocks. Raises SelectFailure (ParquetParsingError, …)."""
+    """A Parquet object, ready to be read. Blocks. Raises SelectError (ParquetParsingError, …)."""
     file = ObjectFile(source, meter)
     try:
         footer = parquet.ParquetFile(file.native())
@@ -135,7 +135,7 @@ class ParquetScan:
             return self._groups.pop(0) if self._groups else None
 
     def _columns(self, group: int, stored: list[str]) -> list[parquet.ColumnChunkMetaData]:
-        """What there is to read of a row group. Raises SelectFailure (OverMaxParquetBlockSize)."""
+        """What there is to read of a row group. Raises SelectError (OverMaxParquetBlockSize)."""
         row_group = self._metadata.row_group(group)
         columns = [row_group.column(number) for number in range(row_group.num_columns)]
         # A column of that name, or one within it: both may have dots.

@@ -39,7 +39,7 @@ _encoder: Final = msgspec.json.Encoder(enc_hook=_plain, decimal_format="number")
 
 
 def to_json(value: object) -> str:
-    """A value as JSON. Raises SelectFailure for one that is nested too deeply."""
+    """A value as JSON. Raises SelectError for one that is nested too deeply."""
     try:
         return _encoder.encode(value).decode()
     except RecursionError as error:
@@ -76,7 +76,7 @@ class ValueColumns:
         self._seen: dict[str, Asked] = {}
 
     def field(self, path: Path, label: str = "") -> Field:
-        """The field that a path names, called as it is in the records. Raises SelectFailure (AmbiguousFieldName)."""
+        """The field that a path names, called as it is in the records. Raises SelectError (AmbiguousFieldName)."""
         exact = self._resolve(path)
         last = exact[-1] if exact else None
         return Field(last.text if isinstance(last, Name) else label, self._kind(exact), exact)
@@ -122,7 +122,7 @@ class ValueColumns:
         return found
 
     def array(self, name: str, values: Sequence[object]) -> pa.Array:
-        """A column of what its path found. Raises SelectFailure (InvalidDataType)."""
+        """A column of what its path found. Raises SelectError (InvalidDataType)."""
         seen = self._seen[name]
         make: Callable[[Any], object]
         match seen.view:

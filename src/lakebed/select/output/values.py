@@ -51,7 +51,7 @@ def quoted_json(text: str) -> str:
 
 
 def joined(parts: Sequence[pa.Array | str], end: str) -> bytes:
-    """Rows of parts as bytes, each followed by its end. Null is nothing. Raises SelectFailure (OverMaxRecordSize)."""
+    """Rows of parts as bytes, each followed by its end. Null is nothing. Raises SelectError (OverMaxRecordSize)."""
     pieces = [pa.scalar(part) if isinstance(part, str) else part for part in (*parts, end, "")]
     rows = pc.binary_join_element_wise(*pieces, null_handling="replace", null_replacement="")
     data = _bytes(rows)
@@ -61,7 +61,7 @@ def joined(parts: Sequence[pa.Array | str], end: str) -> bytes:
 
 
 def lines(fields: Sequence[pa.Array], delimiter: str) -> bytes:
-    """Rows of fields that need no quotes, with a newline after each. Raises SelectFailure (OverMaxRecordSize)."""
+    """Rows of fields that need no quotes, with a newline after each. Raises SelectError (OverMaxRecordSize)."""
     rows = pa.RecordBatch.from_arrays(list(fields), names=[str(number) for number in range(len(fields))])
     sink = pa.BufferOutputStream()
     options = csv.WriteOptions(

@@ -23,7 +23,7 @@ class Writer(Protocol):
     """Turns batches of a result into bytes."""
 
     def write(self, batch: pa.RecordBatch) -> bytes:
-        """The bytes of a batch, or of what was held back before it. Raises SelectFailure (OverMaxRecordSize)."""
+        """The bytes of a batch, or of what was held back before it. Raises SelectError (OverMaxRecordSize)."""
         ...
 
     def finish(self) -> bytes:

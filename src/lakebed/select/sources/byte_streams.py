@@ -99,7 +99,7 @@ class Stretch:
 def open_stream(
     source: ObjectBytes, compression: Compression, meter: Meter, start: int = 0, stop: int | None = None
 ) -> ByteStream:
-    """A stretch of the object, decompressed. Raises SelectFailure (InvalidCompressionFormat)."""
+    """A stretch of the object, decompressed. Raises SelectError (InvalidCompressionFormat)."""
     stop = source.size if stop is None else stop
     if compression is Compression.NONE:
         return Stretch(source, start, stop, lambda count: meter.add(scanned=count, processed=count))

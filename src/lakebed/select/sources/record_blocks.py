@@ -96,7 +96,7 @@ def cut_after(delimiter: bytes) -> Cut:
 
 
 def check_lengths(block: bytes, delimiter: bytes) -> None:
-    """Raise SelectFailure (OverMaxRecordSize) if a record of the block is too long."""
+    """Raise SelectError (OverMaxRecordSize) if a record of the block is too long."""
     start = 0
     while len(block) - start > MAX_RECORD_BYTES:
         # The last delimiter within the limit: whatever lies between it and the start is short enough.
@@ -107,7 +107,7 @@ def check_lengths(block: bytes, delimiter: bytes) -> None:
 
 
 def resolve_range(asked: ScanRange, size: int) -> tuple[int, int]:
-    """First byte and end of a scan range in an object of this size. Raises SelectFailure (InvalidScanRange)."""
+    """First byte and end of a scan range in an object of this size. Raises SelectError (InvalidScanRange)."""
     start, end = asked.start, asked.end
     if start is None and end is None:
         raise failure(SelectCode.INVALID_SCAN_RANGE, "a scan range has a start, an end or both")

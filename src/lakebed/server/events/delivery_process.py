@@ -24,7 +24,7 @@ from lakebed.meta.deployment import establish_deployment_id
 from lakebed.meta.outbox import Outbox
 
 from ..metrics.instruments import DeliveryInstruments
-from ..processes.child import Child, ChildContext, end_chores, live
+from ..processes.child import Child, ChildContext, cancel_tasks, run_child
 from ..stores.identity import Identity
 from ..stores.metadata import open_metadata
 from .targets import wire_dispatcher
@@ -49,7 +49,7 @@ def serve(context: ChildContext) -> int:
     """Deliver until the supervisor ends it; the exit status."""
     # Before anything else: threads are as nice as whoever starts them.
     os.nice(NICENESS)
-    return live(context, _deliver)
+    return run_child(context, _deliver)
 
 
 async def _deliver(child: Child) -> None:
@@ -62,7 +62,7 @@ async def _deliver(child: Child) -> None:
         ]
         instruments.running.set(1)
         await child.wait_for_stop()
-        await end_chores(chores)
+        await cancel_tasks(chores)
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Final
 
 from lakebed.core.clock import Clock
-from lakebed.core.loop_guard import HEADER, OwnMessages
+from lakebed.core.loop_guard import HEADER, LoopGuard
 from lakebed.events.delivery import RequestLog
 from lakebed.events.live.interests import Interests
 from lakebed.events.requests import event_of_request
@@ -26,9 +26,9 @@ _PURPOSE: Final = "messages of this server"
 _HEADER: Final = HEADER.lower()
 
 
-def own_messages(master: MasterKeys) -> OwnMessages:
+def own_messages(master: MasterKeys) -> LoopGuard:
     """How servers with these master keys recognize their own messages."""
-    return OwnMessages(master.derive(_PURPOSE))
+    return LoopGuard(master.derive(_PURPOSE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def wire_request_audit(
     return RequestAudit(RequestRecorder(sink, clock), behind, interests, log, stated)
 
 
-def record_sink(behind: WriteBehind, own: OwnMessages, node: str) -> RecordSink:
+def record_sink(behind: WriteBehind, own: LoopGuard, node: str) -> RecordSink:
     """Writes records of requests, except for the server's own messages about requests that it refused itself."""
 
     def write(record: RequestRecord, request: Request, response: Response | None) -> None:
@@ -82,7 +82,7 @@ def record_sink(behind: WriteBehind, own: OwnMessages, node: str) -> RecordSink:
     return write
 
 
-def _is_own(own: OwnMessages, request: Request, response: Response | None) -> bool:
+def _is_own(own: LoopGuard, request: Request, response: Response | None) -> bool:
     """Whether the request is a message of this deployment, and was refused.
 
     Only refused ones: receivers have seen proofs, and must not hide their own requests with one.
@@ -90,4 +90,4 @@ def _is_own(own: OwnMessages, request: Request, response: Response | None) -> bo
     proof = request.headers.get(_HEADER)
     if proof is None or response is None or response.status < HTTPStatus.BAD_REQUEST:
         return False
-    return own.are_proven_by(proof)
+    return own.recognizes(proof)

@@ -80,7 +80,7 @@ def wire_dispatcher(
         holder,
         random.SystemRandom(),
         request_log(meta, settings),
-        own_messages(master).prove,
+        own_messages(master).proof_for,
         region=region,
         ids=EventIds(deployment),
         max_attempts=settings.max_attempts,

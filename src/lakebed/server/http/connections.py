@@ -35,7 +35,7 @@ class Edge(NamedTuple):
     reject: Rejecter
 
 
-class Connections:
+class WorkerConnections:
     """All connections of this process. Implements `ConnectionSet`."""
 
     def __init__(

@@ -64,7 +64,7 @@ ChooseApi = Callable[[Request], ApiChoice]
 OF_S3: Final = ApiChoice(Api.S3)
 
 
-class Dispatcher:
+class ApiDispatcher:
     """The application of a listener: hands each request to the application of its API."""
 
     def __init__(
@@ -149,7 +149,7 @@ def wire_edges(
     """The edge of each listener by the mark of its connections; `reject` is S3's response to unreadable heads."""
 
     def edge(choose: ChooseApi, rejecter: Rejecter) -> Edge:
-        return Edge(log_access(Dispatcher(choose, applications, buckets, record)), rejecter)
+        return Edge(log_access(ApiDispatcher(choose, applications, buckets, record)), rejecter)
 
     paths = server_api_paths()
     if not has_catalog_listener:

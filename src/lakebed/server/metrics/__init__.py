@@ -1,7 +1,16 @@
 """Metrics of several worker processes, told by any of them in Prometheus' text format."""
 
 from .exposition import CONTENT_TYPE
-from .registry import LATENCY_SECONDS, Counter, Family, Gauge, Histogram, Metrics
+from .registry import LATENCY_SECONDS, Counter, Gauge, Histogram, MetricFamily, Metrics
 from .slots import clear_metrics
 
-__all__ = ["CONTENT_TYPE", "LATENCY_SECONDS", "Counter", "Family", "Gauge", "Histogram", "Metrics", "clear_metrics"]
+__all__ = [
+    "CONTENT_TYPE",
+    "LATENCY_SECONDS",
+    "Counter",
+    "Gauge",
+    "Histogram",
+    "MetricFamily",
+    "Metrics",
+    "clear_metrics",
+]

@@ -81,7 +81,7 @@ class Histogram:
 Series = TypeVar("Series", Counter, Gauge, Histogram)
 
 
-class Family(ABC, Generic[Series]):
+class MetricFamily(ABC, Generic[Series]):
     """Series of one name, told apart by the values of their labels."""
 
     kind: str
@@ -122,7 +122,7 @@ class Family(ABC, Generic[Series]):
         return self._series.setdefault(values, self._make(self._metrics.file.slots, slot))
 
 
-class CounterFamily(Family[Counter]):
+class CounterFamily(MetricFamily[Counter]):
     """Counters of one name."""
 
     kind = "counter"
@@ -131,7 +131,7 @@ class CounterFamily(Family[Counter]):
         return Counter(slots, slot)
 
 
-class GaugeFamily(Family[Gauge]):
+class GaugeFamily(MetricFamily[Gauge]):
     """Gauges of one name."""
 
     kind = "gauge"
@@ -140,7 +140,7 @@ class GaugeFamily(Family[Gauge]):
         return Gauge(slots, slot)
 
 
-class HistogramFamily(Family[Histogram]):
+class HistogramFamily(MetricFamily[Histogram]):
     """Histograms of one name: the sum, a slot for each bound, and one for what is above them."""
 
     kind = "histogram"

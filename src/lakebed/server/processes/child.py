@@ -170,7 +170,7 @@ def marks_of(message: bytes, count: int) -> list[bytes]:
     return [marks[position : position + 1] for position in range(count)]
 
 
-def live(context: ChildContext, work: Callable[[Child], Awaitable[None]]) -> int:
+def run_child(context: ChildContext, work: Callable[[Child], Awaitable[None]]) -> int:
     """Do the work of a role until the supervisor ends it; the exit status. Raises what the work raises."""
     supervisor = os.getppid()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -187,31 +187,31 @@ async def _live(context: ChildContext, work: Callable[[Child], Awaitable[None]])
     metrics.close()
 
 
-async def end_chores(chores: Sequence[asyncio.Task[None]]) -> None:
+async def cancel_tasks(chores: Sequence[asyncio.Task[None]]) -> None:
     """Have them end, and wait until they have."""
     for chore in chores:
         chore.cancel()
     await asyncio.gather(*chores, return_exceptions=True)
 
 
-def tell_failure(channel: socket.socket, error: LakebedError) -> None:
+def send_failure(channel: socket.socket, error: LakebedError) -> None:
     """Tell the supervisor what this child ended of."""
     with suppress(OSError):
         channel.send(f"{type(error).__name__}\n{error}".encode(errors="backslashreplace")[:_FAILURE_BYTES])
 
 
-def tell_crash(channel: socket.socket, error: BaseException) -> None:
+def send_crash(channel: socket.socket, error: BaseException) -> None:
     """Tell the supervisor what this child ended of, where that is a mistake of ours or of a library."""
     with suppress(OSError):
         channel.send(CRASHED + f"{type(error).__name__}: {error}".encode(errors="backslashreplace")[:_FAILURE_BYTES])
 
 
-def told_crash(message: bytes) -> str:
+def parse_crash(message: bytes) -> str:
     """In one line, what a child crashed of."""
     return " ".join(message.removeprefix(CRASHED).decode(errors="replace").split())
 
 
-def told_failure(message: bytes) -> LakebedError:
+def parse_failure(message: bytes) -> LakebedError:
     """The error that a child told of."""
     name, _, text = message.decode(errors="replace").partition("\n")
     kind = getattr(errors, name, None)

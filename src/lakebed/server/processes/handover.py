@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from .child import DESCRIPTORS_A_MESSAGE, marks_of
-from .roles import Process
+from .roles import ChildProcess
 
 log = logging.getLogger("lakebed.server")
 
@@ -23,7 +23,7 @@ _BUSY_PAUSE_SECONDS: Final = 0.05
 _INT: Final = struct.Struct("=i")
 
 
-class Accepting(NamedTuple):
+class WorkerListener(NamedTuple):
     """A listener whose connections go to the workers."""
 
     listener: socket.socket
@@ -31,10 +31,10 @@ class Accepting(NamedTuple):
     """Sent with each of its connections, so that workers know the listener."""
 
 
-class Handover:
+class ConnectionHandover:
     """The listeners of workers, and the connections that none of them has yet."""
 
-    def __init__(self, accepting: Sequence[Accepting]) -> None:
+    def __init__(self, accepting: Sequence[WorkerListener]) -> None:
         self.accepting = tuple(accepting)
         self._waiting: deque[tuple[socket.socket, bytes]] = deque()
         self._turn = 0
@@ -44,7 +44,7 @@ class Handover:
         """Whether an accepted connection waits for a worker."""
         return bool(self._waiting)
 
-    def accept(self, accepting: Accepting, workers: Collection[Process]) -> None:
+    def accept(self, accepting: WorkerListener, workers: Collection[ChildProcess]) -> None:
         """Hand over the connections that wait, then accept more until there are none."""
         while self.pass_on(workers):
             try:
@@ -59,7 +59,7 @@ class Handover:
                 continue
             self._waiting.append((connection, accepting.mark))
 
-    def pass_on(self, workers: Collection[Process]) -> bool:
+    def pass_on(self, workers: Collection[ChildProcess]) -> bool:
         """Hand over the connections that wait; whether none waits any more."""
         while self._waiting:
             connection, mark = self._waiting[0]
@@ -71,7 +71,7 @@ class Handover:
             connection.close()
         return True
 
-    def take_back(self, process: Process) -> None:
+    def take_back(self, process: ChildProcess) -> None:
         """Take back the connections that a process has not taken from its channel, for others."""
         while True:
             try:
@@ -94,7 +94,7 @@ class Handover:
         while self._waiting:
             self._waiting.popleft()[0].close()
 
-    def _hand_over(self, connection: socket.socket, mark: bytes, workers: Collection[Process]) -> bool:
+    def _hand_over(self, connection: socket.socket, mark: bytes, workers: Collection[ChildProcess]) -> bool:
         """Pass the connection to the next worker that takes it; whether one did."""
         candidates = candidates_of(workers)
         for _ in range(len(candidates)):
@@ -109,7 +109,7 @@ class Handover:
         return False
 
 
-def candidates_of(workers: Collection[Process]) -> list[Process]:
+def candidates_of(workers: Collection[ChildProcess]) -> list[ChildProcess]:
     """The workers that connections go to: those that respond; else those that start; else any, which may recover."""
     return (
         [each for each in workers if each.ready and each.pulse.is_responsive]

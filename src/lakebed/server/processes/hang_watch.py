@@ -12,10 +12,10 @@ import os
 import signal
 from collections.abc import Collection
 
-from .handover import Handover
+from .handover import ConnectionHandover
 from .process_table import ProcessTable
 from .responsiveness import TICK_SECONDS
-from .roles import Process
+from .roles import ChildProcess
 
 log = logging.getLogger("lakebed.server")
 
@@ -23,7 +23,7 @@ log = logging.getLogger("lakebed.server")
 class HangWatch:
     """Watches the heartbeats of a server's children."""
 
-    def __init__(self, table: ProcessTable, handover: Handover, timeout_seconds: float, now: float) -> None:
+    def __init__(self, table: ProcessTable, handover: ConnectionHandover, timeout_seconds: float, now: float) -> None:
         """`now`, here and below, is monotonic time."""
         self._table = table
         self._handover = handover
@@ -35,7 +35,7 @@ class HangWatch:
         """When it is to look again."""
         return self._ticked + TICK_SECONDS
 
-    def look(self, children: Collection[Process], now: float) -> None:
+    def look(self, children: Collection[ChildProcess], now: float) -> None:
         """Judge the children that are ready, if it is time to."""
         if now < self.due:
             return
@@ -47,14 +47,14 @@ class HangWatch:
         self._relieve([child for child in children if child.role.takes_connections])
         self._kill(children)
 
-    def _relieve(self, workers: Collection[Process]) -> None:
+    def _relieve(self, workers: Collection[ChildProcess]) -> None:
         """Take the connections back that wait for a worker without heartbeats, if there are others."""
         if any(each.ready and each.pulse.is_responsive for each in workers):
             for each in workers:
                 if not each.pulse.is_responsive:
                     self._handover.take_back(each)
 
-    def _kill(self, children: Collection[Process]) -> None:
+    def _kill(self, children: Collection[ChildProcess]) -> None:
         """Kill a child that has been silent for too long.
 
         One at a time: children that all wait for the same disk cannot be killed before it answers, and when it does
@@ -70,7 +70,7 @@ class HangWatch:
                 return
 
 
-def _report(child: Process) -> None:
+def _report(child: ChildProcess) -> None:
     """Log that the child stopped responding, or that it responds again."""
     is_silent = not child.pulse.is_responsive
     if is_silent and not child.is_reported:
@@ -80,7 +80,7 @@ def _report(child: Process) -> None:
     child.is_reported = is_silent
 
 
-def _facts(child: Process) -> dict[str, object]:
+def _facts(child: ChildProcess) -> dict[str, object]:
     return {
         "role": child.role.title,
         "pid": child.pid,

@@ -8,13 +8,13 @@ import socket
 from typing import Final
 
 from lakebed.core.errors import InvalidSetting
-from lakebed.core.settings import Address
+from lakebed.core.settings import HostPort
 
 _BACKLOG: Final = 1024
 _DESCRIPTORS: Final = 65_536
 
 
-def listen(setting: str, flag: str, address: Address) -> tuple[socket.socket, Address]:
+def listen(setting: str, flag: str, address: HostPort) -> tuple[socket.socket, HostPort]:
     """A socket that listens, and where: the system may have chosen the port."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
@@ -31,7 +31,7 @@ def listen(setting: str, flag: str, address: Address) -> tuple[socket.socket, Ad
         raise InvalidSetting(f"{setting}: cannot listen. address={address} reason={hint}") from error
     listener.listen(_BACKLOG)
     listener.setblocking(False)
-    return listener, Address(address.host, listener.getsockname()[1])
+    return listener, HostPort(address.host, listener.getsockname()[1])
 
 
 def allow_many_descriptors() -> None:

@@ -19,7 +19,7 @@ _LOOP_SECONDS: Final = 60.0
 
 
 @dataclass(slots=True)
-class Starts:
+class StartHistory:
     """How the children of one role have begun in this run of the server."""
 
     takes_connections: bool
@@ -68,7 +68,7 @@ def pause_after_life(seconds: float) -> float:
 
 
 @dataclass(slots=True)
-class Deaths:
+class ExitHistory:
     """When the last processes of one number ended."""
 
     _times: deque[float] = field(default_factory=lambda: deque(maxlen=_LOOP_DEATHS))

@@ -16,7 +16,7 @@ from .responsiveness import Pulse
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class ProcessRole:
     """The work of one kind of child."""
 
     title: str
@@ -34,10 +34,10 @@ class Role:
 
 
 @dataclass(slots=True)
-class Process:
+class ChildProcess:
     """A child process."""
 
-    role: Role
+    role: ProcessRole
     number: int
     pid: int
     channel: socket.socket
@@ -60,10 +60,12 @@ class Process:
         self.far_end.close()
 
 
-def roles_of(settings: Settings, streams: socket.socket | None) -> tuple[Role, ...]:
+def roles_of(settings: Settings, streams: socket.socket | None) -> tuple[ProcessRole, ...]:
     """The role of each process of a server; the index is the number of the process."""
-    works = Role("workers", "lakebed-worker", worker.serve, "a worker died and is replaced", takes_connections=True)
-    delivers = Role(
+    works = ProcessRole(
+        "workers", "lakebed-worker", worker.serve, "a worker died and is replaced", takes_connections=True
+    )
+    delivers = ProcessRole(
         "event delivery",
         "lakebed-events",
         delivery_process.serve,
@@ -73,7 +75,7 @@ def roles_of(settings: Settings, streams: socket.socket | None) -> tuple[Role, .
     if streams is None:
         return roles
     died = "the process that serves streams died and is replaced"
-    return (*roles, Role("streams", "lakebed-streams", _serve_streams, died, listener=streams))
+    return (*roles, ProcessRole("streams", "lakebed-streams", _serve_streams, died, listener=streams))
 
 
 def _serve_streams(context: ChildContext) -> int:

@@ -42,19 +42,19 @@ from .child import (
     CRASHED,
     READY,
     ChildContext,
-    tell_crash,
-    tell_failure,
-    told_crash,
-    told_failure,
+    parse_crash,
+    parse_failure,
+    send_crash,
+    send_failure,
 )
-from .handover import Accepting, Handover
+from .handover import ConnectionHandover, WorkerListener
 from .hang_watch import HangWatch
 from .listeners import allow_many_descriptors, listen
 from .process_table import ProcessState, ProcessTable
 from .reloading import ReadSettings, Reloading, tls_context
 from .responsiveness import Pulse
-from .restarts import Deaths, Starts, pause_after_life
-from .roles import Process, Role, roles_of
+from .restarts import ExitHistory, StartHistory, pause_after_life
+from .roles import ChildProcess, ProcessRole, roles_of
 
 log = logging.getLogger("lakebed.server")
 
@@ -79,10 +79,10 @@ def run(settings: Settings, read_again: ReadSettings | None = None) -> int:
         given = settings
         listener, address = listen("server.listen", "--listen", settings.server.listen)
         settings = replace(settings, server=replace(settings.server, listen=address))
-        accepting = [Accepting(listener, CONNECTION)]
+        accepting = [WorkerListener(listener, CONNECTION)]
         if settings.server.catalog_listen is not None:
             listener, address = listen("server.catalog_listen", "--catalog-listen", settings.server.catalog_listen)
-            accepting.append(Accepting(listener, CATALOG_CONNECTION))
+            accepting.append(WorkerListener(listener, CATALOG_CONNECTION))
             settings = replace(settings, server=replace(settings.server, catalog_listen=address))
         streams: socket.socket | None = None
         if settings.streams.listen is not None:
@@ -108,7 +108,7 @@ class _Supervisor:
         self,
         settings: Settings,
         identity: Identity,
-        accepting: Sequence[Accepting],
+        accepting: Sequence[WorkerListener],
         run_folder: str,
         streams: socket.socket | None,
         lock: DataFolderLock,
@@ -119,15 +119,15 @@ class _Supervisor:
         self._run_folder = run_folder
         self._lock = lock
         self._reloading = reloading
-        self._handover = Handover(accepting)
+        self._handover = ConnectionHandover(accepting)
         self._roles = roles_of(settings, streams)
         """By process number."""
         self._table = ProcessTable([role.title for role in self._roles])
-        self._children: dict[int, Process] = {}
+        self._children: dict[int, ChildProcess] = {}
         self._stopping = False
         self._stops = 0
-        self._starts = {role: Starts(role.takes_connections) for role in self._roles}
-        self._deaths = [Deaths() for _ in self._roles]
+        self._starts = {role: StartHistory(role.takes_connections) for role in self._roles}
+        self._deaths = [ExitHistory() for _ in self._roles]
         self._restarts: dict[int, float] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -177,10 +177,10 @@ class _Supervisor:
                 self._become_child(role)
                 status = role.run(self._station(role, number, theirs))
             except LakebedError as error:
-                tell_failure(theirs, error)
+                send_failure(theirs, error)
             except BaseException as error:
                 log.exception("a child of the server crashed", extra={"child": number})
-                tell_crash(theirs, error)
+                send_crash(theirs, error)
             finally:
                 logging.shutdown()
                 # Not sys.exit: the parent's own cleanup is not the child's to run.
@@ -188,10 +188,10 @@ class _Supervisor:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         # A child that hangs must not hang us when its channel is full.
         ours.setblocking(False)
-        self._children[pid] = Process(role, number, pid, ours, theirs, time.monotonic())
+        self._children[pid] = ChildProcess(role, number, pid, ours, theirs, time.monotonic())
         self._selector.register(ours, selectors.EVENT_READ, lambda: self._hear(pid))
 
-    def _station(self, role: Role, number: int, channel: socket.socket) -> ChildContext:
+    def _station(self, role: ProcessRole, number: int, channel: socket.socket) -> ChildContext:
         return ChildContext(
             self._reloading.applied_to(self._settings),
             self._identity,
@@ -204,7 +204,7 @@ class _Supervisor:
             role.listener,
         )
 
-    def _become_child(self, role: Role) -> None:
+    def _become_child(self, role: ProcessRole) -> None:
         """Leave the parent's business behind."""
         with suppress(OSError):
             # Where there is no such file, processes have no names.
@@ -228,11 +228,11 @@ class _Supervisor:
             other.close()
 
     @property
-    def _workers(self) -> list[Process]:
+    def _workers(self) -> list[ChildProcess]:
         """The processes that are handed connections."""
         return [child for child in self._children.values() if child.role.takes_connections]
 
-    def _accept(self, accepting: Accepting) -> None:
+    def _accept(self, accepting: WorkerListener) -> None:
         self._handover.accept(accepting, self._workers)
 
     def _hear(self, pid: int) -> None:
@@ -250,9 +250,9 @@ class _Supervisor:
             self._starts[found.role].begin()
             message = message.removeprefix(READY)
         if message.startswith(CRASHED):
-            found.crash = told_crash(message)
+            found.crash = parse_crash(message)
         elif message:
-            found.failure = told_failure(message)
+            found.failure = parse_failure(message)
 
     def _announce_once(self) -> None:
         """Tell that all are there. What waits itself for something that may pass is not waited for."""
@@ -297,7 +297,7 @@ class _Supervisor:
             if not self._stopping:
                 self._replace(dead, status)
 
-    def _replace(self, dead: Process, status: int) -> None:
+    def _replace(self, dead: ChildProcess, status: int) -> None:
         """Have a successor started, soon. Raises what kept the first children from starting."""
         failure, exit_code, now = dead.failure, os.waitstatus_to_exitcode(status), time.monotonic()
         if failure is not None and not failure.retryable and not self._announced:
@@ -375,7 +375,7 @@ class _Supervisor:
             os.kill(found.pid, signal.SIGKILL)
 
 
-def _state(child: Process | None, *, is_restarting: bool) -> ProcessState:
+def _state(child: ChildProcess | None, *, is_restarting: bool) -> ProcessState:
     if is_restarting:
         return ProcessState.RESTARTING
     if child is None or not child.ready:

@@ -18,9 +18,9 @@ from lakebed.governance.policy_language.stored_policies import stored_policy_pro
 from lakebed.meta.periodic import RETRY_SECONDS, PeriodicJob
 
 from ..composition import WorkerParts, compose
-from ..http.connections import Connections
+from ..http.connections import WorkerConnections
 from ..selects import leave_out_arrays
-from .child import Child, ChildContext, end_chores, live
+from .child import Child, ChildContext, cancel_tasks, run_child
 
 log = logging.getLogger("lakebed.server")
 
@@ -34,14 +34,14 @@ _FIRST_WORKER: Final = 0
 def serve(context: ChildContext) -> int:
     """Run a worker until the supervisor ends it; the exit status."""
     leave_out_arrays()
-    return live(context, _serve)
+    return run_child(context, _serve)
 
 
 async def _serve(child: Child) -> None:
     settings = child.context.settings
     checks = child.context.processes.readiness_checks()
     async with compose(settings, child.context.identity, child.metrics, checks) as parts:
-        connections = Connections(
+        connections = WorkerConnections(
             parts.edges,
             limit=max(1, settings.server.max_connections // settings.server.workers),
             tls=child.context.certificate,
@@ -73,7 +73,7 @@ async def _serve(child: Child) -> None:
             chores.append(asyncio.create_task(_check_stored_policies(parts)))
         await child.wait_for_stop(connections.adopt)
         await connections.drain(settings.server.shutdown_grace)
-        await end_chores(chores)
+        await cancel_tasks(chores)
 
 
 def _sweep(parts: WorkerParts) -> Callable[[], Awaitable[None]]:

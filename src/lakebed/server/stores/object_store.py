@@ -39,7 +39,7 @@ def _open_folder(root: Path, clock: Clock) -> FolderStorage:
 
 
 async def confirm_object_store(settings: Settings, meta: MetaStore, storage: ObjectStorage) -> StoreOwnership:
-    """The check that precedes every deletion. Raises ForeignStore, Unavailable."""
+    """The check that precedes every deletion. Raises StoreMismatch, Unavailable."""
     return await attachment_of(settings, meta, storage).confirm_at_start()
 
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from lakebed.core.access import Authorizer
 from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.errors import LakebedError, Unavailable
-from lakebed.core.settings import Address, Settings
+from lakebed.core.settings import HostPort, Settings
 from lakebed.fluss.errors import FlussError
 from lakebed.governance.credentials.access_keys import AccessKeys
 from lakebed.governance.credentials.connection_logins import ConnectionLogins
@@ -118,7 +118,7 @@ class _Foundation(NamedTuple):
     logs: Logs
     server: str
     number: int
-    address: Address
+    address: HostPort
     files: StreamFiles | None
     registry: ServerRegistry
 

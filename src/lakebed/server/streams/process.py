@@ -8,13 +8,13 @@ from typing import Final
 
 from lakebed.core.clock import SystemClock
 from lakebed.core.errors import LakebedError
-from lakebed.core.memory import give_back
+from lakebed.core.memory import release_free_memory
 from lakebed.streams.admin.inventory import StreamInventory
 from lakebed.wire.fluss.transport.call_counts import CallCounts
 from lakebed.wire.fluss.transport.listener import FlussListener
 
 from ..metrics.stream_instruments import StreamInstruments
-from ..processes.child import Child, ChildContext, end_chores, live
+from ..processes.child import Child, ChildContext, cancel_tasks, run_child
 from .composition import Streams, compose
 
 log = logging.getLogger("lakebed.streams")
@@ -25,7 +25,7 @@ _GIVING_BACK_SECONDS: Final = 5.0
 
 def serve(context: ChildContext) -> int:
     """Serve streams until the supervisor ends it; the exit status."""
-    return live(context, _serve)
+    return run_child(context, _serve)
 
 
 async def _serve(child: Child) -> None:
@@ -57,7 +57,7 @@ async def _serve(child: Child) -> None:
         await child.wait_for_stop()
         await listening.drain(context.settings.server.shutdown_grace)
         await streams.hand_over()
-        await end_chores(chores)
+        await cancel_tasks(chores)
         await streams.buckets.close()
 
 
@@ -65,7 +65,7 @@ async def _give_back() -> None:
     """Have little more memory than is in use: blocks, buffers and rows do not fit into what others of them left."""
     while True:
         await asyncio.sleep(_GIVING_BACK_SECONDS)
-        await asyncio.to_thread(give_back)
+        await asyncio.to_thread(release_free_memory)
 
 
 async def _count(streams: Streams, counts: CallCounts, instruments: StreamInstruments) -> None:

@@ -7,9 +7,9 @@ from lakebed.catalog.external.backing import served_here
 from lakebed.catalog.maintenance.tasks.events import append_events
 from lakebed.catalog.maintenance.tasks.queue import TaskSubmissions
 from lakebed.core.clock import Clock
-from lakebed.core.errors import NoSuchWarehouse, NotFound
+from lakebed.core.errors import NoSuchCatalog, NotFound
 from lakebed.core.jobs import TaskOrder, decode_order
-from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.tasks import TaskQueue
 
@@ -29,7 +29,7 @@ class QueuedTableTasks:
         async def work(tx: Transaction) -> int:
             found = await tx.row(rows.WAREHOUSE, order.warehouse)
             if found is None:
-                raise NoSuchWarehouse(
+                raise NoSuchCatalog(
                     f"no table bucket has the name that streams.warehouse says. warehouse={order.warehouse}"
                 )
             served_here(rows.warehouse_from(found))
@@ -41,7 +41,7 @@ class QueuedTableTasks:
         """Remove a waiting task."""
 
         async def work(tx: Transaction) -> None:
-            events: list[Event] = []
+            events: list[OutboxEvent] = []
             try:
                 order = decode_order((await self._queue.find(tx, number)).payload)
             except NotFound:

@@ -10,7 +10,7 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from lakebed.core.errors import ForeignStore
+from lakebed.core.errors import StoreMismatch
 from lakebed.core.ids import DeploymentId
 from lakebed.meta.deployment import establish_deployment_id, find_deployment_id
 from lakebed.meta.seam import MetaStore
@@ -37,7 +37,7 @@ class FolderOwnership:
         self._folder = folder
 
     async def confirm_at_start(self) -> None:
-        """Check that folder and metadata belong together; the first time, make them. Raises ForeignStore."""
+        """Check that folder and metadata belong together; the first time, make them. Raises StoreMismatch."""
         own = await establish_deployment_id(self._meta)
         found = await self._read_id()
         if found is None:
@@ -47,7 +47,7 @@ class FolderOwnership:
             raise self._refusal("belongs to another deployment", found, own)
 
     async def confirm(self) -> None:
-        """Return if both ids are the same now. Raises ForeignStore."""
+        """Return if both ids are the same now. Raises StoreMismatch."""
         found, own = await self._read_id(), await find_deployment_id(self._meta)
         if found is None or found != own:
             raise self._refusal("does not belong to this deployment", found, own)
@@ -67,8 +67,8 @@ class FolderOwnership:
         name = await asyncio.to_thread(self._read, SERVER_NAME_FILE)
         return name is not None and await self._meta.row(_HAS_TAILS, name) is not None
 
-    def _refusal(self, what: str, found: DeploymentId | None, own: DeploymentId | None) -> ForeignStore:
-        return ForeignStore(
+    def _refusal(self, what: str, found: DeploymentId | None, own: DeploymentId | None) -> StoreMismatch:
+        return StoreMismatch(
             f"the local folder of stream tables {what}; nothing was changed. folder={self._folder}"
             f" folder_deployment={found or 'none'} metadata_deployment={own}."
             " Use the metadata that belongs to it (server.data, meta.url), or move the folder away"

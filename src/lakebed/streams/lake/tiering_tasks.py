@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from lakebed.core.errors import NotFound
 from lakebed.core.jobs import JobKind, Option, TaskOrder
-from lakebed.core.settings import Address
+from lakebed.core.settings import HostPort
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.tasks import TaskQueue, TaskState
 
@@ -26,7 +26,7 @@ class TableTasks(Protocol):
     async def place(self, order: TaskOrder) -> int:
         """Put an order into the queue; the number of its task. A table has at most one open task of a job.
 
-        Raises NoSuchWarehouse; NotSupported if the catalog is federated.
+        Raises NoSuchCatalog; NotSupported if the catalog is federated.
         """
         ...
 
@@ -39,7 +39,7 @@ class TieringTasks:
     """Implements `Rounds` for one warehouse, in which each stream database is a namespace."""
 
     def __init__(
-        self, meta: MetaStore, queue: TaskQueue, tasks: TableTasks, warehouse: str, advertised: Address | None
+        self, meta: MetaStore, queue: TaskQueue, tasks: TableTasks, warehouse: str, advertised: HostPort | None
     ) -> None:
         """`advertised` is the address of streams for workers; None: they have it from their own settings."""
         self._meta = meta
@@ -49,7 +49,7 @@ class TieringTasks:
         self._advertised = advertised
 
     async def ask(self, database: str, table: str, reason: str) -> int:
-        """Plan a tiering task of a table; its number. Raises NoSuchWarehouse; NotSupported for a federated catalog."""
+        """Plan a tiering task of a table; its number. Raises NoSuchCatalog; NotSupported for a federated catalog."""
         options: dict[str, Option] = {"stream": f"{database}.{table}"}
         if self._advertised is not None:
             options["streams"] = str(self._advertised)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from lakebed.core.errors import InvalidSetting
-from lakebed.core.settings import Address, Settings
+from lakebed.core.settings import HostPort, Settings
 
 __all__ = ["advertised_address"]
 
@@ -22,7 +22,7 @@ def advertised_address(
     *,
     machine_name: Callable[[], str] = socket.getfqdn,
     resolve: Callable[[str, int], object] = socket.getaddrinfo,
-) -> Address:
+) -> HostPort:
     """`streams.advertise`; else where `streams.listen` is; else, where that is every interface, this machine's name.
 
     `port` is the one that the server listens on. Raises InvalidSetting for an address that no client can connect to.
@@ -34,8 +34,8 @@ def advertised_address(
         return said
     listen = settings.streams.listen
     if listen is not None and not listen.is_wildcard:
-        return Address(listen.host, port)
-    derived = Address(machine_name(), port)
+        return HostPort(listen.host, port)
+    derived = HostPort(machine_name(), port)
     if settings.meta.is_postgres:
         if derived.is_loopback or _LOOPBACK_NAME.fullmatch(derived.host):
             raise InvalidSetting(
@@ -47,7 +47,7 @@ def advertised_address(
     return derived
 
 
-def _check(what: str, address: Address, resolve: Callable[[str, int], object]) -> None:
+def _check(what: str, address: HostPort, resolve: Callable[[str, int], object]) -> None:
     try:
         resolve(address.host, address.port)
     except OSError as error:

@@ -15,7 +15,7 @@ from typing import Final
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import Fenced, LakebedError
-from lakebed.core.settings import Address
+from lakebed.core.settings import HostPort
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.seam import MetaStore, Reader
 
@@ -35,7 +35,7 @@ _RENEWALS: Final = 4
 class LeaderNode:
     """Where the home of streams is reached, its epoch, and the number that its server has among all."""
 
-    address: Address
+    address: HostPort
     epoch: int
     number: int
 
@@ -46,7 +46,7 @@ class Leader:
 
     server: str
     number: int
-    address: Address
+    address: HostPort
     epoch: int
 
 
@@ -55,7 +55,7 @@ def leader_of(lease: Lease) -> Leader | None:
     said = _HOLDER.fullmatch(lease.holder)
     if said is None:
         return None
-    return Leader(said["server"], int(said["number"]), Address.parse(said["address"]), lease.token)
+    return Leader(said["server"], int(said["number"]), HostPort.parse(said["address"]), lease.token)
 
 
 class LeaderLease:
@@ -69,7 +69,7 @@ class LeaderLease:
         *,
         server: str,
         number: int,
-        advertised: Address,
+        advertised: HostPort,
         as_reached: bool,
         ttl_seconds: float,
     ) -> None:
@@ -133,7 +133,7 @@ class LeaderLease:
 
     async def node(self, reached_at: str) -> LeaderNode:
         """The leader's address. `reached_at` is the host of ours that the client has reached."""
-        here = Address(reached_at, self._advertised.port) if self._as_reached else self._advertised
+        here = HostPort(reached_at, self._advertised.port) if self._as_reached else self._advertised
         lease = self.lease
         if lease is not None:
             return LeaderNode(here, lease.token, self.number)

@@ -16,7 +16,7 @@ async def poll_until(
     request: Request,
     seconds: float,
     look: Callable[[], Awaitable[bool]],
-    wait_for_news: Callable[[float], Awaitable[bool]],
+    wait_for_event: Callable[[float], Awaitable[bool]],
 ) -> None:
     """Look at once, and again whenever there may be news, until something is found or the time is over.
 
@@ -27,5 +27,5 @@ async def poll_until(
     if await look():
         return
     while (left := end - loop.time()) > 0 and request.may_wait():
-        if await wait_for_news(min(left, _SLICE_SECONDS)) and request.may_wait() and await look():
+        if await wait_for_event(min(left, _SLICE_SECONDS)) and request.may_wait() and await look():
             return

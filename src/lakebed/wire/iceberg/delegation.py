@@ -94,7 +94,7 @@ async def delegate_access(
     """A client's access to the files of a table, or of one that is staged under `entry_id`.
 
     `properties` is called only if needed, because it may parse the table's metadata.
-    Raises AccessDenied when the client asks for access and the caller may not even read; LocationTaken when a staged
+    Raises AccessDenied when the client asks for access and the caller may not even read; LocationConflict when a staged
     table's directories are not free. Where credentials are not vended, every client is told where the files are.
     """
     config = services.store.client_settings(request.http)

@@ -47,7 +47,7 @@ ERROR_MODELS: Final[Mapping[type[e.LakebedError], ErrorModel]] = {
     e.NotFound: ErrorModel(404, "NoSuchResourceException"),
     e.NoSuchBucket: ErrorModel(404, "NoSuchWarehouseException"),
     e.NoSuchPrincipal: ErrorModel(404, "NotFoundException"),
-    e.NoSuchWarehouse: ErrorModel(404, "NoSuchWarehouseException"),
+    e.NoSuchCatalog: ErrorModel(404, "NoSuchWarehouseException"),
     e.NoSuchNamespace: ErrorModel(404, "NoSuchNamespaceException"),
     e.NoSuchTable: ErrorModel(404, "NoSuchTableException"),
     e.NoSuchView: ErrorModel(404, "NoSuchViewException"),
@@ -67,7 +67,7 @@ ERROR_MODELS: Final[Mapping[type[e.LakebedError], ErrorModel]] = {
     e.PolicyInUse: ErrorModel(400, "PolicyInUseException"),
     e.AttachmentConflict: ErrorModel(409, "ConflictPolicyAttachmentException"),
     # The stored response has just expired, or the server that stored it has another clock.
-    e.AlreadyAnswered: ErrorModel(503, "ServiceUnavailableException"),
+    e.DuplicateRequest: ErrorModel(503, "ServiceUnavailableException"),
     # Serializable transactions kept conflicting with others: nothing was committed.
     e.WriteConflict: ErrorModel(409, "CommitFailedException"),
     # The worker's lease on the job or task has ended: it must stop.
@@ -78,7 +78,7 @@ ERROR_MODELS: Final[Mapping[type[e.LakebedError], ErrorModel]] = {
     e.Incomplete: ErrorModel(400, "BadRequestException"),
     e.NotSupported: ErrorModel(406, "UnsupportedOperationException"),
     e.Throttled: ErrorModel(429, "TooManyRequestsException"),
-    e.RemoteFault: ErrorModel(502, "BadGatewayException"),
+    e.ExternalCatalogError: ErrorModel(502, "BadGatewayException"),
     e.Unavailable: ErrorModel(503, "ServiceUnavailableException"),
     e.StorageFull: ErrorModel(507, "ServiceUnavailableException"),
     e.Corrupted: ErrorModel(500, "RESTException"),

@@ -8,7 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from lakebed.catalog.idempotency import Answer, IdempotencyKeys, RequestKey
-from lakebed.core.errors import AlreadyAnswered, InvalidInput, LakebedError
+from lakebed.core.errors import DuplicateRequest, InvalidInput, LakebedError
 from lakebed.wire.http.message import RAW_ERRORS, Request, Response
 
 from .errors import JSON, client_message, error_document, error_model
@@ -62,6 +62,6 @@ async def respond_once(
 
 async def _keep_error(keys: IdempotencyKeys, key: RequestKey, error: LakebedError) -> None:
     model = error_model(error)
-    if model.status in _KEPT_STATUSES and not isinstance(error, AlreadyAnswered):
+    if model.status in _KEPT_STATUSES and not isinstance(error, DuplicateRequest):
         document = error_document(model, client_message(error, model))
         await keys.keep_refusal(key, Answer(model.status, body=document))

@@ -18,7 +18,7 @@ from lakebed.core.clock import Clock
 from lakebed.core.json.parsing import parse_body
 from lakebed.core.operations import Operation, under_way
 from lakebed.governance.listeners import Intent, Listeners
-from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.model import Caller
 from lakebed.wire.http.message import Response
@@ -126,7 +126,7 @@ class OperationHooks:
             await self._meta.transact(work)
 
 
-def _read_event(intent: Intent) -> Event:
+def _read_event(intent: Intent) -> OutboxEvent:
     payload = ReadEvent(
         warehouse=intent.catalog,
         namespace=intent.namespace,
@@ -138,7 +138,7 @@ def _read_event(intent: Intent) -> Event:
     )
     operation = intent.operation
     encoded = msgspec.msgpack.encode(payload)
-    return Event(operation.after, intent.subject, encoded, intent.occurred_ms, operation.value)
+    return OutboxEvent(operation.after, intent.subject, encoded, intent.occurred_ms, operation.value)
 
 
 async def _stamped(operation: Operation, perform: Perform) -> Response:

@@ -86,7 +86,7 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
     e.InvalidPolicy: S3Reply(400, "MalformedPolicy"),
     e.InvalidRetention: S3Reply(400, "InvalidArgument"),
     e.InvalidEncryption: S3Reply(400, "InvalidEncryptionAlgorithmError"),
-    e.SelectFailure: S3Reply(400, SelectCode.INVALID_REQUEST_PARAMETER),  # but for the code it carries
+    e.SelectError: S3Reply(400, SelectCode.INVALID_REQUEST_PARAMETER),  # but for the code it carries
     e.NotFound: S3Reply(404, "NoSuchKey"),
     e.NoSuchBucket: S3Reply(404, "NoSuchBucket", "The specified bucket does not exist."),
     e.NoSuchKey: S3Reply(404, "NoSuchKey", "The specified key does not exist."),
@@ -147,7 +147,7 @@ S3_ERRORS: Final[Mapping[type[e.LakebedError], S3Reply]] = {
     e.Throttled: S3Reply(503, "SlowDown", "Please reduce your request rate."),
     e.Unavailable: S3Reply(503, "ServiceUnavailable", "Please try again."),
     e.StorageFull: S3Reply(507, "InsufficientStorage", "The server has no space left. Please try again later."),
-    e.ForeignStore: S3Reply(503, "ServiceUnavailable", "The object store is not the one of this deployment."),
+    e.StoreMismatch: S3Reply(503, "ServiceUnavailable", "The object store is not the one of this deployment."),
     e.Corrupted: S3Reply(500, "InternalError", "The stored object is damaged."),
     e.BlobMissing: S3Reply(500, "InternalError", "Stored bytes of the object are missing."),
 }
@@ -246,7 +246,7 @@ def render_error(error: e.LakebedError, *, is_anonymous: bool = False) -> Render
     if isinstance(error, e.NoSuchConfiguration):
         code, message = CONFIGURATION_CODES.get(error.kind, ("NoSuchConfiguration", str(error)))
         return Rendered(404, code, message)
-    if isinstance(error, e.SelectFailure):
+    if isinstance(error, e.SelectError):
         return Rendered(SELECT_STATUSES.get(error.code, 400), error.code, str(error))
     reply = next(S3_ERRORS[kind] for kind in type(error).__mro__ if kind in S3_ERRORS)
     headers: Headers = []

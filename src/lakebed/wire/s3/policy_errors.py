@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from lakebed.core.access import PolicyLanguage
 from lakebed.core.errors import InvalidPolicy
-from lakebed.core.json.faults import explain_json_fault
+from lakebed.core.json.syntax_errors import describe_json_error
 
 MAX_POLICY_BYTES: Final = 20 * 1024
 """Longest policy document that is parsed."""
@@ -37,7 +37,7 @@ def why_refused(policies: PolicyLanguage, document: bytes, bucket: str, table_bu
         top = None
     if not isinstance(top, dict):
         if document.lstrip()[:1] == b"{":
-            return f"This policy contains invalid Json: {explain_json_fault(document)}"
+            return f"This policy contains invalid Json: {describe_json_error(document)}"
         return "Policies must be valid JSON and the first byte must be '{'"
     if "Statement" not in top:
         return "Missing required field Statement"

@@ -7,7 +7,7 @@ import pytest
 from lakebed.catalog.external.remote.authentication import Authentication, Unsigned, authentication_of, check_hosts
 from lakebed.catalog.external.remote.model import NO_SECRETS, AuthKind, RemoteAddress, RemoteAuth, RemoteSecrets
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import InvalidInput, RemoteFault
+from lakebed.core.errors import ExternalCatalogError, InvalidInput
 from lakebed.core.secrets import Secret
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.sync_client import threaded_http
@@ -62,7 +62,7 @@ async def test_role_is_assumed_with_the_servers_own_keys_and_renewed_when_it_is_
 
 async def test_role_that_may_not_be_assumed_is_a_fault_of_the_connection() -> None:
     refused = b"<ErrorResponse><Error><Code>AccessDenied</Code><Message>s3cret</Message></Error></ErrorResponse>"
-    with scripted_server(lambda _: Answer(403, refused)) as sts, pytest.raises(RemoteFault) as fault:
+    with scripted_server(lambda _: Answer(403, refused)) as sts, pytest.raises(ExternalCatalogError) as fault:
         await by_role(sts, ManualClock()).headers(REQUEST)
     assert "s3cret" not in str(fault.value)
 

@@ -19,7 +19,7 @@ from lakebed.catalog.external.remote.client import (
 )
 from lakebed.catalog.external.remote.model import AuthKind, RemoteAddress, RemoteAuth, RemoteSecrets
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import InvalidName, LakebedError, RemoteFault, Throttled, Unavailable
+from lakebed.core.errors import ExternalCatalogError, InvalidName, LakebedError, Throttled, Unavailable
 from lakebed.core.secrets import Secret
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import HttpRequest, HttpResponse
@@ -141,13 +141,13 @@ async def test_lasting_token_that_is_refused_is_not_sent_again() -> None:
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (HttpResponse(400, b'{"error": "invalid_client", "error_description": "s3cret"}'), RemoteFault),
-        (HttpResponse(401, b'{"error": {"message": "s3cret"}}'), RemoteFault),
-        (HttpResponse(200, b"{}"), RemoteFault),
-        (HttpResponse(200, b"not json"), RemoteFault),
-        (HttpResponse(200, b'{"access_token": "a\\nb"}'), RemoteFault),
-        (HttpResponse(200, b'{"access_token": ""}'), RemoteFault),
-        (HttpResponse(302, b""), RemoteFault),
+        (HttpResponse(400, b'{"error": "invalid_client", "error_description": "s3cret"}'), ExternalCatalogError),
+        (HttpResponse(401, b'{"error": {"message": "s3cret"}}'), ExternalCatalogError),
+        (HttpResponse(200, b"{}"), ExternalCatalogError),
+        (HttpResponse(200, b"not json"), ExternalCatalogError),
+        (HttpResponse(200, b'{"access_token": "a\\nb"}'), ExternalCatalogError),
+        (HttpResponse(200, b'{"access_token": ""}'), ExternalCatalogError),
+        (HttpResponse(302, b""), ExternalCatalogError),
         (HttpResponse(429, b""), Throttled),
         (HttpResponse(503, b""), Unavailable),
     ],
@@ -189,7 +189,8 @@ async def test_silence_is_told_with_whether_something_may_have_happened(request_
 
 
 @pytest.mark.parametrize(
-    ("status", "error"), [(401, RemoteFault), (403, RemoteFault), (404, RemoteFault), (503, Unavailable)]
+    ("status", "error"),
+    [(401, ExternalCatalogError), (403, ExternalCatalogError), (404, ExternalCatalogError), (503, Unavailable)],
 )
 async def test_catalog_that_does_not_say_how_to_speak_to_it(status: int, error: type[LakebedError]) -> None:
     async def http(request: HttpRequest) -> HttpResponse:
@@ -208,7 +209,7 @@ async def test_configuration_that_makes_no_sense(body: bytes) -> None:
         return HttpResponse(200, body)
 
     remote = RemoteCatalog.at(http, ManualClock(), RemoteAddress("https://x"), RemoteAuth(), RemoteSecrets(), hosts=ANY)
-    with pytest.raises(RemoteFault):
+    with pytest.raises(ExternalCatalogError):
         await remote.manners()
 
 
@@ -223,7 +224,7 @@ async def test_configuration_that_makes_no_sense(body: bytes) -> None:
 async def test_host_that_the_settings_do_not_name_is_not_spoken_to(hosts: list[str], auth: RemoteAuth) -> None:
     other = Other({})
     secrets = SECRET if auth.kind is AuthKind.OAUTH else RemoteSecrets()
-    with pytest.raises(RemoteFault, match=r"federation\.hosts"):
+    with pytest.raises(ExternalCatalogError, match=r"federation\.hosts"):
         RemoteCatalog.at(
             other,
             ManualClock(),

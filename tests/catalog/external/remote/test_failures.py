@@ -36,7 +36,7 @@ def test_types_that_are_known_go_out_as_they_came_in(kind: str) -> None:
 def test_type_is_believed_with_its_status_only(status: int, kind: str) -> None:
     error = refusal_of(answer(status, kind), HOST, changes=True)
     if status >= 500:
-        assert isinstance(error, e.RemoteFault)
+        assert isinstance(error, e.ExternalCatalogError)
         assert error.undecided
 
 
@@ -44,7 +44,7 @@ def test_type_is_believed_with_its_status_only(status: int, kind: str) -> None:
 def test_failure_leaves_a_change_open_and_a_read_not(status: int) -> None:
     for changes in (True, False):
         error = refusal_of(answer(status), HOST, changes=changes)
-        assert isinstance(error, e.RemoteFault)
+        assert isinstance(error, e.ExternalCatalogError)
         assert error.undecided is changes
         assert "its words" in str(error)
 
@@ -58,7 +58,7 @@ def test_plain_statuses_mean_what_the_operation_says() -> None:
 
 def test_what_is_about_this_server_is_not_told_to_the_caller() -> None:
     error = refusal_of(answer(401, "NotAuthorizedException", "token of lakebed-service expired"), HOST, changes=True)
-    assert isinstance(error, e.RemoteFault)
+    assert isinstance(error, e.ExternalCatalogError)
     assert not error.undecided
     assert "lakebed-service" not in str(error)
 
@@ -82,4 +82,4 @@ def test_whatever_comes_becomes_an_error_of_ours(status: int, body: bytes, chang
         # Never a 4xx, which would say that nothing was changed.
         assert on_the_wire(error).type == "CommitStateUnknownException"
     assert isinstance(refusal_by_kind(HttpResponse(status, body), HOST), e.LakebedError)
-    assert type(error) is e.RemoteFault or any(kind in ERROR_MODELS for kind in type(error).__mro__)
+    assert type(error) is e.ExternalCatalogError or any(kind in ERROR_MODELS for kind in type(error).__mro__)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from lakebed.catalog.maintenance.jobs.config import DEFAULT_CONFIG, ConfigSource, MaintenanceConfig, check_config
-from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchTable, NoSuchWarehouse
+from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchCatalog, NoSuchTable
 from tests.catalog.harness import NOBODY, may, name
 from tests.catalog.maintenance.workshop import Workshop
 from tests.objects.stores import ROOT
@@ -121,7 +121,7 @@ async def test_what_is_not_there_has_no_configuration(light_workshop: Workshop) 
         await configs.get(ROOT, "lake", name("absent"))
     with pytest.raises(NoSuchTable):
         await configs.put(ROOT, "lake", name("absent"), DEFAULT_CONFIG)
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         await configs.get_default(ROOT, "absent")
     await light_workshop.catalog.create_view("v")
     with pytest.raises(NoSuchTable):

@@ -15,8 +15,8 @@ from lakebed.core.errors import (
     AlreadyExists,
     Fenced,
     InvalidInput,
+    NoSuchCatalog,
     NoSuchTable,
-    NoSuchWarehouse,
     NotFound,
 )
 from lakebed.core.jobs import JobKind, TaskOrder
@@ -186,7 +186,7 @@ async def test_an_export_of_events_takes_the_right_to_them(light_yard: Yard) -> 
     first, is_new = await submit(light_yard, asked, may(*rights))
     assert is_new
     assert await submit(light_yard, asked) == (first, False)
-    with pytest.raises(NoSuchWarehouse):
+    with pytest.raises(NoSuchCatalog):
         await submit(light_yard, TaskOrder(job=JobKind.EXPORT_EVENTS, warehouse="none"))
     assert (await submit(light_yard, order(JobKind.EXPORT_EVENTS, "events")))[1]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import ForeignStore
+from lakebed.core.errors import StoreMismatch
 from lakebed.fluss.errors import ErrorCode
 from lakebed.streams.log.local.logs import Logs
 from lakebed.streams.seam import Acks, TableBucket
@@ -44,16 +44,16 @@ async def test_every_bucket_has_a_log_of_its_own(tmp_path: Path) -> None:
 
 async def test_logs_in_a_folder_of_another_deployment_stay(tmp_path: Path) -> None:
     async def refuse() -> None:
-        raise ForeignStore("another deployment's")
+        raise StoreMismatch("another deployment's")
 
     logs = Logs(str(tmp_path / "logs"), ManualClock(), confirm_ownership=refuse)
     for number, bucket in enumerate(BUCKETS):
         log = await logs.open(bucket)
         await log.append(plain_batch(number + 1), Acks.ALL)
         await log.close()
-    with pytest.raises(ForeignStore):
+    with pytest.raises(StoreMismatch):
         await logs.remove(1, None)
-    with pytest.raises(ForeignStore):
+    with pytest.raises(StoreMismatch):
         await logs.discard(BUCKETS[2])
     assert await _ends(logs) == [1, 2, 3, 4]
     logs.close()

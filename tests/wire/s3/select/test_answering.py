@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import AccessDenied, Corrupted, LakebedError, SelectFailure, Throttled, Unavailable
+from lakebed.core.errors import AccessDenied, Corrupted, LakebedError, SelectError, Throttled, Unavailable
 from lakebed.objects.reading import FoundObject
 from lakebed.select.errors import SelectCode
 from lakebed.select.model import Counts
@@ -158,7 +158,7 @@ def test_a_quiet_query_is_heard_of_every_second_at_first() -> None:
 
 
 async def test_a_failure_under_way_is_the_last_message() -> None:
-    case = Case(b"1\n", SelectFailure("not a number. value='x'", code=SelectCode.CAST_FAILED))
+    case = Case(b"1\n", SelectError("not a number. value='x'", code=SelectCode.CAST_FAILED))
     sent = parsed(b"".join([piece async for piece in case.answer]))
     await case.answer.aclose()
 
@@ -198,8 +198,8 @@ async def test_other_failures_have_words_of_s3_and_tell_no_more(error: Exception
 
 
 async def test_what_is_wrong_at_once_is_raised_and_the_query_is_closed() -> None:
-    case = Case(SelectFailure("line 1", code=SelectCode.JSON_PARSING_ERROR), pulse=NEVER)
-    with pytest.raises(SelectFailure, match="line 1"):
+    case = Case(SelectError("line 1", code=SelectCode.JSON_PARSING_ERROR), pulse=NEVER)
+    with pytest.raises(SelectError, match="line 1"):
         await case.answer.begin()
     assert case.query.closed == 1
     assert case.told.outcomes == ["JSONParsingError"]

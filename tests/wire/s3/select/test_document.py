@@ -11,7 +11,7 @@ from botocore.serialize import create_serializer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.core.errors import SelectFailure
+from lakebed.core.errors import SelectError
 from lakebed.select.errors import SelectCode
 from lakebed.select.model import (
     ArrowInput,
@@ -59,7 +59,7 @@ def asked(*, source: str = "<CSV/>", target: str = "<JSON/>", more: str = "") ->
 
 
 def code_of(*parts: str) -> str:
-    with pytest.raises(SelectFailure) as caught:
+    with pytest.raises(SelectError) as caught:
         read_select(document(*parts))
     return caught.value.code
 
@@ -180,7 +180,7 @@ def test_quoted_text_is_taken_as_it_stands() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"  \n"])
 def test_nothing_is_an_empty_body(body: bytes) -> None:
-    with pytest.raises(SelectFailure) as caught:
+    with pytest.raises(SelectError) as caught:
         read_select(body)
     assert caught.value.code == SelectCode.EMPTY_REQUEST_BODY
 
@@ -323,5 +323,5 @@ def test_noise_is_refused_and_never_crashes(words: str, noise: bytes) -> None:
     for body in (noise, whole + noise, whole[: len(noise)] + noise):
         try:
             read_select(body)
-        except (SelectFailure, MalformedDocument):
+        except (SelectError, MalformedDocument):
             continue

@@ -11,7 +11,7 @@ from botocore.eventstream import EventStreamBuffer
 
 from lakebed.core.access import canonical_id
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import NotSupported, SelectFailure, Throttled, Unavailable
+from lakebed.core.errors import NotSupported, SelectError, Throttled, Unavailable
 from lakebed.objects.config.versioning import Versioning
 from lakebed.select.errors import SelectCode
 from lakebed.select.model import CsvInput, JsonOutput, SelectRequest
@@ -199,7 +199,7 @@ async def test_documents_that_cannot_be_are_refused(body: bytes, expected: tuple
 @pytest.mark.parametrize("code", list(SelectCode))
 def test_every_code_has_its_status(code: SelectCode) -> None:
     others = {"UnauthorizedAccess": 401, "MethodNotAllowed": 405, "InternalError": 500, "Busy": 503}
-    rendered = render_error(SelectFailure("why", code=code))
+    rendered = render_error(SelectError("why", code=code))
     assert (rendered.status, rendered.code, rendered.message) == (others.get(code, 400), code, "why")
     assert SELECT_STATUSES[code] == rendered.status
 
@@ -207,7 +207,7 @@ def test_every_code_has_its_status(code: SelectCode) -> None:
 @pytest.mark.parametrize(
     ("refusal", "expected"),
     [
-        (SelectFailure("no FROM", code=SelectCode.PARSE_SELECT_MISSING_FROM), (400, "ParseSelectMissingFrom")),
+        (SelectError("no FROM", code=SelectCode.PARSE_SELECT_MISSING_FROM), (400, "ParseSelectMissingFrom")),
         (Throttled("four run"), (503, "SlowDown")),
         (Unavailable("no memory"), (503, "Busy")),
         (NotSupported("no engine"), (501, "NotImplemented")),
@@ -224,7 +224,7 @@ async def test_what_is_wrong_before_the_first_byte_has_a_status(
 
 
 async def test_what_is_wrong_later_is_in_the_stream(tmp_path: Path) -> None:
-    async with opened_site(tmp_path, b"1\n", SelectFailure("x", code=SelectCode.CAST_FAILED)) as site:
+    async with opened_site(tmp_path, b"1\n", SelectError("x", code=SelectCode.CAST_FAILED)) as site:
         answer = await site.ask()
         assert answer.status == 200
         assert events(answer) == ["Records", "CastFailed"]

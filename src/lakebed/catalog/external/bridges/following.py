@@ -73,7 +73,7 @@ class Following:
         self._hosts = hosts
 
     def source(self, bridge: Bridge) -> Source:
-        """The other side of a bridge that can be asked. Raises RemoteFault if the settings do not allow its host."""
+        """The external catalog of a bridge. Raises ExternalCatalogError if the settings do not allow its host."""
         if bridge.config.catalog is CatalogKind.FOLDER:
             return MetadataFolder(self._f.meta, self._files, bridge.config.folder)
         return RestCatalog(self._http, self._hosts, self._f.clock, bridge.config, self._bridges.secrets_of(bridge))

@@ -35,7 +35,7 @@ class RestCatalog:
     def __init__(
         self, http: Http, hosts: AllowedHosts, clock: Clock, config: BridgeConfig, secrets: RemoteSecrets
     ) -> None:
-        """Raises RemoteFault if the settings do not allow its host, or not any more."""
+        """Raises ExternalCatalogError if the settings do not allow its host, or not any more."""
         self._config = config
         self._remote = RemoteCatalog.at(
             http, clock, config.address, config.auth, secrets, hosts=hosts, refused=refusal_by_kind

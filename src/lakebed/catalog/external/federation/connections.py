@@ -72,7 +72,7 @@ class Connections:
         return Backed(warehouse, connection, self._remote(connection))
 
     async def get(self, caller: Caller, name: str) -> Connection:
-        """The connection of a catalog. Raises NoSuchWarehouse, NotFound."""
+        """The connection of a catalog. Raises NoSuchCatalog, NotFound."""
         await self._admit(caller, name)
         return await self._find(self._f.meta, name)
 
@@ -93,7 +93,7 @@ class Connections:
     ) -> Connection:
         """Connect a catalog, in place of the connection it has.
 
-        Raises NoSuchWarehouse; InvalidInput for what makes no sense, and for hosts that the settings do not allow;
+        Raises NoSuchCatalog; InvalidInput for what makes no sense, and for hosts that the settings do not allow;
         StateConflict if the catalog has namespaces of its own.
         """
         f = self._f
@@ -129,7 +129,7 @@ class Connections:
         return made
 
     async def remove(self, caller: Caller, name: str) -> None:
-        """Take the connection off a catalog, which is empty then. Raises NoSuchWarehouse, NotFound."""
+        """Take the connection off a catalog, which is empty then. Raises NoSuchCatalog, NotFound."""
         f = self._f
         await self._admit(caller, name)
         now_ms = f.clock.now_ms()

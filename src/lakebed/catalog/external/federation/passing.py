@@ -15,7 +15,7 @@ from lakebed.catalog.events import tell
 from lakebed.catalog.idempotency import Answer, IdempotencyKeys, Mutation
 from lakebed.catalog.identifiers import Identifier, Levels
 from lakebed.catalog.model import Entry, EntryKind
-from lakebed.core.errors import AlreadyAnswered, LakebedError, NotSupported, RemoteFault, Unavailable
+from lakebed.core.errors import DuplicateRequest, ExternalCatalogError, LakebedError, NotSupported, Unavailable
 from lakebed.meta.seam import Transaction
 from lakebed.net.http import HttpResponse
 from lakebed.objects.context import Facilities
@@ -50,7 +50,7 @@ class Passing:
         """The answer to a request that changes nothing, whatever its method. Raises what the other side refuses."""
         try:
             answer = await backed.remote.ask(request)
-        except RemoteFault:
+        except ExternalCatalogError:
             raise
         except Unavailable as error:
             raise Unavailable(str(error)) from error
@@ -69,7 +69,7 @@ class Passing:
     ) -> HttpResponse:
         """The answer to a request that changes something; `kept` is what its key keeps here.
 
-        Raises what the other side refuses with, and AlreadyAnswered.
+        Raises what the other side refuses with, and DuplicateRequest.
         """
         headers = dict(request.headers)
         if mutation.key is not None:
@@ -87,7 +87,7 @@ class Passing:
         try:
             # Shielded: a client that hangs up now does not undo what was done.
             await asyncio.shield(self._f.meta.transact(work))
-        except AlreadyAnswered:
+        except DuplicateRequest:
             raise
         except LakebedError as error:
             log.exception("a change of the catalog behind this one was made and not recorded. catalog=%s", backed.name)

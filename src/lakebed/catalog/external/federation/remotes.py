@@ -41,7 +41,7 @@ class Remotes:
         return found
 
     def open(self, connection: Connection, secrets: RemoteSecrets) -> RemoteCatalog:
-        """A client. Raises RemoteFault if the settings do not allow the host any more."""
+        """A client. Raises ExternalCatalogError if the settings do not allow the host any more."""
         config = connection.config
         remote = RemoteCatalog.at(
             self._http,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from lakebed.core.clock import Clock
-from lakebed.core.errors import AccessDenied, CredentialsExpired, InvalidSetting, RemoteFault, Unauthenticated
+from lakebed.core.errors import AccessDenied, CredentialsExpired, ExternalCatalogError, InvalidSetting, Unauthenticated
 from lakebed.core.secrets import Secret
 from lakebed.core.sigv4 import signed_headers
 from lakebed.net.hosts import AllowedHosts
@@ -47,7 +47,7 @@ class Authentication(Protocol):
     """One way to show who sends a request."""
 
     async def headers(self, request: Unsigned) -> dict[str, str]:
-        """All headers of the request. Raises RemoteFault, Unavailable, Throttled when there is nothing to show."""
+        """All headers of the request. Raises ExternalCatalogError, Unavailable, Throttled without credentials."""
         ...
 
     def renew(self, sent: Mapping[str, str]) -> bool:
@@ -116,7 +116,7 @@ class Signing:
             self._shown = await self._keys.credentials(self._rejected)
         except (AccessDenied, Unauthenticated, InvalidSetting) as error:
             # Of this server's own credentials, not of the caller's.
-            raise RemoteFault(f"this server has no keys to sign with: {error}") from error
+            raise ExternalCatalogError(f"this server has no keys to sign with: {error}") from error
         return signed_headers(
             request.method,
             host=request.netloc,

@@ -16,7 +16,7 @@ import msgspec
 from lakebed.catalog.identifiers import SEPARATOR
 from lakebed.catalog.tables.files import MAX_METADATA_BYTES
 from lakebed.core.clock import Clock
-from lakebed.core.errors import InvalidInput, InvalidName, LakebedError, RemoteFault, Unavailable
+from lakebed.core.errors import ExternalCatalogError, InvalidInput, InvalidName, LakebedError, Unavailable
 from lakebed.net.async_client import AsyncHttpClient
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import Http, HttpRequest, HttpResponse
@@ -142,12 +142,12 @@ class RemoteCatalog:
     ) -> RemoteCatalog:
         """The catalog at an address, with what a connection says of who this server is.
 
-        Raises RemoteFault if the settings do not allow its host, or not any more.
+        Raises ExternalCatalogError if the settings do not allow its host, or not any more.
         """
         try:
             check_hosts(hosts, address, auth)
         except InvalidInput as error:
-            raise RemoteFault(str(error)) from error
+            raise ExternalCatalogError(str(error)) from error
         shown = authentication_of(http, clock, address, auth, secrets)
         return RemoteCatalog(http, clock, address, shown, timeout_seconds=timeout_seconds, refused=refused)
 
@@ -175,7 +175,7 @@ class RemoteCatalog:
         return separator.join(levels)
 
     async def ask(self, request: RemoteRequest) -> HttpResponse:
-        """The answer, whatever it is. Raises Unavailable, Throttled, RemoteFault when there is none to be had.
+        """The answer, whatever it is. Raises Unavailable, Throttled, ExternalCatalogError when there is none to be had.
 
         `Unavailable.undecided` says that a change may have been made all the same.
         """
@@ -250,11 +250,13 @@ def catalog_http(ca_bundle: str | None = None) -> AsyncHttpClient:
 
 
 def parsed(answer: HttpResponse, kind: type[T], host: str, *, changes: bool = False) -> T:
-    """What an answer says. Raises RemoteFault if it is not what the protocol has; a change has been made then."""
+    """The parsed answer. Raises ExternalCatalogError if it is not of the protocol; a change has been made then."""
     try:
         return msgspec.json.decode(answer.body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RemoteFault(f"the answer is not what the protocol has. host={host}", undecided=changes) from error
+        raise ExternalCatalogError(
+            f"the answer is not what the protocol has. host={host}", undecided=changes
+        ) from error
 
 
 def _spelled(endpoints: Iterable[str]) -> Iterable[str]:
@@ -267,10 +269,10 @@ def _of_the_connection(answer: HttpResponse, host: str) -> LakebedError:
     error = refusal_of(answer, host, changes=False)
     if isinstance(error, Unavailable) or error.retryable:
         return error
-    return RemoteFault(f"the catalog behind this one does not say how to speak to it. host={host}: {error}")
+    return ExternalCatalogError(f"the catalog behind this one does not say how to speak to it. host={host}: {error}")
 
 
 def _silence(error: Unavailable, host: str) -> Unavailable:
-    if isinstance(error, RemoteFault):
+    if isinstance(error, ExternalCatalogError):
         return error
     return Unavailable(f"the catalog behind this one does not answer. host={host}: {error}", undecided=error.undecided)

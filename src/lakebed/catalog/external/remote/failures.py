@@ -77,9 +77,11 @@ def refusal_of(answer: HttpResponse, host: str, *, changes: bool, meant: Meant =
     status, (kind, message) = answer.status, _read(answer)
     said = message or f"the catalog at {host} answered {status}"
     if status in _UNAUTHENTICATED:
-        return e.RemoteFault(f"the catalog behind this one does not take the connection's credentials. host={host}")
+        return e.ExternalCatalogError(
+            f"the catalog behind this one does not take the connection's credentials. host={host}"
+        )
     if 300 <= status < 400:
-        return e.RemoteFault(
+        return e.ExternalCatalogError(
             f"the catalog behind this one sends elsewhere, and redirects are not followed. host={host}",
             undecided=changes,
         )
@@ -119,7 +121,7 @@ def _failure(status: int, said: str, host: str, *, changes: bool) -> e.LakebedEr
         return e.Unavailable(f"the catalog behind this one is not available: {said}")
     if status == 501:
         return e.NotSupported(said)
-    return e.RemoteFault(
+    return e.ExternalCatalogError(
         f"the catalog behind this one failed. host={host} status={status}: {said}",
         # Who has no room has done nothing. Of all others nobody knows, whatever number they choose.
         undecided=changes and status != 507,

@@ -9,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from lakebed.core.clock import Clock
-from lakebed.core.errors import RemoteFault, Throttled, Unavailable
+from lakebed.core.errors import ExternalCatalogError, Throttled, Unavailable
 from lakebed.core.secrets import Secret
 from lakebed.net.http import Http, HttpRequest, HttpResponse, send_with_retries
 
@@ -52,7 +52,7 @@ class ClientTokens:
         self._fetch: asyncio.Task[Secret] | None = None
 
     async def token(self, rejected: Secret | None = None) -> Secret:
-        """A token that is good now; never `rejected`. Raises RemoteFault, Throttled, Unavailable."""
+        """A token that is good now; never `rejected`. Raises ExternalCatalogError, Throttled, Unavailable."""
         held = self._held
         if held is not None and held != rejected and self._clock.now_ms() < self._renew_ms:
             return held
@@ -90,7 +90,7 @@ class ClientTokens:
             told = _Token("")
         if not is_token(told.access_token):
             # Outside of `except`: the decoder's own error may quote the token.
-            raise RemoteFault(f"the token endpoint gave no token. host={host}")
+            raise ExternalCatalogError(f"the token endpoint gave no token. host={host}")
         lifetime = _DEFAULT_LIFETIME_SECONDS if told.expires_in is None else max(told.expires_in, 0)
         margin = min(_MARGIN_SECONDS, lifetime // 10)
         self._held, self._renew_ms = Secret(told.access_token), self._clock.now_ms() + (lifetime - margin) * 1000
@@ -108,4 +108,6 @@ def _refusal(answer: HttpResponse, host: str) -> Unavailable | Throttled:
         return Throttled(f"the token endpoint asks for a pause. host={host}")
     if answer.status == 503:
         return Unavailable(f"the token endpoint is not available. host={host}")
-    return RemoteFault(f"the token endpoint refuses this server. host={host} status={answer.status} error={shown}")
+    return ExternalCatalogError(
+        f"the token endpoint refuses this server. host={host} status={answer.status} error={shown}"
+    )

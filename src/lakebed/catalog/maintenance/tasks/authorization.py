@@ -59,7 +59,7 @@ class TaskAuthorization:
         self._history = history
 
     async def admit(self, caller: Caller, order: TaskOrder) -> TaskOrder:
-        """The order as it enters the queue. Raises AccessDenied, NoSuchWarehouse, NoSuchTable, InvalidInput.
+        """The order as it enters the queue. Raises AccessDenied, NoSuchCatalog, NoSuchTable, InvalidInput.
 
         Policies, cost and principal of an order are set here, whatever the request contains.
         """

@@ -13,7 +13,7 @@ import msgspec
 
 from lakebed.catalog.identifiers import display
 from lakebed.core.jobs import Cost, PolicyOrigin, TaskOrder
-from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import Transaction
 
 from .history import RunReport
@@ -70,7 +70,7 @@ def task_event(
     failure: str = "",
     report: RunReport | None = None,
     principal: str = "",
-) -> Event:
+) -> OutboxEvent:
     """An event of a task, for the outbox."""
     event = TaskEvent(
         task=task_id,
@@ -89,10 +89,10 @@ def task_event(
         principal=principal or order.requested_by,
     )
     subject = "/".join(part for part in (order.warehouse, display(order.namespace), order.table) if part)
-    return Event(news, subject or order.job, _encode(event), now_ms)
+    return OutboxEvent(news, subject or order.job, _encode(event), now_ms)
 
 
-async def append_events(outbox: Outbox, tx: Transaction, told: Sequence[Event]) -> None:
+async def append_events(outbox: Outbox, tx: Transaction, told: Sequence[OutboxEvent]) -> None:
     """Append events to what `tx` commits. The last step of its work: on some stores appends wait for each other."""
     for event in told:
         await outbox.append(tx, event)

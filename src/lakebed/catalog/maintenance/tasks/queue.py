@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from lakebed.core.clock import Clock
 from lakebed.core.jobs import JobKind, TaskOrder, decode_order, encode_order
-from lakebed.meta.outbox import Event, Outbox
+from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.meta.tasks import Task, TaskQueue
 
@@ -48,7 +48,7 @@ class TaskSubmissions:
         self._queue = queue
 
     async def submit(
-        self, tx: Transaction, order: TaskOrder, told: list[Event], *, run_at_ms: int | None = None, turn: int = 0
+        self, tx: Transaction, order: TaskOrder, told: list[OutboxEvent], *, run_at_ms: int | None = None, turn: int = 0
     ) -> Submission:
         """Submit a task. Each `turn` allows one more open task of the same job and table."""
         added = await self._queue.add(
@@ -65,13 +65,13 @@ class TaskSubmissions:
 
     async def submit_one(self, tx: Transaction, order: TaskOrder) -> Submission:
         """Submit a task, as the last step of a transaction's work."""
-        told: list[Event] = []
+        told: list[OutboxEvent] = []
         placed = await self.submit(tx, order, told)
         await append_events(self._outbox, tx, told)
         return placed
 
     async def revise(
-        self, tx: Transaction, task_id: int, order: TaskOrder, told: list[Event], *, run_at_ms: int
+        self, tx: Transaction, task_id: int, order: TaskOrder, told: list[OutboxEvent], *, run_at_ms: int
     ) -> bool:
         """Replace the order of a task that has not begun; False if it has."""
         changed = await self._queue.revise(tx, task_id, encode_order(order), run_at_ms=run_at_ms)
@@ -79,7 +79,9 @@ class TaskSubmissions:
             told.append(task_event(TaskEventKind.PLANNED, task_id, order, self._clock.now_ms()))
         return changed
 
-    async def withdraw(self, tx: Transaction, task_id: int, order: TaskOrder, why: str, told: list[Event]) -> bool:
+    async def withdraw(
+        self, tx: Transaction, task_id: int, order: TaskOrder, why: str, told: list[OutboxEvent]
+    ) -> bool:
         """Withdraw a waiting task; False if it runs or has ended."""
         gone = await self._queue.withdraw(tx, task_id)
         if gone:

@@ -16,7 +16,7 @@ from lakebed.catalog.entries import Entries, known_from
 from lakebed.catalog.rows import ENTRY_BY_ID
 from lakebed.core.errors import Fenced, InvalidInput, NotFound
 from lakebed.core.jobs import JobKind, TaskOrder, decode_order
-from lakebed.meta.outbox import Event
+from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.meta.tasks import Task, TaskLease, TaskQueue, TaskState
 from lakebed.objects.context import Facilities
@@ -104,7 +104,7 @@ class TaskService:
     async def submit(self, caller: Caller, order: TaskOrder) -> tuple[TaskView, bool]:
         """Submit a task; the open task of that job, and whether it is new.
 
-        Raises AccessDenied, NoSuchWarehouse, NoSuchTable, InvalidInput.
+        Raises AccessDenied, NoSuchCatalog, NoSuchTable, InvalidInput.
         """
         admitted = await self._admission.admit(caller, order)
 
@@ -228,7 +228,7 @@ class TaskService:
         now_ms = self._f.clock.now_ms()
         taken = await self._queue.claim_within(tx, kinds, worker, lease_seconds, limit=limit)
         seen: list[TaskView] = []
-        told: list[Event] = []
+        told: list[OutboxEvent] = []
         for claim in taken.claims:
             order = decode_order(claim.task.payload)
             if not await self._history.begin(tx, claim.task.id, order, now_ms):
@@ -291,7 +291,7 @@ def _event(
     *,
     failure: str = "",
     summary: RunReport | None = None,
-) -> Event:
+) -> OutboxEvent:
     return task_event(
         news,
         task.id,

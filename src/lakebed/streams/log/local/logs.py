@@ -42,7 +42,7 @@ class Logs:
         settings: LogSizes | None = None,
         confirm_ownership: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`confirm_ownership` raises ForeignStore if the folder is another deployment's. It precedes every removal."""
+        """`confirm_ownership` raises StoreMismatch if the folder is another deployment's. It precedes every removal."""
         self._folder = folder
         self._confirm_ownership = confirm_ownership
         self._clock = clock
@@ -87,14 +87,14 @@ class Logs:
     async def remove(self, table_id: int, partition_id: int | None) -> None:
         """Remove all logs of a table, or of one of its partitions. Idempotent. They are closed before.
 
-        Raises ForeignStore, Unavailable.
+        Raises StoreMismatch, Unavailable.
         """
         table = os.path.join(self._folder, str(table_id))
         path = table if partition_id is None else os.path.join(table, f"p{partition_id}")
         await self._remove(path, "local logs of a dropped table deleted")
 
     async def discard(self, bucket: TableBucket) -> None:
-        """Remove files of a bucket that are not its log any more. Raises ForeignStore, Unavailable."""
+        """Remove files of a bucket that are not its log any more. Raises StoreMismatch, Unavailable."""
         await self._remove(self.folder_of(bucket), "stale local log deleted")
 
     @property

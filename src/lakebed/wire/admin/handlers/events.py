@@ -41,10 +41,10 @@ async def _answer(services: AdminServices, log: EventLog, request: JsonRequest) 
         page = await log.read(request.caller, selection, after=page.next_after, limit=limit)
         return bool(page.entries)
 
-    async def wait_for_news(left: float) -> bool:
-        return await log.wait_for_news(page.next_after, left)
+    async def wait_for_event(left: float) -> bool:
+        return await log.wait_for_event(page.next_after, left)
 
-    await poll_until(http, seconds, look, wait_for_news)
+    await poll_until(http, seconds, look, wait_for_event)
     return ok(
         {
             "events": [event_document(entry, ids.of(entry)) for entry in page.entries],

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from lakebed.core.errors import InvalidInput
-from lakebed.core.unset import KEEP
+from lakebed.core.unset import UNSET
 from lakebed.governance.labels import (
     LabelChange,
     LabelKind,
@@ -55,7 +55,7 @@ class ChangeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", 
         """What is asked for."""
         owner = self.owner
         if owner is msgspec.UNSET:
-            return LabelChange(self.set_tags, self.remove_tags, KEEP)
+            return LabelChange(self.set_tags, self.remove_tags, UNSET)
         return LabelChange(self.set_tags, self.remove_tags, None if owner is None else Owner(owner.type, owner.name))
 
 

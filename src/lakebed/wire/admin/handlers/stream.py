@@ -10,7 +10,7 @@ import msgspec
 from lakebed.events.forms import Form, parse_form, render
 from lakebed.events.live.interests import mask_of_selection
 from lakebed.events.selection import Selection
-from lakebed.meta.outbox import Entry
+from lakebed.meta.outbox import OutboxEntry
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.http.streaming import stream_subscription
 from lakebed.wire.json.request import JsonRequest
@@ -66,7 +66,7 @@ async def _events(
 ) -> AsyncIterator[bytes]:
     ids = services.event_ids
 
-    def written(entry: Entry) -> bytes:
+    def written(entry: OutboxEntry) -> bytes:
         body = render(entry, form, region=services.region, ids=ids).body
         return b"id: %b\ndata: %b\n\n" % (ids.of(entry).encode(), body)
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from lakebed.catalog.policies.policies import NewPolicy
-from lakebed.core.unset import KEEP
+from lakebed.core.unset import UNSET
 from lakebed.governance.policies import Policy
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.paging import read_page
@@ -108,8 +108,8 @@ async def patch_policy(services: PolarisServices, request: JsonRequest) -> Respo
         request.warehouse,
         request.namespace,
         request.names["policy-name"],
-        description=KEEP if asked.description is msgspec.UNSET else asked.description,
-        content=KEEP if asked.content is msgspec.UNSET else asked.content,
+        description=UNSET if asked.description is msgspec.UNSET else asked.description,
+        content=UNSET if asked.content is msgspec.UNSET else asked.content,
         current_version=asked.current_policy_version,
         show=_shown,
     )

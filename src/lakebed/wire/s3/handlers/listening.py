@@ -13,7 +13,7 @@ from lakebed.events.live.interests import ALL_BUCKETS
 from lakebed.events.names import mask_of, parse_name
 from lakebed.events.records import record_of, s3_event_of
 from lakebed.events.rules.validation import check_filter_value
-from lakebed.meta.outbox import Entry
+from lakebed.meta.outbox import OutboxEntry
 from lakebed.wire.aws.numbers import whole_number
 from lakebed.wire.http.message import Request, Response, decode_component
 from lakebed.wire.http.streaming import stream_subscription
@@ -70,7 +70,7 @@ async def _lines(
 ) -> AsyncIterator[bytes]:
     region = services.region
 
-    def line(entry: Entry) -> bytes:
+    def line(entry: OutboxEntry) -> bytes:
         event = s3_event_of(entry)
         if event is None:
             return b""

@@ -53,7 +53,7 @@ Format = TypeVar("Format")
 
 
 def read_select(body: bytes) -> SelectRequest:
-    """What is asked for. Raises SelectFailure, MalformedDocument."""
+    """What is asked for. Raises SelectError, MalformedDocument."""
     if not body.strip():
         raise failure(SelectCode.EMPTY_REQUEST_BODY, "Request body cannot be empty.")
     root = parse_document(_with_carriage_returns(body), *_ROOTS).only(*_PARTS)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.core.json.faults import explain_json_fault
+from lakebed.core.json.syntax_errors import describe_json_error
 
 
 @pytest.mark.parametrize(
@@ -19,9 +19,9 @@ from lakebed.core.json.faults import explain_json_fault
     ],
 )
 def test_a_fault_is_told_by_line_and_column(text: bytes, explained: str) -> None:
-    assert explain_json_fault(text) == explained
+    assert describe_json_error(text) == explained
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_explained(text: bytes) -> None:
-    assert explain_json_fault(text)
+    assert describe_json_error(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 
-def explain_json_fault(text: bytes) -> str:
+def describe_json_error(text: bytes) -> str:
     """What is wrong with a text that is not JSON, by line and column. Quotes nothing of it."""
     try:
         json.loads(text.decode())
@@ -27,4 +27,4 @@ def _position(text: bytes, offset: int) -> tuple[int, int]:
     return before.count(b"\n") + 1, offset - (before.rfind(b"\n") + 1) + 1
 
 
-__all__ = ["explain_json_fault"]
+__all__ = ["describe_json_error"]
