@@ -23,7 +23,7 @@ from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.policies.attachments import CATALOG, TargetName
 from lakebed.core.settings import DecisionMode, DecisionsSettings
-from lakebed.governance.policies.content import (
+from lakebed.governance.policies.maintenance_content import (
     DATA_COMPACTION,
     METADATA_COMPACTION,
     ORPHAN_FILE_REMOVAL,

@@ -20,9 +20,9 @@ from lakebed.core.settings import ServerSettings, Settings
 from lakebed.governance.credentials.access_keys import AccessKeys
 from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.governance.principals import Principals
-from lakebed.governance.rbac.administering import Administrator
+from lakebed.governance.rbac.administrator import Administrator
+from lakebed.governance.rbac.catalog_grants import Granting
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
-from lakebed.governance.rbac.granting import Granting
 from lakebed.governance.rbac.model import GrantTarget
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.governance.rbac.privileges import Privilege

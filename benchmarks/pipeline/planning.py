@@ -43,7 +43,7 @@ from lakebed.core.access import DEFAULT_ACCOUNT, root_of
 from lakebed.core.clock import SystemClock
 from lakebed.core.settings import ServerSettings, Settings
 from lakebed.governance.credentials.vault import MasterKeys
-from lakebed.governance.policies.content import (
+from lakebed.governance.policies.maintenance_content import (
     DATA_COMPACTION,
     METADATA_COMPACTION,
     ORPHAN_FILE_REMOVAL,

@@ -35,7 +35,7 @@ from lakebed.catalog.tables.renaming import Renaming
 from lakebed.catalog.tables.views import Views
 from lakebed.catalog.validation.commit import CommitValidator
 from lakebed.core.access import ResourceRules, Securable
-from lakebed.governance.rbac.administering import Administrator
+from lakebed.governance.rbac.administrator import Administrator
 from lakebed.iceberg.commits import CreateTable, parse_create_table, parse_create_view
 from lakebed.iceberg.metadata import TableMetadata, parse_table
 from lakebed.meta.seam import MetaStore, Row, Transaction, Value, Work

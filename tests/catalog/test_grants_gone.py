@@ -12,10 +12,10 @@ from lakebed.catalog.model import EntryKind
 from lakebed.core.access import DEFAULT_ACCOUNT, Principal, Securable, root_of
 from lakebed.core.errors import AccessDenied, NoSuchPrincipal
 from lakebed.governance.rbac import GrantKind, Privilege
-from lakebed.governance.rbac.administering import Administrator
+from lakebed.governance.rbac.administrator import Administrator
+from lakebed.governance.rbac.caller_grants import CallerGrants
+from lakebed.governance.rbac.catalog_grants import Granting
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
-from lakebed.governance.rbac.granting import Granting
-from lakebed.governance.rbac.loading import CallerGrants
 from lakebed.governance.rbac.model import CATALOG_ADMIN, GrantTarget
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.governance.rbac.rows import LATEST_CHANGE

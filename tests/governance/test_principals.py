@@ -5,8 +5,8 @@ import pytest
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AlreadyExists, Corrupted, InvalidInput, InvalidName, InvalidPolicy, NoSuchPrincipal
 from lakebed.governance import CANNED_POLICIES, AccessKeys, Principals
-from lakebed.governance.principals import MAX_POLICIES
-from lakebed.meta.seam import Transaction
+from lakebed.governance.principals import MAX_POLICIES, StoredPolicyProblem, stored_policy_problems
+from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.sqlite.store import SqliteStore
 
 from .documents import OTHER, OWNER, policy, statement
@@ -166,3 +166,25 @@ async def test_canned_policy_of_another_build_is_not_passed_over(
     for asked in (principals.policies("bob"), access_keys.lookup(key_id)):
         with pytest.raises(Corrupted, match="from-later"):
             await asked
+
+
+async def test_unknown_actions_of_stored_policies_are_found_by_user(principals: Principals, store: MetaStore) -> None:
+    misspelled = policy(statement(effect="Deny", action=["s3:DeletObject", "s3:PutObject"]))
+    for name in ("alice", "bob"):
+        await principals.create_user(name, canned=["readonly"])
+        await principals.put_policy(name, "good", policy(statement()))
+
+    async def work(tx: Transaction) -> None:
+        await tx.run(
+            "INSERT INTO principal_policies (principal, kind, name, document) VALUES (?, ?, ?, ?)",
+            "bob",
+            "inline",
+            "old",
+            misspelled,
+        )
+
+    await store.transact(work)
+    found = [problem async for problem in stored_policy_problems(store)]
+    assert found == [
+        StoredPolicyProblem("bob", "old", 'unknown action "s3:DeletObject"; did you mean "s3:DeleteObject"?')
+    ]

@@ -3,7 +3,7 @@
 from .authorizer import PolicyAuthorizer
 from .credentials.access_keys import AccessKeys
 from .credentials.lookup import Credentials
-from .credentials.recorded_keys import confirm_master_keys
+from .credentials.master_key_fingerprints import confirm_master_keys
 from .credentials.sessions import Sessions, TemporaryKey
 from .credentials.vault import MasterKeys, Vault
 from .model import AccessKey, NewAccessKey, User, UserPolicy

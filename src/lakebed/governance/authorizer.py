@@ -20,7 +20,7 @@ from lakebed.core.errors import AccessDenied, Corrupted, InvalidPolicy
 
 from .policy_language.bucket_policy import check_bucket_policy, is_public
 from .policy_language.document import Policy, parse_policy
-from .policy_language.grantees import Grant
+from .policy_language.principal_element import Grant
 from .policy_language.request_context import Possibility, Question
 
 _OWN_POLICY_ACTIONS: Final = frozenset({"s3:getbucketpolicy", "s3:putbucketpolicy", "s3:deletebucketpolicy"})

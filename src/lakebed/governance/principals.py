@@ -5,13 +5,13 @@ Each change commits with the events that tell of it, which are appended after al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from lakebed.core.access import Grants, LastingKey, Principal
 from lakebed.core.clock import Clock
-from lakebed.core.errors import AlreadyExists, Corrupted, InvalidInput, NoSuchPrincipal, NoSuchUserPolicy
+from lakebed.core.errors import AlreadyExists, Corrupted, InvalidInput, InvalidPolicy, NoSuchPrincipal, NoSuchUserPolicy
 from lakebed.core.ids import new_access_key_id
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
@@ -19,7 +19,7 @@ from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 from .events import tell_of_key, tell_of_policy, tell_of_user
 from .model import User, UserPolicy, check_account, check_policy_name, check_user_name
 from .policy_language.canned import CANNED_POLICIES
-from .policy_language.identity_policy import check_identity_policy
+from .policy_language.identity_policy import check_identity_policy, unknown_actions
 from .rbac.principal_roles import leave_roles, tell_of_left_roles
 
 MAX_POLICIES: Final = 50
@@ -232,3 +232,37 @@ def policy_document(kind: str, name: str, document: bytes | None) -> bytes:
     if found is None:
         raise Corrupted(f"a user holds a policy that this build does not know. policy={name}")
     return found
+
+
+_PAGE: Final = 500
+_INLINE_POLICIES: Final = (
+    "SELECT principal, name, document FROM principal_policies WHERE kind = 'inline'"
+    " AND (principal > ? OR (principal = ? AND name > ?)) ORDER BY principal, name LIMIT ?"
+)
+
+
+class StoredPolicyProblem(NamedTuple):
+    """What is wrong with a user's policy."""
+
+    principal: str
+    policy: str
+    problem: str
+
+
+async def stored_policy_problems(reader: Reader) -> AsyncIterator[StoredPolicyProblem]:
+    """Each unknown action of each user's own policies, by user. One read per 500 policies."""
+    principal, policy = "", ""
+    while True:
+        rows = await reader.rows(_INLINE_POLICIES, principal, principal, policy, _PAGE)
+        for principal, policy, document in rows:
+            for problem in _problems(document):
+                yield StoredPolicyProblem(principal, policy, problem)
+        if len(rows) < _PAGE:
+            return
+
+
+def _problems(document: bytes) -> list[str]:
+    try:
+        return unknown_actions(document)
+    except InvalidPolicy as error:
+        return [f"policy does not parse: {error}"]

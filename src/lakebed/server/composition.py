@@ -21,9 +21,8 @@ from lakebed.governance.credentials.access_keys import AccessKeys
 from lakebed.governance.credentials.lookup import Credentials
 from lakebed.governance.credentials.sessions import Sessions
 from lakebed.governance.credentials.vault import MasterKeys
-from lakebed.governance.delegation.delegated_accesses import AccessTally
+from lakebed.governance.delegation.delegated_accesses import AccessTally, TraceWriter
 from lakebed.governance.delegation.delegations import Delegations
-from lakebed.governance.delegation.trace_writer import TraceWriter
 from lakebed.governance.delegation.vending import Vending
 from lakebed.governance.tokens import LastingIdentities, SigningKeys
 from lakebed.meta.deployment import establish_deployment_id

@@ -15,7 +15,7 @@ from lakebed.governance.credentials.bearer_tokens import BearerTokens, TokenSour
 from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.governance.oidc import ClaimPath, ExternalIdentities, Provider, ProviderKeys, ProviderTokens, RoleMapping
 from lakebed.governance.principals import Principals
-from lakebed.governance.rbac.loading import CallerGrants
+from lakebed.governance.rbac.caller_grants import CallerGrants
 from lakebed.governance.tokens import (
     Attempts,
     ClientCredentials,
@@ -30,7 +30,8 @@ from lakebed.meta.seam import MetaStore
 from lakebed.net.http import Http
 from lakebed.net.sync_client import threaded_http
 from lakebed.wire.audit.refusals import OnRefusal
-from lakebed.wire.oauth.app import Observe, TokenApplication
+from lakebed.wire.json.app import Observe
+from lakebed.wire.oauth.app import TokenApplication
 
 PROVIDERS_AT_ONCE: Final = 4
 """Requests to providers under way at once in one process."""

@@ -12,7 +12,7 @@ from lakebed.catalog.identifiers import Levels
 from lakebed.catalog.model import EntryKind, Warehouse
 from lakebed.core.access import ANONYMOUS, root_of
 from lakebed.core.errors import AccessDenied, NoSuchNamespace, NoSuchTable, NoSuchView, NotFound
-from lakebed.governance.policy_language.table_actions import TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
+from lakebed.governance.policy_language.resource_actions import TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
 from lakebed.iceberg.commits import parse_view_updates
 from lakebed.meta.seam import Transaction
 from lakebed.objects.buckets.bucket import encode_settings

@@ -23,8 +23,8 @@ from lakebed.core.errors import (
     PreconditionFailed,
 )
 from lakebed.governance.rbac import Privilege, catalog_securable
+from lakebed.governance.rbac.caller_grants import CallerGrants
 from lakebed.governance.rbac.catalogs import find_catalog
-from lakebed.governance.rbac.loading import CallerGrants
 from lakebed.governance.rbac.rows import LATEST_CHANGE
 from lakebed.meta.seam import Transaction
 from lakebed.objects.config.lifecycle import Expiration, LifecycleConfiguration, LifecycleFilter, LifecycleRule

@@ -15,7 +15,7 @@ from lakebed.governance.labels import LabelChange, LabelKind, LabelQuery, Labels
 from lakebed.governance.labels import parse_tag_filter as tag
 from lakebed.governance.labels.events import LabelEvent, decode_label_event
 from lakebed.governance.principals import Principals
-from lakebed.governance.rbac.administering import Administrator
+from lakebed.governance.rbac.administrator import Administrator
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.objects.model import Caller

@@ -25,8 +25,8 @@ from lakebed.core.errors import (
     NotAttachable,
 )
 from lakebed.governance.rbac import INCLUDES, GrantKind, Privilege
+from lakebed.governance.rbac.catalog_grants import Granting
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
-from lakebed.governance.rbac.granting import Granting
 from lakebed.governance.rbac.model import GrantTarget, HeldGrant
 from lakebed.governance.rbac.securables import entry_key
 from lakebed.objects.model import Caller

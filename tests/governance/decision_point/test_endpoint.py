@@ -10,7 +10,7 @@ import pytest
 from lakebed.core.errors import Unavailable
 from lakebed.core.secrets import Secret
 from lakebed.governance.decision_point import DecisionEndpoint
-from lakebed.governance.decision_point.point import MAX_RESPONSE_BYTES
+from lakebed.governance.decision_point.client import MAX_RESPONSE_BYTES
 from tests.fixtures.scripted_http import Answer, scripted_server
 
 TOKEN = "a-token-for-the-decision-point"

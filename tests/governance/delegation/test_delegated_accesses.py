@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import Unavailable
-from lakebed.governance.delegation.delegated_accesses import Access, AccessPlace, AccessTally, DelegatedAccesses, Holder
+from lakebed.core.errors import NotFound, Unavailable
+from lakebed.governance.delegation import delegated_accesses
+from lakebed.governance.delegation.delegated_accesses import (
+    Access,
+    AccessPlace,
+    AccessTally,
+    DelegatedAccesses,
+    Holder,
+    TraceWriter,
+)
+from lakebed.governance.delegation.delegations import Delegations
 from lakebed.meta.seam import MetaStore
 from tests.governance.failing import Failing
 from tests.meta.conftest import address
 from tests.meta.stores import open_migrated
+
+from .test_delegations import VENDED
 
 __all__ = ["address"]
 
@@ -150,3 +163,36 @@ async def test_pages_go_on_where_they_were(store: MetaStore) -> None:
         assert await pages_of_key(delegation) == [place for place in expected if place.delegation == delegation]
     for key in ("f", "g"):
         assert await pages_of_object(key) == [place for place in expected if place.key == key]
+
+
+KEY1_PLACE = AccessPlace("lake", "f", "KEY1", "GetObject", 200)
+
+
+async def is_kept(store: MetaStore, delegation_id: str) -> bool:
+    try:
+        await Delegations(store).find(delegation_id)
+    except NotFound:
+        return False
+    return True
+
+
+async def test_what_waits_is_written_however_often_the_store_fails(
+    store: MetaStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(delegated_accesses, "FLUSH_SECONDS", 0.0)
+    failing = Failing(store)
+    delegations, accesses = Delegations(failing), AccessTally(failing, ManualClock())
+    running = asyncio.create_task(TraceWriter(delegations, accesses).run())
+    delegations.keep_soon(VENDED)
+    accesses.note(KEY1_PLACE, Holder("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R2")
+    while "could not be written down yet" not in caplog.text:
+        await asyncio.sleep(0)
+    failing.is_down = False
+    while not await DelegatedAccesses(store).of_delegation("KEY1", after=None, limit=1):
+        await asyncio.sleep(0)
+    assert await is_kept(store, "KEY1")
+    delegations.keep_soon(replace(VENDED, id="KEY2"))
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await is_kept(store, "KEY2")

@@ -13,7 +13,7 @@ from jsonschema_rs import validator_for
 from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.policies.column_masks import MaskKind
 from lakebed.governance.policies.content_schemas import CONTENT_SCHEMAS
-from lakebed.governance.policies.restricting import COLUMN_MASK, RESTRICTING, ROW_FILTER, parse_restricting
+from lakebed.governance.policies.restrictions import COLUMN_MASK, RESTRICTING, ROW_FILTER, parse_restricting
 from lakebed.iceberg.expressions.unbound import PredicateOperation
 
 VALIDATORS = {name: validator_for(json.dumps(schema)) for name, schema in CONTENT_SCHEMAS.items()}

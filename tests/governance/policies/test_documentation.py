@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from lakebed.governance.policies import SYSTEM_TYPES, define_type
-from lakebed.governance.policies.content import CONFIG_OPTIONS
+from lakebed.governance.policies.maintenance_content import CONFIG_OPTIONS
 from lakebed.governance.policies.schemas import MAX_PARTS
 from lakebed.wire.polaris.handlers.policy_types import NewTypeDocument
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidPolicy
-from lakebed.governance.policies.documents import MAX_DEPTH, MAX_DOCUMENT_BYTES
+from lakebed.governance.policies.json_documents import MAX_DEPTH, MAX_DOCUMENT_BYTES
 from lakebed.governance.policies.schemas import MAX_PARTS, check_against, check_schema
 
 RETENTION: dict[str, Any] = {

@@ -12,7 +12,7 @@ import pytest
 import lakebed
 from lakebed.catalog.access.authorization import Action, ServerAction
 from lakebed.governance.policy_language.actions import KNOWN_ACTIONS, action_problem
-from lakebed.governance.rbac.administering import action_of
+from lakebed.governance.rbac.administrator import action_of
 from lakebed.governance.rbac.operations import MANAGEMENT_OPERATIONS
 from lakebed.streams.authorization import StreamOperation
 

@@ -8,8 +8,12 @@ from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.policy_language.bucket_policy import _LIMITING_KEYS, check_bucket_policy
 from lakebed.governance.policy_language.condition_keys import _CARRIERS, ADDRESS_KEYS, carriers
 from lakebed.governance.policy_language.identity_policy import check_identity_policy
-from lakebed.governance.policy_language.s3_actions import BUCKET_ACTIONS, OBJECT_ACTIONS
-from lakebed.governance.policy_language.table_actions import TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
+from lakebed.governance.policy_language.resource_actions import (
+    BUCKET_ACTIONS,
+    OBJECT_ACTIONS,
+    TABLE_ACTIONS,
+    TABLE_BUCKET_ACTIONS,
+)
 from lakebed.governance.policy_language.wildcards import fold_key
 from tests.governance.documents import policy, statement
 

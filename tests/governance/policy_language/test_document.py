@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lakebed.core.access import ANONYMOUS
 from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.policy_language.document import MAX_POLICY_BYTES, parse_policy
-from lakebed.governance.policy_language.grantees import Grant
+from lakebed.governance.policy_language.principal_element import Grant
 from tests.governance.documents import policy, statement
 
 

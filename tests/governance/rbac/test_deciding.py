@@ -10,7 +10,7 @@ from lakebed.core.access import ANONYMOUS, AccessRequest, Principal, ResourceRul
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied
 from lakebed.governance import PolicyAuthorizer
-from lakebed.governance.rbac.grants import GrantSet
+from lakebed.governance.rbac.caller_grants import GrantSet
 from lakebed.governance.rbac.privileges import Privilege
 from lakebed.governance.rbac.securables import catalog_securable, entry_securable
 from tests.governance.documents import OTHER, OWNER, policy, statement

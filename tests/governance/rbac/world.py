@@ -10,13 +10,12 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied
 from lakebed.core.secrets import Secret
 from lakebed.governance import AccessKeys, MasterKeys, Principals
-from lakebed.governance.rbac.administering import Administrator
-from lakebed.governance.rbac.bootstrap import establish_catalog
-from lakebed.governance.rbac.catalog_roles import CatalogRoles
+from lakebed.governance.rbac.administrator import Administrator
+from lakebed.governance.rbac.catalog_grants import Granting
+from lakebed.governance.rbac.catalog_roles import CatalogRoles, establish_catalog
 from lakebed.governance.rbac.catalogs import Catalogs
 from lakebed.governance.rbac.events import RoleEvent, decode_role_event
-from lakebed.governance.rbac.granting import Granting
-from lakebed.governance.rbac.identities import ManagedPrincipals
+from lakebed.governance.rbac.managed_principals import ManagedPrincipals
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.governance.tokens import ClientCredentials, SecretHashes
 from lakebed.meta.outbox import Outbox

@@ -22,9 +22,8 @@ from lakebed.core.operations import Operation
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import FederationSettings
 from lakebed.governance import AccessKeys, Credentials, MasterKeys, PolicyAuthorizer, Principals, Sessions
-from lakebed.governance.delegation.delegated_accesses import AccessTally
+from lakebed.governance.delegation.delegated_accesses import AccessTally, TraceWriter
 from lakebed.governance.delegation.delegations import Delegations
-from lakebed.governance.delegation.trace_writer import TraceWriter
 from lakebed.governance.delegation.vending import Vending
 from lakebed.governance.listeners import Listener, Listeners
 from lakebed.governance.tokens import ClientCredentials, SecretHashes

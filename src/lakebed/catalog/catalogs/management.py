@@ -19,7 +19,7 @@ from lakebed.core.errors import (
     WriteConflict,
 )
 from lakebed.governance.rbac import SERVICE, Privilege, catalog_securable
-from lakebed.governance.rbac.administering import Administrator
+from lakebed.governance.rbac.administrator import Administrator
 from lakebed.governance.rbac.catalogs import find_catalog
 from lakebed.governance.rbac.grant_cleanup import release_catalog
 from lakebed.governance.rbac.model import Catalog, check_role_name, check_version

@@ -15,7 +15,7 @@ from lakebed.core.access import Principal, ResourceRules
 from lakebed.core.delegation import AccessDelegation
 from lakebed.core.errors import AccessDenied, AlreadyExists, Corrupted, InvalidInput, NoSuchCatalog
 from lakebed.governance.rbac import SERVICE, Privilege, catalog_securable
-from lakebed.governance.rbac.bootstrap import establish_catalog
+from lakebed.governance.rbac.catalog_roles import establish_catalog
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.buckets.bucket import Bucket, encode_settings
 from lakebed.objects.context import Facilities

@@ -27,9 +27,9 @@ from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 from ..events import tell_of_key
 from ..model import AccessKey, NewAccessKey, check_key_id, check_secret, is_key_id
 from ..principals import principal_from, user_from
-from ..rbac.loading import CallerGrants
+from ..rbac.caller_grants import CallerGrants
 from ..rbac.rows import CHANGE_NUMBER
-from ..remembered import Remembered
+from ..validated_cache import Remembered
 from .vault import MasterKeys, Vault
 
 _KEY_COLUMNS: Final = "id, principal, enabled, created_ms, rotated_ms, expires_ms"

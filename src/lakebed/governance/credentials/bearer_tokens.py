@@ -14,7 +14,7 @@ import msgspec
 from lakebed.core.access import Principal
 from lakebed.core.secrets import Secret
 
-from ..tokens.compact import invalid_token, read_unverified
+from ..tokens.jws import invalid_token, read_unverified
 
 
 class TokenSource(Protocol):

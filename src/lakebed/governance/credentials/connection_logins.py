@@ -12,13 +12,13 @@ from typing import Final
 from lakebed.core.access import Principal
 from lakebed.core.errors import Unauthenticated
 from lakebed.core.secrets import Secret
-from lakebed.governance.rbac.loading import CallerGrants
 from lakebed.governance.rbac.rows import CHANGE_NUMBER
 from lakebed.governance.tokens import Client, Clients, LastingIdentities
 from lakebed.governance.tokens.clients import is_generation
 from lakebed.governance.tokens.model import client_key
 from lakebed.meta.seam import MetaStore
 
+from ..rbac.caller_grants import CallerGrants
 from .access_keys import AccessKeys
 from .vault import MasterKeys
 

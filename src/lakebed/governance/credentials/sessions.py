@@ -46,7 +46,7 @@ from lakebed.core.secrets import Secret
 from ..model import TEMPORARY_KEY_PREFIX
 from ..policy_language.document import MAX_POLICY_BYTES
 from ..policy_language.identity_policy import check_identity_policy
-from ..remembered import Remembered
+from ..validated_cache import Remembered
 from .vault import MasterKeys, Vault
 
 MIN_DURATION_SECONDS: Final = 900

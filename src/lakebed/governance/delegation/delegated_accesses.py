@@ -8,13 +8,18 @@ file in hundreds of ranges: requests of a kind for a key that came to the same a
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from lakebed.core.clock import Clock
+from lakebed.core.errors import LakebedError
 from lakebed.meta.seam import MetaStore, Row, Transaction, Value
+
+from .delegations import Delegations
 
 MAX_ROWS: Final = 10_000
 """How many rows wait at most; what comes while the store cannot be written to is then counted and not kept."""
@@ -214,3 +219,46 @@ def _access_from(row: Row) -> Access:
         last_request_id,
         Holder(*holder),
     )
+
+
+FLUSH_SECONDS: Final = 1.0
+
+
+class TraceWriter:
+    """What was handed out, and what was done with it, on its way to the store. Used from one event loop."""
+
+    def __init__(self, delegations: Delegations, accesses: AccessTally) -> None:
+        self._delegations = delegations
+        self._accesses = accesses
+        self._news = asyncio.Event()
+        delegations.wake = accesses.wake = self._news.set
+
+    async def run(self) -> None:
+        """Write, whenever something waits; when cancelled, for the last time."""
+        try:
+            while True:
+                await self._news.wait()
+                await asyncio.sleep(FLUSH_SECONDS)
+                await self._flush_or_wait()
+        finally:
+            with contextlib.suppress(LakebedError):
+                await self.flush()
+
+    async def flush(self) -> None:
+        """Write all that waits. What cannot be written stays for the next time."""
+        self._news.clear()
+        try:
+            await self._delegations.flush()
+            await self._accesses.flush()
+        except BaseException:
+            self._news.set()
+            raise
+
+    async def _flush_or_wait(self) -> None:
+        try:
+            await self.flush()
+        except LakebedError as error:
+            log.warning("the trace of keys and signatures could not be written down yet", exc_info=error)
+        except Exception:
+            # A mistake of ours must not end the trace for the life of the process.
+            log.exception("writing down the trace of keys and signatures crashed")

@@ -1,9 +1,9 @@
 """Those who are asked before an operation, and may veto it."""
 
-from .asking import Listeners
-from .hook import HookPolicy, HttpHook, OnFailure
-from .loading import GROUP, load_listener
+from .http_hook import HookPolicy, HttpHook
 from .model import Intent, Listener, PlainListener
+from .python_listeners import GROUP, load_listener
+from .veto import Listeners
 
 __all__ = [
     "GROUP",
@@ -12,7 +12,6 @@ __all__ = [
     "Intent",
     "Listener",
     "Listeners",
-    "OnFailure",
     "PlainListener",
     "load_listener",
 ]

@@ -23,7 +23,7 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError, Unavailable
 from lakebed.net.http import Http, HttpRequest, send_with_retries
 
-from ..tokens.compact import PublicKey
+from ..tokens.jws import PublicKey
 
 _T = TypeVar("_T")
 

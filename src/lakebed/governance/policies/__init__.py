@@ -5,12 +5,11 @@ package knows values, rules and rows; `tables.policies` binds them to names of t
 """
 
 from .audiences import Person
-from .content import MaintenanceContent, parse_content
-from .effects import Effect, effects_of
+from .inheritance import Applicable, Effect, Level, Overridden, effects_of, resolve
+from .maintenance_content import MaintenanceContent, parse_content
 from .model import Attachment, Place, Policy, PolicyVersion, TargetKind, check_description, check_policy_name
-from .resolving import Applicable, Level, Overridden, resolve
-from .restricting import RESTRICTING, Restriction, restrict
-from .types import SYSTEM_TYPES, PolicyType, define_type
+from .policy_types import SYSTEM_TYPES, PolicyType, define_type
+from .restrictions import RESTRICTING, Restriction, restrict
 
 __all__ = [
     "RESTRICTING",

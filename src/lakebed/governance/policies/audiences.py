@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from .documents import Json, Steps, fault
+from .json_documents import Json, Steps, fault
 
 MAX_NAMES: Final = 1000
 

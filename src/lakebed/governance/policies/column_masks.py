@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from .documents import Json, Steps, fault
+from .json_documents import Json, Steps, fault
 from .row_filters import Value, read_value
 
 MAX_COLUMNS: Final = 1000

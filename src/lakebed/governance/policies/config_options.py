@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from lakebed.core.errors import InvalidInput
 from lakebed.core.sizes import parse_seconds
 
-from .documents import Json
+from .json_documents import Json
 
 OptionValue: TypeAlias = str | int | float | bool | tuple[str, ...]
 """An option, read."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 from lakebed.iceberg.expressions.unbound import PredicateOperation
 
 from .column_masks import MAX_SALT_CHARS, MAX_SHOWN, MaskKind
-from .restricting import COLUMN_MASK, ROW_FILTER, SCHEMA_VERSION
+from .restrictions import COLUMN_MASK, ROW_FILTER, SCHEMA_VERSION
 
 _Schema = dict[str, Any]  # Any: JSON
 

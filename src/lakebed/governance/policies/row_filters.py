@@ -26,7 +26,7 @@ from lakebed.iceberg.expressions.unbound import (
     UnboundPredicate,
 )
 
-from .documents import Json, Steps, fault
+from .json_documents import Json, Steps, fault
 
 MAX_PARTS: Final = 2000
 """Most conditions and values of one filter."""

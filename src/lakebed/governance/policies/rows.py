@@ -14,7 +14,7 @@ import msgspec
 from lakebed.meta.seam import Row
 
 from .model import Attachment, Path, Place, Policy, PolicyVersion, TargetKind
-from .types import PolicyType
+from .policy_types import PolicyType
 
 LEVEL_SEPARATOR: Final = "\x1f"
 """Between the levels of a namespace in its row."""

@@ -16,7 +16,7 @@ import msgspec
 
 from lakebed.core.errors import InvalidPolicy
 
-from .documents import MAX_DEPTH, MAX_DOCUMENT_BYTES, Json, Steps, check_depth, fault, json_path, read_document
+from .json_documents import MAX_DEPTH, MAX_DOCUMENT_BYTES, Json, Steps, check_depth, fault, json_path, read_document
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from lakebed.iceberg.expressions.unbound import FALSE, TRUE, And, Not, Or, PredicateOperation
 
-from .documents import Steps, fault
+from .json_documents import Steps, fault
 from .row_filters import RowFilter, Value, column_predicate
 
 __all__ = ["read_sql"]

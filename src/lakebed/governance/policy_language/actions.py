@@ -13,20 +13,15 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from ..rbac.administering import action_of
+from ..rbac.administrator import action_of
 from ..rbac.operations import ACTION_PRIVILEGES, MANAGEMENT_OPERATIONS
-from .s3_actions import BUCKET_ACTIONS, OBJECT_ACTIONS
-from .table_actions import TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
-from .wildcards import Pattern
+from .resource_actions import BUCKET_ACTIONS, OBJECT_ACTIONS, TABLE_ACTIONS, TABLE_BUCKET_ACTIONS, named_actions
+from .wildcards import Pattern, no_values
 
 __all__ = ["KNOWN_ACTIONS", "action_problem", "nearest_name"]
 
 
-def _named(service: str, *names: str) -> frozenset[str]:
-    return frozenset(f"{service}:{name}" for line in names for name in line.split())
-
-
-_S3_ACCOUNT_ACTIONS: Final = _named(
+_S3_ACCOUNT_ACTIONS: Final = named_actions(
     "s3",
     "ListAllMyBuckets ListenNotification GetAccountPublicAccessBlock PutAccountPublicAccessBlock",
     "CreateAccessPoint DeleteAccessPoint GetAccessPoint ListAccessPoints PutAccessPointPublicAccessBlock",
@@ -54,7 +49,7 @@ _S3_ACCOUNT_ACTIONS: Final = _named(
 )
 """Those that act on no bucket and no object, so that no bucket policy names them."""
 
-_AWS_TABLE_ACTIONS: Final = _named(
+_AWS_TABLE_ACTIONS: Final = named_actions(
     "s3tables",
     "ListTableBuckets DeleteTableBucket ListTagsForResource TagResource UntagResource",
     "GetTableBucketPolicy PutTableBucketPolicy DeleteTableBucketPolicy",
@@ -71,17 +66,17 @@ _AWS_TABLE_ACTIONS: Final = _named(
 )
 """Those of S3 Tables that a table bucket's policy does not name, most of them never asked about here."""
 
-_STS_ACTIONS: Final = _named(
+_STS_ACTIONS: Final = named_actions(
     "sts",
     "AssumeRole AssumeRoleWithSAML AssumeRoleWithWebIdentity AssumeRoot DecodeAuthorizationMessage GetAccessKeyInfo",
     "GetCallerIdentity GetDelegatedAccessToken GetFederationToken GetServiceBearerToken GetSessionToken",
     "GetWebIdentityToken SetContext SetSourceIdentity TagGetWebIdentityToken TagSession",
 )
 
-_SERVER_ACTIONS: Final = _named("lakebed", "ListTasks SubmitTask RunTasks ReadEvents ReadAudit ManageTargets")
+_SERVER_ACTIONS: Final = named_actions("lakebed", "ListTasks SubmitTask RunTasks ReadEvents ReadAudit ManageTargets")
 """Those on the server as a whole."""
 
-_STREAM_ACTIONS: Final = _named("streams", "Read Write Create Drop Alter Describe")
+_STREAM_ACTIONS: Final = named_actions("streams", "Read Write Create Drop Alter Describe")
 
 _OWN_ACTIONS: Final = (
     frozenset(name for name in ACTION_PRIVILEGES if name.startswith("lakebed:"))
@@ -130,7 +125,7 @@ def action_problem(written: str) -> str | None:
         return None  # another service of AWS
     if is_pattern:
         pattern = Pattern(action, variables=False)
-        if any(pattern.matches(name, _no_values) for name in _ALL_LOWER if known is None or name in known):
+        if any(pattern.matches(name, no_values) for name in _ALL_LOWER if known is None or name in known):
             return None
         return f'no known action matches "{written}"{nearest_name(written, KNOWN_ACTIONS.get(service, ()))}'
     return f'unknown action "{written}"{nearest_name(written, KNOWN_ACTIONS[service])}'
@@ -146,7 +141,6 @@ def _nearest_service(written: str) -> str | None:
 
 
 def _has_wildcards(text: str) -> bool:
-    """Whether a text has wildcards."""
     return "*" in text or "?" in text
 
 
@@ -155,7 +149,3 @@ def nearest_name(written: str, known: Iterable[str]) -> str:
     by_lower = {name.lower(): name for name in sorted(known)}
     nearest = get_close_matches(written.lower(), by_lower, 1)
     return f'; did you mean "{by_lower[nearest[0]]}"?' if nearest else ""
-
-
-def _no_values(key: str) -> None:
-    return None

@@ -14,9 +14,8 @@ from .actions import KNOWN_ACTIONS, nearest_name
 from .condition_keys import ADDRESS_KEYS, carriers
 from .conditions import Condition, Quantifier, parse_network
 from .document import Policy, Statement, parse_policy
-from .s3_actions import BUCKET_ACTIONS, OBJECT_ACTIONS
-from .table_actions import TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
-from .wildcards import Pattern
+from .resource_actions import BUCKET_ACTIONS, OBJECT_ACTIONS, TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
+from .wildcards import Pattern, no_values
 
 _ARN_PREFIX: Final = "arn:aws:s3:::"
 _TABLES_ARN_PREFIX: Final = "arn:aws:s3tables:"
@@ -46,7 +45,7 @@ class _Kind:
             return False
         bucket, _ = self._split(resource)
         # A variable cannot stand for a bucket: the policy is of this one.
-        return Pattern(bucket, variables=False).matches(self.arn, _no_values)
+        return Pattern(bucket, variables=False).matches(self.arn, no_values)
 
     def reached(self, resource: Pattern) -> frozenset[str]:
         """The actions on what a resource that is owned can stand for."""
@@ -149,11 +148,7 @@ def _check_fit(statement: Statement, kinds: Sequence[_Kind]) -> None:
 
 
 def _any_match(pattern: Pattern, names: Iterable[str]) -> bool:
-    return any(pattern.matches(name, _no_values) for name in names)
-
-
-def _no_values(key: str) -> None:
-    return None
+    return any(pattern.matches(name, no_values) for name in names)
 
 
 _LIMITING_KEYS: Final = frozenset(

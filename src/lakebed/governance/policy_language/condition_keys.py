@@ -14,11 +14,19 @@ such: S3 shows them to policies only where a bucket's owner has asked for that (
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from .actions import nearest_name
-from .s3_actions import BUCKET_ACTIONS, OBJECT_ACTIONS
-from .table_actions import IN_NAMESPACE, ON_NAME, TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
+from .resource_actions import (
+    BUCKET_ACTIONS,
+    IN_NAMESPACE,
+    OBJECT_ACTIONS,
+    ON_NAME,
+    TABLE_ACTIONS,
+    TABLE_BUCKET_ACTIONS,
+    named_actions,
+)
 
 ADDRESS_KEYS: Final = frozenset({"aws:sourceip"})
 """Keys whose operands S3 reads as addresses whatever the operator is, even under Null."""
@@ -33,9 +41,7 @@ def carriers(key: str) -> frozenset[str] | None:
     return _CARRIERS.get(family + slash) if name or not slash else None
 
 
-def _named(*names: str) -> frozenset[str]:
-    return frozenset(f"s3:{name}" for line in names for name in line.split())
-
+_named = partial(named_actions, "s3")
 
 _EVERY_OF_S3: Final = OBJECT_ACTIONS | BUCKET_ACTIONS
 _EVERY: Final = _EVERY_OF_S3 | TABLE_BUCKET_ACTIONS | TABLE_ACTIONS

@@ -18,7 +18,7 @@ from lakebed.core.errors import InvalidPolicy
 from lakebed.core.json.syntax_errors import describe_json_error
 
 from .conditions import Condition, parse_condition
-from .grantees import Grant, Grantees, parse_grantees
+from .principal_element import Grant, Grantees, parse_grantees
 from .wildcards import Pattern, Values, Variable, any_matches
 
 MAX_POLICY_BYTES: Final = 20 * 1024

@@ -14,7 +14,7 @@ from lakebed.core.errors import InvalidPolicy
 from .actions import KNOWN_ACTIONS, action_problem
 from .condition_keys import key_problem
 from .document import Policy, Statement, parse_policy
-from .wildcards import Pattern
+from .wildcards import Pattern, no_values
 
 _PARTITION: Final = "aws"
 
@@ -49,7 +49,7 @@ def _check_resource(resource: Pattern) -> None:
     if resource.text == "*":
         return
     _, partition, service, *_ = resource.text.split(":", 3)
-    if service in KNOWN_ACTIONS and not Pattern(partition, variables=False).matches(_PARTITION, _no_values):
+    if service in KNOWN_ACTIONS and not Pattern(partition, variables=False).matches(_PARTITION, no_values):
         raise InvalidPolicy(f"resources of this server are in the partition {_PARTITION}. resource={resource.text}")
 
 
@@ -57,7 +57,3 @@ def _check_conditions(statement: Statement) -> None:
     for condition in statement.conditions:
         if (problem := key_problem(condition.key)) is not None:
             raise InvalidPolicy(problem)
-
-
-def _no_values(key: str) -> None:
-    return None

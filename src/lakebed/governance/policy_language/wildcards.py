@@ -150,8 +150,9 @@ class _StartsWith:
         return text.startswith(self.prefix)
 
 
-def _no_values(key: str) -> None:
-    return None
+def no_values(key: str) -> None:
+    """A request without condition keys."""
+    return
 
 
 def _each(piece: Plain) -> Iterable[str | Wild]:
@@ -178,7 +179,7 @@ class Pattern:
         self._pieces = split_template(text, wildcards=wildcards, variables=variables)
         self.variables = tuple(piece for piece in self._pieces if isinstance(piece, Variable))
         """The variables in it."""
-        plain = None if self.variables else _resolve(self._pieces, _no_values, fold=ignore_case)
+        plain = None if self.variables else _resolve(self._pieces, no_values, fold=ignore_case)
         self._fixed = None if plain is None else _predicate(plain, arn)
 
     def matches(self, text: str, values: Values) -> bool:

@@ -3,7 +3,7 @@
 A grant allows; nothing here denies. Who asks is always the one authorizer (ADR 16).
 """
 
-from .grants import GrantSet
+from .caller_grants import GrantSet
 from .operations import OPERATIONS, Needs, action_privileges, commit_privileges
 from .privileges import GRANTABLE, INCLUDES, GrantKind, Privilege
 from .securables import SERVICE, catalog_securable, entry_securable, namespace_securable, policy_securable

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from lakebed.core.access import Principal
 from lakebed.core.clock import Clock
-from lakebed.core.errors import AlreadyExists, InvalidInput, NoSuchPrincipal
+from lakebed.core.errors import AlreadyExists, Corrupted, InvalidInput, NoSuchPrincipal
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 
 from . import rows
-from .administering import Administrator
+from .administrator import Administrator
 from .catalogs import find_catalog
 from .events import RoleTeller
 from .model import (
     CATALOG_ADMIN,
+    SERVICE_ADMIN,
     Catalog,
     CatalogRole,
+    GrantTarget,
+    HeldGrant,
     PrincipalRole,
     Properties,
     check_properties,
@@ -26,7 +30,8 @@ from .model import (
     pack_properties,
 )
 from .principal_roles import find_principal_role
-from .securables import catalog_securable
+from .privileges import GrantKind, Privilege
+from .securables import catalog_key, catalog_securable
 
 
 class CatalogRoles:
@@ -166,3 +171,31 @@ async def find_catalog_role(reader: Reader, catalog: Catalog, name: str) -> Cata
     if row is None:
         raise NoSuchPrincipal(f"no such catalog role. catalog={catalog.name} name={name}")
     return rows.catalog_role_from(row)
+
+
+ADMIN_PRIVILEGES = (Privilege.CATALOG_MANAGE_ACCESS, Privilege.CATALOG_MANAGE_METADATA)
+"""No data: who administers can grant that, to itself too, and the event tells."""
+
+
+async def establish_catalog(
+    tx: Transaction, outbox: Outbox, catalog: int, name: str, caller: Principal, now_ms: int
+) -> None:
+    """Give a catalog its `catalog_admin`, in the transaction that makes the catalog. Idempotent; append nothing before.
+
+    Raises Corrupted if the service has no administrators, which come with the schema.
+    """
+    if not await tx.run(rows.INSERT_CATALOG_ROLE, catalog, CATALOG_ADMIN, None, now_ms, now_ms):
+        return
+    role = await tx.row(rows.CATALOG_ROLE, catalog, CATALOG_ADMIN)
+    administrators = await tx.row(rows.PRINCIPAL_ROLE, SERVICE_ADMIN)
+    if role is None or administrators is None:
+        raise Corrupted(f"the service has no role that administers it. role={SERVICE_ADMIN}")
+    for privilege in ADMIN_PRIVILEGES:
+        await tx.run(rows.ADD_GRANT, role[0], catalog_key(catalog), privilege, None, None, None, now_ms)
+    await tx.run(rows.ADD_PRINCIPAL_ROLE, administrators[0], role[0])
+    await tx.run(rows.COUNT_CHANGE)
+    teller = RoleTeller(outbox, tx, caller, now_ms)
+    await teller.catalog_role("Created", name, CATALOG_ADMIN)
+    for privilege in ADMIN_PRIVILEGES:
+        await teller.grant("Added", name, CATALOG_ADMIN, HeldGrant(GrantTarget(GrantKind.CATALOG), privilege))
+    await teller.assignment("Assigned", name, CATALOG_ADMIN, SERVICE_ADMIN)

@@ -17,7 +17,7 @@ from lakebed.core.errors import (
 from lakebed.meta.seam import Reader
 
 from . import rows
-from .administering import Administrator
+from .administrator import Administrator
 from .model import LEVEL_SEPARATOR, Catalog, GrantTarget
 from .privileges import GrantKind
 from .securables import (

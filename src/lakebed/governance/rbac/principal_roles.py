@@ -12,7 +12,7 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 
 from . import rows
-from .administering import Administrator
+from .administrator import Administrator
 from .events import RoleTeller
 from .model import (
     ROOT,

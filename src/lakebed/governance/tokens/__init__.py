@@ -1,15 +1,15 @@
 """Bearer tokens: asked for with client credentials, signed by the server, ended with what they were given for."""
 
-from .attempts import Attempts
 from .client_credentials import ClientCredentials
 from .clients import Clients
-from .issuing import TokenIssuer
-from .lasting import LastingIdentities
+from .issuance import TokenIssuer
+from .login_throttle import Attempts
 from .model import Client, ClientPair, FreshSecret, IssuedToken, NewCredentials
 from .scopes import EVERY_ROLE, RoleScope, parse_scope
 from .secret_hashes import SecretHashes
+from .session_principals import LastingIdentities
 from .signing_keys import SigningKeys, TokenKey
-from .verifying import TokenVerifier, VerifiedToken
+from .verification import TokenVerifier, VerifiedToken
 
 __all__ = [
     "EVERY_ROLE",

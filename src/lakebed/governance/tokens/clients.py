@@ -18,7 +18,7 @@ from lakebed.meta.seam import MetaStore
 from ..credentials.access_keys import AccessKeys
 from ..credentials.vault import MasterKeys
 from ..model import is_key_id
-from .attempts import Attempts
+from .login_throttle import Attempts
 from .model import Client
 from .secret_hashes import SecretHashes
 

@@ -22,7 +22,7 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 from lakebed.core.errors import Corrupted
 from lakebed.core.secrets import Secret
 
-from ..remembered import Remembered
+from ..validated_cache import Remembered
 from .model import FreshSecret
 
 AT_ONCE: Final = 2

@@ -31,7 +31,7 @@ from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 
 from ..credentials.vault import MasterKeys, Vault
 from ..events import tell_of_token_key
-from ..remembered import Remembered
+from ..validated_cache import Remembered
 from .model import MAX_LIFETIME_SECONDS
 
 ALGORITHM: Final = "ES256"

@@ -13,9 +13,9 @@ from lakebed.core.operations import parse_operations
 from lakebed.core.settings import ListenersSettings, TargetsSettings
 from lakebed.events.delivery import RequestLog, TargetRecords, Targets
 from lakebed.events.live.interests import Interests
-from lakebed.governance.audit_attempts import AttemptRecorder
 from lakebed.governance.credentials.vault import MasterKeys
-from lakebed.governance.listeners import HookPolicy, HttpHook, Listener, Listeners, OnFailure, load_listener
+from lakebed.governance.listeners import HookPolicy, HttpHook, Listener, Listeners, load_listener
+from lakebed.governance.refusal_records import AttemptRecorder
 from lakebed.meta.tasks import TaskQueue
 from lakebed.net.sync_client import threaded_http
 from lakebed.objects.context import Facilities
@@ -24,15 +24,15 @@ from lakebed.wire.iceberg import intents as iceberg_intents
 from lakebed.wire.json.intents import IntentReaders
 from lakebed.wire.json.operation_hooks import OperationHooks
 from lakebed.wire.json.route_operations import OPERATION_OF
-from lakebed.wire.management import intents as management_intents
-from lakebed.wire.polaris import intents as polaris_intents
+from lakebed.wire.management import operations as management_operations
+from lakebed.wire.polaris import operations as polaris_operations
 
 from .targets import request_log, wire_targets
 
 INTENT_READERS: Final[IntentReaders] = {
     **iceberg_intents.INTENT_READERS,
-    **polaris_intents.INTENT_READERS,
-    **management_intents.INTENT_READERS,
+    **polaris_operations.INTENT_READERS,
+    **management_operations.INTENT_READERS,
 }
 
 HOOKS_AT_ONCE: Final = 16
@@ -96,7 +96,7 @@ def read_listeners(stated: ListenersSettings, clock: Clock) -> list[Listener]:
                 secret=hook.secret,
                 operations=parse_operations(hook.operations),
                 timeout_seconds=hook.timeout,
-                on_failure=OnFailure(hook.on_failure),
+                on_failure=hook.on_failure,
                 sends_documents=hook.send_documents,
             )
             bundle = None if hook.ca_bundle is None else str(hook.ca_bundle)

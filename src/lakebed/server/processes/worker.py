@@ -14,7 +14,7 @@ from lakebed.catalog.maintenance.table_planner import PlanningTotals
 from lakebed.core.errors import LakebedError
 from lakebed.core.settings import Settings
 from lakebed.events.rules import trim_versions
-from lakebed.governance.policy_language.stored_policies import stored_policy_problems
+from lakebed.governance.principals import stored_policy_problems
 from lakebed.meta.periodic import RETRY_SECONDS, PeriodicJob
 
 from ..composition import WorkerParts, compose

@@ -9,7 +9,7 @@ from typing import Final
 from lakebed.core.errors import Unavailable
 from lakebed.core.extras import require_extra
 from lakebed.core.settings import Settings
-from lakebed.governance.credentials.recorded_keys import confirm_master_keys
+from lakebed.governance.credentials.master_key_fingerprints import confirm_master_keys
 from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.meta.migrations import migrate
 from lakebed.meta.seam import MetaStore

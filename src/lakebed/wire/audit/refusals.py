@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from lakebed.core.errors import LakebedError
-from lakebed.governance.audit_attempts import Attempt, AttemptRecorder, outcome_of, shortened
+from lakebed.governance.refusal_records import Attempt, AttemptRecorder, outcome_of, shortened
 from lakebed.wire.http.message import Request
 
 OnRefusal = Callable[[Request, str, str, int, LakebedError], None]

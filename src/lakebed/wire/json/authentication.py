@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from lakebed.core.access import Principal
 from lakebed.core.secrets import Secret
+from lakebed.governance.credentials.bearer_tokens import TokenSource
 from lakebed.wire.aws.authentication import UNSIGNED, Authenticated
 from lakebed.wire.http.message import Request
 
@@ -20,18 +20,10 @@ class RequestAuthenticator(Protocol):
         ...
 
 
-class TokenHolders(Protocol):
-    """Finds the principal of a token."""
-
-    async def principal(self, token: Secret) -> Principal:
-        """Raises Unauthenticated, CredentialsExpired, CredentialsRevoked, Unavailable."""
-        ...
-
-
 class BearerAuthenticator:
     """Authenticates bearer tokens, and all other requests by their signature."""
 
-    def __init__(self, tokens: TokenHolders, signatures: RequestAuthenticator) -> None:
+    def __init__(self, tokens: TokenSource, signatures: RequestAuthenticator) -> None:
         self._tokens = tokens
         self._signatures = signatures
 

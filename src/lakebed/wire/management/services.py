@@ -9,11 +9,11 @@ from lakebed.catalog.catalogs.management import CatalogManagement, Leave
 from lakebed.catalog.external.federation.connections import Connections
 from lakebed.catalog.external.federation.service import Federation
 from lakebed.core.access import Credential, ResourceRules, Securable
-from lakebed.governance.rbac.administering import Administrator
+from lakebed.governance.rbac.administrator import Administrator
+from lakebed.governance.rbac.catalog_grants import Granting
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
 from lakebed.governance.rbac.catalogs import Catalogs
-from lakebed.governance.rbac.granting import Granting
-from lakebed.governance.rbac.identities import Issuer, ManagedPrincipals
+from lakebed.governance.rbac.managed_principals import Issuer, ManagedPrincipals
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.objects.context import Facilities
 from lakebed.objects.model import Caller

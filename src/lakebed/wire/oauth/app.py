@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -14,15 +13,13 @@ from lakebed.core.secrets import Secret
 from lakebed.governance.tokens import Client, Clients, IssuedToken, SigningKeys, TokenIssuer
 from lakebed.wire.audit.refusals import OnRefusal
 from lakebed.wire.http.message import Request, Response
+from lakebed.wire.json.app import Observe
 from lakebed.wire.json.routing import CATALOG_BASES
 
 from .errors import NO_STORE, OAuthFault, oauth_error_model, oauth_error_response
 from .form import TokenForm, read_form
 
 log = logging.getLogger("lakebed.oauth")
-
-Observe = Callable[[str, Request, Response, float], None]
-"""Called with every response: the operation's name, the request, the response, the seconds it took."""
 
 TOKEN_PATHS: Final = frozenset(f"{mount}/v1/oauth/tokens" for mount in CATALOG_BASES)
 KEYS_PATH: Final = "/.well-known/jwks.json"

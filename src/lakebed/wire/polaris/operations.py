@@ -1,14 +1,19 @@
-"""All operations on policies and generic tables, in one table, and where they are served."""
+"""The operations on policies and generic tables: their routes, and how operation hooks read their subjects."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
+from lakebed.catalog.identifiers import display
 from lakebed.wire.json.forwarding import Forward, forwarding_mount, list_nothing
+from lakebed.wire.json.intents import IntentReader, IntentReaders, new_entity, new_entry
+from lakebed.wire.json.path_names import OperationSubject
+from lakebed.wire.json.request import JsonRequest, parse_document, split_namespace
 from lakebed.wire.json.routing import CATALOG_BASES, Mount, RouteTable
 
 from .handlers import generic_tables, mappings, policies, policy_types, policy_versions
+from .handlers.mappings import DetachmentDocument
 from .services import PolarisServices
 
 ROOT: Final = "/polaris/v1/"
@@ -41,3 +46,26 @@ def polaris_mounts(routes: RouteTable[PolarisServices]) -> list[Mount[PolarisSer
 def polaris_endpoints(routes: RouteTable[PolarisServices]) -> list[str]:
     """The endpoints that Polaris clients look for in the catalog's configuration."""
     return [route.endpoint for route in routes.routes if route.is_standard]
+
+
+def _attached(request: JsonRequest, subject: OperationSubject) -> OperationSubject:
+    target = parse_document(request.body, DetachmentDocument).target
+    return subject._replace(facts={"target-type": target.type, "target": display(target.path or [])})
+
+
+def _applicable(request: JsonRequest, subject: OperationSubject) -> OperationSubject:
+    query = request.http.query
+    namespace = query.get("namespace", "")
+    return subject._replace(
+        namespace=split_namespace(namespace) if namespace else (), name=query.get("target-name", "")
+    )
+
+
+INTENT_READERS: Final[IntentReaders] = {
+    "createGenericTable": IntentReader(new_entry),
+    "createPolicy": IntentReader(new_entity),
+    "attachPolicy": IntentReader(_attached),
+    "detachPolicy": IntentReader(_attached),
+    "getApplicablePolicies": IntentReader(_applicable),
+}
+"""By the name of the route."""

@@ -15,7 +15,7 @@ from typing import Final
 from lakebed.core.errors import InvalidPolicy
 from lakebed.core.jobs import JobKind, Option
 from lakebed.governance.policies.config_options import OptionValue
-from lakebed.governance.policies.content import (
+from lakebed.governance.policies.maintenance_content import (
     CONFIG_OPTIONS,
     DATA_COMPACTION,
     METADATA_COMPACTION,

@@ -1,4 +1,4 @@
-"""Catalog roles: created, listed, shown, changed, removed; the principal roles that have them."""
+"""Catalog roles, the principal roles that they are assigned to, and their grants."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
-from ..documents import NamedDocument, UpdateDocument, catalog_role_document, created, principal_role_document
+from ..documents import (
+    GrantRequest,
+    NamedDocument,
+    UpdateDocument,
+    catalog_role_document,
+    created,
+    grant_document,
+    principal_role_document,
+)
 from ..services import ManagementServices
 
 
@@ -70,8 +78,35 @@ async def list_principal_roles(services: ManagementServices, request: JsonReques
     return ok({"roles": [principal_role_document(role) for role in found]})
 
 
+async def list_grants(services: ManagementServices, request: JsonRequest) -> Response:
+    """What a role holds."""
+    by, names = services.administrator(request.caller), request.names
+    found = await services.granting.list(by, names["catalog"], names["catalog-role"])
+    return ok({"grants": [grant_document(grant) for grant in found]})
+
+
+async def add_grant(services: ManagementServices, request: JsonRequest) -> Response:
+    """Give a privilege to a role."""
+    asked = (await request.document(GrantRequest)).grant
+    by, names = services.administrator(request.caller), request.names
+    await services.granting.add(by, names["catalog"], names["catalog-role"], asked.target, asked.held)
+    return created()
+
+
+async def revoke_grant(services: ManagementServices, request: JsonRequest) -> Response:
+    """Take a privilege from a role; with `cascade`, on all that is inside as well."""
+    asked = (await request.document(GrantRequest)).grant
+    by, names = services.administrator(request.caller), request.names
+    await services.granting.revoke(
+        by, names["catalog"], names["catalog-role"], asked.target, asked.held, cascade=request.flag("cascade")
+    )
+    # The specification answers 201, although nothing is created.
+    return created()
+
+
 _ALL = "/v1/catalogs/{catalog}/catalog-roles"
 _ONE = _ALL + "/{catalog-role}"
+_GRANTS = _ONE + "/grants"
 
 ROUTES = (
     Route("listCatalogRoles", "GET", _ALL, list_roles),
@@ -80,4 +115,7 @@ ROUTES = (
     Route("updateCatalogRole", "PUT", _ONE, update_role),
     Route("deleteCatalogRole", "DELETE", _ONE, delete_role),
     Route("listAssigneePrincipalRolesForCatalogRole", "GET", _ONE + "/principal-roles", list_principal_roles),
+    Route("listGrantsForCatalogRole", "GET", _GRANTS, list_grants),
+    Route("addGrantToCatalogRole", "PUT", _GRANTS, add_grant),
+    Route("revokeGrantFromCatalogRole", "POST", _GRANTS, revoke_grant),
 )

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from lakebed.core.secrets import Secret
-from lakebed.governance.rbac.identities import PrincipalWithSecret
+from lakebed.governance.rbac.managed_principals import PrincipalWithSecret
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok

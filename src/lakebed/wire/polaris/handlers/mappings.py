@@ -9,7 +9,7 @@ import msgspec
 from lakebed.catalog.policies.attachments import TargetName
 from lakebed.core.errors import InvalidInput
 from lakebed.core.paging import PageTokens
-from lakebed.governance.policies.resolving import position
+from lakebed.governance.policies.inheritance import position
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.paging import read_page
 from lakebed.wire.json.policy_documents import applicable_document, mapping_document

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from lakebed.governance.policies import PolicyType, TargetKind, define_type, restricting
-from lakebed.governance.policies.content import CONFIG_OPTIONS, SCHEMA_VERSION
+from lakebed.governance.policies import PolicyType, TargetKind, define_type, restrictions
 from lakebed.governance.policies.content_schemas import CONTENT_SCHEMAS
+from lakebed.governance.policies.maintenance_content import CONFIG_OPTIONS, SCHEMA_VERSION
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import EmptyDocument, StrictDocument, read_strict_document
 from lakebed.wire.json.paging import read_page
@@ -84,7 +84,7 @@ def type_document(kind: PolicyType) -> dict[str, Any]:
     if kind.description is not None:
         document["description"] = kind.description
     if kind.name in CONTENT_SCHEMAS:
-        document["content-version"] = restricting.SCHEMA_VERSION
+        document["content-version"] = restrictions.SCHEMA_VERSION
         document["schema"] = CONTENT_SCHEMAS[kind.name]
     elif kind.schema is None:
         document["content-version"] = SCHEMA_VERSION

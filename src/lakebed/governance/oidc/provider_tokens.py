@@ -1,0 +1,116 @@
+"""Tokens of a provider of identities, verified: signature, issuer, audience and times; then who that is here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from lakebed.core.access import ActivatedRoles, Principal
+from lakebed.core.clock import Clock
+from lakebed.core.errors import CredentialsExpired
+from lakebed.core.secrets import Secret
+
+from ..rbac.caller_grants import CallerGrants
+from ..tokens.jws import invalid_token, read_unverified, verified_payload
+from ..validated_cache import Remembered
+from .claim_paths import ClaimPath
+from .external_identities import ExternalIdentities, Newcomer
+from .provider_keys import ProviderKey, ProviderKeys
+from .role_mapping import RoleMapping
+
+LEEWAY_SECONDS: Final = 60
+"""How far a provider's clock may be from ours."""
+
+_MAX_SUBJECT_CHARS: Final = 255
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """What is expected of the tokens of one provider, and what is made of them."""
+
+    issuer: str
+    audiences: frozenset[str]
+    """One of them is in every token that is meant for this server."""
+    name_claim: ClaimPath
+    roles: RoleMapping
+    creates_users: bool
+
+
+class ProviderTokens:
+    """Verifies the tokens of one provider."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        keys: ProviderKeys,
+        identities: ExternalIdentities,
+        grants: CallerGrants,
+        clock: Clock,
+    ) -> None:
+        self._provider = provider
+        self._keys = keys
+        self._identities = identities
+        self._clock = clock
+        self._grants = grants
+        self._verified: Remembered[ProviderKey, Mapping[str, Any]] = Remembered(4096)
+
+    async def principal(self, token: Secret) -> Principal:
+        """Who calls with the token.
+
+        Raises Unauthenticated, CredentialsExpired, CredentialsRevoked; Unavailable when the provider's keys are not
+        known and it does not answer.
+        """
+        provider = self._provider
+        claims = await self._claims(token.reveal())
+        self._check(claims)
+        subject = claims.get("sub")
+        if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT_CHARS or "\0" in subject:
+            raise invalid_token()
+        newcomer = Newcomer(provider.name_claim.find_text(claims), provider.creates_users)
+        arrival = await self._identities.caller(provider.issuer, subject, newcomer)
+        caller = arrival.principal
+        roles = provider.roles.scope(claims).roles
+        grants = await self._grants.of(caller.name, arrival.number, roles)
+        return replace(caller, grants=grants, activated=None if roles is None else ActivatedRoles(roles, True))
+
+    async def _claims(self, text: str) -> Mapping[str, Any]:
+        header = read_unverified(text).header
+        key = await self._keys.find(header.kid, header.alg)
+        if key is None:
+            raise invalid_token()
+        known = self._verified.recall(text, key)
+        if known is not None:
+            return known
+        payload = verified_payload(text, key.key, key.algorithm)
+        try:
+            return self._verified.keep(text, key, _decode(payload))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise invalid_token() from error
+
+    def _check(self, claims: Mapping[str, Any]) -> None:
+        if claims.get("iss") != self._provider.issuer:
+            raise invalid_token()
+        said = claims.get("aud")
+        audiences = said if isinstance(said, list) else [said]
+        if not any(isinstance(audience, str) and audience in self._provider.audiences for audience in audiences):
+            raise invalid_token()
+        now = self._clock.now_ms() / 1000
+        expires, begins, issued = (_time(claims.get(name)) for name in ("exp", "nbf", "iat"))
+        if expires is None or (begins is not None and begins > now + LEEWAY_SECONDS):
+            raise invalid_token()
+        if issued is not None and issued > now + LEEWAY_SECONDS:
+            raise invalid_token()
+        if now >= expires + LEEWAY_SECONDS:
+            raise CredentialsExpired("the token has expired")
+
+
+def _time(value: object) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise invalid_token()
+    return float(value)

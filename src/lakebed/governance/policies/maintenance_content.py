@@ -1,0 +1,155 @@
+"""What the content of a system policy says, read from its text; a fault is told with its JSON path.
+
+    {"version": "2025-02-03", "enable": true, "config": {…}}
+
+Removal of orphan files has two keys more: `max_orphan_file_age_in_days` and `locations`. Other keys are refused, since
+whoever writes one means something that would not be done; in `config` they are kept, since what carries the policy out
+may know them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from . import config_options
+from .config_options import ZORDER, Option, OptionValue, whole
+from .json_documents import Json, fault, read_document
+
+SCHEMA_VERSION: Final = "2025-02-03"
+"""The one version of the content that there is."""
+
+DATA_COMPACTION: Final = "system.data-compaction"
+METADATA_COMPACTION: Final = "system.metadata-compaction"
+ORPHAN_FILE_REMOVAL: Final = "system.orphan-file-removal"
+SNAPSHOT_EXPIRY: Final = "system.snapshot-expiry"
+
+CONFIG_OPTIONS: Final[Mapping[str, Mapping[str, Option]]] = {
+    DATA_COMPACTION: config_options.DATA_COMPACTION,
+    METADATA_COMPACTION: config_options.METADATA_COMPACTION,
+    ORPHAN_FILE_REMOVAL: config_options.ORPHAN_FILE_REMOVAL,
+    SNAPSHOT_EXPIRY: config_options.SNAPSHOT_EXPIRY,
+}
+"""The options that are known, by the type of policy and their names in `config`."""
+
+YOUNGEST_ORPHAN_MS: Final = 24 * 3_600_000
+"""A file that is younger may belong to a write under way; to remove it takes `allow-young`."""
+
+_DAYS: Final = whole(0)
+_TOP_KEYS: Final = ("enable", "version", "config")
+_ORPHAN_KEYS: Final = ("max_orphan_file_age_in_days", "locations")
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceContent:
+    """A system policy's content, checked."""
+
+    enable: bool
+    config: Mapping[str, OptionValue] = field(default_factory=dict)
+    """Options by the names that they were given: known ones as what they are, others as they came."""
+    unknown: frozenset[str] = frozenset()
+    """Names among them that nothing here knows."""
+    max_orphan_file_age_days: int | None = None
+    locations: tuple[str, ...] | None = None
+    """Where orphans are looked for instead of in the table's own location."""
+
+
+def parse_content(policy_type: str, text: str | None) -> MaintenanceContent:
+    """What a policy of a system type says. Raises InvalidPolicy with the JSON path of what is wrong."""
+    document = read_document(text)
+    if not isinstance(document, dict):
+        raise fault((), "the content is an object", document)
+    allowed = _TOP_KEYS + (_ORPHAN_KEYS if policy_type == ORPHAN_FILE_REMOVAL else ())
+    for key in document:
+        if key not in allowed:
+            raise fault((key,), f"no such key here; there are {', '.join(allowed)}")
+    enable = document.get("enable")
+    if not isinstance(enable, bool):
+        raise fault(("enable",), "is required, and true or false", enable)
+    version = document.get("version")
+    # An empty one stands for the default, as an absent one does.
+    if version not in (None, "", SCHEMA_VERSION):
+        raise fault(("version",), f"must be {SCHEMA_VERSION}", version)
+    options = CONFIG_OPTIONS[policy_type]
+    config = _config(options, document.get("config"))
+    _check_together(config)
+    content = MaintenanceContent(
+        enable=enable,
+        config=config,
+        unknown=frozenset(config.keys() - options.keys()),
+        max_orphan_file_age_days=_days(document.get("max_orphan_file_age_in_days")),
+        locations=_locations(document.get("locations")),
+    )
+    _check_said_once(content)
+    return content
+
+
+def _config(options: Mapping[str, Option], config: Json) -> dict[str, OptionValue]:
+    if config is None:
+        return {}
+    if not isinstance(config, dict):
+        raise fault(("config",), "must be an object", config)
+    read: dict[str, OptionValue] = {}
+    meant: dict[str, str] = {}
+    for name, value in config.items():
+        option = options.get(name)
+        if option is None:
+            if not isinstance(value, str | int | float):
+                raise fault(("config", name), "must be a text, a number, or true or false", value)
+            read[name] = value
+            continue
+        found = option.reading.read(value)
+        if found is None:
+            raise fault(("config", name), f"must be {option.reading.wanted}", value)
+        other = meant.setdefault(option.means, name)
+        if other != name:
+            raise fault(("config", name), f"says what {other} says already; leave one of them out")
+        read[name] = found
+    return read
+
+
+def _check_together(config: Mapping[str, OptionValue]) -> None:
+    """Raise InvalidPolicy for options that are good alone and make no sense together."""
+    for name in ("strategy", "compaction_strategy"):
+        if config.get(name) == ZORDER and "zorder-columns" not in config:
+            raise fault(("config", name), "zorder needs zorder-columns besides")
+    target = "target-file-size-bytes" if "target-file-size-bytes" in config else "target_file_size_bytes"
+    sizes = [(name, config[name]) for name in ("min-file-size-bytes", target, "max-file-size-bytes") if name in config]
+    for (lower, least), (upper, most) in pairwise(sizes):
+        if isinstance(least, int) and isinstance(most, int) and least >= most:
+            raise fault(("config", upper), f"must be more than {lower}", most)
+    age = config.get("older-than-ms")
+    if isinstance(age, int) and age < YOUNGEST_ORPHAN_MS and not config.get("allow-young"):
+        raise fault(("config", "older-than-ms"), f"must be at least {YOUNGEST_ORPHAN_MS}, or allow-young be true", age)
+
+
+def _check_said_once(content: MaintenanceContent) -> None:
+    if content.locations is not None and "locations" in content.config:
+        raise fault(("config", "locations"), "says what $.locations says already; leave one of them out")
+    if content.max_orphan_file_age_days is not None and "older-than-ms" in content.config:
+        raise fault(
+            ("config", "older-than-ms"),
+            "says what $.max_orphan_file_age_in_days says already; leave one of them out",
+        )
+
+
+def _days(value: Json) -> int | None:
+    if value is None:
+        return None
+    days = _DAYS.read(value)
+    if not isinstance(days, int):
+        raise fault(("max_orphan_file_age_in_days",), f"must be {_DAYS.wanted}", value)
+    return days
+
+
+def _locations(value: Json) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise fault(("locations",), "must be a list of texts", value)
+    for number, location in enumerate(value):
+        if not isinstance(location, str) or not location.strip():
+            raise fault(("locations", number), "must be a text that is not empty", location)
+    return tuple(value) or None

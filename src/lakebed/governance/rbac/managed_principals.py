@@ -1,0 +1,202 @@
+"""Users as the management API has them: with properties, a version and client credentials. Root is among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+from lakebed.core.access import Credential, Principal
+from lakebed.core.clock import Clock
+from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchPrincipal
+from lakebed.core.ids import new_access_key_id
+from lakebed.core.secrets import Secret
+from lakebed.meta.outbox import Outbox
+from lakebed.meta.seam import MetaStore, Reader, Transaction
+
+from ..events import tell_of_user
+from ..model import User, check_user_name
+from ..principals import find_user, insert_user, remove_user
+from ..tokens.model import FreshSecret, NewCredentials
+from . import rows
+from .administrator import Administrator
+from .model import ROOT, ManagedPrincipal, Properties, check_properties, check_version, pack_properties
+from .principal_roles import find_principal_role
+
+
+class Issuer(Protocol):
+    """Makes client credentials: `tokens.client_credentials.ClientCredentials`."""
+
+    async def prepare(self, secret: Secret | None = None) -> FreshSecret:
+        """A fresh secret with its hash."""
+        ...
+
+    async def create(
+        self,
+        tx: Transaction,
+        user: User,
+        fresh: FreshSecret | None = None,
+        *,
+        caller: Principal | None = None,
+        rotation_required: bool = False,
+    ) -> NewCredentials:
+        """Credentials for a new user. The last thing in its transaction."""
+        ...
+
+    async def rotate(self, user: User, *, caller: Principal | None = None) -> NewCredentials:
+        """A fresh secret; the present one lives until the next rotation."""
+        ...
+
+    async def reset(
+        self,
+        user: User,
+        *,
+        client_id: str | None = None,
+        secret: Secret | None = None,
+        caller: Principal | None = None,
+    ) -> NewCredentials:
+        """A secret in place of all before it."""
+        ...
+
+
+class PrincipalWithSecret(NamedTuple):
+    """A user, and client credentials just made: the only time that their secret is shown."""
+
+    principal: ManagedPrincipal
+    credentials: NewCredentials
+
+
+class ManagedPrincipals:
+    """The use cases of users, for those who may manage them."""
+
+    def __init__(self, store: MetaStore, outbox: Outbox, clock: Clock, root: Credential, issuer: Issuer) -> None:
+        self._store = store
+        self._outbox = outbox
+        self._clock = clock
+        self._root = root
+        self._issuer = issuer
+
+    async def create(
+        self, by: Administrator, name: str, *, properties: Properties, rotation_required: bool = False
+    ) -> PrincipalWithSecret:
+        """Make a user of root's account, with client credentials. Raises InvalidName, InvalidInput, AlreadyExists.
+
+        With `rotation_required`, these are good for nothing but to be rotated by the user, who then knows them alone.
+        """
+        await by.check("createPrincipal")
+        check_user_name(name)
+        kept = check_properties(properties)
+        fresh = await self._issuer.prepare()
+        now_ms = self._clock.now_ms()
+        user = User(name, new_access_key_id("LKBU"), self._root.principal.account, enabled=True, created_ms=now_ms)
+
+        async def work(tx: Transaction) -> PrincipalWithSecret:
+            await insert_user(tx, user)
+            if kept:
+                await tx.run(rows.SET_PROPERTIES, pack_properties(kept), name)
+            await tell_of_user(self._outbox, tx, "UserCreated", user, by.principal, now_ms)
+            credentials = await self._issuer.create(
+                tx, user, fresh, caller=by.principal, rotation_required=rotation_required
+            )
+            return PrincipalWithSecret(await find_principal(tx, name), credentials)
+
+        return await self._store.transact(work)
+
+    async def list(self, by: Administrator) -> list[ManagedPrincipal]:
+        """All users and root, by name."""
+        await by.check("listPrincipals")
+        found = [rows.principal_from(row) for row in await self._store.rows(rows.PRINCIPALS)]
+        return sorted([*found, self._root_principal], key=_name)
+
+    async def get(self, by: Administrator, name: str) -> ManagedPrincipal:
+        """A user, or root. Raises NoSuchPrincipal."""
+        await by.check("getPrincipal")
+        return self._root_principal if name == ROOT else await find_principal(self._store, name)
+
+    async def update(self, by: Administrator, name: str, *, properties: Properties, version: int) -> ManagedPrincipal:
+        """Replace the properties of a user who is at `version`. Raises NoSuchPrincipal, PreconditionFailed."""
+        await by.check("updatePrincipal")
+        _refuse_root(name)
+        kept = check_properties(properties)
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> ManagedPrincipal:
+            user, found = await find_user(tx, name), await find_principal(tx, name)
+            check_version(found.version, version)
+            await tx.run(rows.UPDATE_PRINCIPAL, pack_properties(kept), now_ms, name)
+            await tell_of_user(self._outbox, tx, "UserConfigured", user, by.principal, now_ms)
+            return replace(found, properties=kept, version=found.version + 1, updated_ms=now_ms)
+
+        return await self._store.transact(work)
+
+    async def delete(self, by: Administrator, name: str) -> None:
+        """Remove a user with its keys, credentials, policies and roles. Raises NoSuchPrincipal."""
+        await by.check("deletePrincipal")
+        _refuse_root(name)
+        now_ms = self._clock.now_ms()
+
+        async def work(tx: Transaction) -> None:
+            await remove_user(tx, self._outbox, name, by.principal, now_ms)
+
+        await self._store.transact(work)
+
+    async def rotate(self, by: Administrator, name: str) -> PrincipalWithSecret:
+        """A fresh secret for a user; its present one is good until the next rotation. A user may do so for itself.
+
+        Raises NoSuchPrincipal; InvalidInput for root and for who has no client credentials.
+        """
+        if name != by.principal.name or name == ROOT:
+            await by.check("rotateCredentials")
+        _refuse_root(name)
+        user = await find_user(self._store, name)
+        if name == by.principal.name and user.user_id != by.principal.user_id:
+            # Another user of the name, made since the caller was found.
+            raise AccessDenied("the caller is not there any more")
+        credentials = await self._issuer.rotate(user, caller=by.principal)
+        return PrincipalWithSecret(await find_principal(self._store, name), credentials)
+
+    async def reset(
+        self, by: Administrator, name: str, *, client_id: str | None = None, secret: Secret | None = None
+    ) -> PrincipalWithSecret:
+        """New client credentials for a user, generated or chosen; the old ones end at once. For root alone.
+
+        Raises AccessDenied, NoSuchPrincipal; AlreadyExists for an id that somebody has.
+        """
+        await by.check("resetCredentials")
+        if not by.principal.is_root:
+            # Whoever can set somebody's secret can be that somebody, also one who may do more.
+            raise AccessDenied("credentials are reset by root alone; users rotate their own")
+        _refuse_root(name)
+        user = await find_user(self._store, name)
+        credentials = await self._issuer.reset(user, client_id=client_id, secret=secret, caller=by.principal)
+        return PrincipalWithSecret(await find_principal(self._store, name), credentials)
+
+    async def holders(self, by: Administrator, role_name: str) -> Sequence[ManagedPrincipal]:
+        """The users who have a principal role, by name, root among them. Raises NoSuchPrincipal."""
+        await by.check("listAssigneePrincipalsForPrincipalRole")
+        role = await find_principal_role(self._store, role_name)
+        names = {row[0] for row in await self._store.rows(rows.MEMBERS_OF_ROLE, role.id)}
+        found = [rows.principal_from(row) for row in await self._store.rows(rows.PRINCIPALS_OF_ROLE, role.id)]
+        return sorted([*found, self._root_principal] if ROOT in names else found, key=_name)
+
+    @property
+    def _root_principal(self) -> ManagedPrincipal:
+        """Root, of whom the settings say all there is: it never changes."""
+        return ManagedPrincipal(ROOT, self._root.access_key_id, {}, 1, None, None)
+
+
+async def find_principal(reader: Reader, name: str) -> ManagedPrincipal:
+    """The user of that name. Raises NoSuchPrincipal."""
+    row = await reader.row(rows.PRINCIPAL, name)
+    if row is None:
+        raise NoSuchPrincipal(f"no such principal. name={name}")
+    return rows.principal_from(row)
+
+
+def _refuse_root(name: str) -> None:
+    if name == ROOT:
+        raise InvalidInput("root is what the settings say it is: change it there", argument="principal", value=ROOT)
+
+
+def _name(principal: ManagedPrincipal) -> str:
+    return principal.name

@@ -1,0 +1,197 @@
+"""Our own tokens, verified: who calls with one, as the store knows it now.
+
+A token is as good as what it was given for. One read finds the key that signed it, the user, the user's policies and
+the generation of its client credentials; a user that is disabled or gone, a secret that was rotated away or reset, or a
+key that was revoked ends it with the next request, on every server. ADR 17 has the reasons.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from lakebed.core.access import ActivatedRoles, Principal
+from lakebed.core.clock import Clock
+from lakebed.core.errors import CredentialsExpired, CredentialsRevoked, Unauthenticated
+from lakebed.core.secrets import Secret
+from lakebed.meta.seam import MetaStore, Row
+
+from ..credentials.access_keys import AccessKeys
+from ..credentials.vault import MasterKeys
+from ..principals import principal_from, user_from
+from ..rbac.caller_grants import CallerGrants
+from ..rbac.rows import CHANGE_NUMBER, LATEST_CHANGE
+from ..validated_cache import Remembered
+from .clients import is_generation
+from .jws import invalid_token, read_unverified, verified_payload
+from .model import Claims, client_key, is_accepted
+from .scopes import stored_scope
+from .signing_keys import ALGORITHM, public_key
+
+TOKEN_TYPE: Final = "at+jwt"  # noqa: S105 - the name of a kind: RFC 9068
+"""What a token of ours calls itself, so that nothing else that is ever signed passes for one."""
+
+_SKEW_SECONDS: Final = 60
+"""How far the clocks of servers that share a store may be apart."""
+
+_LOOKUP: Final = (
+    f"SELECT k.algorithm, k.public, k.expires_ms, c.generation, c.secondary IS NOT NULL, {CHANGE_NUMBER},"  # noqa: S608 - ours
+    " c.rotate_only,"
+    " p.name, p.user_id, p.account, p.enabled, p.created_ms, g.kind, g.name, g.document"
+    " FROM token_keys k LEFT JOIN principals p ON p.user_id = ?"
+    " LEFT JOIN client_credentials c ON c.user_id = p.user_id AND c.client_id = ?"
+    " LEFT JOIN principal_policies g ON g.principal = p.name"
+    " WHERE k.id = ? ORDER BY g.kind, g.name"
+)
+
+_decode_claims: Final = msgspec.json.Decoder(Claims).decode
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedToken:
+    """A token that is good now, and who calls with it."""
+
+    claims: Claims
+    principal: Principal
+
+
+@dataclass(frozen=True, slots=True)
+class _Signed:
+    """A token whose signature was found right, by this key."""
+
+    key_id: str
+    public: bytes
+    claims: Claims
+
+
+class TokenVerifier:
+    """Verifies tokens of this server and of others on the same store."""
+
+    def __init__(
+        self,
+        store: MetaStore,
+        access_keys: AccessKeys,
+        master: MasterKeys,
+        clock: Clock,
+        *,
+        issuer: str,
+    ) -> None:
+        self._store = store
+        self._access_keys = access_keys
+        self._master = master
+        self._clock = clock
+        self._issuer = issuer
+        self._grants = CallerGrants(store)
+        self._signed: Remembered[None, _Signed] = Remembered(4096)
+        self._callers: Remembered[list[Row], Principal] = Remembered(4096)
+
+    async def verify(self, token: Secret) -> VerifiedToken:
+        """Who calls with the token. Raises Unauthenticated, CredentialsExpired, CredentialsRevoked."""
+        text = token.reveal()
+        signed, rows = await self._open(text)
+        claims = signed.claims
+        now_ms = self._clock.now_ms()
+        if now_ms >= claims.exp * 1000:
+            raise CredentialsExpired("the token has expired")
+        if now_ms < (claims.nbf - _SKEW_SECONDS) * 1000:
+            raise invalid_token()
+        generation, has_secondary, number, rotate_only = rows[0][3:7]
+        if generation is None:
+            return VerifiedToken(claims, await self._by_access_key(claims, number))
+        if not claims.gen.isdecimal() or not is_accepted(
+            int(claims.gen), generation, has_secondary=bool(has_secondary)
+        ):
+            raise CredentialsRevoked("the secret that the token was given for is not good any more")
+        known = self._callers.recall(text, rows)
+        if known is None:
+            user = user_from(rows[0][7:12])
+            if not user.enabled:
+                raise CredentialsRevoked("the user is disabled")
+            key = client_key(claims.client_id, claims.gen)
+            caller = principal_from(user, (row[12:] for row in rows), key)
+            # Of this very secret: whoever made it knows it, and the one that its user rotates to nobody else does.
+            caller = replace(caller, must_rotate=int(claims.gen) == rotate_only)
+            known = self._callers.keep(text, rows, await self._activated(caller, claims, number))
+        return VerifiedToken(claims, known)
+
+    async def principal(self, token: Secret) -> Principal:
+        """Only who calls. Raises as `verify` does."""
+        return (await self.verify(token)).principal
+
+    async def signed_claims(self, token: Secret) -> Claims:
+        """What a token says that we have signed, good or not any more. Raises Unauthenticated."""
+        return (await self._open(token.reveal()))[0].claims
+
+    async def _open(self, text: str) -> tuple[_Signed, list[Row]]:
+        """The claims of a token that a key of ours has signed, and what the store has of who they are about."""
+        signed = self._signed.recall(text, None)
+        if signed is not None:
+            rows = await self._rows(signed.key_id, signed.claims)
+            if signed.public == rows[0][1]:
+                return signed, rows
+            raise invalid_token()
+        unverified = read_unverified(text)
+        header = unverified.header
+        if header.typ != TOKEN_TYPE or header.alg != ALGORITHM or not header.kid:
+            raise invalid_token()
+        claimed = _claims(unverified.payload)
+        rows = await self._rows(header.kid, claimed)
+        algorithm, public = rows[0][:2]
+        claims = _claims(verified_payload(text, public_key(public), algorithm))
+        if claims.iss != self._issuer or claims.aud != self._issuer:
+            raise invalid_token()
+        return self._signed.keep(text, None, _Signed(header.kid, public, claims)), rows
+
+    async def _rows(self, key_id: str, claims: Claims) -> list[Row]:
+        if "\0" in key_id or "\0" in claims.sub or "\0" in claims.client_id:
+            # No store keeps a NUL, and not all take the question.
+            raise invalid_token()
+        rows = await self._store.rows(_LOOKUP, claims.sub, claims.client_id, key_id)
+        if not rows:
+            raise invalid_token()
+        expires_ms = rows[0][2]
+        if expires_ms is not None and self._clock.now_ms() >= expires_ms:
+            raise CredentialsExpired("the token has expired")
+        return rows
+
+    async def _activated(self, caller: Principal, claims: Claims, number: int | None) -> Principal:
+        """The caller with what those of its roles hold that the token activates.
+
+        Root who asked for a token of some roles has what these hold, and is not root with it.
+        """
+        roles = stored_scope(claims.scope).roles
+        if caller.is_root:
+            if roles is None:
+                return caller
+            # It is in no table, so that nothing was read with it.
+            row = await self._store.row(LATEST_CHANGE)
+            number = None if row is None else row[0]
+        return replace(
+            caller,
+            is_root=False,
+            grants=await self._grants.of(caller.name, number, roles),
+            activated=None if roles is None else ActivatedRoles(roles),
+        )
+
+    async def _by_access_key(self, claims: Claims, number: int | None) -> Principal:
+        """Who calls with a token that an access key was shown for, while that key is good."""
+        try:
+            credential = await self._access_keys.lookup(claims.client_id)
+        except CredentialsExpired:
+            raise
+        except Unauthenticated as error:
+            raise CredentialsRevoked("what the token was given for may not call any more") from error
+        if credential.principal.user_id != claims.sub or not is_generation(
+            self._master, claims.gen, claims.client_id, credential.secret
+        ):
+            raise CredentialsRevoked("the secret that the token was given for is not good any more")
+        return await self._activated(credential.principal, claims, number)
+
+
+def _claims(payload: bytes) -> Claims:
+    try:
+        return _decode_claims(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise invalid_token() from error

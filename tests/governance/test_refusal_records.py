@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from lakebed.core.clock import ManualClock
+from lakebed.core.errors import (
+    AccessDenied,
+    AlreadyExists,
+    CredentialsExpired,
+    LakebedError,
+    NoSuchTable,
+    Throttled,
+    Unauthenticated,
+    Unavailable,
+    Vetoed,
+)
+from lakebed.governance import refusal_records
+from lakebed.governance.refusal_records import Attempt, AttemptEvent, AttemptRecorder, Outcome, outcome_of, shortened
+from lakebed.meta.outbox import Outbox, OutboxEntry
+from lakebed.meta.seam import MetaStore, T, Work
+from tests.meta.stores import open_migrated_file
+
+
+@pytest.fixture
+async def meta(tmp_path: Path) -> AsyncIterator[MetaStore]:
+    store = await open_migrated_file(tmp_path / "meta.db")
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def recorder(meta: MetaStore, clock: ManualClock) -> AttemptRecorder:
+    return AttemptRecorder(meta, Outbox(meta), clock)
+
+
+AN_ATTEMPT = Attempt(
+    edge="catalog",
+    route="dropTable",
+    operation="DROP_TABLE",
+    subject="lake/sales/orders",
+    principal="anna",
+    claimed="",
+    source_ip="10.0.0.1",
+    request_id="R1",
+    status=403,
+    outcome=Outcome.DENIED,
+    reason="no identity policy allows it",
+)
+
+
+async def written(meta: MetaStore) -> list[OutboxEntry]:
+    return await Outbox(meta).read_after(meta, 0, 10_000)
+
+
+def payload(entry: OutboxEntry) -> AttemptEvent:
+    return msgspec.msgpack.decode(entry.event.payload, type=AttemptEvent)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "changes", "outcome"),
+    [
+        (Vetoed("no"), 403, True, Outcome.VETOED),
+        (AccessDenied("no"), 403, False, Outcome.DENIED),
+        (AccessDenied("hidden"), 404, False, Outcome.DENIED),
+        (Unauthenticated("who"), 401, False, Outcome.DENIED),
+        (CredentialsExpired("old"), 401, True, Outcome.DENIED),
+        (LakebedError("a wire's own"), 403, False, Outcome.DENIED),
+        (Throttled("slow"), 429, False, Outcome.LIMITED),
+        (AlreadyExists("there"), 409, True, Outcome.FAILED),
+        (Unavailable("down"), 503, False, Outcome.FAILED),
+        (NoSuchTable("gone"), 404, True, Outcome.FAILED),
+        (NoSuchTable("gone"), 404, False, None),
+        (LakebedError("not modified"), 304, False, None),
+    ],
+)
+def test_what_is_worth_a_word(error: LakebedError, status: int, changes: bool, outcome: Outcome | None) -> None:
+    assert outcome_of(error, status, changes=changes) is outcome
+
+
+async def test_an_attempt_is_written_with_who_what_where_and_why(
+    recorder: AttemptRecorder, meta: MetaStore, clock: ManualClock
+) -> None:
+    recorder.note(AN_ATTEMPT)
+    assert await recorder.write() == 1
+    (entry,) = await written(meta)
+    assert (entry.event.kind, entry.event.subject) == ("AttemptDenied", "lake/sales/orders")
+    assert entry.event.occurred_ms == clock.now_ms()
+    assert payload(entry) == AttemptEvent(
+        edge="catalog",
+        route="dropTable",
+        operation="DROP_TABLE",
+        principal="anna",
+        source_ip="10.0.0.1",
+        request_id="R1",
+        status=403,
+        reason="no identity policy allows it",
+    )
+
+
+async def test_the_same_again_is_counted_and_the_count_written_once_a_minute(
+    recorder: AttemptRecorder, meta: MetaStore, clock: ManualClock
+) -> None:
+    for number in range(4):
+        recorder.note(replace(AN_ATTEMPT, request_id=f"R{number}", reason=f"reason {number}"))
+        await recorder.write()
+        clock.advance(10)
+    assert len(await written(meta)) == 1
+    clock.advance(30)
+    assert await recorder.write() == 1
+    first, again = await written(meta)
+    assert payload(first).request_id == "R0"
+    start = first.event.occurred_ms
+    told = payload(again)
+    assert (told.count, told.request_id, told.reason) == (3, "R3", "reason 3")
+    assert (told.first_ms, told.last_ms) == (start + 10_000, start + 30_000)
+    # And then it is new again.
+    recorder.note(AN_ATTEMPT)
+    assert await recorder.write() == 1
+
+
+async def test_one_caller_cannot_hide_another_or_fill_the_trail(
+    recorder: AttemptRecorder, meta: MetaStore, clock: ManualClock
+) -> None:
+    for number in range(5000):
+        recorder.note(replace(AN_ATTEMPT, principal="", claimed="mallory", subject=f"lake/{number}"))
+    recorder.note(AN_ATTEMPT)
+    await recorder.write()
+    entries = await written(meta)
+    assert len(entries) == refusal_records.MOST_OF_ONE_CALLER + 1
+    assert payload(entries[-1]).principal == "anna"
+    clock.advance(61)
+    assert await recorder.write() == 1
+    last = (await written(meta))[-1]
+    assert (last.event.kind, payload(last).count) == ("AttemptsUncounted", 5000 - refusal_records.MOST_OF_ONE_CALLER)
+
+
+async def test_all_callers_together_cannot_fill_it_either(recorder: AttemptRecorder, meta: MetaStore) -> None:
+    for number in range(3000):
+        recorder.note(replace(AN_ATTEMPT, principal=f"p{number}"))
+    await recorder.write()
+    assert len(await written(meta)) == refusal_records.MOST_KINDS
+
+
+async def test_who_is_told_to_slow_down_is_told_of_as_the_limit(recorder: AttemptRecorder, meta: MetaStore) -> None:
+    recorder.note(replace(AN_ATTEMPT, outcome=Outcome.LIMITED, route="getToken", operation="", status=429))
+    await recorder.write()
+    (entry,) = await written(meta)
+    assert (entry.event.kind, payload(entry).operation) == ("AttemptLimited", "LIMIT_REQUEST_RATE")
+
+
+class Failing:
+    """A store that refuses, for a while."""
+
+    def __init__(self, store: MetaStore) -> None:
+        self._store = store
+        self.is_down = True
+
+    async def transact(self, work: Work[T]) -> T:
+        if self.is_down:
+            raise Unavailable("down")
+        return await self._store.transact(work)
+
+
+async def test_what_could_not_be_written_is_kept(meta: MetaStore, clock: ManualClock) -> None:
+    failing = Failing(meta)
+    recorder = AttemptRecorder(failing, Outbox(meta), clock)  # type: ignore[arg-type]  # only transact is called
+    recorder.note(AN_ATTEMPT)
+    recorder.note(AN_ATTEMPT)
+    with pytest.raises(Unavailable):
+        await recorder.write()
+    clock.advance(61)
+    with pytest.raises(Unavailable):
+        await recorder.write()
+    recorder.note(AN_ATTEMPT)
+    recorder.note(replace(AN_ATTEMPT, principal="bert"))
+    failing.is_down = False
+    await recorder.write(ending=True)
+    counts = [(payload(entry).principal, payload(entry).count) for entry in await written(meta)]
+    assert counts == [("anna", 1), ("bert", 1), ("anna", 2)]
+
+
+async def test_the_recorder_writes_by_itself_and_the_rest_at_the_end(
+    recorder: AttemptRecorder, meta: MetaStore
+) -> None:
+    running = asyncio.create_task(recorder.run())
+    recorder.note(AN_ATTEMPT)
+    while not await written(meta):
+        await asyncio.sleep(0)
+    recorder.note(AN_ATTEMPT)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert [payload(entry).count for entry in await written(meta)] == [1, 1]
+
+
+def test_texts_of_strangers_are_kept_in_bounds() -> None:
+    odd = replace(AN_ATTEMPT, subject="a\0b" + "x" * 5000, reason="\udcff", claimed="k" * 2000)
+    kept = shortened(odd)
+    assert kept.subject.startswith("a\\0bxx")
+    assert len(kept.subject) <= refusal_records.MAX_CHARS + 1
+    assert kept.reason == "\\udcff"
+    assert len(kept.claimed) == refusal_records.MAX_CHARS
