@@ -15,14 +15,14 @@ from tests.fixtures.memory_target import MemorySettings
 
 from lakebed.core.clock import SystemClock
 from lakebed.core.ids import new_deployment_id
-from lakebed.events.delivery.model import TargetRecord, wish
-from lakebed.events.delivery.outbox_reader import Feed
+from lakebed.events.delivery.model import TargetRecord, parse_subscription
+from lakebed.events.delivery.outbox_reader import OutboxReader
 from lakebed.events.delivery.queues import queue_of_events
-from lakebed.events.delivery.sending import Slots
-from lakebed.events.delivery.target_delivery import Courier, confirmed
+from lakebed.events.delivery.sending import SendSlots
+from lakebed.events.delivery.target_delivery import TargetDelivery, confirmed
 from lakebed.events.ids import EventIds
 from lakebed.events.rules import RuleMatcher
-from lakebed.events.targets.seam import Message
+from lakebed.events.targets.seam import EventMessage
 from lakebed.meta.held_lease import HeldLease
 from lakebed.meta.leases import Leases
 from lakebed.meta.migrations import migrate
@@ -67,7 +67,7 @@ class Counting:
     def __init__(self) -> None:
         self.count = 0
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: EventMessage) -> None:
         """Count it."""
         self.count += 1
 
@@ -86,15 +86,16 @@ async def drain(folder: Path, *, events: int, targets: int) -> Drained:
         outbox, leases = Outbox(store), Leases(store, clock)
         held = HeldLease(store, leases, clock, "targets", "benchmark", 3600)
         assert await held.acquire()
-        feed = Feed(outbox, RuleMatcher(store))
+        feed = OutboxReader(outbox, RuleMatcher(store))
         counters = [Counting() for _ in range(targets)]
         records = [
-            TargetRecord(f"t{number}", "memory", MemorySettings(), wish(["Object*"])) for number in range(targets)
+            TargetRecord(f"t{number}", "memory", MemorySettings(), parse_subscription(["Object*"]))
+            for number in range(targets)
         ]
         await _open_cursors(store, outbox, records)
         await _fill(store, events)
         couriers = [
-            Courier(
+            TargetDelivery(
                 record,
                 counter,
                 queue_of_events(record, outbox, feed),
@@ -102,7 +103,7 @@ async def drain(folder: Path, *, events: int, targets: int) -> Drained:
                 clock,
                 Random(1),
                 confirmed(leases, held),
-                Slots(counter.at_once),
+                SendSlots(counter.at_once),
                 region="us-east-1",
                 ids=EventIds(new_deployment_id()),
                 max_attempts=3,
@@ -130,7 +131,7 @@ async def drain(folder: Path, *, events: int, targets: int) -> Drained:
         await store.close()
 
 
-async def _empty(courier: Courier) -> None:
+async def _empty(courier: TargetDelivery) -> None:
     while (await courier.send_new()).more:
         pass
 

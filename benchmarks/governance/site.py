@@ -37,8 +37,8 @@ from lakebed.governance.tokens import (
     TokenVerifier,
 )
 from lakebed.meta.seam import Transaction
-from lakebed.objects.buckets.service import Buckets
-from lakebed.objects.context import Facilities
+from lakebed.objects.buckets.service import BucketService
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 from lakebed.server.composition import build_foundation
 from lakebed.server.stores.identity import establish_identity, root_credential
@@ -59,7 +59,7 @@ ADMINISTRATOR: Final = Administrator(ROOT.principal, _allow)
 class Site:
     """What is measured, and what sets the scene."""
 
-    facilities: Facilities
+    facilities: ObjectContext
     catalog: planning.Site
     gate: Gate
     keys: AccessKeys
@@ -110,7 +110,7 @@ async def opened(folder: Path) -> AsyncIterator[Site]:
     facilities = build_foundation(settings, identity, master, clock, meta, storage, ownership, open_writer).facilities
     try:
         catalog = planning.wire(facilities)
-        await Buckets(facilities).create(ROOT, LAKE)
+        await BucketService(facilities).create(ROOT, LAKE)
         await catalog.warehouses.enable(ROOT, LAKE)
         yield _wire(settings, facilities, catalog, master, root_credential(identity))
     finally:
@@ -120,7 +120,7 @@ async def opened(folder: Path) -> AsyncIterator[Site]:
 
 
 def _wire(
-    settings: Settings, facilities: Facilities, catalog: planning.Site, master: MasterKeys, root: Credential
+    settings: Settings, facilities: ObjectContext, catalog: planning.Site, master: MasterKeys, root: Credential
 ) -> Site:
     meta, outbox, clock = facilities.meta, facilities.outbox, facilities.clock
     gate, keys = Gate(facilities), AccessKeys(meta, outbox, master, clock, root)

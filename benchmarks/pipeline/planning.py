@@ -50,9 +50,9 @@ from lakebed.governance.policies.maintenance_content import (
     SNAPSHOT_EXPIRY,
 )
 from lakebed.meta.tasks import TaskQueue
-from lakebed.objects.blobs.digests import Expectations
-from lakebed.objects.buckets.service import Buckets
-from lakebed.objects.context import Facilities
+from lakebed.objects.blobs.digests import ExpectedDigests
+from lakebed.objects.buckets.service import BucketService
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import NewObject, ObjectWriter
@@ -101,7 +101,7 @@ class Pass(msgspec.Struct, frozen=True):
 class Site:
     """The services that the benchmark calls."""
 
-    facilities: Facilities
+    facilities: ObjectContext
     writer: ObjectWriter
     files: TableFiles
     entries: Entries
@@ -116,7 +116,7 @@ class Site:
 
     async def put(self, location: str, body: bytes) -> None:
         key = location.removeprefix(f"s3://{LAKE}/")
-        await self.writer.put(ROOT, LAKE, NewObject(key, DEFAULT_ATTRIBUTES), _Whole(body), Expectations())
+        await self.writer.put(ROOT, LAKE, NewObject(key, DEFAULT_ATTRIBUTES), _Whole(body), ExpectedDigests())
 
     async def policy(self, name: str, kind: str, target: TargetName, **config: Any) -> None:
         content = json.dumps({"enable": True, "config": config})
@@ -136,7 +136,7 @@ class _Whole:
         return body or None
 
 
-def wire(facilities: Facilities) -> Site:
+def wire(facilities: ObjectContext) -> Site:
     """The services, as a server wires them."""
     meta, clock = facilities.meta, facilities.clock
     writer, gate = ObjectWriter(facilities), Gate(facilities)
@@ -177,7 +177,7 @@ def wire(facilities: Facilities) -> Site:
 
 async def build(site: Site, tables: int) -> None:
     """Make the tables and their policies."""
-    await Buckets(site.facilities).create(ROOT, LAKE)
+    await BucketService(site.facilities).create(ROOT, LAKE)
     await site.warehouses.enable(ROOT, LAKE)
     for first in range(0, tables, TABLES_A_NAMESPACE):
         namespace = f"ns{first // TABLES_A_NAMESPACE}"

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from lakebed.checkup.model import Outcome, StepFailed
-from lakebed.checkup.network import MAX_SKEW_SECONDS, Way, judge_skew
+from lakebed.checkup.model import StepFailed, StepOutcome
+from lakebed.checkup.network import MAX_SKEW_SECONDS, NetworkSteps, judge_skew
 from lakebed.checkup.store_client import StoreClient
-from lakebed.checkup.target import Target
+from lakebed.checkup.target import CheckedStore
 from lakebed.core.clock import ManualClock
 from lakebed.storage.s3 import S3Options
 
@@ -16,13 +16,13 @@ from lakebed.storage.s3 import S3Options
 @pytest.mark.parametrize("ahead", [0, 0.4, -1, 59, -59])
 def test_clocks_that_agree(ahead: float) -> None:
     found = judge_skew(ahead)
-    assert (found.outcome, found.why) == (Outcome.PASSED, "")
+    assert (found.outcome, found.why) == (StepOutcome.PASSED, "")
 
 
 @pytest.mark.parametrize(("ahead", "said"), [(90, "90 s ahead of"), (-600, "10 min behind")])
 def test_clocks_that_drift_are_told_of_before_they_hurt(ahead: float, said: str) -> None:
     found = judge_skew(ahead)
-    assert found.outcome is Outcome.PASSED
+    assert found.outcome is StepOutcome.PASSED
     assert said in found.found
     assert found.why
 
@@ -50,10 +50,10 @@ async def silent() -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
-def way_to(port: int, scheme: str = "http", host: str = "127.0.0.1") -> Way:
+def way_to(port: int, scheme: str = "http", host: str = "127.0.0.1") -> NetworkSteps:
     options = S3Options(bucket="bucket", endpoint=f"{scheme}://{host}:{port}", allow_http=True)
     clock = ManualClock()
-    return Way(Target(options, "us-east-1"), StoreClient(clock, "us-east-1"), clock)
+    return NetworkSteps(CheckedStore(options, "us-east-1"), StoreClient(clock, "us-east-1"), clock)
 
 
 async def test_what_is_no_http_server_is_told_so(silent: int) -> None:
@@ -75,7 +75,7 @@ async def test_what_speaks_neither_tls_nor_http_is_not_taken_for_plain_http(sile
 async def test_a_bucket_in_the_name_is_hinted_at_when_the_name_leads_nowhere() -> None:
     options = S3Options(bucket="bucket", endpoint="http://store.invalid", path_style=False, allow_http=True)
     clock = ManualClock()
-    way = Way(Target(options, "us-east-1"), StoreClient(clock, "us-east-1"), clock)
+    way = NetworkSteps(CheckedStore(options, "us-east-1"), StoreClient(clock, "us-east-1"), clock)
     with pytest.raises(StepFailed, match=r"bucket\.store\.invalid leads nowhere") as failed:
         await way.look_up()
     assert "path_style" in failed.value.advice

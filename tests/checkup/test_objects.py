@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from lakebed.checkup.model import Outcome, StepFailed
-from lakebed.checkup.objects import LARGE, SMALL, ObjectTrial
+from lakebed.checkup.model import StepFailed, StepOutcome
+from lakebed.checkup.objects import LARGE, SMALL, ObjectSteps
 from lakebed.checkup.scope import BESIDE, INSIDE, OUTSIDE, confine
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied, LakebedError, Unavailable
@@ -26,18 +26,18 @@ async def names(storage: ObjectStorage) -> list[str]:
 
 
 async def test_an_honest_store_passes_and_is_empty_afterwards(memory: MemoryStorage) -> None:
-    trial = ObjectTrial(memory)
+    trial = ObjectSteps(memory)
     for step in (trial.put, trial.put_conditionally, trial.upload_in_parts, trial.find, trial.get_range):
-        assert (await step()).outcome is Outcome.PASSED
+        assert (await step()).outcome is StepOutcome.PASSED
     assert await names(memory) == [LARGE, SMALL]
-    assert (await trial.delete()).outcome is Outcome.PASSED
+    assert (await trial.delete()).outcome is StepOutcome.PASSED
     assert await names(memory) == []
     assert [upload async for upload in memory.list_uploads()] == []
     assert await trial.clean_up() == []
 
 
 async def test_what_another_step_wrote_is_removed_too(memory: MemoryStorage) -> None:
-    trial = ObjectTrial(memory)
+    trial = ObjectSteps(memory)
     await trial.put()
     trial.note(Key("elsewhere"))
     await memory.put(Key("elsewhere"), b"")
@@ -46,22 +46,22 @@ async def test_what_another_step_wrote_is_removed_too(memory: MemoryStorage) -> 
 
 
 async def test_conditions_that_were_switched_off_are_not_tried(memory: MemoryStorage) -> None:
-    found = await ObjectTrial(memory, conditional_writes=False).put_conditionally()
-    assert found.outcome is Outcome.SKIPPED
+    found = await ObjectSteps(memory, conditional_writes=False).put_conditionally()
+    assert found.outcome is StepOutcome.SKIPPED
     assert await names(memory) == []
 
 
 @pytest.mark.parametrize("step", ["upload_part", "complete"])
 async def test_an_upload_that_fails_is_given_up(memory: MemoryStorage, step: str) -> None:
     script = FaultScript().on(step, FailBefore(Unavailable("gone")))
-    trial = ObjectTrial(FaultyStorage(memory, script))
+    trial = ObjectSteps(FaultyStorage(memory, script))
     with pytest.raises(Unavailable):
         await trial.upload_in_parts()
     assert [upload async for upload in memory.list_uploads()] == []
 
 
 async def test_a_write_whose_answer_was_lost_is_cleaned_up(memory: MemoryStorage) -> None:
-    trial = ObjectTrial(FaultyStorage(memory, FaultScript().on("put", FailAfter(Unavailable("lost")))))
+    trial = ObjectSteps(FaultyStorage(memory, FaultScript().on("put", FailAfter(Unavailable("lost")))))
     with pytest.raises(Unavailable):
         await trial.put()
     assert await names(memory) == [SMALL]
@@ -72,7 +72,7 @@ async def test_a_write_whose_answer_was_lost_is_cleaned_up(memory: MemoryStorage
 async def test_what_cannot_be_removed_is_told(memory: MemoryStorage) -> None:
     denied = FailBefore(AccessDenied("no"))
     script = FaultScript().always("delete", denied).always("delete_many", denied)
-    trial = ObjectTrial(FaultyStorage(memory, script))
+    trial = ObjectSteps(FaultyStorage(memory, script))
     await trial.put()
     with pytest.raises(AccessDenied):
         await trial.delete()
@@ -84,7 +84,7 @@ async def test_what_was_never_written_is_not_said_to_be_left(memory: MemoryStora
     script = FaultScript()
     for operation in ("put", "delete", "head"):
         script.always(operation, denied)
-    trial = ObjectTrial(FaultyStorage(memory, script))
+    trial = ObjectSteps(FaultyStorage(memory, script))
     with pytest.raises(AccessDenied):
         await trial.put()
     assert await trial.clean_up() == []
@@ -129,7 +129,7 @@ class Lying(MemoryStorage):
     ],
 )
 async def test_a_store_that_lies_is_found_out(about: str, step: str, said: str) -> None:
-    trial = ObjectTrial(Lying(about))
+    trial = ObjectSteps(Lying(about))
     if step != "put":
         await trial.put()
     with pytest.raises((StepFailed, LakebedError), match=said):

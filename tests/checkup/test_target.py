@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.checkup.target import Target
+from lakebed.checkup.target import CheckedStore
 from lakebed.storage.s3 import S3Options
 
 
@@ -40,10 +40,10 @@ from lakebed.storage.s3 import S3Options
     ],
 )
 def test_where_a_store_is(options: S3Options, url: str, host: str, port: int, token_service: str) -> None:
-    target = Target(options, "eu-central-1")
+    target = CheckedStore(options, "eu-central-1")
     assert (target.bucket_url, target.host, target.port, target.token_service) == (url, host, port, token_service)
 
 
 def test_tokens_may_be_asked_for_elsewhere() -> None:
-    target = Target(S3Options("bucket"), "us-east-1", sts_endpoint="https://sts.example.org/")
+    target = CheckedStore(S3Options("bucket"), "us-east-1", sts_endpoint="https://sts.example.org/")
     assert target.token_service == "https://sts.example.org"

@@ -22,7 +22,7 @@ from lakebed.core.ids import new_deployment_id
 from lakebed.events.forms import Form, render
 from lakebed.events.ids import EventIds
 from lakebed.events.requests import RequestEntry, event_of_request
-from lakebed.events.targets.seam import Message, Target
+from lakebed.events.targets.seam import EventMessage, EventTarget
 from lakebed.meta.outbox import FIRST_REQUEST, OutboxEntry
 from tests.fixtures.brokers.service import PASSWORD, WRONG_PASSWORD, Heard, TargetService, Way, heard_until, marker_in
 
@@ -41,7 +41,7 @@ def needs(*names: str) -> Callable[[T], T]:
 
 def make_message(
     key: str = "sales/in/2026 Q1.csv", *, is_removal: bool = False, padding: int = 0, target: str = ""
-) -> Message:
+) -> EventMessage:
     """An event as it is sent by default, with its id somewhere in it."""
     marker = f"evt_{secrets.token_hex(8)}"
     name = "s3:ObjectRemoved:Delete" if is_removal else "s3:ObjectCreated:Put"
@@ -49,10 +49,10 @@ def make_message(
     body = {"EventName": name, "Key": key, "Records": [record]}
     if padding:
         record["padding"] = "x" * padding
-    return Message(marker, name, key, is_removal, 1_772_600_767_089, json.dumps(body).encode(), target=target)
+    return EventMessage(marker, name, key, is_removal, 1_772_600_767_089, json.dumps(body).encode(), target=target)
 
 
-def shared_messages() -> list[Message]:
+def shared_messages() -> list[EventMessage]:
     """One event for two targets, and one of the same number from another deployment."""
     ours, theirs = (dataclasses.replace(make_message(), id=EventIds(new_deployment_id()).cursor(1)) for _ in range(2))
     return [dataclasses.replace(ours, target=name) for name in ("one:kind", "two:kind")] + [
@@ -60,7 +60,7 @@ def shared_messages() -> list[Message]:
     ]
 
 
-def make_entry() -> Message:
+def make_entry() -> EventMessage:
     """An entry of an audit log as it is sent by default, with its id somewhere in it."""
     marker = f"evt_{secrets.token_hex(8)}"
     told = RequestEntry(
@@ -99,12 +99,14 @@ class TargetContract:
                 pytest.skip(f"{service.name}: not {name}")
 
     @pytest.fixture
-    async def target(self, service: TargetService, place: str) -> AsyncIterator[Target]:
+    async def target(self, service: TargetService, place: str) -> AsyncIterator[EventTarget]:
         target = service.target(place)
         yield target
         await target.close()
 
-    async def test_a_message_arrives_as_it_was_sent(self, service: TargetService, target: Target, place: str) -> None:
+    async def test_a_message_arrives_as_it_was_sent(
+        self, service: TargetService, target: EventTarget, place: str
+    ) -> None:
         message = make_message()
         async with service.listening(place) as ear:
             await target.send(message)
@@ -113,7 +115,9 @@ class TargetContract:
         if service.capabilities.carries_ids:
             assert heard.id == message.id
 
-    async def test_an_entry_of_an_audit_log_arrives(self, service: TargetService, target: Target, place: str) -> None:
+    async def test_an_entry_of_an_audit_log_arrives(
+        self, service: TargetService, target: EventTarget, place: str
+    ) -> None:
         message = make_entry()
         async with service.listening(place) as ear:
             await target.send(message)
@@ -123,7 +127,9 @@ class TargetContract:
         assert isinstance(entry, dict)
         assert entry["api"]["name"] == "PutObject"
 
-    async def test_keys_that_are_not_ascii_arrive(self, service: TargetService, target: Target, place: str) -> None:
+    async def test_keys_that_are_not_ascii_arrive(
+        self, service: TargetService, target: EventTarget, place: str
+    ) -> None:
         message = make_message('bücket/日本語/😀 it\'s "quoted" \\ 100%')
         async with service.listening(place) as ear:
             await target.send(message)
@@ -131,7 +137,7 @@ class TargetContract:
         assert record_in(heard) == json.loads(message.body)["Records"][0]
 
     async def test_a_message_that_is_sent_twice_is_there_once_or_told_by_its_id(
-        self, service: TargetService, target: Target, place: str
+        self, service: TargetService, target: EventTarget, place: str
     ) -> None:
         twice, last = make_message("a/1"), make_message("a/2")
         async with service.listening(place) as ear:
@@ -146,7 +152,7 @@ class TargetContract:
             assert [one.id for one in heard] == [one.marker for one in heard]
 
     async def test_two_targets_on_one_place_each_deliver_every_event(
-        self, service: TargetService, target: Target, place: str
+        self, service: TargetService, target: EventTarget, place: str
     ) -> None:
         events = [make_message(f"bucket/{number}") for number in range(6)]
         other = service.target(place)
@@ -161,7 +167,7 @@ class TargetContract:
         assert Counter(one.marker for one in heard) == {event.id: 2 for event in events}
 
     async def test_two_deployments_on_one_place_each_deliver_every_event(
-        self, service: TargetService, target: Target, place: str
+        self, service: TargetService, target: EventTarget, place: str
     ) -> None:
         deployments = [EventIds(new_deployment_id()) for _ in range(2)]
         events = [
@@ -179,12 +185,12 @@ class TargetContract:
             assert {one.id for one in heard} == {event.id for event in events}
 
     async def test_as_many_as_may_be_under_way_all_arrive(
-        self, service: TargetService, target: Target, place: str
+        self, service: TargetService, target: EventTarget, place: str
     ) -> None:
         messages = [make_message(f"bucket/{number}") for number in range(3 * target.at_once)]
         turns = asyncio.Semaphore(target.at_once)
 
-        async def send(message: Message) -> None:
+        async def send(message: EventMessage) -> None:
             async with turns:
                 await target.send(message)
 
@@ -195,7 +201,7 @@ class TargetContract:
 
     @needs("keeps_order")
     async def test_messages_of_one_sender_arrive_in_order(
-        self, service: TargetService, target: Target, place: str
+        self, service: TargetService, target: EventTarget, place: str
     ) -> None:
         messages = [make_message("bucket/one") for _ in range(10)]
         async with service.listening(place) as ear:
@@ -206,7 +212,7 @@ class TargetContract:
 
     @needs("stops")
     async def test_a_server_that_stops_is_unavailable_and_gets_messages_when_it_is_back(
-        self, service: TargetService, target: Target, place: str
+        self, service: TargetService, target: EventTarget, place: str
     ) -> None:
         first, second = make_message("a/1"), make_message("a/2")
         async with service.listening(place) as ear:
@@ -226,18 +232,18 @@ class TargetContract:
         await target.check()
 
     async def test_check_says_nothing_of_a_place_that_takes_messages(
-        self, service: TargetService, target: Target, place: str
+        self, service: TargetService, target: EventTarget, place: str
     ) -> None:
         async with service.listening(place):
             await target.check()
 
     @needs("missing_places")
-    async def test_check_tells_of_a_place_that_is_not_there(self, target: Target) -> None:
+    async def test_check_tells_of_a_place_that_is_not_there(self, target: EventTarget) -> None:
         with pytest.raises(Unavailable):
             await target.check()
 
     async def test_what_the_server_does_not_take_is_undeliverable_and_the_next_message_arrives(
-        self, service: TargetService, target: Target, place: str
+        self, service: TargetService, target: EventTarget, place: str
     ) -> None:
         good = make_message()
         async with service.listening(place) as ear:
@@ -247,7 +253,7 @@ class TargetContract:
             assert [one.marker for one in await heard_until(ear, {good.id})] == [good.id]
 
     async def test_nothing_is_sent_after_the_end_which_may_come_twice(
-        self, service: TargetService, target: Target, place: str
+        self, service: TargetService, target: EventTarget, place: str
     ) -> None:
         message = make_message()
         async with service.listening(place) as ear:
@@ -320,7 +326,7 @@ class TargetContract:
         finally:
             await target.close()
 
-    async def _arrives(self, service: TargetService, place: str, target: Target) -> None:
+    async def _arrives(self, service: TargetService, place: str, target: EventTarget) -> None:
         message = make_message()
         try:
             async with service.listening(place) as ear:
@@ -330,7 +336,7 @@ class TargetContract:
         finally:
             await target.close()
 
-    async def _fails(self, service: TargetService, place: str, target: Target) -> None:
+    async def _fails(self, service: TargetService, place: str, target: EventTarget) -> None:
         try:
             async with service.listening(place) as ear:
                 with pytest.raises(Unavailable, match="reason="):

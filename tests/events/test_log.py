@@ -12,7 +12,7 @@ from lakebed.events.log import EventLog, EventPage, audit_trail
 from lakebed.events.selection import EVERYTHING, parse_selection
 from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from tests.objects.stores import ROOT, opened_store, user
 
 READER = user(
@@ -24,12 +24,12 @@ AUDITOR = user(
 
 
 @pytest.fixture
-async def facilities(tmp_path: Path) -> AsyncIterator[Facilities]:
+async def facilities(tmp_path: Path) -> AsyncIterator[ObjectContext]:
     async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "memory", tmp_path, ManualClock()) as store:
         yield store.facilities
 
 
-async def tell(facilities: Facilities, *kinds: str) -> None:
+async def tell(facilities: ObjectContext, *kinds: str) -> None:
     async def work(tx: Transaction) -> None:
         for kind in kinds:
             await facilities.outbox.append(tx, OutboxEvent(kind, "subject", b"\x80", 1000))
@@ -41,7 +41,7 @@ def kinds_of(page: EventPage) -> Sequence[str]:
     return [entry.event.kind for entry in page.entries]
 
 
-async def test_pages_go_on_where_the_last_one_ended(facilities: Facilities) -> None:
+async def test_pages_go_on_where_the_last_one_ended(facilities: ObjectContext) -> None:
     await tell(facilities, "A", "B", "C", "D", "E")
     log = EventLog(facilities)
     seen: list[str] = []
@@ -54,7 +54,7 @@ async def test_pages_go_on_where_the_last_one_ended(facilities: Facilities) -> N
     assert page.next_after == after == 5
 
 
-async def test_what_is_passed_over_is_not_looked_at_again(facilities: Facilities) -> None:
+async def test_what_is_passed_over_is_not_looked_at_again(facilities: ObjectContext) -> None:
     await tell(facilities, *["Noise"] * 3, "News:1", *["Noise"] * 3, "News:2", "Noise")
     log = EventLog(facilities)
     chosen = parse_selection("News:*")
@@ -67,7 +67,7 @@ async def test_what_is_passed_over_is_not_looked_at_again(facilities: Facilities
 
 
 async def test_a_look_for_rare_events_ends_and_can_be_gone_on_with(
-    facilities: Facilities, monkeypatch: pytest.MonkeyPatch
+    facilities: ObjectContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakebed.events.log._MAX_LOOKED_AT", 4)
     monkeypatch.setattr("lakebed.events.log.MAX_EVENTS", 2)
@@ -79,26 +79,26 @@ async def test_a_look_for_rare_events_ends_and_can_be_gone_on_with(
     assert (kinds_of(page), page.next_after) == (["News"], 6)
 
 
-async def test_an_empty_log_and_a_cursor_ahead_of_it_give_nothing(facilities: Facilities) -> None:
+async def test_an_empty_log_and_a_cursor_ahead_of_it_give_nothing(facilities: ObjectContext) -> None:
     log = EventLog(facilities)
     assert await log.read(READER, EVERYTHING, after=0, limit=10) == EventPage([], 0, 0, 0)
     await tell(facilities, "A")
     assert await log.read(READER, EVERYTHING, after=7, limit=10) == EventPage([], 7, 1, 1)
 
 
-async def test_a_limit_of_nothing_tells_where_the_log_stands(facilities: Facilities) -> None:
+async def test_a_limit_of_nothing_tells_where_the_log_stands(facilities: ObjectContext) -> None:
     await tell(facilities, "A", "B")
     assert await EventLog(facilities).read(READER, EVERYTHING, after=0, limit=0) == EventPage([], 0, 2, 1)
 
 
-async def test_what_was_trimmed_shows_in_the_first_number(facilities: Facilities) -> None:
+async def test_what_was_trimmed_shows_in_the_first_number(facilities: ObjectContext) -> None:
     await tell(facilities, "A", "B", "C")
     await facilities.outbox.trim(occurred_before_ms=2000, limit=2)
     page = await EventLog(facilities).read(READER, EVERYTHING, after=0, limit=10)
     assert (kinds_of(page), page.first_seq) == (["C"], 3)
 
 
-async def test_the_audit_trail_is_of_users_keys_and_policies(facilities: Facilities) -> None:
+async def test_the_audit_trail_is_of_users_keys_and_policies(facilities: ObjectContext) -> None:
     await tell(
         facilities,
         "UserCreated",
@@ -114,14 +114,14 @@ async def test_the_audit_trail_is_of_users_keys_and_policies(facilities: Facilit
     assert kinds_of(narrow) == ["PolicyAttached"]
 
 
-async def test_each_right_opens_its_own_log(facilities: Facilities) -> None:
+async def test_each_right_opens_its_own_log(facilities: ObjectContext) -> None:
     for log, denied in ((EventLog(facilities), AUDITOR), (audit_trail(facilities), READER)):
         with pytest.raises(AccessDenied, match="lakebed:Read"):
             await log.read(denied, EVERYTHING, after=0, limit=10)
         await log.read(ROOT, EVERYTHING, after=0, limit=10)
 
 
-async def test_news_wakes_who_waits(facilities: Facilities) -> None:
+async def test_news_wakes_who_waits(facilities: ObjectContext) -> None:
     log = EventLog(facilities)
     waiting = asyncio.create_task(log.wait_for_event(0, 30))
     await asyncio.sleep(0)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
-from lakebed.events.selection import EVERYTHING, MAX_WORDS, Selection, parse_selection
+from lakebed.events.selection import EVERYTHING, MAX_WORDS, EventSelection, parse_selection
 from lakebed.meta.outbox import OutboxEvent
 
 
@@ -54,7 +54,7 @@ def test_an_event_is_taken_by_the_operation_that_it_came_of() -> None:
 
 
 def test_a_subject_takes_what_is_in_it_and_nothing_that_only_begins_alike() -> None:
-    chosen = Selection(subject="lake/ns1")
+    chosen = EventSelection(subject="lake/ns1")
     assert chosen.takes(of("A", subject="lake/ns1"))
     assert chosen.takes(of("A", subject="lake/ns1/t"))
     assert not chosen.takes(of("A", subject="lake/ns10/t"))

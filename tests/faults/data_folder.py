@@ -14,7 +14,7 @@ from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.sqlite.store import SqliteStore
 from lakebed.objects.blobs.ingest import BLOBS_PREFIX
 from lakebed.objects.events import decode_event
-from lakebed.objects.model import unpack_layout, unpack_piece
+from lakebed.objects.model import unpack_extent, unpack_layout
 from lakebed.server.stores.metadata import SQLITE_FILE
 from lakebed.server.stores.object_store import BYTES_FOLDER
 
@@ -77,7 +77,7 @@ async def read_blobs(store: MetaStore, data: Path) -> Blobs:
     for (layout,) in await store.rows("SELECT layout FROM contents WHERE layout IS NOT NULL"):
         named |= {piece.blob for piece in unpack_layout(layout) if piece.blob is not None}
     for (piece,) in await store.rows("SELECT piece FROM parts"):
-        named |= {blob for blob in (unpack_piece(piece).blob,) if blob is not None}
+        named |= {blob for blob in (unpack_extent(piece).blob,) if blob is not None}
     return Blobs(
         files=frozenset(blob_files(data)),
         rows=frozenset(row[0] for row in await store.rows("SELECT id FROM blobs")),

@@ -8,11 +8,11 @@ import pytest
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.webhooks import new_secret
-from lakebed.events.delivery import TargetRecords, wish
+from lakebed.events.delivery import TargetRecords, parse_subscription
 from lakebed.events.delivery.model import TargetRecord
 from lakebed.events.delivery.records import PURPOSE
 from lakebed.events.delivery.rows import DELIVERIES, DELIVERY, WAITING
-from lakebed.events.targets.registry import TargetKinds
+from lakebed.events.targets.registry import TargetTypes
 from lakebed.events.targets.webhook import WebhookSettings, webhook_kind
 from lakebed.governance.credentials.vault import MasterKeys, Vault
 from lakebed.meta.migrations import migrate, product_migrations
@@ -64,13 +64,13 @@ async def test_a_stored_webhook_is_a_target_that_signs_with_its_secret_and_stand
     old: MetaStore,
 ) -> None:
     await migrate(old)
-    kinds = TargetKinds([webhook_kind(ManualClock(), timeout_seconds=1, allow_http=False)])
+    kinds = TargetTypes([webhook_kind(ManualClock(), timeout_seconds=1, allow_http=False)])
     records = TargetRecords(old, Vault(MASTER, PURPOSE), kinds, {})
     expected = TargetRecord(
         "Ware_house-1",
         "webhook",
         WebhookSettings(endpoint=URL, secret=SECRET.reveal()),
-        wish(["Table*", "AFTER_DROP_VIEW"]),
+        parse_subscription(["Table*", "AFTER_DROP_VIEW"]),
     )
     assert await records.all() == [expected]
     assert await records.knows(old, "Ware_house-1:webhook")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from lakebed.core.errors import WriteConflict
-from lakebed.objects.blobs.composition import Borrowed, Loan
+from lakebed.objects.blobs.composition import BaseContent, BaseRange
 from lakebed.objects.blobs.encryption import FRAME_BYTES
 
 from .machine import buckets, encryption, keys, places
@@ -34,7 +34,7 @@ part_choices = st.lists(
 class Lender:
     """An object that was put, and what it was; its key may have been written over, or deleted."""
 
-    loan: Loan
+    loan: BaseContent
     body: bytes
 
 
@@ -80,7 +80,7 @@ class BorrowingMachine(ObjectStoreMachine):
 
     def _borrow(self, name: str, key: str, lender: Lender, shares: list[bytes | tuple[float, float]]) -> None:
         size = len(lender.body)
-        parts: list[bytes | Borrowed] = []
+        parts: list[bytes | BaseRange] = []
         body = b""
         for share in (*shares, (0.0, 0.5)):
             if isinstance(share, bytes):

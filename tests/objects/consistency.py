@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from lakebed.objects.model import Piece, unpack_layout, unpack_piece
+from lakebed.objects.model import Extent, unpack_extent, unpack_layout
 
 from .stores import ObjectStore
 
@@ -47,7 +47,7 @@ async def _check_contents(store: ObjectStore, references: Counter[object]) -> No
     for content, layout in layouts.items():
         _check_borrowed([piece for piece in layout if piece.lent_of], lenders[content], layouts, lenders)
     laid_out = [piece.blob for layout in layouts.values() for piece in layout if not piece.lent_of]
-    parts = [unpack_piece(row[0]).blob for row in await store.meta.rows("SELECT piece FROM parts")]
+    parts = [unpack_extent(row[0]).blob for row in await store.meta.rows("SELECT piece FROM parts")]
     referred = Counter(blob for blob in (*laid_out, *parts) if blob is not None)
     assert max(referred.values(), default=1) == 1, "two contents or parts refer to one blob"
     live = {row[0] for row in await store.meta.rows("SELECT id FROM blobs")}
@@ -60,7 +60,7 @@ async def _check_contents(store: ObjectStore, references: Counter[object]) -> No
 
 
 def _check_borrowed(
-    borrowed: list[Piece], lender: int | None, layouts: Mapping[int, list[Piece]], lenders: Mapping[int, int | None]
+    borrowed: list[Extent], lender: int | None, layouts: Mapping[int, list[Extent]], lenders: Mapping[int, int | None]
 ) -> None:
     if lender is None:
         assert not borrowed, "a piece is borrowed from nobody"

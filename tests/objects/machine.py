@@ -37,7 +37,7 @@ from lakebed.objects.conditions import NO_WRITE_CONDITIONS, WriteConditions
 from lakebed.objects.config.tagging import Tag, TagSet
 from lakebed.objects.config.versioning import Versioning
 from lakebed.objects.copying import CopyChanges, CopySource
-from lakebed.objects.deleting import Deleted, Doomed
+from lakebed.objects.deleting import DeletedObject, ObjectIdentifier
 from lakebed.objects.events import decode_event
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, ObjectAttributes
 from lakebed.objects.writing import NewObject
@@ -305,19 +305,19 @@ class ObjectMachine(RuleBasedStateMachine):
 
     # -- deleting -------------------------------------------------------------------------------------------------
 
-    def _deleted(self, name: str, doomed: Doomed, outcome: Deleted) -> None:
+    def _deleted(self, name: str, doomed: ObjectIdentifier, outcome: DeletedObject) -> None:
         """What a deletion that was carried out does to the model."""
         bucket = self.model[name]
         key = doomed.key
         if doomed.version is not None:
             removed = bucket.remove(key, doomed.version)
             marker = removed.id if removed is not None and removed.is_marker else None
-            assert outcome == Deleted(key, doomed.version, marker=outcome.marker)
+            assert outcome == DeletedObject(key, doomed.version, marker=outcome.marker)
             assert outcome.marker == marker
             if removed is not None:
                 self.expected.append(("ObjectRemoved:Delete", f"{name}/{key}", removed.id))
         elif bucket.versioning is Versioning.UNVERSIONED:
-            assert outcome == Deleted(key)
+            assert outcome == DeletedObject(key)
             if bucket.remove(key, NULL) is not None:
                 self.expected.append(("ObjectRemoved:Delete", f"{name}/{key}", NULL))
         else:
@@ -329,7 +329,7 @@ class ObjectMachine(RuleBasedStateMachine):
     @rule(name=buckets, key=keys, condition=st.sampled_from(("none", "same", "other", "any")))
     def delete(self, name: str, key: str, condition: str) -> None:
         current = self.model[name].current(key)
-        doomed = Doomed(key, None, stated(condition, current))
+        doomed = ObjectIdentifier(key, None, stated(condition, current))
         failure = failure_of(condition, current)
         deleting = self.store.deleter.delete(ROOT, name, doomed)
         if failure is not None:
@@ -342,7 +342,7 @@ class ObjectMachine(RuleBasedStateMachine):
     @rule(place=places)
     def delete_version(self, place: int) -> None:
         name, key, version = self._choose(place)
-        doomed = Doomed(key, version)
+        doomed = ObjectIdentifier(key, version)
         self._deleted(name, doomed, self.run(self.store.deleter.delete(ROOT, name, doomed)))
 
     def _hidden(self) -> list[tuple[str, str]]:
@@ -361,7 +361,7 @@ class ObjectMachine(RuleBasedStateMachine):
     def uncover(self, place: int) -> None:
         """Removing the marker in front brings back what it hid, unless that is a marker too."""
         name, key = self._hidden()[place % len(self._hidden())]
-        doomed = Doomed(key, self._pick(name, key, 0))
+        doomed = ObjectIdentifier(key, self._pick(name, key, 0))
         self._deleted(name, doomed, self.run(self.store.deleter.delete(ROOT, name, doomed)))
 
     @rule(name=buckets, chosen=st.lists(st.tuples(keys, st.none() | ages, st.booleans()), max_size=4))
@@ -369,7 +369,7 @@ class ObjectMachine(RuleBasedStateMachine):
         """A batch, with a condition that cannot hold on some: those fail alone."""
         impossible = WriteConditions(if_match=md5(b"something else"))
         batch = [
-            Doomed(
+            ObjectIdentifier(
                 key,
                 None if age is None else self._pick(name, key, age),
                 impossible if refused else NO_WRITE_CONDITIONS,
@@ -381,7 +381,7 @@ class ObjectMachine(RuleBasedStateMachine):
             if refused:
                 assert isinstance(outcome, NoSuchKey | PreconditionFailed)
             else:
-                assert isinstance(outcome, Deleted)
+                assert isinstance(outcome, DeletedObject)
                 self._deleted(name, doomed, outcome)
 
     # -- everything else ------------------------------------------------------------------------------------------

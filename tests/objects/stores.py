@@ -19,28 +19,28 @@ from lakebed.core.ids import BlobId
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.meta.outbox import Outbox, OutboxEntry
 from lakebed.meta.seam import MetaStore, Transaction
-from lakebed.objects.annotations import Annotations
-from lakebed.objects.blobs.composition import Borrowed, Loan, digest_of
+from lakebed.objects.blobs.composition import BaseContent, BaseRange, digest_of
 from lakebed.objects.blobs.contents import ByteRange, Contents, ContentSource
-from lakebed.objects.blobs.digests import Expectations
+from lakebed.objects.blobs.digests import ExpectedDigests
 from lakebed.objects.blobs.encryption import KeyRing
-from lakebed.objects.blobs.garbage_collection import BlobReaper
+from lakebed.objects.blobs.garbage_collection import BlobGarbageCollector
 from lakebed.objects.blobs.ingest import Ingested, Ingester
 from lakebed.objects.blobs.missing_blobs import MissingBlobs
-from lakebed.objects.blobs.orphan_sweep import Sweeper
+from lakebed.objects.blobs.orphan_sweep import OrphanSweep
 from lakebed.objects.buckets.bucket import Bucket
-from lakebed.objects.buckets.service import Buckets
+from lakebed.objects.buckets.service import BucketService
 from lakebed.objects.conditions import NO_WRITE_CONDITIONS, WriteConditions
 from lakebed.objects.config.versioning import Versioning
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.copying import ObjectCopier
-from lakebed.objects.deleting import Deleted, Doomed, ObjectDeleter
+from lakebed.objects.deleting import DeletedObject, ObjectDeleter, ObjectIdentifier
 from lakebed.objects.lifecycle import LifecycleRunner
 from lakebed.objects.listing import Lister
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller, ObjectAttributes, StoredUpload, unpack_layout
 from lakebed.objects.multipart import CompletedObject, Completion, ListedPart, MultipartUploads
-from lakebed.objects.publishing import Displaced
+from lakebed.objects.publishing import NewGarbage
 from lakebed.objects.reading import ObjectReader
+from lakebed.objects.tags_and_locks import TagsAndLocks
 from lakebed.objects.writing import NewObject, ObjectWriter, WrittenObject
 from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.memory import MemoryStorage
@@ -102,21 +102,21 @@ async def read_all(source: ContentSource, wanted: ByteRange | None = None) -> by
 class ObjectStore:
     """The use cases, what they stand on, and short ways to call them as root."""
 
-    facilities: Facilities
+    facilities: ObjectContext
     clock: ManualClock
     meta: MetaStore
     storage: ObjectStorage
-    reaper: BlobReaper
-    sweeper: Sweeper
+    reaper: BlobGarbageCollector
+    sweeper: OrphanSweep
     lifecycle: LifecycleRunner
-    buckets: Buckets
+    buckets: BucketService
     reader: ObjectReader
     writer: ObjectWriter
     deleter: ObjectDeleter
     lister: Lister
     uploads: MultipartUploads
     copier: ObjectCopier
-    annotations: Annotations
+    annotations: TagsAndLocks
 
     async def bucket(self, name: str, versioning: Versioning = Versioning.UNVERSIONED) -> Bucket:
         """Make a bucket."""
@@ -138,21 +138,21 @@ class ObjectStore:
     ) -> WrittenObject:
         """Put an object."""
         new = NewObject(key, attributes, encrypt, conditions)
-        return await self.writer.put(caller, bucket, new, Body(body), Expectations())
+        return await self.writer.put(caller, bucket, new, Body(body), ExpectedDigests())
 
-    async def lend(self, written: WrittenObject) -> Loan | None:
+    async def lend(self, written: WrittenObject) -> BaseContent | None:
         """What may be borrowed of an object that was put; None if it is not a blob."""
         row = await self.meta.row("SELECT layout FROM contents WHERE id = ?", written.object.content)
         if row is None or row[0] is None or written.object.content is None:
             return None
         (piece,) = unpack_layout(row[0])
-        return Loan(written.object.content, piece)
+        return BaseContent(written.object.content, piece)
 
-    async def compose(self, bucket: str, key: str, loan: Loan, *parts: bytes | Borrowed) -> WrittenObject:
+    async def compose(self, bucket: str, key: str, loan: BaseContent, *parts: bytes | BaseRange) -> WrittenObject:
         """Put an object that borrows."""
         composed = await self.facilities.ingester.compose(loan, parts)
         now_ms = self.clock.now_ms()
-        new, displaced = NewObject(key, DEFAULT_ATTRIBUTES), Displaced(now_ms)
+        new, displaced = NewObject(key, DEFAULT_ATTRIBUTES), NewGarbage(now_ms)
 
         async def work(tx: Transaction) -> WrittenObject:
             return await self.writer.place(
@@ -167,9 +167,9 @@ class ObjectStore:
         assert found.source is not None
         return await read_all(found.source)
 
-    async def delete(self, bucket: str, key: str, version: str | None = None) -> Deleted:
+    async def delete(self, bucket: str, key: str, version: str | None = None) -> DeletedObject:
         """Delete an object or a version."""
-        return await self.deleter.delete(ROOT, bucket, Doomed(key, version))
+        return await self.deleter.delete(ROOT, bucket, ObjectIdentifier(key, version))
 
     async def begin(
         self,
@@ -188,10 +188,10 @@ class ObjectStore:
         return upload
 
     async def put_part(
-        self, upload: StoredUpload, number: int, body: bytes, expected: Expectations | None = None
+        self, upload: StoredUpload, number: int, body: bytes, expected: ExpectedDigests | None = None
     ) -> Ingested:
         """Upload a part."""
-        ingested, _ = await self.uploads.put_part(upload, number, Body(body), expected or Expectations())
+        ingested, _ = await self.uploads.put_part(upload, number, Body(body), expected or ExpectedDigests())
         return ingested
 
     async def complete(
@@ -214,9 +214,9 @@ class ObjectStore:
         return {head.key.rpartition("/")[2] async for head in self.storage.list_prefix("blobs/")}
 
 
-def range_of(body: bytes, start: int, end: int) -> Borrowed:
+def range_of(body: bytes, start: int, end: int) -> BaseRange:
     """A range of a lender with these bytes."""
-    return Borrowed(start, end - start, digest_of(body[start:end]))
+    return BaseRange(start, end - start, digest_of(body[start:end]))
 
 
 def new_key_ring(active: str = "k1") -> KeyRing:
@@ -235,8 +235,8 @@ def wire(
     """The services on these stores, as `server.composition` wires them."""
     keys = keys or new_key_ring()
     ownership = ClaimedAtFirstUse(storage)
-    reaper = BlobReaper(meta, storage, ownership, clock, grace_ms=garbage_grace_ms)
-    facilities = Facilities(
+    reaper = BlobGarbageCollector(meta, storage, ownership, clock, grace_ms=garbage_grace_ms)
+    facilities = ObjectContext(
         meta=meta,
         outbox=Outbox(meta),
         storage=storage,
@@ -257,16 +257,16 @@ def wire(
         meta=meta,
         storage=storage,
         reaper=reaper,
-        sweeper=Sweeper(meta, storage, ownership, reaper, clock, window_ms=ORPHAN_WINDOW_MS),
+        sweeper=OrphanSweep(meta, storage, ownership, reaper, clock, window_ms=ORPHAN_WINDOW_MS),
         lifecycle=LifecycleRunner(facilities, day_ms=DAY_MS),
-        buckets=Buckets(facilities),
+        buckets=BucketService(facilities),
         reader=reader,
         writer=writer,
         deleter=ObjectDeleter(facilities),
         lister=Lister(facilities),
         uploads=uploads,
         copier=ObjectCopier(facilities, reader, writer, uploads),
-        annotations=Annotations(facilities, reader),
+        annotations=TagsAndLocks(facilities, reader),
     )
 
 

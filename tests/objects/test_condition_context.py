@@ -10,20 +10,20 @@ from lakebed.core.errors import AccessDenied, PreconditionFailed
 from lakebed.governance.policy_language.condition_keys import carriers
 from lakebed.governance.policy_language.wildcards import fold_key
 from lakebed.objects.condition_context import (
-    Facts,
-    bucket_tag_facts,
-    creation_facts,
-    lock_facts,
-    match_facts,
-    tag_facts,
-    version_facts,
+    ConditionKeys,
+    bucket_tag_condition_keys,
+    creation_condition_keys,
+    lock_condition_keys,
+    match_condition_keys,
+    tag_condition_keys,
+    version_condition_keys,
 )
 from lakebed.objects.conditions import ReadConditions, WriteConditions
 from lakebed.objects.config.object_lock import Retention, RetentionMode
 from lakebed.objects.config.tagging import NO_TAGS, Tag, TagSet
 from lakebed.objects.config.versioning import Versioning
 from lakebed.objects.copying import CopyChanges, CopySource
-from lakebed.objects.deleting import Doomed
+from lakebed.objects.deleting import ObjectIdentifier
 from lakebed.objects.model import Caller, ObjectAttributes
 from lakebed.objects.multipart import Completion, ListedPart
 from lakebed.objects.writing import NewObject
@@ -55,9 +55,9 @@ async def check_denied(deed: Deed, operator: str, key: str, value: object) -> No
 
 
 def test_every_fact_is_a_key_that_a_bucket_policy_may_name() -> None:
-    facts: Facts = creation_facts(creates=True)
-    facts |= lock_facts(KEEP, True, NOW_MS) | tag_facts(TAGS) | bucket_tag_facts(TAGS)
-    facts |= match_facts(WriteConditions('"etag"', "*")) | version_facts("v", None)
+    facts: ConditionKeys = creation_condition_keys(creates=True)
+    facts |= lock_condition_keys(KEEP, True, NOW_MS) | tag_condition_keys(TAGS) | bucket_tag_condition_keys(TAGS)
+    facts |= match_condition_keys(WriteConditions('"etag"', "*")) | version_condition_keys("v", None)
     assert [key for key in facts if carriers(fold_key(key)) is None] == []
 
 
@@ -66,16 +66,16 @@ def test_every_fact_is_a_key_that_a_bucket_policy_may_name() -> None:
     [(1, "1"), (DAY_MS, "1"), (DAY_MS + 1, "2"), (10 * DAY_MS - 1, "10"), (0, "0"), (-1, "0"), (-DAY_MS, "-1")],
 )
 def test_day_of_retention_that_has_begun_counts(left_ms: int, days: str) -> None:
-    facts = lock_facts(Retention(RetentionMode.COMPLIANCE, NOW_MS + left_ms), None, NOW_MS)
+    facts = lock_condition_keys(Retention(RetentionMode.COMPLIANCE, NOW_MS + left_ms), None, NOW_MS)
     assert facts["s3:object-lock-remaining-retention-days"] == days
     assert facts["s3:object-lock-mode"] == "COMPLIANCE"
 
 
 def test_nothing_is_said_of_what_is_not_there() -> None:
-    assert lock_facts(None, None, NOW_MS) == {}
-    assert tag_facts(NO_TAGS) == bucket_tag_facts(NO_TAGS) == bucket_tag_facts(None) == {}
-    assert match_facts(ReadConditions()) == match_facts(WriteConditions()) == {}
-    assert version_facts(None, None) == {}
+    assert lock_condition_keys(None, None, NOW_MS) == {}
+    assert tag_condition_keys(NO_TAGS) == bucket_tag_condition_keys(NO_TAGS) == bucket_tag_condition_keys(None) == {}
+    assert match_condition_keys(ReadConditions()) == match_condition_keys(WriteConditions()) == {}
+    assert version_condition_keys(None, None) == {}
 
 
 # -- any request ----------------------------------------------------------------------------------------------------
@@ -243,10 +243,12 @@ async def test_conditional_requests_say_their_etags(light_store: ObjectStore) ->
     # Only conditional deletes are allowed, and an unconditional one is not.
     careful = bob("StringLike", "s3:if-match", "*", effect="Allow")
     with pytest.raises(AccessDenied):
-        await store.deleter.delete(careful, "bucket", Doomed("k"))
+        await store.deleter.delete(careful, "bucket", ObjectIdentifier("k"))
     with pytest.raises(PreconditionFailed):
-        await store.deleter.delete(careful, "bucket", Doomed("k", conditions=WriteConditions(if_match='"other"')))
-    await store.deleter.delete(careful, "bucket", Doomed("k", conditions=WriteConditions(if_match=etag)))
+        await store.deleter.delete(
+            careful, "bucket", ObjectIdentifier("k", conditions=WriteConditions(if_match='"other"'))
+        )
+    await store.deleter.delete(careful, "bucket", ObjectIdentifier("k", conditions=WriteConditions(if_match=etag)))
 
 
 async def test_tags_that_a_copy_takes_along_are_read_as_of_their_version(light_store: ObjectStore) -> None:

@@ -24,7 +24,7 @@ from lakebed.objects.config.encryption import BucketEncryption
 from lakebed.objects.config.object_lock import Retention, RetentionMode
 from lakebed.objects.config.tagging import NO_TAGS, Tag, TagSet
 from lakebed.objects.config.versioning import Versioning
-from lakebed.objects.copying import Copied, CopyChanges, CopySource
+from lakebed.objects.copying import CopyChanges, CopyResult, CopySource
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller, ObjectAttributes
 from lakebed.objects.writing import NewObject
 from tests.governance.documents import policy, statement
@@ -53,7 +53,7 @@ async def copy(
     conditions: WriteConditions | None = None,
     lock: ObjectAttributes = DEFAULT_ATTRIBUTES,
     caller: Caller = ROOT,
-) -> Copied:
+) -> CopyResult:
     new = NewObject(key, lock, encrypt, conditions or WriteConditions())
     return await store.copier.copy(caller, source, to, new, CopyChanges(attributes, tags, algorithm))
 

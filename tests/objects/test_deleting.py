@@ -7,7 +7,7 @@ from lakebed.objects import deleting
 from lakebed.objects.conditions import WriteConditions
 from lakebed.objects.config.object_lock import Retention, RetentionMode
 from lakebed.objects.config.versioning import Versioning
-from lakebed.objects.deleting import Deleted, Doomed
+from lakebed.objects.deleting import DeletedObject, ObjectIdentifier
 from lakebed.objects.model import ObjectAttributes
 from tests.governance.documents import policy, statement
 
@@ -22,7 +22,7 @@ BYPASSING = ROOT._replace(bypass_governance=True)
 async def test_deleted_object_is_gone_for_good_where_no_versions_are_kept(store: ObjectStore) -> None:
     await store.bucket("bucket")
     await store.put("bucket", "k", BIG)
-    assert await store.delete("bucket", "k") == Deleted("k")
+    assert await store.delete("bucket", "k") == DeletedObject("k")
     with pytest.raises(NoSuchKey):
         await store.get("bucket", "k")
     assert await store.reaper.sweep() == 1
@@ -35,7 +35,7 @@ async def test_deleting_what_is_absent_is_success(store: ObjectStore, versioning
     await store.bucket("bucket", versioning)
     deleted = await store.delete("bucket", "k")
     assert deleted.made_marker is (versioning is not Versioning.UNVERSIONED)
-    assert await store.delete("bucket", "k", "0" * 28) == Deleted("k", "0" * 28)
+    assert await store.delete("bucket", "k", "0" * 28) == DeletedObject("k", "0" * 28)
     await check_tables(store)
 
 
@@ -47,7 +47,7 @@ async def test_delete_hides_the_object_behind_a_marker_whose_removal_uncovers_it
     for marker in reversed(markers):
         with pytest.raises(NoSuchKey):
             await store.get("bucket", "k")
-        assert await store.delete("bucket", "k", marker) == Deleted("k", marker, marker=marker)
+        assert await store.delete("bucket", "k", marker) == DeletedObject("k", marker, marker=marker)
         await check_tables(store)
     assert await store.get("bucket", "k") == BIG
     assert (await store.reader.head(ROOT, "bucket", "k")).object.version == version
@@ -120,7 +120,7 @@ async def test_delete_on_a_condition(
 ) -> None:
     await light_store.bucket("bucket", Versioning.ENABLED)
     version = (await light_store.put("bucket", "k", BIG)).version
-    doomed = Doomed("k", version if by_version else None, conditions)
+    doomed = ObjectIdentifier("k", version if by_version else None, conditions)
     if failure is None:
         await light_store.deleter.delete(ROOT, "bucket", doomed)
         with pytest.raises(NoSuchKey):
@@ -136,7 +136,7 @@ async def test_delete_on_a_condition(
 async def test_delete_that_matches_an_absent_object_is_no_such_key(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     with pytest.raises(NoSuchKey):
-        await light_store.deleter.delete(ROOT, "bucket", Doomed("k", None, WriteConditions(if_match="*")))
+        await light_store.deleter.delete(ROOT, "bucket", ObjectIdentifier("k", None, WriteConditions(if_match="*")))
 
 
 # -- many -----------------------------------------------------------------------------------------------------------
@@ -150,14 +150,20 @@ async def test_each_of_many_succeeds_or_fails_alone_in_its_place(store: ObjectSt
         ROOT,
         "bucket",
         [
-            Doomed("a"),
-            Doomed("b", None, WriteConditions(if_match=md5(b"other"))),
-            Doomed("absent"),
-            Doomed("absent", None, WriteConditions(if_match="*")),
-            Doomed("bad\0key"),
+            ObjectIdentifier("a"),
+            ObjectIdentifier("b", None, WriteConditions(if_match=md5(b"other"))),
+            ObjectIdentifier("absent"),
+            ObjectIdentifier("absent", None, WriteConditions(if_match="*")),
+            ObjectIdentifier("bad\0key"),
         ],
     )
-    assert [type(outcome) for outcome in outcomes] == [Deleted, PreconditionFailed, Deleted, NoSuchKey, InvalidName]
+    assert [type(outcome) for outcome in outcomes] == [
+        DeletedObject,
+        PreconditionFailed,
+        DeletedObject,
+        NoSuchKey,
+        InvalidName,
+    ]
     assert await store.get("bucket", "b") == b"stays"
     with pytest.raises(NoSuchKey):
         await store.get("bucket", "a")
@@ -172,8 +178,8 @@ async def test_batch_of_more_keys_than_a_commit_takes_deletes_them_all(
     keys = [f"k{number}" for number in range(8)]
     for key in keys:
         await store.put("bucket", key, BIG)
-    outcomes = await store.deleter.delete_many(ROOT, "bucket", [Doomed(key) for key in keys])
-    assert outcomes == [Deleted(key) for key in keys]
+    outcomes = await store.deleter.delete_many(ROOT, "bucket", [ObjectIdentifier(key) for key in keys])
+    assert outcomes == [DeletedObject(key) for key in keys]
     assert await store.reaper.sweep() == 8
     await check_tables(store)
 
@@ -181,9 +187,9 @@ async def test_batch_of_more_keys_than_a_commit_takes_deletes_them_all(
 async def test_same_key_twice_in_a_batch(store: ObjectStore) -> None:
     await store.bucket("bucket", Versioning.ENABLED)
     await store.put("bucket", "k", BIG)
-    first, second = await store.deleter.delete_many(ROOT, "bucket", [Doomed("k"), Doomed("k")])
-    assert isinstance(first, Deleted)
-    assert isinstance(second, Deleted)
+    first, second = await store.deleter.delete_many(ROOT, "bucket", [ObjectIdentifier("k"), ObjectIdentifier("k")])
+    assert isinstance(first, DeletedObject)
+    assert isinstance(second, DeletedObject)
     assert first.marker != second.marker
     await check_tables(store)
 
@@ -195,7 +201,7 @@ async def test_batch_of_nothing_is_nothing(light_store: ObjectStore) -> None:
 
 async def test_batch_in_an_absent_bucket_is_refused_as_a_whole(light_store: ObjectStore) -> None:
     with pytest.raises(NoSuchBucket):
-        await light_store.deleter.delete_many(ROOT, "absent", [Doomed("k")])
+        await light_store.deleter.delete_many(ROOT, "absent", [ObjectIdentifier("k")])
 
 
 async def test_permission_is_asked_for_each_key_of_a_batch(light_store: ObjectStore) -> None:
@@ -203,8 +209,10 @@ async def test_permission_is_asked_for_each_key_of_a_batch(light_store: ObjectSt
     for key in ("mine/k", "other/k"):
         await light_store.put("bucket", key)
     bob = user("bob", policy(statement(action="s3:DeleteObject", resource="arn:aws:s3:::bucket/mine/*")))
-    outcomes = await light_store.deleter.delete_many(bob, "bucket", [Doomed("other/k"), Doomed("mine/k")])
-    assert [type(outcome) for outcome in outcomes] == [AccessDenied, Deleted]
+    outcomes = await light_store.deleter.delete_many(
+        bob, "bucket", [ObjectIdentifier("other/k"), ObjectIdentifier("mine/k")]
+    )
+    assert [type(outcome) for outcome in outcomes] == [AccessDenied, DeletedObject]
     assert await light_store.get("bucket", "other/k") == b""
 
 
@@ -213,9 +221,9 @@ async def test_versions_are_deleted_with_a_permission_of_their_own(light_store: 
     version = (await light_store.put("bucket", "k")).version
     bob = user("bob", policy(statement(action="s3:DeleteObject")))
     with pytest.raises(AccessDenied):
-        await light_store.deleter.delete(bob, "bucket", Doomed("k", version))
+        await light_store.deleter.delete(bob, "bucket", ObjectIdentifier("k", version))
     bob = user("bob", policy(statement(action="s3:DeleteObjectVersion")))
-    await light_store.deleter.delete(bob, "bucket", Doomed("k", version))
+    await light_store.deleter.delete(bob, "bucket", ObjectIdentifier("k", version))
 
 
 # -- object lock ----------------------------------------------------------------------------------------------------
@@ -251,10 +259,10 @@ async def test_protected_version_cannot_be_deleted(
         await store.put("bucket", "k", b"newer")
     caller = BYPASSING if bypass else ROOT
     if deletable:
-        await store.deleter.delete(caller, "bucket", Doomed("k", version))
+        await store.deleter.delete(caller, "bucket", ObjectIdentifier("k", version))
         return
     with pytest.raises(AccessDenied):
-        await store.deleter.delete(caller, "bucket", Doomed("k", version))
+        await store.deleter.delete(caller, "bucket", ObjectIdentifier("k", version))
     assert await store.get("bucket", "k", version) == BIG
     await check_tables(store)
 
@@ -285,7 +293,7 @@ async def test_bypass_needs_its_own_permission(light_store: ObjectStore) -> None
     ):
         bob = user("bob", policy(statement(action=actions)))._replace(bypass_governance=True)
         if allowed:
-            await light_store.deleter.delete(bob, "bucket", Doomed("k", version))
+            await light_store.deleter.delete(bob, "bucket", ObjectIdentifier("k", version))
         else:
             with pytest.raises(AccessDenied):
-                await light_store.deleter.delete(bob, "bucket", Doomed("k", version))
+                await light_store.deleter.delete(bob, "bucket", ObjectIdentifier("k", version))

@@ -24,7 +24,7 @@ from lakebed.core.errors import (
 )
 from lakebed.objects import multipart
 from lakebed.objects.blobs.contents import ByteRange
-from lakebed.objects.blobs.digests import Expectations
+from lakebed.objects.blobs.digests import ExpectedDigests
 from lakebed.objects.conditions import WriteConditions
 from lakebed.objects.config.object_lock import DefaultRetention, ObjectLockConfiguration, RetentionMode
 from lakebed.objects.config.tagging import Tag, TagSet
@@ -193,7 +193,7 @@ async def test_of_two_requests_for_a_part_the_one_that_finishes_last_wins(store:
             await released.wait()
             return await super().next_chunk()
 
-    slow = asyncio.create_task(store.uploads.put_part(upload, 1, Slow(TWO), Expectations()))
+    slow = asyncio.create_task(store.uploads.put_part(upload, 1, Slow(TWO), ExpectedDigests()))
     await store.put_part(upload, 1, ONE)
     released.set()
     await slow
@@ -225,7 +225,7 @@ async def test_part_that_arrives_after_completion_is_refused_and_leaves_no_blob(
             await released.wait()
             return await super().next_chunk()
 
-    late = asyncio.create_task(store.uploads.put_part(upload, 2, Slow(TWO), Expectations()))
+    late = asyncio.create_task(store.uploads.put_part(upload, 2, Slow(TWO), ExpectedDigests()))
     await reading.wait()
     await store.complete("bucket", upload, listed({1: ONE}))
     released.set()
@@ -493,7 +493,7 @@ async def _upload_with_checksum(
     upload = await store.begin("bucket", "k", algorithm=algorithm, checksum_type=kind)
     parts = []
     for number, body in ((1, ONE), (2, TWO)):
-        await store.put_part(upload, number, body, Expectations(algorithm=algorithm))
+        await store.put_part(upload, number, body, ExpectedDigests(algorithm=algorithm))
         parts.append(ListedPart(number, md5(body), Checksum(algorithm, _digest(algorithm, body))))
     return upload, parts
 
@@ -590,7 +590,7 @@ async def test_part_sent_with_another_algorithm_is_known_by_it_and_counts_by_the
     await light_store.bucket("bucket")
     upload = await light_store.begin("bucket", "k")
     sha256 = Checksum(ChecksumAlgorithm.SHA256, hashlib.sha256(ONE).digest())
-    expected = Expectations(checksum=sha256, stated_algorithm=ChecksumAlgorithm.SHA256)
+    expected = ExpectedDigests(checksum=sha256, stated_algorithm=ChecksumAlgorithm.SHA256)
     _, shown = await light_store.uploads.put_part(upload, 1, Body(ONE), expected)
     assert shown == sha256
     done = await light_store.uploads.complete(

@@ -17,7 +17,7 @@ from lakebed.core.errors import (
 )
 from lakebed.core.ids import BlobId
 from lakebed.meta.seam import Transaction
-from lakebed.objects.blobs.digests import Expectations
+from lakebed.objects.blobs.digests import ExpectedDigests
 from lakebed.objects.conditions import WriteConditions
 from lakebed.objects.config.encryption import BucketEncryption
 from lakebed.objects.config.object_lock import DefaultRetention, ObjectLockConfiguration, Retention, RetentionMode
@@ -133,7 +133,7 @@ async def test_condition_looks_at_the_current_version_only(light_store: ObjectSt
 async def test_put_into_an_absent_bucket_reads_no_byte(light_store: ObjectStore) -> None:
     body = Body(BIG)
     with pytest.raises(NoSuchBucket):
-        await light_store.writer.put(ROOT, "absent", NewObject("k", DEFAULT_ATTRIBUTES), body, Expectations())
+        await light_store.writer.put(ROOT, "absent", NewObject("k", DEFAULT_ATTRIBUTES), body, ExpectedDigests())
     assert await body.next_chunk() == BIG
 
 
@@ -148,7 +148,7 @@ async def test_bucket_deleted_during_an_upload_leaves_no_blob(store: ObjectStore
             return chunk
 
     with pytest.raises(NoSuchBucket):
-        await store.writer.put(ROOT, "bucket", NewObject("k", DEFAULT_ATTRIBUTES), Meanwhile(BIG), Expectations())
+        await store.writer.put(ROOT, "bucket", NewObject("k", DEFAULT_ATTRIBUTES), Meanwhile(BIG), ExpectedDigests())
     assert await store.stored_blobs() == set()
     await check_tables(store)
 
@@ -168,7 +168,7 @@ async def test_body_over_five_gibibytes_is_refused(light_store: ObjectStore) -> 
             "bucket",
             NewObject("k", DEFAULT_ATTRIBUTES),
             Body(length=MAX_PUT_BYTES + 1),
-            Expectations(),
+            ExpectedDigests(),
         )
 
 
@@ -190,7 +190,7 @@ async def test_incomplete_body_changes_nothing(store: ObjectStore) -> None:
     told = len(await store.events())
     with pytest.raises(Incomplete):
         await store.writer.put(
-            ROOT, "bucket", NewObject("k", DEFAULT_ATTRIBUTES), Body(BIG, length=101), Expectations()
+            ROOT, "bucket", NewObject("k", DEFAULT_ATTRIBUTES), Body(BIG, length=101), ExpectedDigests()
         )
     assert await store.get("bucket", "k") == b"before"
     assert len(await store.events()) == told

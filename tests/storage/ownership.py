@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from lakebed.core.ids import DeploymentId
-from lakebed.storage.ownership import Marker, OwnedStore, StoreOwnership, claim_marker
+from lakebed.storage.ownership import DeploymentMarker, OwnedStore, StoreOwnership, claim_marker
 from lakebed.storage.seam import ObjectStorage
 
 DEPLOYMENT: Final = DeploymentId("a" * 26)
@@ -21,7 +21,7 @@ class ClaimedAtFirstUse:
 
     async def confirm(self) -> OwnedStore:
         if not self._is_claimed:
-            await claim_marker(self._storage, Marker(DEPLOYMENT))
+            await claim_marker(self._storage, DeploymentMarker(DEPLOYMENT))
             self._is_claimed = True
         return await self._ownership.confirm()
 

@@ -14,7 +14,7 @@ from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.ownership import (
     BATCH,
     MARKER_KEY,
-    Marker,
+    DeploymentMarker,
     StoreOwnership,
     claim_marker,
     delete_listed,
@@ -42,12 +42,12 @@ def ownership(storage: ObjectStorage, own: DeploymentId | None = OURS) -> StoreO
 
 
 async def test_a_store_with_the_same_id_is_confirmed(storage: ObjectStorage) -> None:
-    await claim_marker(storage, Marker(OURS))
+    await claim_marker(storage, DeploymentMarker(OURS))
     assert (await ownership(storage).confirm()).since_ms == 0
 
 
 async def test_a_store_with_another_id_is_refused_with_both_ids(storage: ObjectStorage) -> None:
-    await claim_marker(storage, Marker(THEIRS))
+    await claim_marker(storage, DeploymentMarker(THEIRS))
     with pytest.raises(StoreMismatch, match=f"s3://lake/prefix store_deployment={THEIRS} metadata_deployment={OURS}"):
         await ownership(storage).confirm()
 
@@ -58,16 +58,16 @@ async def test_a_store_without_an_id_is_refused(storage: ObjectStorage) -> None:
 
 
 async def test_metadata_without_an_id_is_refused(storage: ObjectStorage) -> None:
-    await claim_marker(storage, Marker(OURS))
+    await claim_marker(storage, DeploymentMarker(OURS))
     with pytest.raises(StoreMismatch):
         await ownership(storage, None).confirm()
 
 
 async def test_the_ids_are_compared_each_time(storage: ObjectStorage) -> None:
-    await claim_marker(storage, Marker(OURS))
+    await claim_marker(storage, DeploymentMarker(OURS))
     checked = ownership(storage)
     await checked.confirm()
-    await claim_marker(storage, Marker(THEIRS), replacing=True)
+    await claim_marker(storage, DeploymentMarker(THEIRS), replacing=True)
     with pytest.raises(StoreMismatch):
         await checked.confirm()
 
@@ -77,7 +77,7 @@ async def test_objects_from_before_the_store_was_attached_are_not_deletable(tmp_
     storage = MemoryStorage(clock)
     await storage.put(Key("blobs/old"), b"1")
     clock.advance(10)
-    await claim_marker(storage, Marker(OURS, attached=True))
+    await claim_marker(storage, DeploymentMarker(OURS, attached=True))
     clock.advance(10)
     await storage.put(Key("blobs/new"), b"2")
     owned = await ownership(storage).confirm()
@@ -86,9 +86,9 @@ async def test_objects_from_before_the_store_was_attached_are_not_deletable(tmp_
 
 
 async def test_the_first_of_several_claims_stays(storage: ObjectStorage) -> None:
-    assert await claim_marker(storage, Marker(OURS)) == Marker(OURS)
-    assert await claim_marker(storage, Marker(THEIRS)) == Marker(OURS)
-    assert await read_marker(storage) == Marker(OURS)
+    assert await claim_marker(storage, DeploymentMarker(OURS)) == DeploymentMarker(OURS)
+    assert await claim_marker(storage, DeploymentMarker(THEIRS)) == DeploymentMarker(OURS)
+    assert await read_marker(storage) == DeploymentMarker(OURS)
 
 
 class WithoutConditions(MemoryStorage):
@@ -100,8 +100,8 @@ class WithoutConditions(MemoryStorage):
 
 async def test_a_store_without_conditional_writes_can_be_claimed() -> None:
     storage = WithoutConditions(ManualClock())
-    assert await claim_marker(storage, Marker(OURS)) == Marker(OURS)
-    assert await claim_marker(storage, Marker(THEIRS)) == Marker(OURS)
+    assert await claim_marker(storage, DeploymentMarker(OURS)) == DeploymentMarker(OURS)
+    assert await claim_marker(storage, DeploymentMarker(THEIRS)) == DeploymentMarker(OURS)
 
 
 async def test_a_damaged_marker_is_not_taken_for_a_missing_one(storage: ObjectStorage) -> None:
@@ -112,7 +112,7 @@ async def test_a_damaged_marker_is_not_taken_for_a_missing_one(storage: ObjectSt
 
 async def test_ownership_is_confirmed_before_each_batch_that_is_deleted(caplog: pytest.LogCaptureFixture) -> None:
     storage = MemoryStorage(ManualClock())
-    await claim_marker(storage, Marker(OURS))
+    await claim_marker(storage, DeploymentMarker(OURS))
     for number in range(BATCH + 1):
         await storage.put(Key(f"blobs/{number:04d}"), b"x")
     heads = [head async for head in storage.list_prefix("blobs/")]

@@ -623,6 +623,6 @@ class TestSettings:
             BufferedMultipartWriter(inner, Key("a//b"))
 
 
-async def write_and_finish(writer: BufferedMultipartWriter, size: int) -> writer_module.WrittenObject:
+async def write_and_finish(writer: BufferedMultipartWriter, size: int) -> writer_module.WriterResult:
     await writer.write(body_of(size))
     return await writer.finish()

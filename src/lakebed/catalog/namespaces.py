@@ -13,7 +13,7 @@ import msgspec
 from lakebed.core.errors import AccessDenied, AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
 from lakebed.governance.rbac.grant_cleanup import release_namespace
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from . import rows
@@ -39,7 +39,7 @@ class NamespacePage:
 class Namespaces:
     """The use cases of namespaces."""
 
-    def __init__(self, facilities: Facilities, gate: Gate, warehouses: Warehouses, keys: IdempotencyKeys) -> None:
+    def __init__(self, facilities: ObjectContext, gate: Gate, warehouses: Warehouses, keys: IdempotencyKeys) -> None:
         self._f = facilities
         self._gate = gate
         self._warehouses = warehouses

@@ -48,7 +48,7 @@ NEEDS: Final[Mapping[StepName, tuple[StepName, ...]]] = {
 """What has to be well before a step can tell anything."""
 
 
-class Outcome(StrEnum):
+class StepOutcome(StrEnum):
     """How a step came out."""
 
     PASSED = "passed"
@@ -59,12 +59,12 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class StepFinding:
     """What a step that ran to its end found."""
 
     found: str
     """In a few words, for the table."""
-    outcome: Outcome = Outcome.PASSED
+    outcome: StepOutcome = StepOutcome.PASSED
     why: str = ""
     advice: str = ""
 
@@ -83,7 +83,7 @@ class StepResult:
     """A step that was tried, or passed over."""
 
     step: StepName
-    outcome: Outcome
+    outcome: StepOutcome
     seconds: float
     found: str
     why: str = ""
@@ -93,7 +93,7 @@ class StepResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CheckReport:
     """All steps, and what the check could not take away again."""
 
     endpoint: str
@@ -104,10 +104,10 @@ class Report:
     @property
     def is_well(self) -> bool:
         """Whether nothing failed, and nothing is left behind."""
-        return not self.left_behind and all(result.outcome is not Outcome.FAILED for result in self.results)
+        return not self.left_behind and all(result.outcome is not StepOutcome.FAILED for result in self.results)
 
 
-def lacking(step: StepName, so_far: Mapping[StepName, Outcome]) -> StepName | None:
+def lacking(step: StepName, so_far: Mapping[StepName, StepOutcome]) -> StepName | None:
     """The step because of which this one can tell nothing; None if it can be tried.
 
     What was passed over for another reason, such as TLS of a plain endpoint, is not lacking. Keys of an STS that there
@@ -115,9 +115,9 @@ def lacking(step: StepName, so_far: Mapping[StepName, Outcome]) -> StepName | No
     """
     for needed in NEEDS.get(step, ()):
         outcome = so_far[needed]
-        if outcome is Outcome.FAILED:
+        if outcome is StepOutcome.FAILED:
             return needed
-        if outcome is not Outcome.PASSED:
+        if outcome is not StepOutcome.PASSED:
             deeper = lacking(needed, so_far)
             if deeper is not None or needed is StepName.STS:
                 return deeper or needed

@@ -16,9 +16,9 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidSetting, LakebedError, Unavailable
 from lakebed.net.tls import TlsFiles
 
-from .model import Finding, Outcome, StepFailed
+from .model import StepFailed, StepFinding, StepOutcome
 from .store_client import TIMEOUT_SECONDS, StoreClient, reason_of
-from .target import Target
+from .target import CheckedStore
 
 MAX_SKEW_SECONDS: Final = 15 * 60
 """How far apart clocks may be: stores refuse what was signed at another time than that."""
@@ -29,16 +29,16 @@ _CONNECT_SECONDS: Final = 5.0
 Address = tuple[str, int]
 
 
-class Way:
+class NetworkSteps:
     """The way to one store, gone step by step."""
 
-    def __init__(self, target: Target, client: StoreClient, clock: Clock) -> None:
+    def __init__(self, target: CheckedStore, client: StoreClient, clock: Clock) -> None:
         self._target = target
         self._client = client
         self._clock = clock
         self._addresses: Sequence[Address] = ()
 
-    async def look_up(self) -> Finding:
+    async def look_up(self) -> StepFinding:
         """Find the addresses of the store's name."""
         host, port = self._target.host, self._target.port
         try:
@@ -51,9 +51,9 @@ class Way:
             ) from error
         self._addresses = list(dict.fromkeys((str(entry[4][0]), int(entry[4][1])) for entry in found))
         names = ", ".join(address for address, _ in self._addresses)
-        return Finding("an address, not a name" if _is_address(host) else f"{host} is {names}")
+        return StepFinding("an address, not a name" if _is_address(host) else f"{host} is {names}")
 
-    async def connect(self) -> Finding:
+    async def connect(self) -> StepFinding:
         """Connect to the first address that answers."""
         refusals: list[str] = []
         for address, port in self._addresses:
@@ -64,19 +64,19 @@ class Way:
                 refusals.append(f"{shown}: {reason_of(error)}")
                 continue
             connection.close()
-            return Finding(shown)
+            return StepFinding(shown)
         raise StepFailed(
             f"nothing answers there: {'; '.join(refusals)}",
             "See that the store runs and listens on that port, and that no firewall is in between. A refusal at once"
             " means that nothing listens; a wait without an answer, that something drops the packets.",
         )
 
-    async def secure(self) -> Finding:
+    async def secure(self) -> StepFinding:
         """Shake hands, and look at the certificate."""
         if self._target.is_plain:
-            return Finding(
+            return StepFinding(
                 "plain http",
-                Outcome.SKIPPED,
+                StepOutcome.SKIPPED,
                 "nothing on the way is encrypted; that is for one machine and for networks that are trusted",
             )
         try:
@@ -98,9 +98,9 @@ class Way:
                 f"no TLS came about: {reason_of(error)}",
                 "See that the port is the one with TLS, and that the store offers TLS 1.2 or later.",
             ) from error
-        return Finding(f"{version}, certificate until {expires:%Y-%m-%d}")
+        return StepFinding(f"{version}, certificate until {expires:%Y-%m-%d}")
 
-    async def compare_clocks(self) -> Finding:
+    async def compare_clocks(self) -> StepFinding:
         """Hold the store's time against this machine's."""
         before_ms = self._clock.now_ms()
         try:
@@ -116,7 +116,7 @@ class Way:
         try:
             theirs = parsedate_to_datetime(stated).astimezone(UTC)
         except ValueError:
-            return Finding("the store does not tell its time", Outcome.ABSENT)
+            return StepFinding("the store does not tell its time", StepOutcome.ABSENT)
         # Their second may be nearly over, and the answer took a while: half of each is the best guess.
         ours = (before_ms + self._clock.now_ms()) / 2000
         ahead = theirs.timestamp() + 0.5 - ours
@@ -173,7 +173,7 @@ def _tls_context(ca_bundle: str | None) -> ssl.SSLContext:
         ) from error
 
 
-def judge_skew(ahead_seconds: float) -> Finding:
+def judge_skew(ahead_seconds: float) -> StepFinding:
     """What the store's clock being ahead, or behind where negative, means."""
     apart = abs(ahead_seconds)
     said = f"the store's clock is {_span(apart)} {'ahead of' if ahead_seconds > 0 else 'behind'} this machine's"
@@ -184,8 +184,8 @@ def judge_skew(ahead_seconds: float) -> Finding:
             " machine takes for the time.",
         )
     if apart > _NOTABLE_SKEW_SECONDS:
-        return Finding(said, why="still within what stores take; have both clocks kept right before it grows")
-    return Finding(f"{apart:.0f} s apart")
+        return StepFinding(said, why="still within what stores take; have both clocks kept right before it grows")
+    return StepFinding(f"{apart:.0f} s apart")
 
 
 def _span(seconds: float) -> str:

@@ -15,7 +15,7 @@ from lakebed.core.errors import LakebedError, NotFound
 from lakebed.storage.probe import probe_conditions
 from lakebed.storage.seam import MIN_PART_BYTES, Key, ObjectStorage
 
-from .model import Finding, Outcome, StepFailed
+from .model import StepFailed, StepFinding, StepOutcome
 
 SMALL: Final = Key("small")
 CONDITIONED: Final = Key("conditioned")
@@ -24,7 +24,7 @@ _LAST_PART_BYTES: Final = 1024
 _RANGE: Final = (7, 19)
 
 
-class ObjectTrial:
+class ObjectSteps:
     """The steps with objects. `storage` has nothing under its prefix but what is made here."""
 
     def __init__(self, storage: ObjectStorage, *, conditional_writes: bool = True) -> None:
@@ -40,7 +40,7 @@ class ObjectTrial:
         """Something may be written under this name by another step: it is to be removed in the end."""
         self._tried.add(key)
 
-    async def put(self) -> Finding:
+    async def put(self) -> StepFinding:
         """Write a small object, and read it back."""
         self._tried.add(SMALL)
         version = await self._storage.put(SMALL, self._small)
@@ -51,26 +51,28 @@ class ObjectTrial:
                 "what was read is not what had been written",
                 "Something between here and the store changes bodies, such as a proxy or a cache: go around it.",
             )
-        return Finding(f"{len(self._small)} bytes written and read" + (", versioned" if self.keeps_versions else ""))
+        return StepFinding(
+            f"{len(self._small)} bytes written and read" + (", versioned" if self.keeps_versions else "")
+        )
 
-    async def put_conditionally(self) -> Finding:
+    async def put_conditionally(self) -> StepFinding:
         """See that conditions on writes are honoured, and false ones refused."""
         if not self._conditional_writes:
-            return Finding(
+            return StepFinding(
                 "switched off",
-                Outcome.SKIPPED,
+                StepOutcome.SKIPPED,
                 "storage.s3.conditional_put is disabled: one server at a time may write to the store",
             )
         self._tried.add(CONDITIONED)
         found = await probe_conditions(self._storage, CONDITIONED)
         if not found.conditional_complete:
-            return Finding(
+            return StepFinding(
                 "honoured, but not when an upload in parts completes",
                 why="large files are written without a condition; their names are not used twice",
             )
-        return Finding("If-None-Match and If-Match are honoured")
+        return StepFinding("If-None-Match and If-Match are honoured")
 
-    async def upload_in_parts(self) -> Finding:
+    async def upload_in_parts(self) -> StepFinding:
         """Upload two parts, give up a third upload."""
         self._tried.add(LARGE)
         upload = await self._storage.start_multipart(LARGE)
@@ -93,9 +95,9 @@ class ObjectTrial:
                 "The store joins parts wrongly: do not use this version of it.",
             )
         await (await self._storage.start_multipart(LARGE)).abort()
-        return Finding("2 parts joined, 1 upload given up")
+        return StepFinding("2 parts joined, 1 upload given up")
 
-    async def find(self) -> Finding:
+    async def find(self) -> StepFinding:
         """Find by name what was written so far."""
         listed = [found.key async for found in self._storage.list_prefix()]
         missing = sorted(self._written.difference(listed))
@@ -104,9 +106,9 @@ class ObjectTrial:
                 f"objects that were written are not in the list: {', '.join(missing)}",
                 "Maintenance and clean-up go by lists. Use a store whose lists show what was acknowledged.",
             )
-        return Finding(f"{len(listed)} objects" if listed else "allowed; nothing is there")
+        return StepFinding(f"{len(listed)} objects" if listed else "allowed; nothing is there")
 
-    async def get_range(self) -> Finding:
+    async def get_range(self) -> StepFinding:
         """Read some bytes out of the middle."""
         start, end = _RANGE
         found = await self._storage.get_range(SMALL, start, end)
@@ -115,9 +117,9 @@ class ObjectTrial:
                 f"the bytes {start} to {end - 1} are others than were written",
                 "Engines read files by ranges: a proxy or cache in between that answers them wrongly has to go.",
             )
-        return Finding(f"bytes {start} to {end - 1} of {len(self._small)}")
+        return StepFinding(f"bytes {start} to {end - 1} of {len(self._small)}")
 
-    async def delete(self) -> Finding:
+    async def delete(self) -> StepFinding:
         """Remove all, and see that it is gone."""
         removed = sorted(self._tried)
         await self._storage.delete_many(removed)
@@ -128,7 +130,7 @@ class ObjectTrial:
                 "See whether a lock or a retention rule of the bucket keeps objects.",
             )
         self._tried.clear()
-        return Finding("nothing is left")
+        return StepFinding("nothing is left")
 
     async def clean_up(self) -> list[str]:
         """Remove whatever is there; what could not be removed. Never raises but for cancellation."""

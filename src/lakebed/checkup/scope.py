@@ -16,16 +16,16 @@ from urllib.parse import urlencode
 from lakebed.core.errors import AccessDenied, LakebedError, NotFound
 from lakebed.core.secrets import Secret
 from lakebed.governance.delegation.vending import plain_text
-from lakebed.storage.credentials import Credentials, RefreshingCredentials, Surroundings
+from lakebed.storage.credentials import Credentials, HostEnvironment, RefreshingCredentials
 from lakebed.storage.credentials.inline import InlineSource
 from lakebed.storage.probe import CONDITIONS_TRUSTED
 from lakebed.storage.s3 import S3Options, connect_s3
 from lakebed.storage.seam import Key, ObjectStorage
 
-from .model import Finding, Outcome, StepFailed
+from .model import StepFailed, StepFinding, StepOutcome
 from .objects import SMALL
 from .store_client import StoreClient, StoreResponse
-from .target import Target
+from .target import CheckedStore
 
 INSIDE: Final = Key("scope/one")
 BESIDE: Final = Key("scope10/one")
@@ -43,16 +43,16 @@ _WITHOUT_STS: Final = (
 )
 
 
-class ScopeTrial:
+class ScopeSteps:
     """The steps with keys of STS."""
 
-    def __init__(self, target: Target, client: StoreClient, surroundings: Surroundings) -> None:
+    def __init__(self, target: CheckedStore, client: StoreClient, surroundings: HostEnvironment) -> None:
         self._target = target
         self._client = client
         self._surroundings = surroundings
         self._confined: Credentials | None = None
 
-    async def ask(self, keys: Credentials) -> Finding:
+    async def ask(self, keys: Credentials) -> StepFinding:
         """Ask for keys to one directory, as a catalog would."""
         options = self._target.options
         policy = scope_policy(options.bucket, f"{options.key_prefix}{_DIRECTORY}")
@@ -71,10 +71,10 @@ class ScopeTrial:
         )
         if told.status == 200 and told.document == "AssumeRoleResponse":
             self._confined = _keys_in(told)
-            return Finding(f"keys for {_SECONDS // 60} minutes, confined to one directory")
+            return StepFinding(f"keys for {_SECONDS // 60} minutes, confined to one directory")
         return self._without(told)
 
-    async def keep_in(self, tried: Callable[[Key], None]) -> Finding:
+    async def keep_in(self, tried: Callable[[Key], None]) -> StepFinding:
         """See that the keys open their directory, and nothing beside it. `tried` is told of every name."""
         if self._confined is None:
             raise RuntimeError("keys are tried before they were asked for")
@@ -82,9 +82,9 @@ class ScopeTrial:
             tried(key)
         async with opened(self._target.options, self._confined, self._surroundings) as confined:
             refusals = await confine(confined, INSIDE, outside=SMALL, beside=(BESIDE, OUTSIDE))
-        return Finding(f"1 directory open, {refusals} tries beside it refused")
+        return StepFinding(f"1 directory open, {refusals} tries beside it refused")
 
-    def _without(self, told: StoreResponse) -> Finding:
+    def _without(self, told: StoreResponse) -> StepFinding:
         is_sts = told.document == "ErrorResponse"
         words = f"{told.status} {told.code} {told.message}".strip()
         if self._target.role_arn is not None or self._target.sts_endpoint is not None:
@@ -93,13 +93,13 @@ class ScopeTrial:
                 "See that the role exists and trusts these keys, and that --sts-endpoint is the right one.",
             )
         if is_sts:
-            return Finding(
+            return StepFinding(
                 "there, and hands these keys no others",
-                Outcome.ABSENT,
+                StepOutcome.ABSENT,
                 f"{words}. Until it does, {_WITHOUT_STS}",
                 "If the store wants a role to be named, give --role-arn.",
             )
-        return Finding("the store has none", Outcome.ABSENT, _WITHOUT_STS)
+        return StepFinding("the store has none", StepOutcome.ABSENT, _WITHOUT_STS)
 
 
 def scope_policy(bucket: str, directory: str) -> str:
@@ -119,7 +119,7 @@ def scope_policy(bucket: str, directory: str) -> str:
 
 
 @asynccontextmanager
-async def opened(options: S3Options, keys: Credentials, surroundings: Surroundings) -> AsyncIterator[ObjectStorage]:
+async def opened(options: S3Options, keys: Credentials, surroundings: HostEnvironment) -> AsyncIterator[ObjectStorage]:
     """The store with other keys."""
     bare = replace(options, access_key_id=None, secret_access_key=None, session_token=None)
     source = InlineSource(keys.access_key_id, keys.secret_access_key, keys.session_token)

@@ -9,7 +9,7 @@ from lakebed.storage.s3 import S3Options
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CheckedStore:
     """One store. `options` are those of the byte store, so that what is tried is what a server would do."""
 
     options: S3Options

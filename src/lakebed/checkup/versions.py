@@ -9,13 +9,13 @@ from lakebed.core.sigv4 import encode_segment
 from lakebed.storage.credentials import Credentials
 
 from .store_client import StoreClient
-from .target import Target
+from .target import CheckedStore
 
 _MAX_PAGES: Final = 10
 """A check makes a dozen versions."""
 
 
-async def remove_versions(client: StoreClient, target: Target, keys: Credentials) -> list[str]:
+async def remove_versions(client: StoreClient, target: CheckedStore, keys: Credentials) -> list[str]:
     """Remove every version and delete marker under the check's own prefix; what could not be removed."""
     prefix, bucket = target.options.key_prefix, target.options.bucket
     left: list[str] = []

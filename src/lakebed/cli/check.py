@@ -10,14 +10,14 @@ import sys
 from dataclasses import asdict
 from typing import Final
 
-from lakebed.checkup.model import Outcome, Report, StepName
-from lakebed.checkup.running import check_store
-from lakebed.checkup.target import Target
+from lakebed.checkup.model import CheckReport, StepName, StepOutcome
+from lakebed.checkup.runner import check_store
+from lakebed.checkup.target import CheckedStore
 from lakebed.core.ids import new_blob_id
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import S3StorageSettings, Settings, StorageKind
 from lakebed.core.settings.tree import ConditionalPut
-from lakebed.storage.credentials import CredentialChain, CredentialSource, Surroundings, default_chain
+from lakebed.storage.credentials import CredentialChain, CredentialSource, HostEnvironment, default_chain
 from lakebed.storage.credentials.inline import InlineSource
 from lakebed.storage.credentials.profile import find_region
 from lakebed.storage.s3 import S3Options
@@ -72,9 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if report.is_well else UNWELL
 
 
-async def _check(arguments: argparse.Namespace) -> Report:
+async def _check(arguments: argparse.Namespace) -> CheckReport:
     settings = read_settings(arguments).settings
-    surroundings = Surroundings.of_this_machine()
+    surroundings = HostEnvironment.of_this_machine()
     target, source = await _chosen(arguments, settings, surroundings)
     if not sys.stderr.isatty():
         return await check_store(target, source, surroundings, lambda step: None)
@@ -89,8 +89,8 @@ async def _check(arguments: argparse.Namespace) -> Report:
 
 
 async def _chosen(
-    arguments: argparse.Namespace, settings: Settings, surroundings: Surroundings
-) -> tuple[Target, CredentialSource]:
+    arguments: argparse.Namespace, settings: Settings, surroundings: HostEnvironment
+) -> tuple[CheckedStore, CredentialSource]:
     """Which store is meant, and whose keys. Raises InvalidSetting."""
     ca_bundle = surroundings.value("AWS_CA_BUNDLE") or None
     if arguments.endpoint is None and not arguments.server and settings.storage.kind is StorageKind.S3:
@@ -105,7 +105,7 @@ async def _chosen(
             region=region,
         )
         keeps = store.conditional_put is not ConditionalPut.DISABLED
-        return Target(
+        return CheckedStore(
             options,
             region,
             sts_endpoint=arguments.sts_endpoint,
@@ -130,7 +130,7 @@ async def _chosen(
         path_style=not arguments.virtual_host,
         allow_http=True,  # the check says itself what plain HTTP means
     )
-    return Target(
+    return CheckedStore(
         options,
         region,
         makes_bucket=arguments.bucket is None,
@@ -155,7 +155,7 @@ def _configured(store: S3StorageSettings, arguments: argparse.Namespace, region:
     )
 
 
-def _keys_for_any_store(surroundings: Surroundings, region: str) -> CredentialSource:
+def _keys_for_any_store(surroundings: HostEnvironment, region: str) -> CredentialSource:
     """Lakebed's own variables first, then all that AWS clients look at."""
     key, secret = surroundings.value("LAKEBED_ACCESS_KEY"), surroundings.value("LAKEBED_SECRET_KEY")
     own = InlineSource(key or None, Secret(secret) if secret else None)
@@ -165,26 +165,26 @@ def _keys_for_any_store(surroundings: Surroundings, region: str) -> CredentialSo
 # -- what is printed ---------------------------------------------------------------------------------------------------
 
 
-def _print(report: Report) -> None:
+def _print(report: CheckReport) -> None:
     print(f"{report.endpoint}, bucket {report.bucket}\n")
     rows = [
         (
             result.step,
             result.outcome,
-            "" if result.outcome is Outcome.SKIPPED else f"{result.seconds * 1000:.0f} ms",
+            "" if result.outcome is StepOutcome.SKIPPED else f"{result.seconds * 1000:.0f} ms",
             result.found or _first_words(result.why),
         )
         for result in report.results
     ]
     print_rows(("step", "outcome", "time", "found"), rows, as_json=False)
     for result in report.results:
-        if result.why and result.outcome is not Outcome.SKIPPED:
+        if result.why and result.outcome is not StepOutcome.SKIPPED:
             print(f"\n{result.step}: {result.why}.")
             if result.advice:
                 print(f"  next: {result.advice}")
     for name in report.left_behind:
         print(f"\nleft behind, and to be removed by hand: {name}")
-    failed = sum(result.outcome is Outcome.FAILED for result in report.results)
+    failed = sum(result.outcome is StepOutcome.FAILED for result in report.results)
     print(f"\n{'all is well' if report.is_well else f'{failed} of {len(report.results)} steps failed'}")
 
 
@@ -194,7 +194,7 @@ def _first_words(why: str) -> str:
     return head if len(head) <= 60 else f"{head[:57]}…"
 
 
-def _document(report: Report) -> dict[str, object]:
+def _document(report: CheckReport) -> dict[str, object]:
     return {
         "endpoint": report.endpoint,
         "bucket": report.bucket,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from lakebed.client import LakebedClient, Target
+from lakebed.client import LakebedClient, TargetStatus
 from lakebed.core.errors import InvalidInput, Unavailable
 
 from .governance.administration import moment
@@ -131,7 +131,7 @@ def _redrive(client: LakebedClient, arguments: argparse.Namespace) -> None:
     print_facts({"target": arguments.target, "redriven": str(count)}, as_json=arguments.json)
 
 
-def _print(target: Target, *, as_json: bool) -> None:
+def _print(target: TargetStatus, *, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(target))
         return
@@ -146,7 +146,7 @@ def _print(target: Target, *, as_json: bool) -> None:
     print_facts(facts, as_json=False)
 
 
-def _sent(target: Target) -> str:
+def _sent(target: TargetStatus) -> str:
     words = [*target.kinds]
     if target.audit:
         words.append("audit")

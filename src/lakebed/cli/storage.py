@@ -14,7 +14,7 @@ from typing import Final
 from lakebed.core.clock import SystemClock
 from lakebed.core.ids import DeploymentId
 from lakebed.governance.credentials.vault import MasterKeys
-from lakebed.objects.blobs.attachment import Attachment, Decision, StoreState
+from lakebed.objects.blobs.store_attachment import StoreAttachment, StoreState, StoreVerdict
 from lakebed.server.stores.identity import require_identity
 from lakebed.server.stores.metadata import open_metadata
 from lakebed.server.stores.object_store import attachment_of, open_storage, store_address
@@ -26,15 +26,15 @@ REFUSED: Final = 1
 """Exit status of `status` when a server would not start on the store."""
 
 _VERDICTS: Final = {
-    Decision.BELONGS: "belongs to this deployment",
-    Decision.CLAIM: "empty; the server claims it at its first start",
-    Decision.ADOPT: "written before stores carried ids, and proved to be this deployment's; the server claims it",
-    Decision.FOREIGN: "belongs to another deployment",
-    Decision.UNKNOWN_OBJECTS: "holds objects that the metadata does not know, and carries no id",
-    Decision.OBJECTS_MISSING: "empty, but the metadata refers to objects in it",
+    StoreVerdict.BELONGS: "belongs to this deployment",
+    StoreVerdict.CLAIM: "empty; the server claims it at its first start",
+    StoreVerdict.ADOPT: "written before stores carried ids, and proved to be this deployment's; the server claims it",
+    StoreVerdict.FOREIGN: "belongs to another deployment",
+    StoreVerdict.UNKNOWN_OBJECTS: "holds objects that the metadata does not know, and carries no id",
+    StoreVerdict.OBJECTS_MISSING: "empty, but the metadata refers to objects in it",
 }
 
-_Task = Callable[[Attachment, argparse.Namespace], Awaitable[StoreState]]
+_Task = Callable[[StoreAttachment, argparse.Namespace], Awaitable[StoreState]]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -71,11 +71,11 @@ async def _run(arguments: argparse.Namespace) -> int:
         "verdict": _VERDICTS[state.decision],
     }
     print_facts(facts, as_json=arguments.json)
-    return 0 if state.decision in (Decision.BELONGS, Decision.CLAIM, Decision.ADOPT) else REFUSED
+    return 0 if state.decision in (StoreVerdict.BELONGS, StoreVerdict.CLAIM, StoreVerdict.ADOPT) else REFUSED
 
 
 @asynccontextmanager
-async def _opened(arguments: argparse.Namespace) -> AsyncIterator[tuple[Attachment, str]]:
+async def _opened(arguments: argparse.Namespace) -> AsyncIterator[tuple[StoreAttachment, str]]:
     settings = read_settings(arguments).settings
     identity = require_identity(settings)
     meta = await open_metadata(settings, MasterKeys(identity.master_keys, identity.active_key_id))
@@ -89,11 +89,11 @@ async def _opened(arguments: argparse.Namespace) -> AsyncIterator[tuple[Attachme
         await asyncio.shield(meta.close())
 
 
-async def _status(attachment: Attachment, arguments: argparse.Namespace) -> StoreState:
+async def _status(attachment: StoreAttachment, arguments: argparse.Namespace) -> StoreState:
     return await attachment.inspect()
 
 
-async def _attach(attachment: Attachment, arguments: argparse.Namespace) -> StoreState:
+async def _attach(attachment: StoreAttachment, arguments: argparse.Namespace) -> StoreState:
     replacing = None if arguments.replace is None else DeploymentId(arguments.replace)
     await attachment.attach(replacing=replacing, accept_loss=arguments.accept_loss)
     return await attachment.inspect()

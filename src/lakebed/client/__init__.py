@@ -23,7 +23,7 @@ from .policies import Policies
 from .selects import ListedObject, SelectCounts, Selection, Selects
 from .streams.servers import StreamServers
 from .tables import TableHealth, TableRef, Tables
-from .targets import Target, Targets
+from .targets import Targets, TargetStatus
 from .tasks import ClaimedTask, Task, Tasks, TaskState
 from .trace import Delegation, ObjectAccess, Trace
 from .webhooks import SeenMessages, WebhookMessage, verify_webhook
@@ -43,7 +43,7 @@ __all__ = [
     "ServerAccess",
     "TableHealth",
     "TableRef",
-    "Target",
+    "TargetStatus",
     "Task",
     "TaskState",
     "WebhookMessage",

@@ -14,7 +14,7 @@ from .events import Event
 _PATH: Final = "/lakebed/v1/targets"
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+class TargetStatus(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """Somewhere that events go, and how far that has come."""
 
     name: str
@@ -66,7 +66,7 @@ class _Page(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
 
 class _List(msgspec.Struct, frozen=True):
-    targets: list[Target]
+    targets: list[TargetStatus]
 
 
 class _Arns(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ class Targets:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def list(self) -> list[Target]:
+    def list(self) -> list[TargetStatus]:
         """All of them."""
         return self._connection.read(_List, "GET", _PATH).targets
 
@@ -96,9 +96,9 @@ class Targets:
         """How configurations of buckets name them."""
         return self._connection.read(_Arns, "GET", f"{_PATH}/arns").arns
 
-    def get(self, type_: str, name: str) -> Target:
+    def get(self, type_: str, name: str) -> TargetStatus:
         """One of them. Raises NotFound."""
-        return self._connection.read(Target, "GET", _one(type_, name))
+        return self._connection.read(TargetStatus, "GET", _one(type_, name))
 
     def put(
         self,
@@ -111,7 +111,7 @@ class Targets:
         audit: bool = False,
         requests: bool = False,
         form: str = "",
-    ) -> Target:
+    ) -> TargetStatus:
         """Add one, or change it; secrets that are not given are kept.
 
         `kinds` are names, or beginnings of names followed by `*`, of what it is sent besides what bucket rules ask for.
@@ -124,7 +124,7 @@ class Targets:
             "requests": requests,
             "form": form,
         }
-        return self._connection.read(Target, "PUT", _one(type_, name), document=document)
+        return self._connection.read(TargetStatus, "PUT", _one(type_, name), document=document)
 
     def delete(self, type_: str, name: str) -> None:
         """Remove one, and what waits for it."""

@@ -26,7 +26,7 @@ from .ids import EventIds
 from .names import PREFIX, EventName
 from .records import other_record_of, record_of, rfc3339, s3_event_of, sequencer_of
 from .requests import audit_of_event, audit_of_request, decode_request, is_request
-from .targets.seam import Message
+from .targets.seam import EventMessage
 
 JSON: Final = "application/json"
 CLOUDEVENTS: Final = "application/cloudevents+json"
@@ -53,11 +53,11 @@ def parse_form(text: str) -> Form:
         raise InvalidInput(f"form is one of {', '.join(Form)}", argument="form", value=text[:80]) from None
 
 
-def render(entry: OutboxEntry, form: Form, rule_id: str = "", *, region: str, ids: EventIds) -> Message:
+def render(entry: OutboxEntry, form: Form, rule_id: str = "", *, region: str, ids: EventIds) -> EventMessage:
     """The event in a form, for any target. `rule_id` is that of the bucket rule that selected it, if one did."""
     read: _Read = _OfRequest(entry, region, ids) if is_request(entry) else _OfEvent(entry, rule_id, region, ids)
     body = msgspec.json.encode(_WRITERS[form](read))
-    return Message(
+    return EventMessage(
         id=ids.of(entry),
         name=read.name,
         key=entry.event.subject,

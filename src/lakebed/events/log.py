@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.meta.outbox import OutboxEntry
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
-from .selection import EVERYTHING, Selection
+from .selection import EVERYTHING, EventSelection
 
 READ_EVENTS: Final = "lakebed:ReadEvents"
 READ_AUDIT: Final = "lakebed:ReadAudit"
@@ -22,7 +22,7 @@ READ_AUDIT: Final = "lakebed:ReadAudit"
 MAX_EVENTS: Final = 1000
 """Most events of a page."""
 
-AUDIT: Final = Selection(
+AUDIT: Final = EventSelection(
     names=frozenset({"CatalogConfigured", "CatalogCreated", "CatalogDeleted"}),
     beginnings=(
         "AccessKey",
@@ -63,7 +63,9 @@ class EventPage:
 class EventLog:
     """The log, or the part of it that a right is for."""
 
-    def __init__(self, facilities: Facilities, action: str = READ_EVENTS, within: Selection = EVERYTHING) -> None:
+    def __init__(
+        self, facilities: ObjectContext, action: str = READ_EVENTS, within: EventSelection = EVERYTHING
+    ) -> None:
         """`action` is what readers of what is `within` have to be allowed."""
         self._f = facilities
         self._action = action
@@ -73,7 +75,7 @@ class EventLog:
         """Return if the caller may read it. Raises AccessDenied."""
         await self._f.authorize_account(caller, self._action, "*")
 
-    async def read(self, caller: Caller, selection: Selection, *, after: int, limit: int) -> EventPage:
+    async def read(self, caller: Caller, selection: EventSelection, *, after: int, limit: int) -> EventPage:
         """Up to `limit` events after a number, oldest first. Raises AccessDenied."""
         await self.admit(caller)
         meta, outbox = self._f.meta, self._f.outbox
@@ -102,11 +104,11 @@ class EventLog:
         """Wait until there is an event after a number, of whatever kind; False if the time was over first."""
         return await self._f.outbox.wait_for_event(after, timeout_seconds)
 
-    def _is_sparse(self, selection: Selection) -> bool:
+    def _is_sparse(self, selection: EventSelection) -> bool:
         """Whether events have to be passed over."""
         return not (self._within.is_everything and selection.is_everything)
 
 
-def audit_trail(facilities: Facilities) -> EventLog:
+def audit_trail(facilities: ObjectContext) -> EventLog:
     """What tells of rights, policies and refusals: for those who may read no more of the log than this."""
     return EventLog(facilities, READ_AUDIT, AUDIT)

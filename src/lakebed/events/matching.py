@@ -21,7 +21,7 @@ class Matcher(Protocol):
         ...
 
 
-class KnownTargets(Protocol):
+class TargetLookup(Protocol):
     """Says which targets there are."""
 
     async def knows(self, tx: Reader, target_id: str) -> bool:

@@ -16,7 +16,7 @@ _ANYTHING: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class EventSelection:
     """Some events. Nothing named is everything."""
 
     names: frozenset[str] = frozenset()
@@ -50,10 +50,10 @@ class Selection:
         return bool(name) and (name in self.names or name.startswith(self.beginnings))
 
 
-EVERYTHING: Final = Selection()
+EVERYTHING: Final = EventSelection()
 
 
-def parse_selection(text: str, *, subject: str = "", principal: str = "") -> Selection:
+def parse_selection(text: str, *, subject: str = "", principal: str = "") -> EventSelection:
     """Words with commas between them; one that ends in `*` is a beginning. Raises InvalidInput."""
     words = text.split(",")
     if len(words) > MAX_WORDS:
@@ -70,4 +70,4 @@ def parse_selection(text: str, *, subject: str = "", principal: str = "") -> Sel
             names.add(word)
         else:
             beginnings.add(stem)
-    return Selection(frozenset(names), tuple(sorted(beginnings)), subject, principal)
+    return EventSelection(frozenset(names), tuple(sorted(beginnings)), subject, principal)

@@ -10,38 +10,38 @@ from .config.object_lock import LegalHold, Retention
 from .config.tagging import TagSet
 from .model import StoredObject
 
-Facts: TypeAlias = dict[str, str | tuple[str, ...]]
+ConditionKeys: TypeAlias = dict[str, str | tuple[str, ...]]
 
 _DAY_MS: Final = 24 * 3600 * 1000
 
 
-def version_facts(version: str | None, found: StoredObject | None) -> Facts:
+def version_condition_keys(version: str | None, found: StoredObject | None) -> ConditionKeys:
     """The version that was asked for, if one was, and the tags of what was found."""
-    facts: Facts = {} if version is None else {"s3:VersionId": version}
+    facts: ConditionKeys = {} if version is None else {"s3:VersionId": version}
     if found is not None and found.attributes.tags.tags:
         facts |= {f"s3:ExistingObjectTag/{tag.key}": tag.value for tag in found.attributes.tags.tags}
     return facts
 
 
-def tag_facts(tags: TagSet) -> Facts:
+def tag_condition_keys(tags: TagSet) -> ConditionKeys:
     """Tags that a request would put on an object."""
     if not tags.tags:
         return {}
-    facts: Facts = {"s3:RequestObjectTagKeys": tuple(tag.key for tag in tags.tags)}
+    facts: ConditionKeys = {"s3:RequestObjectTagKeys": tuple(tag.key for tag in tags.tags)}
     return facts | {f"s3:RequestObjectTag/{tag.key}": tag.value for tag in tags.tags}
 
 
-def bucket_tag_facts(tags: TagSet | None) -> Facts:
+def bucket_tag_condition_keys(tags: TagSet | None) -> ConditionKeys:
     """Tags that a request would put on a bucket."""
     if tags is None or not tags.tags:
         return {}
-    facts: Facts = {"aws:TagKeys": tuple(tag.key for tag in tags.tags)}
+    facts: ConditionKeys = {"aws:TagKeys": tuple(tag.key for tag in tags.tags)}
     return facts | {f"aws:RequestTag/{tag.key}": tag.value for tag in tags.tags}
 
 
-def match_facts(conditions: ReadConditions | WriteConditions) -> Facts:
+def match_condition_keys(conditions: ReadConditions | WriteConditions) -> ConditionKeys:
     """The ETags that a conditional request names."""
-    facts: Facts = {}
+    facts: ConditionKeys = {}
     if conditions.if_match is not None:
         facts["s3:if-match"] = conditions.if_match
     if conditions.if_none_match is not None:
@@ -49,9 +49,9 @@ def match_facts(conditions: ReadConditions | WriteConditions) -> Facts:
     return facts
 
 
-def lock_facts(retention: Retention | None, legal_hold: bool | None, now_ms: int) -> Facts:
+def lock_condition_keys(retention: Retention | None, legal_hold: bool | None, now_ms: int) -> ConditionKeys:
     """The lock that a request would put on a version."""
-    facts: Facts = {}
+    facts: ConditionKeys = {}
     if retention is not None:
         facts["s3:object-lock-mode"] = retention.mode
         facts["s3:object-lock-retain-until-date"] = datetime.fromtimestamp(retention.until_ms / 1000, UTC).isoformat()
@@ -62,6 +62,6 @@ def lock_facts(retention: Retention | None, legal_hold: bool | None, now_ms: int
     return facts
 
 
-def creation_facts(*, creates: bool) -> Facts:
+def creation_condition_keys(*, creates: bool) -> ConditionKeys:
     """Whether a write makes an object. Beginning an upload and sending its parts do not."""
     return {"s3:ObjectCreationOperation": "true" if creates else "false"}

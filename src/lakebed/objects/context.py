@@ -17,12 +17,12 @@ from lakebed.storage.seam import ObjectStorage
 from .blobs.contents import Contents
 from .blobs.ingest import Ingester
 from .buckets.bucket import Bucket, bucket_from
-from .condition_context import Facts
+from .condition_context import ConditionKeys
 from .model import Caller, StoredObject
 from .rows import BUCKET_BY_NAME
 
 
-class Reaper(Protocol):
+class GarbageCollector(Protocol):
     """Removes blobs that nothing refers to any more, soon and in the background."""
 
     def wake(self, blobs: Iterable[BlobId]) -> None:
@@ -30,21 +30,21 @@ class Reaper(Protocol):
         ...
 
 
-Holder: TypeAlias = str
+KeyOwner: TypeAlias = str
 """The table or reservation that a key belongs to, as far as write access depends on it; empty for none."""
 
 
-class Guard(Protocol):
+class TableBucketAuthorizer(Protocol):
     """Further rules for buckets that hold tables. About the keys of any other bucket it is not asked."""
 
-    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> Holder:
+    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> KeyOwner:
         """The holder of the key, if the caller, whom the policies allow `action` on the key, may do it there.
 
         Raises AccessDenied. Asked before anything is read or written.
         """
         ...
 
-    async def confirm(self, tx: Transaction, bucket: Bucket, key: str, holder: Holder | None = None) -> None:
+    async def confirm(self, tx: Transaction, bucket: Bucket, key: str, holder: KeyOwner | None = None) -> None:
         """Return if what the key holds may be replaced or removed, as things are inside the transaction that does it.
 
         With the holder that the caller was admitted for, also if the key still belongs to nothing else. Raises
@@ -60,14 +60,14 @@ class Guard(Protocol):
         ...
 
 
-class Closed:
+class DenyTableBuckets:
     """The guard of a server that knows nothing of tables: it leaves alone what it cannot judge."""
 
-    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> Holder:
+    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> KeyOwner:
         """Always refuses."""
         raise AccessDenied(f"the bucket holds tables, and this server does not serve them. bucket={bucket.name}")
 
-    async def confirm(self, tx: Transaction, bucket: Bucket, key: str, holder: Holder | None = None) -> None:
+    async def confirm(self, tx: Transaction, bucket: Bucket, key: str, holder: KeyOwner | None = None) -> None:
         """Always refuses."""
         raise AccessDenied(f"the bucket holds tables, and this server does not serve them. bucket={bucket.name}")
 
@@ -77,10 +77,10 @@ class Closed:
             raise AccessDenied(f"the bucket holds tables, and this server does not serve them. bucket={bucket.name}")
 
 
-CLOSED: Final = Closed()
+DENY_TABLE_BUCKETS: Final = DenyTableBuckets()
 
 
-class Reservations(Protocol):
+class ReservedNames(Protocol):
     """Names that this server keeps for itself, beyond what S3 forbids."""
 
     def check_bucket(self, name: str) -> None:
@@ -92,7 +92,7 @@ class Reservations(Protocol):
         ...
 
 
-class NoReservations:
+class NoReservedNames:
     """Every name is free."""
 
     def check_bucket(self, name: str) -> None:
@@ -102,10 +102,10 @@ class NoReservations:
         """Never refuses."""
 
 
-NO_RESERVATIONS: Final = NoReservations()
+NO_RESERVED_NAMES: Final = NoReservedNames()
 
 
-class Onlookers(Protocol):
+class ReadEventSink(Protocol):
     """Those who have asked to be told of what changes nothing: of reads, and of deletions of what was not there."""
 
     def want(self, bucket: Bucket, kind: str) -> bool:
@@ -117,7 +117,7 @@ class Onlookers(Protocol):
         ...
 
 
-class Nobody:
+class NoReadEvents:
     """Nobody has asked."""
 
     def want(self, bucket: Bucket, kind: str) -> bool:
@@ -128,11 +128,11 @@ class Nobody:
         """It is let go."""
 
 
-NOBODY: Final = Nobody()
+NO_READ_EVENTS: Final = NoReadEvents()
 
 
 @dataclass(frozen=True, slots=True)
-class Facilities:
+class ObjectContext:
     """The stores and the gate. Made once, in `server`."""
 
     meta: MetaStore
@@ -142,15 +142,15 @@ class Facilities:
     contents: Contents
     authorizer: Authorizer
     clock: Clock
-    reaper: Reaper
+    reaper: GarbageCollector
     region: str = "us-east-1"
     default_encryption: bool = False
     garbage_grace_ms: int = 0
     """How long a dropped blob stays for readers that have not opened it yet; a local file needs none."""
-    guard: Guard = CLOSED
+    guard: TableBucketAuthorizer = DENY_TABLE_BUCKETS
     """Asked besides the authorizer about keys of buckets that hold tables."""
-    onlookers: Onlookers = NOBODY
-    reserved: Reservations = NO_RESERVATIONS
+    onlookers: ReadEventSink = NO_READ_EVENTS
+    reserved: ReservedNames = NO_RESERVED_NAMES
 
     async def authorize(
         self,
@@ -158,7 +158,7 @@ class Facilities:
         bucket: Bucket,
         action: str,
         key: str | None = None,
-        extra: Facts | None = None,
+        extra: ConditionKeys | None = None,
     ) -> None:
         """Ask whether `caller` may do `action` on the bucket, or on a key of it. Raises AccessDenied."""
         resource = f"arn:aws:s3:::{bucket.name}" if key is None else f"arn:aws:s3:::{bucket.name}/{key}"
@@ -184,7 +184,7 @@ class Facilities:
         rules: ResourceRules,
         action: str,
         resource: str,
-        extra: Facts | None = None,
+        extra: ConditionKeys | None = None,
         *,
         securable: Securable | None = None,
         privileges: tuple[int, ...] = (),
@@ -196,7 +196,7 @@ class Facilities:
         is the same by its names. Not inside a transaction: the answer may come from elsewhere.
         """
         principal = caller.principal
-        context: Facts = {}
+        context: ConditionKeys = {}
         if rules.policy is not None or principal.policies or principal.session is not None or self.reads_facts:
             # Some document will be evaluated, so its conditions need the facts.
             context = self._facts(caller, rules.owner) | (extra or {})
@@ -210,18 +210,26 @@ class Facilities:
         return self.authorizer.reads_facts
 
     async def visible(
-        self, caller: Caller, rules: ResourceRules, action: str, resource: str, extra: Facts, targets: Sequence[Target]
+        self,
+        caller: Caller,
+        rules: ResourceRules,
+        action: str,
+        resource: str,
+        extra: ConditionKeys,
+        targets: Sequence[Target],
     ) -> Sequence[Target]:
         """Those of `targets` that a list shows to a caller who may see the list. Raises Unavailable."""
         context = self._facts(caller, rules.owner) | extra
         request = AccessRequest(caller.principal, action, resource, context, request_id=caller.request_id)
         return await self.authorizer.visible(request, rules, targets)
 
-    async def authorize_account(self, caller: Caller, action: str, resource: str, extra: Facts | None = None) -> None:
+    async def authorize_account(
+        self, caller: Caller, action: str, resource: str, extra: ConditionKeys | None = None
+    ) -> None:
         """Ask the same of what nobody owns yet: the caller's own account decides. Raises AccessDenied."""
         await self.ask(caller, ResourceRules(owner=caller.principal.account), action, resource, extra)
 
-    def _facts(self, caller: Caller, owner: str) -> Facts:
+    def _facts(self, caller: Caller, owner: str) -> ConditionKeys:
         """What policies may ask of any request."""
         return {
             "aws:SourceIp": caller.source_ip,

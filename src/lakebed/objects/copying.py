@@ -15,18 +15,18 @@ from lakebed.meta.seam import Transaction
 
 from . import rows
 from .blobs.contents import ByteRange, ContentSource
-from .blobs.digests import Expectations
+from .blobs.digests import ExpectedDigests
 from .blobs.ingest import Ingested
-from .condition_context import version_facts
+from .condition_context import version_condition_keys
 from .conditions import NO_READ_CONDITIONS, ReadConditions, check_copy_source, check_write
 from .config.tagging import TagSet
-from .context import Facilities, Holder
-from .events import tell_of_object
+from .context import KeyOwner, ObjectContext
+from .events import emit_object_event
 from .model import MAX_PUT_BYTES, REDIRECT, Caller, ObjectAttributes, StoredObject, StoredUpload
 from .multipart import MultipartUploads
-from .publishing import Displaced, make_current
+from .publishing import NewGarbage, make_current
 from .reading import FoundObject, ObjectReader
-from .writing import NewObject, ObjectWriter, WrittenObject, check_attributes, finish_attributes, target
+from .writing import NewObject, ObjectWriter, WrittenObject, check_attributes, finish_attributes, load_current
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class CopyChanges:
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopyResult:
     """What a copy made, and of what."""
 
     written: WrittenObject
@@ -74,7 +74,7 @@ class ObjectCopier:
     """Copies objects and parts."""
 
     def __init__(
-        self, facilities: Facilities, reader: ObjectReader, writer: ObjectWriter, uploads: MultipartUploads
+        self, facilities: ObjectContext, reader: ObjectReader, writer: ObjectWriter, uploads: MultipartUploads
     ) -> None:
         self._f = facilities
         self._reader = reader
@@ -83,7 +83,7 @@ class ObjectCopier:
 
     async def copy(
         self, caller: Caller, source: CopySource, bucket_name: str, new: NewObject, changes: CopyChanges
-    ) -> Copied:
+    ) -> CopyResult:
         """Copy a whole object. Raises InvalidInput when it would change nothing, TooLarge over 5 GiB."""
         found = await self._source(caller, source)
         original = found.object
@@ -103,7 +103,9 @@ class ObjectCopier:
         )
         if tags.tags and changes.tags is None:
             action = "s3:GetObjectTagging" if source.version is None else "s3:GetObjectVersionTagging"
-            await self._f.authorize(caller, found.bucket, action, source.key, version_facts(source.version, original))
+            await self._f.authorize(
+                caller, found.bucket, action, source.key, version_condition_keys(source.version, original)
+            )
         # As it will be written: tags that are carried over need the permission that tags of one's own need.
         wanted = NewObject(new.key, merged, new.encrypt, new.conditions)
         bucket, holder = await self._writer.admit(caller, bucket_name, wanted)
@@ -122,7 +124,7 @@ class ObjectCopier:
                 caller, bucket_name, final, ingested, holder=holder, event="ObjectCreated:Copy"
             )
         version = original.version if found.bucket.keeps_versions else None
-        return Copied(written, version)
+        return CopyResult(written, version)
 
     async def _source(self, caller: Caller, source: CopySource) -> FoundObject:
         found = await self._reader.get(caller, source.bucket, source.key, version=source.version)
@@ -135,7 +137,7 @@ class ObjectCopier:
         assert source is not None  # noqa: S101  # `get` opens the content
         stream = _SourceStream(source, ByteRange(0, size))
         return await self._f.ingester.ingest(
-            stream, Expectations(algorithm=algorithm), encrypt=encrypt, limit=MAX_PUT_BYTES
+            stream, ExpectedDigests(algorithm=algorithm), encrypt=encrypt, limit=MAX_PUT_BYTES
         )
 
     async def _share(
@@ -145,16 +147,16 @@ class ObjectCopier:
         bucket_name: str,
         new: NewObject,
         original: StoredObject,
-        holder: Holder,
+        holder: KeyOwner,
     ) -> WrittenObject:
         """Publish a second object of the same content."""
         f = self._f
         now_ms = f.clock.now_ms()
-        displaced = Displaced(now_ms + f.garbage_grace_ms)
+        displaced = NewGarbage(now_ms + f.garbage_grace_ms)
 
         async def work(tx: Transaction) -> WrittenObject:
             displaced.blobs.clear()
-            bucket, current = await target(tx, bucket_name, new.key)
+            bucket, current = await load_current(tx, bucket_name, new.key)
             if bucket.holds_tables:
                 await f.guard.confirm(tx, bucket, new.key, holder)
             check_write(new.conditions, None if current is None else current.etag)
@@ -178,7 +180,7 @@ class ObjectCopier:
                 ),
             )
             stored = await make_current(tx, bucket, current, stored, displaced)
-            await tell_of_object(f.outbox, tx, "ObjectCreated:Copy", bucket, stored, caller, now_ms)
+            await emit_object_event(f.outbox, tx, "ObjectCreated:Copy", bucket, stored, caller, now_ms)
             return WrittenObject(bucket, stored)
 
         written = await f.meta.transact(work)
@@ -198,7 +200,7 @@ class ObjectCopier:
         assert found.source is not None  # noqa: S101  # `get` opens the content
         algorithm = ChecksumAlgorithm(upload.attributes.checksum_algorithm or DEFAULT_ALGORITHM)
         ingested, checksum = await self._uploads.put_part(
-            upload, number, _SourceStream(found.source, chosen), Expectations(algorithm=algorithm)
+            upload, number, _SourceStream(found.source, chosen), ExpectedDigests(algorithm=algorithm)
         )
         version = found.object.version if found.bucket.keeps_versions else None
         return ingested, checksum, version

@@ -11,16 +11,16 @@ from lakebed.meta.seam import Transaction
 
 from . import rows
 from .buckets.bucket import Bucket
-from .condition_context import match_facts, version_facts
+from .condition_context import match_condition_keys, version_condition_keys
 from .conditions import NO_WRITE_CONDITIONS, WriteConditions, check_delete
 from .config.object_lock import LegalHold, may_delete_version
-from .context import Facilities
-from .events import tell_of_object
+from .context import ObjectContext
+from .events import emit_object_event
 from .model import DEFAULT_ATTRIBUTES, Caller, StoredObject
 from .names import check_key
-from .publishing import Displaced, add_marker, current_of, remove_current, remove_version
+from .publishing import NewGarbage, add_marker, current_of, remove_current, remove_version
 from .rows import version_from
-from .writing import target
+from .writing import load_current
 
 _KEYS_A_COMMIT = 64
 """Keys of one DeleteObjects that share a transaction: few enough that other requests get their turn in between."""
@@ -30,7 +30,7 @@ NO_OP = "ObjectRemoved:NoOP"
 
 
 @dataclass(frozen=True, slots=True)
-class Doomed:
+class ObjectIdentifier:
     """A key, or one version of it, to be deleted."""
 
     key: str
@@ -39,7 +39,7 @@ class Doomed:
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class DeletedObject:
     """What a deletion did."""
 
     key: str
@@ -53,10 +53,10 @@ class Deleted:
 class ObjectDeleter:
     """Deletes objects."""
 
-    def __init__(self, facilities: Facilities) -> None:
+    def __init__(self, facilities: ObjectContext) -> None:
         self._f = facilities
 
-    async def delete(self, caller: Caller, bucket_name: str, doomed: Doomed) -> Deleted:
+    async def delete(self, caller: Caller, bucket_name: str, doomed: ObjectIdentifier) -> DeletedObject:
         """Delete one. Deleting what is absent is success, unless a condition asks for it."""
         bucket = await self._f.bucket(self._f.meta, bucket_name)
         await self._authorize(caller, bucket, doomed)
@@ -66,11 +66,11 @@ class ObjectDeleter:
         return outcome
 
     async def delete_many(
-        self, caller: Caller, bucket_name: str, doomed: Sequence[Doomed]
-    ) -> list[Deleted | LakebedError]:
+        self, caller: Caller, bucket_name: str, doomed: Sequence[ObjectIdentifier]
+    ) -> list[DeletedObject | LakebedError]:
         """Delete many: each succeeds or fails alone, in the order given."""
         bucket = await self._f.bucket(self._f.meta, bucket_name)
-        outcomes: dict[int, Deleted | LakebedError] = {}
+        outcomes: dict[int, DeletedObject | LakebedError] = {}
         allowed: list[int] = []
         for index, one in enumerate(doomed):
             try:
@@ -85,24 +85,26 @@ class ObjectDeleter:
             outcomes.update(zip(batch, results, strict=True))
         return [outcomes[index] for index in range(len(doomed))]
 
-    async def _authorize(self, caller: Caller, bucket: Bucket, doomed: Doomed) -> None:
+    async def _authorize(self, caller: Caller, bucket: Bucket, doomed: ObjectIdentifier) -> None:
         check_key(doomed.key)
         action = "s3:DeleteObject" if doomed.version is None else "s3:DeleteObjectVersion"
-        facts = version_facts(doomed.version, None) | match_facts(doomed.conditions)
+        facts = version_condition_keys(doomed.version, None) | match_condition_keys(doomed.conditions)
         await self._f.authorize(caller, bucket, action, doomed.key, facts)
         if caller.bypass_governance:
             await self._f.authorize(caller, bucket, "s3:BypassGovernanceRetention", doomed.key)
         if bucket.holds_tables:
             await self._f.guard.admit(caller, bucket, action, doomed.key)
 
-    async def _commit(self, caller: Caller, bucket_name: str, doomed: Sequence[Doomed]) -> list[Deleted | LakebedError]:
+    async def _commit(
+        self, caller: Caller, bucket_name: str, doomed: Sequence[ObjectIdentifier]
+    ) -> list[DeletedObject | LakebedError]:
         f = self._f
         now_ms = f.clock.now_ms()
-        displaced = Displaced(now_ms + f.garbage_grace_ms)
+        displaced = NewGarbage(now_ms + f.garbage_grace_ms)
 
-        async def work(tx: Transaction) -> list[Deleted | LakebedError]:
+        async def work(tx: Transaction) -> list[DeletedObject | LakebedError]:
             displaced.blobs.clear()
-            outcomes: list[Deleted | LakebedError] = []
+            outcomes: list[DeletedObject | LakebedError] = []
             for one in doomed:
                 try:
                     outcomes.append(await self._delete(tx, caller, bucket_name, one, now_ms, displaced))
@@ -119,9 +121,15 @@ class ObjectDeleter:
         return outcomes
 
     async def _delete(
-        self, tx: Transaction, caller: Caller, bucket_name: str, doomed: Doomed, now_ms: int, displaced: Displaced
-    ) -> Deleted:
-        bucket, current = await target(tx, bucket_name, doomed.key)
+        self,
+        tx: Transaction,
+        caller: Caller,
+        bucket_name: str,
+        doomed: ObjectIdentifier,
+        now_ms: int,
+        displaced: NewGarbage,
+    ) -> DeletedObject:
+        bucket, current = await load_current(tx, bucket_name, doomed.key)
         if bucket.holds_tables:
             await self._f.guard.confirm(tx, bucket, doomed.key)
         if doomed.version is not None:
@@ -133,14 +141,14 @@ class ObjectDeleter:
         if not bucket.keeps_versions:
             if current is not None:
                 await remove_current(tx, bucket, current, displaced)
-                await tell_of_object(self._f.outbox, tx, "ObjectRemoved:Delete", bucket, current, caller, now_ms)
+                await emit_object_event(self._f.outbox, tx, "ObjectRemoved:Delete", bucket, current, caller, now_ms)
             else:
                 await self._tell_of_absence(tx, caller, bucket, doomed, now_ms)
-            return Deleted(doomed.key)
+            return DeletedObject(doomed.key)
         version = bucket.new_version(self._f.clock)
         marker = await add_marker(tx, bucket, current, doomed.key, version, now_ms, displaced)
-        await tell_of_object(self._f.outbox, tx, "ObjectRemoved:DeleteMarkerCreated", bucket, marker, caller, now_ms)
-        return Deleted(doomed.key, marker=version, made_marker=True)
+        await emit_object_event(self._f.outbox, tx, "ObjectRemoved:DeleteMarkerCreated", bucket, marker, caller, now_ms)
+        return DeletedObject(doomed.key, marker=version, made_marker=True)
 
     async def _delete_version(
         self,
@@ -148,10 +156,10 @@ class ObjectDeleter:
         caller: Caller,
         bucket: Bucket,
         current: StoredObject | None,
-        doomed: Doomed,
+        doomed: ObjectIdentifier,
         now_ms: int,
-        displaced: Displaced,
-    ) -> Deleted:
+        displaced: NewGarbage,
+    ) -> DeletedObject:
         assert doomed.version is not None  # noqa: S101  # the caller has checked
         if current is not None and current.version == doomed.version:
             found: StoredObject | None = current
@@ -161,7 +169,7 @@ class ObjectDeleter:
         if found is None:
             check_delete(doomed.conditions, None, 0, 0)
             await self._tell_of_absence(tx, caller, bucket, doomed, now_ms)
-            return Deleted(doomed.key, version=doomed.version)
+            return DeletedObject(doomed.key, version=doomed.version)
         check_delete(doomed.conditions, found.etag, found.size, found.modified_ms)
         if is_protected(found, now_ms, bypass=caller.bypass_governance):
             raise VersionProtected(f"the version is protected by object lock. key={found.key} version={found.version}")
@@ -170,12 +178,14 @@ class ObjectDeleter:
         else:
             await remove_version(tx, bucket, found, has_current=current is not None, displaced=displaced)
         remains = bucket.keeps_versions and await current_of(tx, bucket, doomed.key) is not None
-        await tell_of_object(self._f.outbox, tx, "ObjectRemoved:Delete", bucket, found, caller, now_ms, remains=remains)
+        await emit_object_event(
+            self._f.outbox, tx, "ObjectRemoved:Delete", bucket, found, caller, now_ms, remains=remains
+        )
         marker = found.version if found.is_marker else None
-        return Deleted(doomed.key, version=doomed.version, marker=marker)
+        return DeletedObject(doomed.key, version=doomed.version, marker=marker)
 
     async def _tell_of_absence(
-        self, tx: Transaction, caller: Caller, bucket: Bucket, doomed: Doomed, now_ms: int
+        self, tx: Transaction, caller: Caller, bucket: Bucket, doomed: ObjectIdentifier, now_ms: int
     ) -> None:
         """Nothing was there, and nothing has changed: told to who asked for that."""
         if not self._f.onlookers.want(bucket, NO_OP):
@@ -183,7 +193,7 @@ class ObjectDeleter:
         version = VersionId(doomed.version or NULL_VERSION)
         absent = StoredObject(doomed.key, 0, version, 0, "", now_ms, "", None, DEFAULT_ATTRIBUTES, is_marker=True)
         remains = doomed.version is not None and await current_of(tx, bucket, doomed.key) is not None
-        await tell_of_object(self._f.outbox, tx, NO_OP, bucket, absent, caller, now_ms, remains=remains)
+        await emit_object_event(self._f.outbox, tx, NO_OP, bucket, absent, caller, now_ms, remains=remains)
 
 
 def is_protected(version: StoredObject, now_ms: int, *, bypass: bool = False) -> bool:

@@ -45,7 +45,7 @@ _encode = msgspec.msgpack.Encoder().encode
 decode_event = msgspec.msgpack.Decoder(ObjectEvent).decode
 
 
-def event_of_object(
+def object_event(
     name: str, bucket: Bucket, stored: StoredObject, caller: Caller, now_ms: int, *, remains: bool = False
 ) -> OutboxEvent:
     """What became of one version of an object, or was done with it."""
@@ -71,7 +71,7 @@ def event_of_object(
     return OutboxEvent(name, f"{bucket.name}/{stored.key}", _encode(event), now_ms)
 
 
-async def tell_of_object(
+async def emit_object_event(
     outbox: Outbox,
     tx: Transaction,
     name: str,
@@ -83,10 +83,10 @@ async def tell_of_object(
     remains: bool = False,
 ) -> None:
     """Record what became of one version of an object."""
-    await outbox.append(tx, event_of_object(name, bucket, stored, caller, now_ms, remains=remains))
+    await outbox.append(tx, object_event(name, bucket, stored, caller, now_ms, remains=remains))
 
 
-async def tell_of_bucket(
+async def emit_bucket_event(
     outbox: Outbox, tx: Transaction, name: str, bucket: Bucket, caller: Caller, now_ms: int
 ) -> int:
     """Record what became of a bucket; the number of the event."""

@@ -23,12 +23,12 @@ from . import rows
 from .buckets.bucket import Bucket, bucket_from
 from .config.expiry import DueAction, DueKind, VersionFacts, due_actions, upload_expires_at
 from .config.lifecycle import LifecycleConfiguration
-from .context import Facilities
+from .context import ObjectContext
 from .deleting import is_protected
-from .events import tell_of_object
+from .events import emit_object_event
 from .model import Caller, StoredObject
-from .multipart import forget_upload
-from .publishing import Displaced, add_marker, current_of, remove_current, remove_version
+from .multipart import delete_upload
+from .publishing import NewGarbage, add_marker, current_of, remove_current, remove_version
 from .rows import upload_from, version_from
 
 _BATCH = 500
@@ -50,7 +50,7 @@ class LifecycleReport:
 class LifecycleRunner:
     """Goes over all buckets that have rules."""
 
-    def __init__(self, facilities: Facilities, *, day_ms: int) -> None:
+    def __init__(self, facilities: ObjectContext, *, day_ms: int) -> None:
         self._f = facilities
         self._day_ms = day_ms
 
@@ -110,7 +110,7 @@ class LifecycleRunner:
     async def _carry_out(self, bucket: Bucket, keys: Sequence[str], report: LifecycleReport) -> None:
         f = self._f
         now_ms = f.clock.now_ms()
-        displaced = Displaced(now_ms + f.garbage_grace_ms)
+        displaced = NewGarbage(now_ms + f.garbage_grace_ms)
 
         async def work(tx: Transaction) -> list[DueKind]:
             displaced.blobs.clear()
@@ -138,7 +138,7 @@ class LifecycleRunner:
             f.reaper.wake(displaced.blobs)
 
     async def _one(
-        self, tx: Transaction, bucket: Bucket, key: str, action: DueAction, now_ms: int, displaced: Displaced
+        self, tx: Transaction, bucket: Bucket, key: str, action: DueAction, now_ms: int, displaced: NewGarbage
     ) -> bool:
         """Do what is due, unless a lock forbids it."""
         f = self._f
@@ -151,10 +151,10 @@ class LifecycleRunner:
                 version = bucket.new_version(f.clock)
                 marker = await add_marker(tx, bucket, current, key, version, now_ms, displaced)
                 event = "LifecycleExpiration:DeleteMarkerCreated"
-                await tell_of_object(f.outbox, tx, event, bucket, marker, caller, now_ms)
+                await emit_object_event(f.outbox, tx, event, bucket, marker, caller, now_ms)
             else:
                 await remove_current(tx, bucket, current, displaced)
-                await tell_of_object(f.outbox, tx, "LifecycleExpiration:Delete", bucket, current, caller, now_ms)
+                await emit_object_event(f.outbox, tx, "LifecycleExpiration:Delete", bucket, current, caller, now_ms)
             return True
         row = await tx.row(rows.VERSION, bucket.id, key, action.version_id)
         if row is None:
@@ -166,7 +166,7 @@ class LifecycleRunner:
         is_marker = action.kind is DueKind.DELETE_MARKER
         event = "LifecycleDelMarkerExpiration:Delete" if is_marker else "LifecycleExpiration:Delete"
         remains = await current_of(tx, bucket, key) is not None
-        await tell_of_object(f.outbox, tx, event, bucket, found, caller, now_ms, remains=remains)
+        await emit_object_event(f.outbox, tx, event, bucket, found, caller, now_ms, remains=remains)
         return True
 
     async def _abort_uploads(self, bucket: Bucket, rules: LifecycleConfiguration, report: LifecycleReport) -> None:
@@ -183,13 +183,13 @@ class LifecycleRunner:
 
     async def _abort(self, upload: UploadId) -> None:
         f = self._f
-        displaced = Displaced(f.clock.now_ms() + f.garbage_grace_ms)
+        displaced = NewGarbage(f.clock.now_ms() + f.garbage_grace_ms)
 
         async def work(tx: Transaction) -> None:
             displaced.blobs.clear()
             row = await tx.row(rows.UPLOAD, upload)
             if row is not None and upload_from(row).finished_ms is None:
-                await forget_upload(tx, upload, displaced)
+                await delete_upload(tx, upload, displaced)
 
         await f.meta.transact(work)
         if displaced.blobs:

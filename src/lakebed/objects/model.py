@@ -24,7 +24,7 @@ REDIRECT: Final = "x-amz-website-redirect-location"
 """The one of an object's headers that copies do not inherit."""
 
 
-class Piece(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class Extent(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """A run of an object's bytes: one blob of the byte store, a range of one, or a few bytes kept right here.
 
     New fields go to the end: rows of old releases lack them.
@@ -129,7 +129,7 @@ class StoredPart(NamedTuple):
     etag: str
     modified_ms: int
     checksum_text: str
-    piece: Piece
+    piece: Extent
 
     @property
     def checksum(self) -> Checksum | None:
@@ -161,8 +161,8 @@ class Caller(NamedTuple):
 _attributes_decoder = msgspec.msgpack.Decoder(ObjectAttributes)
 _upload_decoder = msgspec.msgpack.Decoder(UploadAttributes)
 _result_decoder = msgspec.msgpack.Decoder(CompletedUpload)
-_piece_decoder = msgspec.msgpack.Decoder(Piece)
-_layout_decoder = msgspec.msgpack.Decoder(list[Piece])
+_piece_decoder = msgspec.msgpack.Decoder(Extent)
+_layout_decoder = msgspec.msgpack.Decoder(list[Extent])
 _encoder = msgspec.msgpack.Encoder()
 
 pack = _encoder.encode
@@ -170,7 +170,7 @@ pack = _encoder.encode
 
 unpack_upload = _upload_decoder.decode
 unpack_result = _result_decoder.decode
-unpack_piece = _piece_decoder.decode
+unpack_extent = _piece_decoder.decode
 unpack_layout = _layout_decoder.decode
 
 DEFAULT_ATTRIBUTES: Final = ObjectAttributes()

@@ -33,20 +33,20 @@ from lakebed.core.ids import NULL_VERSION, UploadId, VersionId, new_upload_id
 from lakebed.meta.seam import Reader, Transaction
 
 from . import rows
-from .blobs.digests import Expectations
-from .blobs.ingest import ByteStream, Ingested
+from .blobs.digests import ExpectedDigests
+from .blobs.ingest import BodyStream, Ingested
 from .buckets.bucket import Bucket
-from .condition_context import creation_facts, match_facts
+from .condition_context import creation_condition_keys, match_condition_keys
 from .conditions import NO_WRITE_CONDITIONS, WriteConditions, check_write
-from .context import Facilities
-from .events import tell_of_object
+from .context import ObjectContext
+from .events import emit_object_event
 from .model import (
     MAX_PARTS,
     MAX_PUT_BYTES,
     MIN_PART_BYTES,
     Caller,
     CompletedUpload,
-    Piece,
+    Extent,
     StoredObject,
     StoredPart,
     StoredUpload,
@@ -55,9 +55,9 @@ from .model import (
     pack_checksum,
     unpack_checksum,
 )
-from .publishing import Displaced, drop_blob, keep_blob, keep_content, make_current
+from .publishing import NewGarbage, drop_blob, insert_blob, insert_content, make_current
 from .rows import part_from, upload_from
-from .writing import NewObject, ObjectWriter, finish_attributes, target
+from .writing import NewObject, ObjectWriter, finish_attributes, load_current
 
 RESULT_KEPT_MS: Final = 24 * 3600 * 1000
 """How long a completed upload can be completed again."""
@@ -108,7 +108,7 @@ class StoredPartView:
 class MultipartUploads:
     """Begins, fills, completes and aborts uploads."""
 
-    def __init__(self, facilities: Facilities, writer: ObjectWriter) -> None:
+    def __init__(self, facilities: ObjectContext, writer: ObjectWriter) -> None:
         self._f = facilities
         self._writer = writer
 
@@ -154,7 +154,7 @@ class MultipartUploads:
     async def admit(self, caller: Caller, bucket_name: str, key: str) -> Bucket:
         """Check that the caller may upload to this key at all."""
         bucket = await self._f.bucket(self._f.meta, bucket_name)
-        await self._f.authorize(caller, bucket, "s3:PutObject", key, creation_facts(creates=False))
+        await self._f.authorize(caller, bucket, "s3:PutObject", key, creation_condition_keys(creates=False))
         if bucket.holds_tables:
             await self._f.guard.admit(caller, bucket, "s3:PutObject", key)
         return bucket
@@ -163,8 +163,8 @@ class MultipartUploads:
         self,
         upload: StoredUpload,
         number: int,
-        stream: ByteStream,
-        expected: Expectations,
+        stream: BodyStream,
+        expected: ExpectedDigests,
     ) -> tuple[Ingested, Checksum]:
         """Store a part; sending a number again replaces it, and the request that finishes last wins."""
         f = self._f
@@ -172,8 +172,8 @@ class MultipartUploads:
             stream, expected, encrypt=upload.attributes.object.encrypted, limit=MAX_PUT_BYTES, inline=False
         )
         now_ms = f.clock.now_ms()
-        displaced = Displaced(now_ms + f.garbage_grace_ms)
-        piece = Piece(
+        displaced = NewGarbage(now_ms + f.garbage_grace_ms)
+        piece = Extent(
             ingested.size,
             blob=ingested.piece.blob,
             seal=ingested.piece.seal,
@@ -189,7 +189,7 @@ class MultipartUploads:
             old = await tx.row(rows.PART, upload.id, number)
             if old is not None:
                 await drop_blob(tx, part_from(old).piece, displaced)
-            await keep_blob(tx, piece)
+            await insert_blob(tx, piece)
             await tx.run(
                 rows.UPSERT_PART,
                 upload.id,
@@ -219,17 +219,17 @@ class MultipartUploads:
         """Make the object of the listed parts; parts that are not listed are dropped."""
         f = self._f
         bucket = await f.bucket(f.meta, bucket_name)
-        facts = creation_facts(creates=True) | match_facts(completion.conditions)
+        facts = creation_condition_keys(creates=True) | match_condition_keys(completion.conditions)
         await f.authorize(caller, bucket, "s3:PutObject", key, facts)
         if completion.conditions.if_match is not None:
             await f.authorize(caller, bucket, "s3:GetObject", key)
         holder = await f.guard.admit(caller, bucket, "s3:PutObject", key) if bucket.holds_tables else ""
         now_ms = f.clock.now_ms()
-        displaced = Displaced(now_ms + f.garbage_grace_ms)
+        displaced = NewGarbage(now_ms + f.garbage_grace_ms)
 
         async def work(tx: Transaction) -> CompletedObject:
             displaced.blobs.clear()
-            bucket, current = await target(tx, bucket_name, key)
+            bucket, current = await load_current(tx, bucket_name, key)
             if bucket.holds_tables:
                 await f.guard.confirm(tx, bucket, key, holder)
             upload = await self._find_upload(tx, bucket, key, upload_id)
@@ -240,7 +240,7 @@ class MultipartUploads:
             checksum = _whole_checksum(upload.attributes, parts, completion)
             digests = b"".join(bytes.fromhex(part.etag) for part in parts)
             etag = f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(parts)}"
-            content = await keep_content(tx, [part.piece for part in parts])
+            content = await insert_content(tx, [part.piece for part in parts])
             stored = StoredObject(
                 key,
                 0,
@@ -268,7 +268,9 @@ class MultipartUploads:
                 stored.attributes.encrypted,
             )
             await tx.run(rows.FINISH_UPLOAD, now_ms, pack(result), upload.id)
-            await tell_of_object(f.outbox, tx, "ObjectCreated:CompleteMultipartUpload", bucket, stored, caller, now_ms)
+            await emit_object_event(
+                f.outbox, tx, "ObjectCreated:CompleteMultipartUpload", bucket, stored, caller, now_ms
+            )
             return _completed(bucket, key, result)
 
         completed = await f.meta.transact(work)
@@ -288,14 +290,14 @@ class MultipartUploads:
         await f.authorize(caller, bucket, "s3:AbortMultipartUpload", key)
         if bucket.holds_tables:
             await f.guard.admit(caller, bucket, "s3:AbortMultipartUpload", key)
-        displaced = Displaced(f.clock.now_ms() + f.garbage_grace_ms)
+        displaced = NewGarbage(f.clock.now_ms() + f.garbage_grace_ms)
 
         async def work(tx: Transaction) -> None:
             displaced.blobs.clear()
             upload = await self._open_upload(tx, await f.bucket(tx, bucket_name), key, upload_id)
             if started_ms is not None and started_ms // 1000 != upload.started_ms // 1000:
                 raise PreconditionFailed("the upload began at another time", condition="x-amz-if-match-initiated-time")
-            await forget_upload(tx, upload.id, displaced)
+            await delete_upload(tx, upload.id, displaced)
 
         await f.meta.transact(work)
         if displaced.blobs:
@@ -372,7 +374,7 @@ class MultipartUploads:
         return chosen
 
     async def _drop_unlisted(
-        self, tx: Transaction, upload: StoredUpload, listed: set[int], displaced: Displaced
+        self, tx: Transaction, upload: StoredUpload, listed: set[int], displaced: NewGarbage
     ) -> None:
         for row in await tx.rows(rows.PARTS_AFTER, upload.id, 0, MAX_PARTS):
             part = part_from(row)
@@ -381,7 +383,7 @@ class MultipartUploads:
         await tx.run(rows.DELETE_PARTS, upload.id)
 
 
-async def forget_upload(tx: Transaction, upload: UploadId, displaced: Displaced) -> None:
+async def delete_upload(tx: Transaction, upload: UploadId, displaced: NewGarbage) -> None:
     """Remove an upload that will not be completed, with its parts."""
     for row in await tx.rows(rows.PARTS_AFTER, upload, 0, MAX_PARTS):
         await drop_blob(tx, part_from(row).piece, displaced)

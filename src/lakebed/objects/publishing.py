@@ -18,19 +18,19 @@ from lakebed.meta.seam import Transaction
 from . import rows
 from .blobs.encryption import sealed_size
 from .buckets.bucket import Bucket
-from .model import DEFAULT_ATTRIBUTES, Piece, StoredObject, pack, unpack_layout
+from .model import DEFAULT_ATTRIBUTES, Extent, StoredObject, pack, unpack_layout
 from .rows import object_from, version_from
 
 
 @dataclass(slots=True)
-class Displaced:
+class NewGarbage:
     """Blobs that a transaction made garbage, for the reaper to hear of after the commit."""
 
     due_ms: int
     blobs: list[BlobId] = field(default_factory=list)
 
 
-async def keep_content(tx: Transaction, pieces: list[Piece]) -> int:
+async def insert_content(tx: Transaction, pieces: list[Extent]) -> int:
     """Store where an object's bytes are; the content's id."""
     if len(pieces) == 1 and pieces[0].blob is None:
         row = await tx.row(rows.INSERT_CONTENT, pieces[0].body, pieces[0].seal, None)
@@ -40,7 +40,7 @@ async def keep_content(tx: Transaction, pieces: list[Piece]) -> int:
     return int(row[0])
 
 
-async def keep_borrowing_content(tx: Transaction, pieces: list[Piece], lender: int) -> int:
+async def insert_composed_content(tx: Transaction, pieces: list[Extent], lender: int) -> int:
     """Store where the bytes are of an object that borrows some of another content's; the content's id.
 
     Raises WriteConflict if the lender is gone by now.
@@ -52,13 +52,13 @@ async def keep_borrowing_content(tx: Transaction, pieces: list[Piece], lender: i
     return int(row[0])
 
 
-async def keep_blob(tx: Transaction, piece: Piece) -> None:
+async def insert_blob(tx: Transaction, piece: Extent) -> None:
     """Note that something refers to the piece's blob from now on."""
     if piece.blob is not None:
         await tx.run(rows.INSERT_BLOB, piece.blob)
 
 
-async def drop_content(tx: Transaction, content: int | None, displaced: Displaced) -> None:
+async def drop_content(tx: Transaction, content: int | None, displaced: NewGarbage) -> None:
     """One reference to the content is gone; with the last one its blobs become garbage, and its loan is given back."""
     while content is not None:
         row = await tx.row(rows.DROP_CONTENT, content)
@@ -71,7 +71,7 @@ async def drop_content(tx: Transaction, content: int | None, displaced: Displace
                 await drop_blob(tx, piece, displaced)
 
 
-async def drop_blob(tx: Transaction, piece: Piece, displaced: Displaced) -> None:
+async def drop_blob(tx: Transaction, piece: Extent, displaced: NewGarbage) -> None:
     """Nothing refers to the piece's blob any more."""
     if piece.blob is not None:
         await tx.run(rows.DELETE_BLOB, piece.blob)
@@ -79,13 +79,13 @@ async def drop_blob(tx: Transaction, piece: Piece, displaced: Displaced) -> None
         displaced.blobs.append(piece.blob)
 
 
-def _stored_size(piece: Piece) -> int:
+def _stored_size(piece: Extent) -> int:
     """The bytes of a piece's own blob in the object store."""
     return piece.size if piece.seal is None else sealed_size(piece.size)
 
 
 async def make_current(
-    tx: Transaction, bucket: Bucket, current: StoredObject | None, new: StoredObject, displaced: Displaced
+    tx: Transaction, bucket: Bucket, current: StoredObject | None, new: StoredObject, displaced: NewGarbage
 ) -> StoredObject:
     """Put `new` in front of what the key has; it comes back with its rank.
 
@@ -116,7 +116,7 @@ async def _step_aside(
     current: StoredObject | None,
     incoming: VersionId,
     key: str,
-    displaced: Displaced,
+    displaced: NewGarbage,
 ) -> int:
     """Make room for a version with id `incoming`; its rank."""
     if not bucket.keeps_versions:
@@ -150,7 +150,7 @@ async def add_marker(
     key: str,
     version: VersionId,
     now_ms: int,
-    displaced: Displaced,
+    displaced: NewGarbage,
 ) -> StoredObject:
     """Hide the key behind a delete marker."""
     rank = await _step_aside(tx, bucket, current, version, key, displaced)
@@ -161,7 +161,7 @@ async def add_marker(
     return marker
 
 
-async def remove_current(tx: Transaction, bucket: Bucket, current: StoredObject, displaced: Displaced) -> None:
+async def remove_current(tx: Transaction, bucket: Bucket, current: StoredObject, displaced: NewGarbage) -> None:
     """Remove the current version for good; the next newest takes its place unless it is a marker."""
     await drop_content(tx, current.content, displaced)
     await tx.run(rows.DELETE_OBJECT, bucket.id, current.key)
@@ -170,7 +170,7 @@ async def remove_current(tx: Transaction, bucket: Bucket, current: StoredObject,
 
 
 async def remove_version(
-    tx: Transaction, bucket: Bucket, old: StoredObject, *, has_current: bool, displaced: Displaced
+    tx: Transaction, bucket: Bucket, old: StoredObject, *, has_current: bool, displaced: NewGarbage
 ) -> None:
     """Remove a version that is not current, or a delete marker; a marker that hid the key uncovers what it hid."""
     await drop_content(tx, old.content, displaced)

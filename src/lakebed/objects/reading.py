@@ -10,10 +10,10 @@ from lakebed.core.errors import InvalidPart, InvalidRange, IsDeleteMarker, NoSuc
 from . import rows
 from .blobs.contents import ByteRange, ContentSource
 from .buckets.bucket import Bucket, bucket_from
-from .condition_context import Facts, match_facts, version_facts
+from .condition_context import ConditionKeys, match_condition_keys, version_condition_keys
 from .conditions import NO_READ_CONDITIONS, ReadConditions, check_read
-from .context import Facilities
-from .model import Caller, Content, Piece, StoredObject
+from .context import ObjectContext
+from .model import Caller, Content, Extent, StoredObject
 from .rows import BUCKET_COLUMNS, OBJECT_COLUMNS, object_from, version_from
 
 _CONTENT_AT = BUCKET_COLUMNS + OBJECT_COLUMNS
@@ -53,7 +53,7 @@ class FoundObject(NamedTuple):
 class ObjectReader:
     """Finds objects and opens their contents."""
 
-    def __init__(self, facilities: Facilities) -> None:
+    def __init__(self, facilities: ObjectContext) -> None:
         self._f = facilities
 
     async def head(
@@ -130,7 +130,7 @@ class ObjectReader:
         version: str | None,
         action: str,
         version_action: str,
-        facts: Facts | None = None,
+        facts: ConditionKeys | None = None,
     ) -> tuple[Bucket, StoredObject]:
         """A version, current if `version` is None, to which the caller may do `action`. `facts` are for policies."""
         if version is None:
@@ -145,7 +145,7 @@ class ObjectReader:
         bucket_name: str,
         key: str,
         action: str,
-        facts: Facts | None,
+        facts: ConditionKeys | None,
     ) -> tuple[Bucket, StoredObject]:
         if row is None:
             raise NoSuchBucket(f"no such bucket. bucket={bucket_name}")
@@ -154,13 +154,15 @@ class ObjectReader:
             await self._raise_absent(caller, bucket, key, action, facts)
         found = object_from(row[BUCKET_COLUMNS:_CONTENT_AT])
         if found.attributes.tags.tags:
-            facts = version_facts(None, found) | (facts or {})
+            facts = version_condition_keys(None, found) | (facts or {})
         await self._f.authorize(caller, bucket, action, key, facts)
         if bucket.holds_tables:
             await self._f.guard.admit(caller, bucket, action, key)
         return bucket, found
 
-    async def _raise_absent(self, caller: Caller, bucket: Bucket, key: str, action: str, facts: Facts | None) -> None:
+    async def _raise_absent(
+        self, caller: Caller, bucket: Bucket, key: str, action: str, facts: ConditionKeys | None
+    ) -> None:
         """A key without a current version: who may not list the bucket does not learn that it is absent."""
         await self._f.authorize(caller, bucket, action, key, facts)
         if bucket.holds_tables:
@@ -174,7 +176,7 @@ class ObjectReader:
         raise NoSuchKey(f"no such key. key={key}", delete_marker=marker)
 
     async def _find_version(
-        self, caller: Caller, bucket_name: str, key: str, version: str, action: str, facts: Facts | None
+        self, caller: Caller, bucket_name: str, key: str, version: str, action: str, facts: ConditionKeys | None
     ) -> tuple[Bucket, StoredObject]:
         row = await self._f.meta.row(rows.HEAD, key, bucket_name)
         if row is None:
@@ -186,7 +188,7 @@ class ObjectReader:
         else:
             older = await self._f.meta.row(rows.VERSION, bucket.id, key, version)
             found = None if older is None else version_from(older)
-        await self._f.authorize(caller, bucket, action, key, version_facts(version, found) | (facts or {}))
+        await self._f.authorize(caller, bucket, action, key, version_condition_keys(version, found) | (facts or {}))
         if bucket.holds_tables:
             await self._f.guard.admit(caller, bucket, action, key)
         if found is None:
@@ -196,11 +198,11 @@ class ObjectReader:
         return bucket, found
 
 
-def _match(conditions: ReadConditions) -> Facts | None:
-    return None if conditions is NO_READ_CONDITIONS else match_facts(conditions)
+def _match(conditions: ReadConditions) -> ConditionKeys | None:
+    return None if conditions is NO_READ_CONDITIONS else match_condition_keys(conditions)
 
 
-def part_range(pieces: list[Piece], found: StoredObject, part: int) -> ByteRange:
+def part_range(pieces: list[Extent], found: StoredObject, part: int) -> ByteRange:
     """The bytes that were uploaded as one part. Raises InvalidPart. An object put whole is its own part 1."""
     if not found.attributes.part_count:
         if part != 1:

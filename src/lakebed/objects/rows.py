@@ -7,7 +7,15 @@ from typing import Final
 from lakebed.core.ids import BucketId
 from lakebed.meta.seam import MetaStore, Row
 
-from .model import StoredObject, StoredPart, StoredUpload, unpack_attributes, unpack_piece, unpack_result, unpack_upload
+from .model import (
+    StoredObject,
+    StoredPart,
+    StoredUpload,
+    unpack_attributes,
+    unpack_extent,
+    unpack_result,
+    unpack_upload,
+)
 
 _OBJECT: Final = "key, rank, version, size, etag, modified_ms, checksum, content, attributes"
 _O: Final = "o.key, o.rank, o.version, o.size, o.etag, o.modified_ms, o.checksum, o.content, o.attributes"
@@ -170,7 +178,7 @@ def upload_from(row: Row) -> StoredUpload:
 
 def part_from(row: Row) -> StoredPart:
     """A part, from columns as in `PART`."""
-    return StoredPart(row[0], row[1], row[2], row[3], row[4], unpack_piece(row[5]))
+    return StoredPart(row[0], row[1], row[2], row[3], row[4], unpack_extent(row[5]))
 
 
 async def versions_behind(meta: MetaStore, bucket: BucketId, key: str, rank: int, limit: int) -> list[Row]:

@@ -13,18 +13,18 @@ from lakebed.core.ids import NULL_VERSION, VersionId
 from lakebed.meta.seam import Transaction
 
 from . import rows
-from .blobs.composition import Composed
-from .blobs.digests import Expectations
-from .blobs.ingest import ByteStream, Ingested
+from .blobs.composition import ComposedObject
+from .blobs.digests import ExpectedDigests
+from .blobs.ingest import BodyStream, Ingested
 from .buckets.bucket import Bucket, bucket_from
-from .condition_context import creation_facts, lock_facts, match_facts, tag_facts
+from .condition_context import creation_condition_keys, lock_condition_keys, match_condition_keys, tag_condition_keys
 from .conditions import NO_WRITE_CONDITIONS, WriteConditions, check_write
 from .config.object_lock import default_retention
-from .context import Facilities, Holder
-from .events import tell_of_object
+from .context import KeyOwner, ObjectContext
+from .events import emit_object_event
 from .model import MAX_METADATA_BYTES, MAX_PUT_BYTES, Caller, ObjectAttributes, StoredObject, pack_checksum
 from .names import check_key
-from .publishing import Displaced, keep_blob, keep_borrowing_content, keep_content, make_current
+from .publishing import NewGarbage, insert_blob, insert_composed_content, insert_content, make_current
 from .rows import BUCKET_COLUMNS, OBJECT_COLUMNS, object_from
 
 
@@ -46,11 +46,11 @@ class WrittenObject:
         return self.object.checksum
 
 
-class Admitted(NamedTuple):
+class AuthorizedWrite(NamedTuple):
     """A write that may begin."""
 
     bucket: Bucket
-    holder: Holder
+    holder: KeyOwner
     """What the key belongs to."""
 
 
@@ -81,7 +81,7 @@ def check_attributes(attributes: ObjectAttributes) -> None:
 class ObjectWriter:
     """Writes objects."""
 
-    def __init__(self, facilities: Facilities) -> None:
+    def __init__(self, facilities: ObjectContext) -> None:
         self._f = facilities
 
     async def put(
@@ -89,8 +89,8 @@ class ObjectWriter:
         caller: Caller,
         bucket_name: str,
         new: NewObject,
-        stream: ByteStream,
-        expected: Expectations,
+        stream: BodyStream,
+        expected: ExpectedDigests,
         *,
         event: str = "ObjectCreated:Put",
     ) -> WrittenObject:
@@ -102,7 +102,7 @@ class ObjectWriter:
         )
         return await self.publish(caller, bucket_name, new, ingested, holder=admitted.holder, event=event)
 
-    async def admit(self, caller: Caller, bucket_name: str, new: NewObject, *, creates: bool = True) -> Admitted:
+    async def admit(self, caller: Caller, bucket_name: str, new: NewObject, *, creates: bool = True) -> AuthorizedWrite:
         """Check, before any byte is read, that the caller may write this object, or begin to."""
         bucket = await self._f.bucket(self._f.meta, bucket_name)
         check_key(new.key)
@@ -112,7 +112,7 @@ class ObjectWriter:
         holder = ""
         if bucket.holds_tables:
             holder = await self._f.guard.admit(caller, bucket, "s3:PutObject", new.key)
-        return Admitted(bucket, holder)
+        return AuthorizedWrite(bucket, holder)
 
     def is_encrypted(self, bucket: Bucket, wish: bool | None) -> bool:
         """Whether a new object's bytes are encrypted: as asked, else as the bucket says, else as the settings say."""
@@ -121,7 +121,7 @@ class ObjectWriter:
         return self._f.default_encryption or bucket.encrypts
 
     async def publish(
-        self, caller: Caller, bucket_name: str, new: NewObject, ingested: Ingested, *, holder: Holder, event: str
+        self, caller: Caller, bucket_name: str, new: NewObject, ingested: Ingested, *, holder: KeyOwner, event: str
     ) -> WrittenObject:
         """Make ingested bytes the key's current version. If that fails, the bytes are removed again.
 
@@ -129,7 +129,7 @@ class ObjectWriter:
         """
         f = self._f
         now_ms = f.clock.now_ms()
-        displaced = Displaced(now_ms + f.garbage_grace_ms)
+        displaced = NewGarbage(now_ms + f.garbage_grace_ms)
 
         async def work(tx: Transaction) -> WrittenObject:
             displaced.blobs.clear()
@@ -155,9 +155,9 @@ class ObjectWriter:
         caller: Caller,
         bucket_name: str,
         new: NewObject,
-        taken: Ingested | Composed,
+        taken: Ingested | ComposedObject,
         now_ms: int,
-        displaced: Displaced,
+        displaced: NewGarbage,
         *,
         event: str,
     ) -> WrittenObject:
@@ -169,13 +169,13 @@ class ObjectWriter:
         f = self._f
         # The server's own writes have not been admitted: metadata files go where a table's location says.
         f.reserved.check_key(bucket_name, new.key)
-        bucket, current = await target(tx, bucket_name, new.key)
+        bucket, current = await load_current(tx, bucket_name, new.key)
         check_write(new.conditions, None if current is None else current.etag)
-        if isinstance(taken, Composed):
-            content, encrypted = await keep_borrowing_content(tx, taken.pieces, taken.lender), taken.encrypted
+        if isinstance(taken, ComposedObject):
+            content, encrypted = await insert_composed_content(tx, taken.pieces, taken.lender), taken.encrypted
         else:
-            content, encrypted = await keep_content(tx, [taken.piece]), taken.piece.seal is not None
-            await keep_blob(tx, taken.piece)
+            content, encrypted = await insert_content(tx, [taken.piece]), taken.piece.seal is not None
+            await insert_blob(tx, taken.piece)
         stored = StoredObject(
             new.key,
             0,
@@ -188,22 +188,22 @@ class ObjectWriter:
             finish_attributes(bucket, new.attributes, now_ms, encrypted=encrypted),
         )
         stored = await make_current(tx, bucket, current, stored, displaced)
-        await tell_of_object(f.outbox, tx, event, bucket, stored, caller, now_ms)
+        await emit_object_event(f.outbox, tx, event, bucket, stored, caller, now_ms)
         return WrittenObject(bucket, stored)
 
 
 async def authorize_write(
-    f: Facilities, caller: Caller, bucket: Bucket, new: NewObject, *, creates: bool = True
+    f: ObjectContext, caller: Caller, bucket: Bucket, new: NewObject, *, creates: bool = True
 ) -> None:
     """Ask for every permission that this write needs."""
     attributes = new.attributes
-    facts = creation_facts(creates=creates)
+    facts = creation_condition_keys(creates=creates)
     if new.conditions:
-        facts |= match_facts(new.conditions)
+        facts |= match_condition_keys(new.conditions)
     if attributes.tags.tags:
-        facts |= tag_facts(attributes.tags)
+        facts |= tag_condition_keys(attributes.tags)
     if attributes.retention is not None or attributes.legal_hold is not None:
-        facts |= lock_facts(attributes.retention, attributes.legal_hold, f.clock.now_ms())
+        facts |= lock_condition_keys(attributes.retention, attributes.legal_hold, f.clock.now_ms())
     await f.authorize(caller, bucket, "s3:PutObject", new.key, facts)
     if attributes.tags.tags:
         await f.authorize(caller, bucket, "s3:PutObjectTagging", new.key, facts)
@@ -218,7 +218,7 @@ async def authorize_write(
         await f.authorize(caller, bucket, "s3:GetObject", new.key)
 
 
-async def target(tx: Transaction, bucket_name: str, key: str) -> tuple[Bucket, StoredObject | None]:
+async def load_current(tx: Transaction, bucket_name: str, key: str) -> tuple[Bucket, StoredObject | None]:
     """The bucket and the key's current version, as they are inside the transaction. Raises NoSuchBucket."""
     row = await tx.row(rows.HEAD, key, bucket_name)
     if row is None:

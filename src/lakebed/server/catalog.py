@@ -49,9 +49,9 @@ from lakebed.core.access import DEFAULT_ACCOUNT, CredentialSource
 from lakebed.core.delegation import AccessDelegation
 from lakebed.core.ids import DeploymentId
 from lakebed.core.settings import FederationSettings
-from lakebed.events.access_trail import AccessTrail
+from lakebed.events.delegation_audit import DelegationAudit
 from lakebed.events.ids import EventIds
-from lakebed.events.live.feed import Feed
+from lakebed.events.live.feed import LiveFeed
 from lakebed.events.log import EventLog, audit_trail
 from lakebed.governance.credentials.bearer_tokens import BearerTokens
 from lakebed.governance.credentials.vault import MasterKeys
@@ -60,7 +60,7 @@ from lakebed.governance.delegation.vending import Vending
 from lakebed.meta.leases import Leases
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import Http
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.deleting import ObjectDeleter
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import ObjectWriter
@@ -109,7 +109,7 @@ class Catalog:
 
 
 def wire_catalog(
-    facilities: Facilities,
+    facilities: ObjectContext,
     credentials: CredentialSource,
     vending: Vending,
     store: StoreAddress,
@@ -128,7 +128,7 @@ def wire_catalog(
     trace_retention_seconds: float = KEPT_SECONDS,
     governance: GovernanceEvents | None = None,
     federation: FederationSettings = FederationSettings(),  # noqa: B008  # it never changes
-    feed: Feed | None = None,
+    feed: LiveFeed | None = None,
     access_delegation: AccessDelegation = AccessDelegation.VENDED,
     client_locations: bool = True,
 ) -> Catalog:
@@ -251,7 +251,7 @@ def wire_catalog(
         queue=tasks,
         events=EventLog(facilities),
         audit=audit_trail(facilities),
-        trail=AccessTrail(facilities),
+        trail=DelegationAudit(facilities),
         targets=governance.targets,
         arrivals=governance.arrivals,
         feed=feed or wire_live_events(meta, facilities.outbox, clock).feed,

@@ -26,7 +26,7 @@ from lakebed.catalog.tables.registration import Registration
 from lakebed.governance.credentials.vault import MasterKeys, Vault
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import Http
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.wire.iceberg.services import TableExtensions
 
 
@@ -39,7 +39,7 @@ class Extensions:
 
 
 def wire_extensions(
-    facilities: Facilities,
+    facilities: ObjectContext,
     gate: Gate,
     warehouses: Warehouses,
     entries: Entries,

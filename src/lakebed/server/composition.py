@@ -33,11 +33,11 @@ from lakebed.meta.sqlite.disk_reserve import DiskReserve
 from lakebed.net.async_client import AsyncHttpClient
 from lakebed.objects.blobs.contents import Contents
 from lakebed.objects.blobs.encryption import KeyRing
-from lakebed.objects.blobs.garbage_collection import BlobReaper
+from lakebed.objects.blobs.garbage_collection import BlobGarbageCollector
 from lakebed.objects.blobs.ingest import Ingester, OpenWriter
 from lakebed.objects.blobs.missing_blobs import MissingBlobs
-from lakebed.objects.blobs.orphan_sweep import Sweeper
-from lakebed.objects.context import NO_RESERVATIONS, Facilities
+from lakebed.objects.blobs.orphan_sweep import OrphanSweep
+from lakebed.objects.context import NO_RESERVED_NAMES, ObjectContext
 from lakebed.objects.lifecycle import LifecycleRunner
 from lakebed.storage.ownership import Ownership, StoreOwnership
 from lakebed.storage.seam import ObjectStorage
@@ -84,8 +84,8 @@ class WorkerParts:
     outbox: Outbox
     storage: ObjectStorage
     ingester: Ingester
-    reaper: BlobReaper
-    sweeper: Sweeper
+    reaper: BlobGarbageCollector
+    sweeper: OrphanSweep
     lifecycle: LifecycleRunner
     leases: Leases
     clock: Clock
@@ -146,8 +146,8 @@ async def compose(
 class Foundation:
     """What every service stands on, and what of it the server runs itself."""
 
-    facilities: Facilities
-    reaper: BlobReaper
+    facilities: ObjectContext
+    reaper: BlobGarbageCollector
     decisions: Decisions
     live: LiveEvents
 
@@ -169,11 +169,11 @@ def build_foundation(
     )
     is_local = settings.storage.kind is StorageKind.FOLDER
     grace_ms = 0 if is_local else REMOTE_GRACE_MS
-    reaper = BlobReaper(meta, storage, ownership, clock, grace_ms=grace_ms)
+    reaper = BlobGarbageCollector(meta, storage, ownership, clock, grace_ms=grace_ms)
     decisions = wire_decisions(settings.decisions, clock)
     outbox = Outbox(meta)
     live = wire_live_events(meta, outbox, clock)
-    facilities = Facilities(
+    facilities = ObjectContext(
         meta=meta,
         outbox=outbox,
         storage=storage,
@@ -193,7 +193,7 @@ def build_foundation(
         default_encryption=settings.objects.default_encryption,
         garbage_grace_ms=grace_ms,
         onlookers=live.accesses,
-        reserved=NO_RESERVATIONS if settings.server.catalog_listen is not None else ReservedNames(server_api_paths()),
+        reserved=NO_RESERVED_NAMES if settings.server.catalog_listen is not None else ReservedNames(server_api_paths()),
     )
     return Foundation(replace(facilities, guard=TableGuard(meta, Gate(facilities), clock)), reaper, decisions, live)
 
@@ -365,7 +365,7 @@ def _wire(
         storage=storage,
         ingester=facilities.ingester,
         reaper=reaper,
-        sweeper=Sweeper(
+        sweeper=OrphanSweep(
             meta, storage, ownership, reaper, clock, window_ms=round(settings.objects.orphan_window * 1000)
         ),
         lifecycle=LifecycleRunner(facilities, day_ms=day_ms),

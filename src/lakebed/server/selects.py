@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from lakebed.core.settings import Settings
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.listing import Lister
 from lakebed.objects.reading import ObjectReader
 from lakebed.select.model import SelectLimits
@@ -18,7 +18,7 @@ from lakebed.select.service import Selects
 SPILL_FOLDER: Final = "spill"
 
 
-def wire_selects(settings: Settings, facilities: Facilities) -> Selects:
+def wire_selects(settings: Settings, facilities: ObjectContext) -> Selects:
     """Selects on an object store."""
     limits = settings.select
     folder = _spill_folder(settings)

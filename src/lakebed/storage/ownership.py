@@ -22,7 +22,7 @@ from .seam import Key, ObjectHead, ObjectStorage
 
 __all__ = [
     "MARKER_KEY",
-    "Marker",
+    "DeploymentMarker",
     "OwnedStore",
     "Ownership",
     "StoreOwnership",
@@ -40,7 +40,7 @@ BATCH: Final = 500
 """So many objects are deleted after one comparison of the ids."""
 
 
-class Marker(msgspec.Struct, frozen=True, omit_defaults=True):
+class DeploymentMarker(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the object under `MARKER_KEY` says."""
 
     deployment: DeploymentId
@@ -101,14 +101,14 @@ class StoreOwnership:
         return OwnedStore((await self._storage.head(MARKER_KEY)).modified_ms)
 
 
-async def read_marker(storage: ObjectStorage) -> Marker | None:
+async def read_marker(storage: ObjectStorage) -> DeploymentMarker | None:
     """The store's marker; None if it has none. Raises Corrupted, Unavailable."""
     try:
         document = await storage.get(MARKER_KEY)
     except NotFound:
         return None
     try:
-        return msgspec.json.decode(document, type=Marker)
+        return msgspec.json.decode(document, type=DeploymentMarker)
     except msgspec.MsgspecError as error:
         raise Corrupted(
             f"the deployment id in the object store cannot be read. key={MARKER_KEY}. If another application wrote that"
@@ -117,7 +117,9 @@ async def read_marker(storage: ObjectStorage) -> Marker | None:
         ) from error
 
 
-async def claim_marker(storage: ObjectStorage, marker: Marker, *, replacing: bool = False) -> Marker:
+async def claim_marker(
+    storage: ObjectStorage, marker: DeploymentMarker, *, replacing: bool = False
+) -> DeploymentMarker:
     """Write the marker, unless another server was first; the one that is there afterwards.
 
     With `replacing`, one that is there is replaced.

@@ -43,19 +43,19 @@ from .seam import (
     WriteCondition,
 )
 
-__all__ = ["PUT_ID", "OwnMark", "RetryingStorage", "complete_surely", "new_mark_value", "put_surely"]
+__all__ = ["PUT_ID", "RetryingStorage", "WriteIdentity", "complete_with_retries", "new_write_id", "put_with_retries"]
 
 PUT_ID: Final = "lakebedputid"
 """Metadata name of our ids. Letters only, because some stores restrict metadata names to them."""
 
 
-def new_mark_value() -> str:
+def new_write_id() -> str:
     """An id that no other write has."""
     return uuid.uuid4().hex
 
 
 @dataclass(frozen=True, slots=True)
-class OwnMark:
+class WriteIdentity:
     """How a writer knows its own object again: a metadata name and a value that nobody else writes."""
 
     name: str
@@ -76,13 +76,13 @@ class OwnMark:
         return ObjectVersion(head.etag, head.version)
 
 
-async def put_surely(
+async def put_with_retries(
     storage: ObjectStorage,
     key: Key,
     body: ByteSource,
     condition: WriteCondition | None,
     metadata: Metadata | None,
-    mark: OwnMark,
+    mark: WriteIdentity,
     retrier: Retrier,
 ) -> ObjectVersion:
     """Write one object, trying again, and not taking our own object for somebody else's.
@@ -102,12 +102,12 @@ async def put_surely(
     return await _repeat(send, storage, key, mark, retrier, is_worth_retrying)
 
 
-async def complete_surely(
+async def complete_with_retries(
     storage: ObjectStorage,
     upload: MultipartUpload,
     parts: Sequence[PartReceipt],
     condition: WriteCondition | None,
-    mark: OwnMark,
+    mark: WriteIdentity,
     retrier: Retrier,
 ) -> ObjectVersion:
     """Complete an upload that was begun with `mark` in its metadata, trying again.
@@ -125,7 +125,7 @@ async def _repeat(
     send: Callable[[], Awaitable[ObjectVersion]],
     storage: ObjectStorage,
     key: Key,
-    mark: OwnMark,
+    mark: WriteIdentity,
     retrier: Retrier,
     retryable: Callable[[LakebedError], bool],
 ) -> ObjectVersion:
@@ -162,7 +162,7 @@ class RetryingStorage:
     object may be another one.
     """
 
-    def __init__(self, inner: ObjectStorage, retrier: Retrier, *, new_id: Callable[[], str] = new_mark_value) -> None:
+    def __init__(self, inner: ObjectStorage, retrier: Retrier, *, new_id: Callable[[], str] = new_write_id) -> None:
         self._inner = inner
         self._retrier = retrier
         self._new_id = new_id
@@ -173,13 +173,13 @@ class RetryingStorage:
 
     async def put_if_absent(self, key: Key, body: ByteSource, *, metadata: Metadata | None = None) -> ObjectVersion:
         """Create `key`. Raises AlreadyExists if another writer was first."""
-        return await put_surely(self._inner, key, body, IfAbsent(), metadata, self._mark(), self._retrier)
+        return await put_with_retries(self._inner, key, body, IfAbsent(), metadata, self._mark(), self._retrier)
 
     async def put_if_match(
         self, key: Key, body: ByteSource, etag: str, *, metadata: Metadata | None = None
     ) -> ObjectVersion:
         """Replace `key` if it still has `etag`. Raises PreconditionFailed; Unavailable if it cannot be told."""
-        return await put_surely(self._inner, key, body, IfMatch(etag), metadata, self._mark(), self._retrier)
+        return await put_with_retries(self._inner, key, body, IfMatch(etag), metadata, self._mark(), self._retrier)
 
     async def start_multipart(self, key: Key, *, metadata: Metadata | None = None) -> MultipartUpload:
         """Begin an upload in parts."""
@@ -253,14 +253,14 @@ class RetryingStorage:
         """Close the inner store."""
         await self._inner.close()
 
-    def _mark(self) -> OwnMark:
-        return OwnMark(PUT_ID, self._new_id())
+    def _mark(self) -> WriteIdentity:
+        return WriteIdentity(PUT_ID, self._new_id())
 
 
 class _RetryingUpload:
     """A begun upload whose parts and end are tried again."""
 
-    def __init__(self, storage: ObjectStorage, inner: MultipartUpload, mark: OwnMark, retrier: Retrier) -> None:
+    def __init__(self, storage: ObjectStorage, inner: MultipartUpload, mark: WriteIdentity, retrier: Retrier) -> None:
         self._storage = storage
         self._inner = inner
         self._mark = mark
@@ -282,7 +282,7 @@ class _RetryingUpload:
 
     async def complete(self, parts: Sequence[PartReceipt], condition: WriteCondition | None = None) -> ObjectVersion:
         """Make the object of these parts."""
-        return await complete_surely(self._storage, self._inner, parts, condition, self._mark, self._retrier)
+        return await complete_with_retries(self._storage, self._inner, parts, condition, self._mark, self._retrier)
 
     async def abort(self) -> None:
         """Forget the upload and free its parts."""

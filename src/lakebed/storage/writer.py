@@ -31,7 +31,7 @@ from ..core.errors import InvalidSetting, LakebedError, StateConflict, TooLarge,
 from .backoff import Retrier
 from .budget import ByteBudget
 from .keys import check_key, check_metadata
-from .retry import OwnMark, complete_surely, new_mark_value, put_surely
+from .retry import WriteIdentity, complete_with_retries, new_write_id, put_with_retries
 from .seam import (
     MAX_PARTS,
     MIN_PART_BYTES,
@@ -45,7 +45,7 @@ from .seam import (
     WriteCondition,
 )
 
-__all__ = ["WRITE_ID", "BufferedMultipartWriter", "WriterSettings", "WriterState", "WrittenObject", "part_size_at"]
+__all__ = ["WRITE_ID", "BufferedMultipartWriter", "WriterResult", "WriterSettings", "WriterState", "part_size_at"]
 
 WRITE_ID: Final = "lakebedwriteid"
 """Metadata name of the id that a writer knows its object by. Not the one of `retry`, which hides its own."""
@@ -89,7 +89,7 @@ class WriterSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenObject:
+class WriterResult:
     """What a finished writer made."""
 
     etag: str
@@ -119,13 +119,13 @@ class BufferedMultipartWriter:
         settings: WriterSettings | None = None,
         retrier: Retrier | None = None,
         budget: ByteBudget | None = None,
-        new_id: Callable[[], str] = new_mark_value,
+        new_id: Callable[[], str] = new_write_id,
     ) -> None:
         check_key(key)
         self._storage = storage
         self._key = key
         self._condition = condition
-        self._mark = OwnMark(WRITE_ID, new_id())
+        self._mark = WriteIdentity(WRITE_ID, new_id())
         self._metadata = check_metadata(metadata)
         self._settings = WriterSettings() if settings is None else settings
         self._retrier = Retrier() if retrier is None else retrier
@@ -184,7 +184,7 @@ class BufferedMultipartWriter:
                 if len(piece) == room:
                     await self._send_buffer()
 
-    async def finish(self) -> WrittenObject:
+    async def finish(self) -> WriterResult:
         """Make the object.
 
         Raises AlreadyExists or PreconditionFailed if the condition is false, WriteConflict if that is undecided and the
@@ -194,7 +194,7 @@ class BufferedMultipartWriter:
         async with self._giving_up_on_error():
             if self._state is WriterState.BUFFERING:
                 self._state = WriterState.COMPLETING
-                version = await put_surely(
+                version = await put_with_retries(
                     self._storage, self._key, self._buffer, self._condition, self._metadata, self._mark, self._retrier
                 )
             else:
@@ -204,7 +204,7 @@ class BufferedMultipartWriter:
                 self._state = WriterState.COMPLETING
                 version = await self._retrier.run(self._complete, retryable=self._can_send_again)
         self._end(WriterState.DONE)
-        return WrittenObject(version.etag, self._size, version.version)
+        return WriterResult(version.etag, self._size, version.version)
 
     async def abort(self) -> None:
         """Give up: nothing becomes visible, nothing stays behind. Nothing happens once the writer has ended.
@@ -304,7 +304,9 @@ class BufferedMultipartWriter:
         if self._upload is None:
             raise StateConflict(f"no upload to complete. key={self._key}")
         parts = [self._receipts[number] for number in range(1, self._next_part)]
-        return await complete_surely(self._storage, self._upload, parts, self._condition, self._mark, self._retrier)
+        return await complete_with_retries(
+            self._storage, self._upload, parts, self._condition, self._mark, self._retrier
+        )
 
     def _can_send_again(self, error: LakebedError) -> bool:
         return isinstance(error, WriteConflict) and self._kept is not None

@@ -20,7 +20,7 @@ from lakebed.core.access import DEFAULT_ACCOUNT
 from lakebed.core.errors import AccessDenied, InvalidInput, LocationConflict
 from lakebed.iceberg.commits import parse_create_table
 from lakebed.meta.seam import Transaction
-from lakebed.objects.deleting import Doomed
+from lakebed.objects.deleting import ObjectIdentifier
 from lakebed.objects.model import Caller
 from tests.catalog.harness import SCHEMA, Catalog, name
 from tests.objects.stores import ROOT, user
@@ -212,6 +212,6 @@ async def test_current_metadata_is_found_by_its_place_on_every_store(catalog: Ca
     made = await catalog.create("t")
     key = parse_location(made.entry.metadata_at).key
     with pytest.raises(AccessDenied, match="current metadata"):
-        await catalog.store.deleter.delete(ROOT, "lake", Doomed(key))
+        await catalog.store.deleter.delete(ROOT, "lake", ObjectIdentifier(key))
     await catalog.commit(name("t"), {"action": "set-properties", "updates": {"a": "1"}})
-    await catalog.store.deleter.delete(ROOT, "lake", Doomed(key))
+    await catalog.store.deleter.delete(ROOT, "lake", ObjectIdentifier(key))

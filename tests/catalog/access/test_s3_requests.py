@@ -16,9 +16,9 @@ from lakebed.core.access import ANONYMOUS, DEFAULT_ACCOUNT, Principal, Session
 from lakebed.core.errors import AccessDenied, LakebedError, NoSuchKey
 from lakebed.objects.config.lifecycle import Expiration, LifecycleConfiguration, LifecycleFilter, LifecycleRule
 from lakebed.objects.config.tagging import Tag, TagSet
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.copying import CopyChanges, CopySource
-from lakebed.objects.deleting import Doomed
+from lakebed.objects.deleting import ObjectIdentifier
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import NewObject
@@ -73,11 +73,11 @@ async def put(catalog: Catalog, caller: Caller, key: str) -> object:
 
 
 async def delete(catalog: Catalog, caller: Caller, key: str) -> object:
-    return await catalog.store.deleter.delete(caller, "lake", Doomed(key))
+    return await catalog.store.deleter.delete(caller, "lake", ObjectIdentifier(key))
 
 
 async def delete_many(catalog: Catalog, caller: Caller, key: str) -> object:
-    (outcome,) = await catalog.store.deleter.delete_many(caller, "lake", [Doomed(key)])
+    (outcome,) = await catalog.store.deleter.delete_many(caller, "lake", [ObjectIdentifier(key)])
     if isinstance(outcome, LakebedError):
         raise outcome
     return outcome
@@ -345,7 +345,7 @@ async def test_right_is_that_to_the_catalog_of_the_file(catalog: Catalog) -> Non
 async def test_ordinary_buckets_have_none_of_these_rules(catalog: Catalog) -> None:
     await catalog.store.bucket("plain")
     await catalog.store.put("plain", ".lakebed/state", b"", caller=S3_ONLY)
-    await catalog.store.deleter.delete(S3_ONLY, "plain", Doomed(".lakebed/state"))
+    await catalog.store.deleter.delete(S3_ONLY, "plain", ObjectIdentifier(".lakebed/state"))
 
 
 # -- around it -------------------------------------------------------------------------------------------------------
@@ -378,7 +378,7 @@ async def test_nothing_expires_in_a_table_bucket(catalog: Catalog, file: str) ->
 
 async def test_server_without_a_catalog_leaves_table_buckets_closed(catalog: Catalog, file: str) -> None:
     f = catalog.store.facilities
-    plain = Facilities(f.meta, f.outbox, f.storage, f.ingester, f.contents, f.authorizer, f.clock, f.reaper)
+    plain = ObjectContext(f.meta, f.outbox, f.storage, f.ingester, f.contents, f.authorizer, f.clock, f.reaper)
     with pytest.raises(AccessDenied, match="does not serve them"):
         await ObjectReader(plain).get(ROOT, "lake", file)
     await ObjectReader(replace(plain, guard=f.guard)).get(ROOT, "lake", file)

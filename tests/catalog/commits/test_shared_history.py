@@ -21,12 +21,12 @@ from lakebed.core.ids import BlobId
 from lakebed.iceberg.metadata import serialize_table
 from lakebed.iceberg.metadata.serialization import TableText, TextRun
 from lakebed.meta.seam import Transaction
-from lakebed.objects.blobs.composition import Borrowed, Loan
+from lakebed.objects.blobs.composition import BaseContent, BaseRange
 from lakebed.objects.blobs.contents import ByteRange
 from lakebed.objects.config.encryption import BucketEncryption
 from lakebed.objects.config.versioning import Versioning
-from lakebed.objects.model import Piece
-from lakebed.objects.publishing import Displaced, current_of, remove_current
+from lakebed.objects.model import Extent
+from lakebed.objects.publishing import NewGarbage, current_of, remove_current
 from tests.catalog.appends import appended
 from tests.catalog.harness import Catalog, Eventful, a_change, name, open_catalog, set_property, wire_catalog
 from tests.objects.consistency import check_tables
@@ -41,8 +41,8 @@ def _text(*, settled: int, recent: int = 0, rest: int = 100) -> TableText:
     return TableText(b"{" * rest, TextRun(b"s" * (settled - 10), b"r" * recent), b"][", TextRun(b"l" * 10), b"}" * 10)
 
 
-def _loan(size: int, *, seal: bytes | None = None) -> Loan:
-    return Loan(1, Piece(size, blob=BlobId("0" * 32), seal=seal))
+def _loan(size: int, *, seal: bytes | None = None) -> BaseContent:
+    return BaseContent(1, Extent(size, blob=BlobId("0" * 32), seal=seal))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_parts_are_the_document(log: bytes) -> None:
     anchor = anchor_of(before, _loan(len(whole)))
     after = TableText(b'{"aa":[', replace(before.snapshots, recent=b",3"), b'],"bb":[', TextRun(log, b",4"), b"]}}")
     parts = borrowed_parts(after, anchor)
-    assert [isinstance(part, Borrowed) for part in parts] == [False, True, False, False, True, False, False]
+    assert [isinstance(part, BaseRange) for part in parts] == [False, True, False, False, True, False, False]
     read = [part if isinstance(part, bytes) else whole[part.start : part.start + part.size] for part in parts]
     assert b"".join(read) == b"".join(after.pieces)
 
@@ -133,7 +133,7 @@ async def _borrowing(catalog: Catalog, server: Catalog | None = None) -> _File:
 async def _lose_metadata(catalog: Catalog) -> None:
     """Metadata files go, the current one too. No client can bring that about: it stands for what nobody thought of."""
     store = catalog.store
-    displaced = Displaced(store.clock.now_ms())
+    displaced = NewGarbage(store.clock.now_ms())
 
     async def work(tx: Transaction) -> None:
         bucket = await store.facilities.bucket(tx, "lake")

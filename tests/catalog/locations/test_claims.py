@@ -15,7 +15,7 @@ from lakebed.catalog.locations.claims import PROMISED_MS, ChosenBy, Claims, Plac
 from lakebed.catalog.model import EntryKind, WarehouseKind
 from lakebed.core.access import Session
 from lakebed.core.errors import AccessDenied, InvalidInput, LakebedError, LocationConflict, WriteConflict
-from lakebed.objects.blobs.digests import Expectations
+from lakebed.objects.blobs.digests import ExpectedDigests
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller
 from lakebed.objects.writing import NewObject
 from tests.catalog.harness import Catalog, a_table, name
@@ -55,7 +55,7 @@ async def put_slowly(
     catalog: Catalog, key: str, meanwhile: Callable[[], Awaitable[object]], caller: Caller = PLAIN
 ) -> object:
     new = NewObject(key, DEFAULT_ATTRIBUTES)
-    return await catalog.store.writer.put(caller, "lake", new, Slow(b"secret", meanwhile), Expectations())
+    return await catalog.store.writer.put(caller, "lake", new, Slow(b"secret", meanwhile), ExpectedDigests())
 
 
 async def test_object_whose_upload_began_before_the_claim_does_not_become_the_tables(catalog: Catalog) -> None:

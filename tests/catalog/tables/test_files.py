@@ -20,7 +20,7 @@ from lakebed.core.errors import (
     TooLarge,
 )
 from lakebed.meta.seam import Transaction
-from lakebed.objects.publishing import Displaced
+from lakebed.objects.publishing import NewGarbage
 from tests.catalog.harness import NOBODY, Catalog, may, name
 from tests.objects.model import md5
 from tests.objects.stores import ROOT
@@ -235,7 +235,7 @@ async def test_prepared_file_is_seen_once_it_is_placed(catalog: Catalog) -> None
     assert await catalog.keys_in() == []
 
     async def work(tx: Transaction) -> int:
-        return await catalog.files.place(tx, ROOT, prepared, 7, Displaced(7))
+        return await catalog.files.place(tx, ROOT, prepared, 7, NewGarbage(7))
 
     found = await catalog.entries.find(store.meta, "lake", name())
     assert await store.meta.transact(work) == found.warehouse.bucket.id

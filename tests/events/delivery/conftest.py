@@ -13,30 +13,30 @@ import pytest
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import LakebedError, Unavailable
 from lakebed.events.delivery import (
-    Asked,
-    Dispatcher,
-    Origin,
+    DeliveryCounts,
+    EventDispatcher,
     RequestLog,
-    Standing,
-    Tally,
+    TargetBacklog,
+    TargetOrigin,
     TargetRecord,
     TargetRecords,
-    Targets,
-    wish,
+    TargetService,
+    TargetSpec,
+    parse_subscription,
 )
 from lakebed.events.delivery.records import PURPOSE
-from lakebed.events.delivery.target_delivery import Courier
-from lakebed.events.live.interests import Interests
+from lakebed.events.delivery.target_delivery import TargetDelivery
+from lakebed.events.live.listeners import ListenerRegistry
 from lakebed.events.matching import Matcher
 from lakebed.events.requests import RequestEntry, event_of_request
 from lakebed.events.rules import RuleMatcher
-from lakebed.events.targets.registry import TargetKinds
-from lakebed.events.targets.seam import Message, TargetKind
+from lakebed.events.targets.registry import TargetTypes
+from lakebed.events.targets.seam import EventMessage, TargetType
 from lakebed.events.targets.webhook import webhook_kind
 from lakebed.governance.credentials.vault import MasterKeys, Vault
 from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from tests.events.made import IDS
 from tests.fixtures.memory_target import NAME, Mailbox, MemorySettings, MemoryTarget
 from tests.fixtures.postgres import postgres_dsn, postgres_server
@@ -61,8 +61,8 @@ class Receiver:
         return self.boxes[place]
 
     @property
-    def kind(self) -> TargetKind[MemorySettings]:
-        return TargetKind(NAME, MemorySettings, lambda stated: MemoryTarget(self.box(stated.place)))
+    def kind(self) -> TargetType[MemorySettings]:
+        return TargetType(NAME, MemorySettings, lambda stated: MemoryTarget(self.box(stated.place)))
 
     @property
     def subjects(self) -> list[str]:
@@ -74,7 +74,7 @@ class Receiver:
         """Who has got what."""
         return [(place, message.key) for place, box in self.boxes.items() for message in box.got]
 
-    def _failure(self, message: Message) -> LakebedError | None:
+    def _failure(self, message: EventMessage) -> LakebedError | None:
         return Unavailable("answered 500") if self.refuses(message.key) else None
 
 
@@ -82,13 +82,13 @@ class Receiver:
 class Counts:
     """An observer that remembers."""
 
-    tallies: list[tuple[str, Tally]] = field(default_factory=list)
-    standings: dict[str, Standing] = field(default_factory=dict)
+    tallies: list[tuple[str, DeliveryCounts]] = field(default_factory=list)
+    standings: dict[str, TargetBacklog] = field(default_factory=dict)
 
-    def count(self, target: str, tally: Tally) -> None:
+    def count(self, target: str, tally: DeliveryCounts) -> None:
         self.tallies.append((target, tally))
 
-    def measure(self, target: str, standing: Standing) -> None:
+    def measure(self, target: str, standing: TargetBacklog) -> None:
         self.standings[target] = standing
 
     @property
@@ -100,13 +100,13 @@ class Counts:
 class Office:
     """Everything about targets of one process."""
 
-    facilities: Facilities
+    facilities: ObjectContext
     clock: ManualClock
     receiver: Receiver
     records: TargetRecords
-    targets: Targets
-    dispatcher: Dispatcher
-    interests: Interests
+    targets: TargetService
+    dispatcher: EventDispatcher
+    interests: ListenerRegistry
     requests: RequestLog
 
     async def tell(self, *subjects: str, kind: str = "TableCommitted", operation: str = "", table: str = "") -> None:
@@ -132,25 +132,25 @@ class Office:
 
     async def put(self, name: str = "r", kinds: Sequence[str] = ("TableCommitted",), *, requests: bool = False) -> None:
         """Add a target in memory."""
-        await self.targets.put(ROOT, name, NAME, Asked({"place": name}, kinds=kinds, requests=requests))
+        await self.targets.put(ROOT, name, NAME, TargetSpec({"place": name}, kinds=kinds, requests=requests))
 
     async def counts(self, name: str = "r") -> tuple[int, int]:
         """What waits for a target, and what was given up."""
         status = await self.targets.get(ROOT, name, NAME)
         return status.waiting, status.dead
 
-    async def courier(self, name: str = "r") -> Courier:
+    async def courier(self, name: str = "r") -> TargetDelivery:
         """Somebody who serves a target with events, with the lease that it takes."""
         return (await self.couriers(name))[0]
 
-    async def couriers(self, name: str = "r") -> Sequence[Courier]:
+    async def couriers(self, name: str = "r") -> Sequence[TargetDelivery]:
         """Who serve it with whatever it asks for."""
         assert await self.dispatcher._held.acquire()
         found = await self.records.find(self.facilities.meta, name, NAME)
         assert found is not None
         return self.dispatcher.couriers(found, self.receiver.kind.make(MemorySettings(place=name)))
 
-    async def drain(self, courier: Courier) -> None:
+    async def drain(self, courier: TargetDelivery) -> None:
         """Rounds until there is nothing to do at once."""
         while (await courier.step()).more:
             pass
@@ -158,12 +158,12 @@ class Office:
 
 def a_target(name: str = "r", *kinds: str, requests: bool = False) -> TargetRecord:
     """A target of the settings."""
-    wanted = wish(kinds or ("*",), requests=requests)
-    return TargetRecord(name, NAME, MemorySettings(place=name), wanted, origin=Origin.SETTINGS)
+    wanted = parse_subscription(kinds or ("*",), requests=requests)
+    return TargetRecord(name, NAME, MemorySettings(place=name), wanted, origin=TargetOrigin.SETTINGS)
 
 
 def open_office(
-    facilities: Facilities,
+    facilities: ObjectContext,
     clock: ManualClock,
     receiver: Receiver,
     *stated: TargetRecord,
@@ -173,11 +173,11 @@ def open_office(
 ) -> Office:
     """One process on the store."""
     master = MasterKeys({"first": b"1" * 32}, active="first")
-    kinds = TargetKinds([receiver.kind, webhook_kind(clock, timeout_seconds=1, allow_http=False)])
-    interests = Interests(facilities.meta, clock, holder)
+    kinds = TargetTypes([receiver.kind, webhook_kind(clock, timeout_seconds=1, allow_http=False)])
+    interests = ListenerRegistry(facilities.meta, clock, holder)
     records = TargetRecords(facilities.meta, Vault(master, PURPOSE), kinds, {one.id: one for one in stated})
     requests = RequestLog(facilities.meta, most_kept=most_kept)
-    dispatcher = Dispatcher(
+    dispatcher = EventDispatcher(
         facilities.meta,
         facilities.outbox,
         clock,
@@ -193,12 +193,12 @@ def open_office(
         ids=IDS,
         max_attempts=3,
     )
-    targets = Targets(facilities, records, kinds, requests, interests)
+    targets = TargetService(facilities, records, kinds, requests, interests)
     return Office(facilities, clock, receiver, records, targets, dispatcher, interests, requests)
 
 
 @pytest.fixture
-async def facilities(address: str, tmp_path: Path) -> AsyncIterator[Facilities]:
+async def facilities(address: str, tmp_path: Path) -> AsyncIterator[ObjectContext]:
     async with opened_store(address, "memory", tmp_path, ManualClock()) as store:
         yield store.facilities
 
@@ -209,7 +209,7 @@ def receiver() -> Receiver:
 
 
 @pytest.fixture
-def office(facilities: Facilities, receiver: Receiver) -> Office:
+def office(facilities: ObjectContext, receiver: Receiver) -> Office:
     """An office without targets of the settings."""
     clock = facilities.clock
     assert isinstance(clock, ManualClock)

@@ -3,18 +3,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.events.delivery.circuit_breaker import LONGEST_PAUSE_SECONDS, PATIENCE, Outage
+from lakebed.events.delivery.circuit_breaker import LONGEST_PAUSE_SECONDS, PATIENCE, CircuitBreaker
 
 
-def down() -> Outage:
-    outage = Outage()
+def down() -> CircuitBreaker:
+    outage = CircuitBreaker()
     for _ in range(PATIENCE):
         outage.fail(0, 0.0)
     return outage
 
 
 def test_a_few_failures_are_no_outage_and_many_in_a_row_are() -> None:
-    outage = Outage()
+    outage = CircuitBreaker()
     seen: list[bool] = []
     for answers in ([False] * (PATIENCE - 1), [True], [False] * (PATIENCE - 1), [False]):
         for is_good in answers:

@@ -7,9 +7,9 @@ import pytest
 
 from lakebed.core.errors import LakebedError, Unavailable
 from lakebed.core.ids import BucketId
-from lakebed.events.delivery import Standing, dispatcher
-from lakebed.events.delivery.target_delivery import Courier
-from lakebed.events.targets.seam import Message, TargetKind
+from lakebed.events.delivery import TargetBacklog, dispatcher
+from lakebed.events.delivery.target_delivery import TargetDelivery
+from lakebed.events.targets.seam import EventMessage, TargetType
 from lakebed.meta.outbox import OutboxEntry
 from lakebed.objects.buckets.bucket import Bucket, BucketSettings, encode_settings
 from tests.fixtures.memory_target import NAME, MemorySettings, MemoryTarget
@@ -125,13 +125,13 @@ async def test_what_is_under_way_at_the_end_is_written_down_and_not_sent_again(
 async def test_nothing_new_is_begun_at_the_end_of_either_log(
     office: Office, receiver: Receiver, happen: Callable[..., Awaitable[None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finish, finishing = Courier.finish, asyncio.Event()
+    finish, finishing = TargetDelivery.finish, asyncio.Event()
 
-    def noted(courier: Courier) -> None:
+    def noted(courier: TargetDelivery) -> None:
         finish(courier)
         finishing.set()
 
-    monkeypatch.setattr(Courier, "finish", noted)
+    monkeypatch.setattr(TargetDelivery, "finish", noted)
     answered = asyncio.Event()
     receiver.box().pause = lambda message: answered
     await office.put(requests=True)
@@ -167,7 +167,7 @@ async def test_what_takes_too_long_at_the_end_goes_back_to_the_queue(
 
 
 async def test_a_crash_of_a_target_holds_up_what_it_crashed_of(office: Office, receiver: Receiver) -> None:
-    def crash(message: Message) -> LakebedError | None:
+    def crash(message: EventMessage) -> LakebedError | None:
         if message.key == "a":
             raise RuntimeError("a mistake")
         return None
@@ -223,14 +223,14 @@ async def test_a_target_of_the_settings_is_prepared_before_it_is_sent_anything(o
 
     class Prepared(Receiver):
         @property
-        def kind(self) -> TargetKind[MemorySettings]:
+        def kind(self) -> TargetType[MemorySettings]:
             async def prepare(stated: MemorySettings) -> None:
                 prepared.append(stated.place)
                 error = next(outcomes)
                 if error is not None:
                     raise error
 
-            return TargetKind(NAME, MemorySettings, lambda stated: MemoryTarget(self.box(stated.place)), prepare)
+            return TargetType(NAME, MemorySettings, lambda stated: MemoryTarget(self.box(stated.place)), prepare)
 
     receiver = Prepared()
     stated = open_office(office.facilities, office.clock, receiver, a_target("r", "TableCommitted"))
@@ -253,9 +253,9 @@ async def test_what_a_target_is_behind_by_is_measured_and_told_no_more_by_who_re
     await office.tell("b", "c")
     counts = Counts()
     await office.dispatcher._measure({"r:memory": a_target()}, counts)
-    assert counts.standings == {"r:memory": Standing(behind=2, waiting=1, dead=0)}
+    assert counts.standings == {"r:memory": TargetBacklog(behind=2, waiting=1, dead=0)}
     await office.dispatcher._rest(counts)
-    assert counts.standings == {"r:memory": Standing(0, 0, 0)}
+    assert counts.standings == {"r:memory": TargetBacklog(0, 0, 0)}
 
 
 async def test_old_dead_letters_and_too_many_of_them_go(

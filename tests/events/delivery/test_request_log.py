@@ -9,11 +9,11 @@ import pytest
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import InvalidInput
-from lakebed.events.delivery import Asked, DeliveryState
-from lakebed.events.targets.registry import TargetKinds
-from lakebed.events.targets.seam import TargetKind
+from lakebed.events.delivery import DeliveryState, TargetSpec
+from lakebed.events.targets.registry import TargetTypes
+from lakebed.events.targets.seam import TargetType
 from lakebed.meta.outbox import FIRST_REQUEST
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from tests.events.made import IDS
 from tests.fixtures.memory_target import NAME, MemorySettings
 from tests.objects.stores import ROOT
@@ -97,7 +97,7 @@ async def test_requests_that_wait_are_not_taken_for_events(office: Office) -> No
 
 
 async def test_a_change_holds_for_the_process_at_once_and_for_others_when_they_look(
-    office: Office, facilities: Facilities, receiver: Receiver
+    office: Office, facilities: ObjectContext, receiver: Receiver
 ) -> None:
     assert isinstance(facilities.clock, ManualClock)
     other = open_office(facilities, facilities.clock, receiver, holder="two")
@@ -150,7 +150,7 @@ async def test_what_everybody_has_is_removed_and_a_paused_target_has_it_later(of
 
 
 async def test_a_target_that_is_too_far_behind_loses_the_oldest_and_that_is_counted(
-    facilities: Facilities, receiver: Receiver, caplog: pytest.LogCaptureFixture
+    facilities: ObjectContext, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert isinstance(facilities.clock, ManualClock)
     office = open_office(facilities, facilities.clock, receiver, most_kept=3)
@@ -169,7 +169,7 @@ async def test_a_target_that_is_too_far_behind_loses_the_oldest_and_that_is_coun
 
 
 async def test_a_target_of_the_settings_misses_nothing_from_the_start_on(
-    facilities: Facilities, receiver: Receiver
+    facilities: ObjectContext, receiver: Receiver
 ) -> None:
     assert isinstance(facilities.clock, ManualClock)
     office = open_office(facilities, facilities.clock, receiver, a_target("r", "TableCommitted", requests=True))
@@ -194,8 +194,8 @@ async def test_a_target_of_the_settings_misses_nothing_from_the_start_on(
 
 
 async def test_a_kind_that_has_no_use_for_requests_is_not_sent_any(office: Office) -> None:
-    kind = TargetKind(NAME, MemorySettings, office.receiver.kind.make, takes_requests=False)
-    office.targets._kinds = TargetKinds([kind])
+    kind = TargetType(NAME, MemorySettings, office.receiver.kind.make, takes_requests=False)
+    office.targets._kinds = TargetTypes([kind])
     with pytest.raises(InvalidInput, match="not sent requests") as refused:
-        await office.targets.put(ROOT, "r", NAME, Asked({"place": "r"}, requests=True))
+        await office.targets.put(ROOT, "r", NAME, TargetSpec({"place": "r"}, requests=True))
     assert refused.value.argument == "requests"

@@ -6,24 +6,24 @@ import pytest
 
 from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
 from lakebed.events.delivery import sending
-from lakebed.events.delivery.lanes import Outgoing
-from lakebed.events.delivery.sending import Outcome, Slots, Watch, send_lanes
+from lakebed.events.delivery.ordering import OutgoingEvent
+from lakebed.events.delivery.sending import SendCallbacks, SendResult, SendSlots, send_groups
 from lakebed.events.forms import Form, render
-from lakebed.events.targets.seam import Message
+from lakebed.events.targets.seam import EventMessage
 from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 from tests.events.made import IDS
 from tests.fixtures.memory_target import Mailbox, MemoryTarget
 
 
-def one(seq: int, subject: str) -> Outgoing:
-    return Outgoing(OutboxEntry(seq, OutboxEvent("K", subject, b"\x80", 1)), subject[0])
+def one(seq: int, subject: str) -> OutgoingEvent:
+    return OutgoingEvent(OutboxEntry(seq, OutboxEvent("K", subject, b"\x80", 1)), subject[0])
 
 
-def lane(first: int, *subjects: str) -> list[Outgoing]:
+def lane(first: int, *subjects: str) -> list[OutgoingEvent]:
     return [one(first + number, subject) for number, subject in enumerate(subjects)]
 
 
-def rendered(outgoing: Outgoing) -> Message:
+def rendered(outgoing: OutgoingEvent) -> EventMessage:
     return render(outgoing.entry, Form.LAKEBED, region="", ids=IDS)
 
 
@@ -36,8 +36,8 @@ class Notes:
         self.failures = 0
 
     @property
-    def watch(self) -> Watch:
-        return Watch(self._goes_on, self._answered, self._failed)
+    def watch(self) -> SendCallbacks:
+        return SendCallbacks(self._goes_on, self._answered, self._failed)
 
     def _goes_on(self) -> bool:
         self.left -= 1
@@ -50,13 +50,13 @@ class Notes:
         self.failures += 1
 
 
-def seqs(ones: list[Outgoing]) -> list[int]:
+def seqs(ones: list[OutgoingEvent]) -> list[int]:
     return sorted(one.entry.seq for one in ones)
 
 
-async def sent(box: Mailbox, *lanes: list[Outgoing], notes: Notes | None = None, at_once: int = 2) -> Outcome:
+async def sent(box: Mailbox, *lanes: list[OutgoingEvent], notes: Notes | None = None, at_once: int = 2) -> SendResult:
     watch = (notes or Notes()).watch
-    return await send_lanes(MemoryTarget(box, at_once=at_once), lanes, rendered, watch, Slots(at_once))
+    return await send_groups(MemoryTarget(box, at_once=at_once), lanes, rendered, watch, SendSlots(at_once))
 
 
 async def test_no_more_lanes_are_under_way_than_may_be() -> None:
@@ -73,15 +73,15 @@ async def test_no_more_lanes_are_under_way_than_may_be() -> None:
 
 
 async def test_what_is_new_and_what_is_tried_again_share_what_may_be_under_way() -> None:
-    box, slots, stuck = Mailbox(), Slots(2), asyncio.Event()
+    box, slots, stuck = Mailbox(), SendSlots(2), asyncio.Event()
     box.pause = lambda message: stuck
     target = MemoryTarget(box, at_once=2)
 
-    def some(first: int) -> list[list[Outgoing]]:
+    def some(first: int) -> list[list[OutgoingEvent]]:
         return [lane(first + number, f"{first + number}x") for number in range(5)]
 
     both = asyncio.gather(
-        *(send_lanes(target, some(first), rendered, Notes().watch, slots) for first in (1, 11)),
+        *(send_groups(target, some(first), rendered, Notes().watch, slots) for first in (1, 11)),
     )
     async with asyncio.timeout(30):
         while len(box.under_way) < 2:
@@ -114,14 +114,16 @@ async def test_what_there_is_no_time_for_is_left_untried() -> None:
 
 
 async def test_an_event_that_cannot_be_rendered_is_not_tried_again() -> None:
-    def refuse(outgoing: Outgoing) -> Message:
+    def refuse(outgoing: OutgoingEvent) -> EventMessage:
         if outgoing.entry.seq == 1:
             raise InvalidInput("no such form")
         if outgoing.entry.seq == 2:
             raise ZeroDivisionError
         return rendered(outgoing)
 
-    outcome = await send_lanes(MemoryTarget(Mailbox()), [lane(1, "a", "ab", "abc")], refuse, Notes().watch, Slots(1))
+    outcome = await send_groups(
+        MemoryTarget(Mailbox()), [lane(1, "a", "ab", "abc")], refuse, Notes().watch, SendSlots(1)
+    )
     assert [(failed.why, failed.is_final) for failed in outcome.failed] == [
         ("no such form", True),
         ("the event cannot be rendered: ZeroDivisionError", True),

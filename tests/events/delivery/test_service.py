@@ -7,11 +7,11 @@ import pytest
 
 from lakebed.core.errors import AccessDenied, InvalidInput, InvalidName, NotFound, StateConflict, Unavailable
 from lakebed.core.webhooks import new_secret
-from lakebed.events.delivery import Asked, DeliveryState, Origin, shown_settings
+from lakebed.events.delivery import DeliveryState, TargetOrigin, TargetSpec, shown_settings
 from lakebed.events.names import EventName
-from lakebed.events.rules import Configuration, Rule
+from lakebed.events.rules import NotificationConfiguration, NotificationRule
 from lakebed.events.rules.model import encode_configuration
-from lakebed.events.targets.seam import TargetKind
+from lakebed.events.targets.seam import TargetType
 from lakebed.events.targets.webhook import NAME as WEBHOOK
 from lakebed.events.targets.webhook import WebhookSettings
 from lakebed.meta.seam import Transaction
@@ -29,8 +29,8 @@ MANAGER = user(
 )
 
 
-def a_webhook(url: str = URL, *, kinds: Sequence[str] = ("*",), **settings: object) -> Asked:
-    return Asked({"endpoint": url, **settings}, kinds=kinds)
+def a_webhook(url: str = URL, *, kinds: Sequence[str] = ("*",), **settings: object) -> TargetSpec:
+    return TargetSpec({"endpoint": url, **settings}, kinds=kinds)
 
 
 async def test_a_secret_is_made_once_and_shown_once(office: Office) -> None:
@@ -46,7 +46,7 @@ async def test_a_secret_is_made_once_and_shown_once(office: Office) -> None:
     # What was shown can be given back.
     shown = shown_settings(again.record.settings)
     assert shown == {"endpoint": URL + "/2", "secret": "***"}
-    same = await office.targets.put(MANAGER, "r", WEBHOOK, Asked(shown))
+    same = await office.targets.put(MANAGER, "r", WEBHOOK, TargetSpec(shown))
     assert same.record.settings == again.record.settings
     own = new_secret().reveal()
     changed = await office.targets.put(MANAGER, "r", WEBHOOK, a_webhook(secret=own))
@@ -85,7 +85,7 @@ async def test_nobody_is_let_near_without_the_right(office: Office) -> None:
         targets.list(NOBODY),
         targets.arns(NOBODY),
         targets.get(NOBODY, "r", NAME),
-        targets.put(NOBODY, "r", NAME, Asked()),
+        targets.put(NOBODY, "r", NAME, TargetSpec()),
         targets.delete(NOBODY, "r", NAME),
         targets.pause(NOBODY, "r", NAME, is_paused=True),
         targets.test(NOBODY, "r", NAME),
@@ -98,7 +98,7 @@ async def test_nobody_is_let_near_without_the_right(office: Office) -> None:
 
 async def test_what_is_not_there_is_not_found(office: Office) -> None:
     targets = office.targets
-    await targets.put(ROOT, "r", NAME, Asked())
+    await targets.put(ROOT, "r", NAME, TargetSpec())
     for name, type_ in (("x", NAME), ("r", WEBHOOK)):
         for asked in (
             targets.get(ROOT, name, type_),
@@ -117,10 +117,10 @@ async def test_those_of_the_settings_are_shown_and_not_changed(office: Office, r
     office = open_office(office.facilities, office.clock, receiver, stated)
     (status,) = await office.targets.list(ROOT)
     assert (status.record, status.after) == (stated, None)
-    assert status.record.origin is Origin.SETTINGS
+    assert status.record.origin is TargetOrigin.SETTINGS
     assert await office.targets.arns(ROOT) == ["arn:lakebed:sqs:us-east-1:stated:memory"]
     for asked in (
-        office.targets.put(ROOT, "stated", NAME, Asked()),
+        office.targets.put(ROOT, "stated", NAME, TargetSpec()),
         office.targets.delete(ROOT, "stated", NAME),
         office.targets.pause(ROOT, "stated", NAME, is_paused=True),
     ):
@@ -130,14 +130,14 @@ async def test_those_of_the_settings_are_shown_and_not_changed(office: Office, r
 
 async def test_there_are_not_any_number_of_them(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakebed.events.delivery.service.MOST_TARGETS", 1)
-    await office.targets.put(ROOT, "one", NAME, Asked())
+    await office.targets.put(ROOT, "one", NAME, TargetSpec())
     with pytest.raises(StateConflict, match="remove one first"):
-        await office.targets.put(ROOT, "two", NAME, Asked())
+        await office.targets.put(ROOT, "two", NAME, TargetSpec())
 
 
 async def test_a_target_that_rules_name_is_not_removed(office: Office, receiver: Receiver) -> None:
     meta, buckets = office.facilities.meta, ["logs", "photos"]
-    rule = Rule("new", "arn:lakebed:sqs::r:memory", (EventName.OBJECT_CREATED_ALL,))
+    rule = NotificationRule("new", "arn:lakebed:sqs::r:memory", (EventName.OBJECT_CREATED_ALL,))
 
     async def put_rules(since_seq: int, document: bytes | None) -> None:
         async def work(tx: Transaction) -> None:
@@ -146,7 +146,7 @@ async def test_a_target_that_rules_name_is_not_removed(office: Office, receiver:
 
         await meta.transact(work)
 
-    await put_rules(1, encode_configuration(Configuration((rule,))))
+    await put_rules(1, encode_configuration(NotificationConfiguration((rule,))))
     await office.put("r")
     await office.put("other")
     with pytest.raises(StateConflict, match="target=r:memory buckets=logs, photos"):
@@ -177,19 +177,19 @@ async def test_what_a_target_needs_elsewhere_is_prepared_before_it_is_added(offi
 
     class Prepared(Receiver):
         @property
-        def kind(self) -> TargetKind[MemorySettings]:
+        def kind(self) -> TargetType[MemorySettings]:
             async def prepare(stated: MemorySettings) -> None:
                 if stated.place == "nowhere":
                     raise Unavailable("no such database")
                 prepared.append(stated.place)
 
-            return TargetKind(NAME, MemorySettings, lambda stated: MemoryTarget(self.box(stated.place)), prepare)
+            return TargetType(NAME, MemorySettings, lambda stated: MemoryTarget(self.box(stated.place)), prepare)
 
     office = open_office(office.facilities, office.clock, Prepared())
     with pytest.raises(Unavailable, match="no such database"):
-        await office.targets.put(ROOT, "r", NAME, Asked({"place": "nowhere"}))
+        await office.targets.put(ROOT, "r", NAME, TargetSpec({"place": "nowhere"}))
     assert await office.targets.list(ROOT) == []
-    await office.targets.put(ROOT, "r", NAME, Asked({"place": "here"}))
+    await office.targets.put(ROOT, "r", NAME, TargetSpec({"place": "here"}))
     assert prepared == ["here"]
 
 
@@ -198,16 +198,16 @@ async def test_bad_words_are_refused_by_their_names(office: Office) -> None:
     with pytest.raises(InvalidName):
         await put(ROOT, "a b", WEBHOOK, a_webhook())
     for type_, asked, argument in (
-        ("pigeon", Asked(), "type"),
+        ("pigeon", TargetSpec(), "type"),
         (WEBHOOK, a_webhook(secret="short"), "secret"),
         (WEBHOOK, a_webhook(colour="red"), "colour"),
-        (WEBHOOK, Asked({}), "endpoint"),
+        (WEBHOOK, TargetSpec({}), "endpoint"),
         (WEBHOOK, a_webhook(skip_tls_verify="maybe"), "skip_tls_verify"),
         (WEBHOOK, a_webhook("http://elsewhere.example/"), "endpoint"),
-        (NAME, Asked(form="haiku"), "form"),
-        (NAME, Asked(kinds=["a*b"]), "kind"),
-        (NAME, Asked(subject="lake"), "kinds"),
-        (NAME, Asked(kinds=["*"], subject="x" * 3000), "subject"),
+        (NAME, TargetSpec(form="haiku"), "form"),
+        (NAME, TargetSpec(kinds=["a*b"]), "kind"),
+        (NAME, TargetSpec(subject="lake"), "kinds"),
+        (NAME, TargetSpec(kinds=["*"], subject="x" * 3000), "subject"),
     ):
         with pytest.raises(InvalidInput) as caught:
             await put(ROOT, "r", type_, asked)
@@ -216,12 +216,12 @@ async def test_bad_words_are_refused_by_their_names(office: Office) -> None:
 
 
 async def test_texts_may_spell_numbers_and_switches(office: Office) -> None:
-    put = await office.targets.put(ROOT, "r", NAME, Asked({"at_once": "7"}))
+    put = await office.targets.put(ROOT, "r", NAME, TargetSpec({"at_once": "7"}))
     assert put.record.settings == MemorySettings(at_once=7)
 
 
 async def test_an_audit_target_is_sent_what_the_audit_trail_is_made_of(office: Office, receiver: Receiver) -> None:
-    await office.targets.put(ROOT, "r", NAME, Asked({"place": "r"}, audit=True))
+    await office.targets.put(ROOT, "r", NAME, TargetSpec({"place": "r"}, audit=True))
     await office.tell("anna", kind="UserCreated")
     await office.tell("lake/t")
     await office.tell("lake", kind="AttemptDenied")

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Fenced, LakebedError, NotFound, Undeliverable
-from lakebed.events.delivery import Asked, DeliveryState
+from lakebed.events.delivery import DeliveryState, TargetSpec
 from lakebed.events.delivery import target_delivery as module
 from lakebed.events.delivery.circuit_breaker import PATIENCE
-from lakebed.events.delivery.lanes import Outgoing
-from lakebed.events.delivery.outbox_reader import Feed
-from lakebed.events.delivery.sending import Failed, Outcome
+from lakebed.events.delivery.ordering import OutgoingEvent
+from lakebed.events.delivery.outbox_reader import OutboxReader
+from lakebed.events.delivery.sending import FailedEvent, SendResult
 from lakebed.events.ids import EventIds
 from lakebed.events.rules import RuleMatcher
-from lakebed.events.targets.seam import Message
+from lakebed.events.targets.seam import EventMessage
 from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 from tests.fixtures.memory_target import NAME
 from tests.objects.stores import ROOT, opened_store
@@ -45,7 +45,7 @@ async def test_who_has_sent_all_there_was_rests_and_who_is_behind_does_not(
     await office.tell(*"ab")
     courier = await office.courier()
     courier._queue = replace(
-        courier._queue, feed=Feed(office.facilities.outbox, RuleMatcher(office.facilities.meta), batch=2)
+        courier._queue, feed=OutboxReader(office.facilities.outbox, RuleMatcher(office.facilities.meta), batch=2)
     )
     # Before them is that the target was made.
     behind, level = await courier.send_new(), await courier.send_new()
@@ -162,7 +162,7 @@ async def test_no_more_is_read_while_too_much_waits(
     office: Office, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 3)
-    office.dispatcher._feed = Feed(office.facilities.outbox, RuleMatcher(office.facilities.meta), batch=2)
+    office.dispatcher._feed = OutboxReader(office.facilities.outbox, RuleMatcher(office.facilities.meta), batch=2)
     await office.put()
     receiver.refuses = lambda subject: True
     subjects = [f"s{number}" for number in range(10)]
@@ -239,7 +239,7 @@ class Rules:
 async def test_bucket_rules_and_its_own_wish_send_an_event_once(office: Office, receiver: Receiver) -> None:
     rules = Rules({"b/one": {"r:memory": "first"}, "b/two": {"other:memory": "second"}, "b/three": {"r:memory": "x"}})
     office = open_office(office.facilities, office.clock, receiver, matcher=rules)
-    await office.targets.put(ROOT, "r", NAME, Asked({"place": "r"}, kinds=["Table*"], form="lakebed"))
+    await office.targets.put(ROOT, "r", NAME, TargetSpec({"place": "r"}, kinds=["Table*"], form="lakebed"))
     await office.tell("b/one", "b/two", kind="ObjectCreated:Put")
     await office.tell("b/three", "t")
     await office.drain(await office.courier())
@@ -251,9 +251,9 @@ async def test_a_rule_is_told_in_every_attempt(
 ) -> None:
     told: list[tuple[str, str, str]] = []
 
-    def render(entry: OutboxEntry, form: str, rule: str, *, region: str, ids: EventIds) -> Message:
+    def render(entry: OutboxEntry, form: str, rule: str, *, region: str, ids: EventIds) -> EventMessage:
         told.append((entry.event.subject, form, rule))
-        return Message(ids.of(entry), "n", entry.event.subject, False, 1, b"")
+        return EventMessage(ids.of(entry), "n", entry.event.subject, False, 1, b"")
 
     monkeypatch.setattr(module, "render", render)
     monkeypatch.setattr(module, "parse_form", str)
@@ -334,7 +334,7 @@ async def test_events_that_are_refused_again_and_again_do_not_keep_others_from_b
 async def test_a_slow_target_does_not_keep_the_cursor_from_moving(office: Office, receiver: Receiver) -> None:
     await office.put()
 
-    def slow(message: Message) -> LakebedError | None:
+    def slow(message: EventMessage) -> LakebedError | None:
         office.clock.advance(2)
         return None
 
@@ -426,17 +426,17 @@ async def test_whatever_fails_and_whoever_crashes_each_table_arrives_in_order_an
             assert list(dict.fromkeys(arrived)) == expected
 
 
-def outgoing(seq: int) -> Outgoing:
-    return Outgoing(OutboxEntry(seq, OutboxEvent("K", f"s{seq}", b"", 1)), f"s{seq}")
+def outgoing(seq: int) -> OutgoingEvent:
+    return OutgoingEvent(OutboxEntry(seq, OutboxEvent("K", f"s{seq}", b"", 1)), f"s{seq}")
 
 
 @given(st.lists(st.sampled_from(["delivered", "failed", "behind", "untried", "held"]), min_size=1, max_size=20))
 def test_of_each_event_of_a_batch_it_is_known_what_becomes_of_it(fates: list[str]) -> None:
     """Done with, waiting, or still in the outbox: exactly one of these."""
     ones = [(outgoing(seq), fate) for seq, fate in enumerate(fates, 1)]
-    outcome = Outcome(
+    outcome = SendResult(
         delivered=[one.entry.seq for one, fate in ones if fate == "delivered"],
-        failed=[Failed(one, "why") for one, fate in ones if fate == "failed"],
+        failed=[FailedEvent(one, "why") for one, fate in ones if fate == "failed"],
         behind=[one for one, fate in ones if fate == "behind"],
         untried=[one for one, fate in ones if fate == "untried"],
     )
@@ -457,7 +457,7 @@ async def test_a_target_that_fails_in_an_unknown_way_says_so_without_its_words(
 ) -> None:
     await office.put()
 
-    def crash(message: Message) -> LakebedError | None:
+    def crash(message: EventMessage) -> LakebedError | None:
         raise KeyError("password=hunter2")
 
     receiver.box().failure = crash

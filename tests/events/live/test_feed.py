@@ -8,8 +8,8 @@ import pytest
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
-from lakebed.events.live.feed import Feed, Subscription
-from lakebed.events.live.interests import Interests
+from lakebed.events.live.feed import LiveFeed, LiveSubscription
+from lakebed.events.live.listeners import ListenerRegistry
 from lakebed.events.names import EventName
 from lakebed.meta.outbox import Outbox, OutboxEntry, OutboxEvent
 from lakebed.meta.seam import Transaction
@@ -25,8 +25,8 @@ async def store(tmp_path: Path) -> AsyncIterator[ObjectStore]:
 
 
 @pytest.fixture
-def feed(store: ObjectStore) -> Feed:
-    return Feed(store.meta, store.facilities.outbox, Interests(store.meta, store.clock, "p"), kept=KEPT)
+def feed(store: ObjectStore) -> LiveFeed:
+    return LiveFeed(store.meta, store.facilities.outbox, ListenerRegistry(store.meta, store.clock, "p"), kept=KEPT)
 
 
 async def tell(store: ObjectStore, *kinds: str) -> None:
@@ -41,7 +41,7 @@ def kinds_of(entries: list[OutboxEntry]) -> list[str]:
     return [entry.event.kind for entry in entries]
 
 
-async def collect(subscription: Subscription, count: int) -> list[str]:
+async def collect(subscription: LiveSubscription, count: int) -> list[str]:
     """The next events, however they are split."""
     found: list[str] = []
     while len(found) < count:
@@ -53,7 +53,7 @@ def is_news(entry: OutboxEntry) -> bool:
     return entry.event.kind.startswith("News")
 
 
-async def test_a_subscriber_hears_what_happens_from_its_place_on(store: ObjectStore, feed: Feed) -> None:
+async def test_a_subscriber_hears_what_happens_from_its_place_on(store: ObjectStore, feed: LiveFeed) -> None:
     await tell(store, "Old")
     async with feed.subscribe(after=await feed.position()) as subscription:
         waiting = asyncio.create_task(subscription.next(30))
@@ -64,7 +64,7 @@ async def test_a_subscriber_hears_what_happens_from_its_place_on(store: ObjectSt
         assert await collect(subscription, 1) == ["C"]
 
 
-async def test_who_comes_back_goes_on_where_it_was(store: ObjectStore, feed: Feed) -> None:
+async def test_who_comes_back_goes_on_where_it_was(store: ObjectStore, feed: LiveFeed) -> None:
     await tell(store, *"ABC")
     async with feed.subscribe(after=1) as subscription:
         assert await collect(subscription, 2) == ["B", "C"]
@@ -72,7 +72,7 @@ async def test_who_comes_back_goes_on_where_it_was(store: ObjectStore, feed: Fee
         assert await collect(subscription, 1) == ["D"]
 
 
-async def test_a_slow_subscriber_is_behind_and_misses_nothing(store: ObjectStore, feed: Feed) -> None:
+async def test_a_slow_subscriber_is_behind_and_misses_nothing(store: ObjectStore, feed: LiveFeed) -> None:
     async with feed.subscribe(after=0) as slow, feed.subscribe(after=0) as fast:
         names = [f"E{number}" for number in range(5 * KEPT)]
         for name in names:
@@ -82,7 +82,7 @@ async def test_a_slow_subscriber_is_behind_and_misses_nothing(store: ObjectStore
         assert await collect(slow, len(names)) == names
 
 
-async def test_what_is_not_asked_for_is_passed_over(store: ObjectStore, feed: Feed) -> None:
+async def test_what_is_not_asked_for_is_passed_over(store: ObjectStore, feed: LiveFeed) -> None:
     async with feed.subscribe(is_news, after=0) as subscription:
         await tell(store, *["Noise"] * 600, "News:1", "Noise")
         assert await collect(subscription, 1) == ["News:1"]
@@ -91,13 +91,13 @@ async def test_what_is_not_asked_for_is_passed_over(store: ObjectStore, feed: Fe
             await subscription.next(0.01)
 
 
-async def test_a_wait_ends_without_news(feed: Feed) -> None:
+async def test_a_wait_ends_without_news(feed: LiveFeed) -> None:
     async with feed.subscribe(after=0) as subscription:
         assert await subscription.next(0) == []
         assert await subscription.next(0.001) == []
 
 
-async def test_events_of_another_process_are_heard(store: ObjectStore, feed: Feed) -> None:
+async def test_events_of_another_process_are_heard(store: ObjectStore, feed: LiveFeed) -> None:
     """Its outbox rings no bell here."""
     other = Outbox(store.meta)
     async with feed.subscribe(after=0) as subscription:
@@ -109,7 +109,7 @@ async def test_events_of_another_process_are_heard(store: ObjectStore, feed: Fee
         assert await collect(subscription, 1) == ["A"]
 
 
-async def test_nobody_reads_when_nobody_listens(store: ObjectStore, feed: Feed) -> None:
+async def test_nobody_reads_when_nobody_listens(store: ObjectStore, feed: LiveFeed) -> None:
     async with feed.subscribe(after=0), feed.subscribe(after=0):
         reader = feed._reader
         assert reader is not None
@@ -121,7 +121,7 @@ async def test_nobody_reads_when_nobody_listens(store: ObjectStore, feed: Feed) 
 
 
 async def test_a_reader_that_failed_goes_on(
-    store: ObjectStore, feed: Feed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    store: ObjectStore, feed: LiveFeed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("lakebed.events.live.feed._PAUSE_SECONDS", 0)
     outbox, failures = store.facilities.outbox, [Unavailable("gone"), ValueError("ours")]
@@ -141,8 +141,8 @@ async def test_a_reader_that_failed_goes_on(
 
 
 async def test_reads_are_told_of_while_somebody_listens_for_them(store: ObjectStore) -> None:
-    interests = Interests(store.meta, store.clock, "p")
-    feed = Feed(store.meta, store.facilities.outbox, interests)
+    interests = ListenerRegistry(store.meta, store.clock, "p")
+    feed = LiveFeed(store.meta, store.facilities.outbox, interests)
     bucket = await store.bucket("b-1")
     mask = EventName.OBJECT_ACCESSED_ALL.mask
     async with feed.subscribe(after=0, bucket="b-1", mask=mask):
@@ -153,7 +153,7 @@ async def test_reads_are_told_of_while_somebody_listens_for_them(store: ObjectSt
 # -- without a subscription -------------------------------------------------------------------------------------
 
 
-async def test_first_is_the_oldest_event_that_is_kept(store: ObjectStore, feed: Feed) -> None:
+async def test_first_is_the_oldest_event_that_is_kept(store: ObjectStore, feed: LiveFeed) -> None:
     await tell(store, *"ABCD")
     await store.facilities.outbox.trim(occurred_before_ms=2000, limit=2)
     assert await feed.first() == 3

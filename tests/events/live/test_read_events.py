@@ -10,15 +10,15 @@ import pytest
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
-from lakebed.events.live.interests import Interests
-from lakebed.events.live.read_events import AccessEvents
+from lakebed.events.live.listeners import ListenerRegistry
+from lakebed.events.live.read_events import ReadEvents
 from lakebed.events.names import EventName
 from lakebed.meta.seam import MetaStore, T, Work
-from lakebed.objects.annotations import Annotations
 from lakebed.objects.config.object_lock import Retention, RetentionMode
-from lakebed.objects.deleting import Doomed, ObjectDeleter
+from lakebed.objects.deleting import ObjectDeleter, ObjectIdentifier
 from lakebed.objects.events import decode_event
 from lakebed.objects.reading import ObjectReader
+from lakebed.objects.tags_and_locks import TagsAndLocks
 from tests.objects.stores import ROOT, ObjectStore, opened_store
 
 READS = EventName.OBJECT_ACCESSED_ALL.mask
@@ -43,9 +43,9 @@ class FailingStore:
         return await self._meta.transact(work)
 
 
-def recorder(store: ObjectStore, meta: MetaStore | None = None, *, most_waiting: int = 100) -> AccessEvents:
-    interests = Interests(store.meta, store.clock, "p")
-    return AccessEvents(meta or store.meta, store.facilities.outbox, store.clock, interests, most_waiting=most_waiting)
+def recorder(store: ObjectStore, meta: MetaStore | None = None, *, most_waiting: int = 100) -> ReadEvents:
+    interests = ListenerRegistry(store.meta, store.clock, "p")
+    return ReadEvents(meta or store.meta, store.facilities.outbox, store.clock, interests, most_waiting=most_waiting)
 
 
 async def kinds(store: ObjectStore) -> list[str]:
@@ -107,7 +107,7 @@ async def test_a_process_that_ends_writes_what_is_left(store: ObjectStore) -> No
 async def test_locks_that_are_looked_at_are_told_of(store: ObjectStore) -> None:
     accesses = recorder(store)
     facilities = replace(store.facilities, onlookers=accesses)
-    annotations = Annotations(facilities, ObjectReader(facilities))
+    annotations = TagsAndLocks(facilities, ObjectReader(facilities))
     await store.buckets.create(ROOT, "b-1", object_lock=True)
     await store.put("b-1", "k")
     until = Retention(RetentionMode.GOVERNANCE, store.clock.now_ms() + 1000)
@@ -130,10 +130,10 @@ async def test_a_deletion_of_what_was_not_there_is_told_of_if_somebody_asks(stor
     deleter = ObjectDeleter(replace(store.facilities, onlookers=accesses))
     await store.bucket("b-1")
     before = (await store.events())[-1].seq
-    await deleter.delete(ROOT, "b-1", Doomed("k"))
+    await deleter.delete(ROOT, "b-1", ObjectIdentifier("k"))
     assert await store.events(before) == []
     with accesses.interests.listening("b-1", EventName.OBJECT_REMOVED_ALL.mask):
-        await deleter.delete(ROOT, "b-1", Doomed("k"))
-        await deleter.delete_many(ROOT, "b-1", [Doomed("l"), Doomed("k", "null")])
+        await deleter.delete(ROOT, "b-1", ObjectIdentifier("k"))
+        await deleter.delete_many(ROOT, "b-1", [ObjectIdentifier("l"), ObjectIdentifier("k", "null")])
     told = [(entry.event.kind, entry.event.subject) for entry in await store.events(before)]
     assert told == [("ObjectRemoved:NoOP", f"b-1/{key}") for key in ("k", "l", "k")]

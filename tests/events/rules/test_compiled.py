@@ -4,18 +4,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.events.names import EventName
-from lakebed.events.rules import Configuration, Rule
+from lakebed.events.rules import NotificationConfiguration, NotificationRule
 from lakebed.events.rules.compiled import CompiledRules, compiled
 from lakebed.events.rules.model import encode_configuration
-from lakebed.events.rules.patterns import Pattern, pattern_of
+from lakebed.events.rules.patterns import KeyPattern, pattern_of
 
 ONE, TWO = "arn:lakebed:sqs::1:webhook", "arn:lakebed:sqs::2:kafka"
-RULES = Configuration(
+RULES = NotificationConfiguration(
     (
-        Rule("pictures", ONE, (EventName.OBJECT_CREATED_ALL,), "images/", ".jpg"),
-        Rule("all", ONE, (EventName.OBJECT_CREATED_PUT, EventName.OBJECT_TAGGING_ALL)),
-        Rule("gone", TWO, (EventName.OBJECT_REMOVED_ALL,), "images/"),
-        Rule("made", TWO, (EventName.OBJECT_CREATED_PUT,), None, ".jpg"),
+        NotificationRule("pictures", ONE, (EventName.OBJECT_CREATED_ALL,), "images/", ".jpg"),
+        NotificationRule("all", ONE, (EventName.OBJECT_CREATED_PUT, EventName.OBJECT_TAGGING_ALL)),
+        NotificationRule("gone", TWO, (EventName.OBJECT_REMOVED_ALL,), "images/"),
+        NotificationRule("made", TWO, (EventName.OBJECT_CREATED_PUT,), None, ".jpg"),
     )
 )
 PUT = EventName.OBJECT_CREATED_PUT
@@ -48,14 +48,16 @@ def test_no_configuration_has_no_rules() -> None:
 
 
 def test_keys_are_matched_as_they_are() -> None:
-    rules = CompiledRules(Configuration((Rule("r", ONE, (PUT,), "2026 Q1/"),)))
+    rules = CompiledRules(NotificationConfiguration((NotificationRule("r", ONE, (PUT,), "2026 Q1/"),)))
     assert rules.matches(PUT, "2026 Q1/a%2Fb") == {"1:webhook": "r"}
     assert rules.matches(PUT, "2026+Q1/a") == {}
 
 
 ANY_RULES = st.lists(
     st.builds(
-        lambda number, arn, prefix, suffix: Rule(f"r{number}", arn, (EventName.OBJECT_CREATED_PUT,), prefix, suffix),
+        lambda number, arn, prefix, suffix: NotificationRule(
+            f"r{number}", arn, (EventName.OBJECT_CREATED_PUT,), prefix, suffix
+        ),
         st.integers(0, 1000),
         st.sampled_from([ONE, TWO]),
         st.none() | st.text("ab*", max_size=3),
@@ -66,10 +68,10 @@ ANY_RULES = st.lists(
 
 
 @given(ANY_RULES, st.text("ab", max_size=5))
-def test_rules_are_found_by_how_keys_begin_as_if_all_were_tried(rules: list[Rule], key: str) -> None:
+def test_rules_are_found_by_how_keys_begin_as_if_all_were_tried(rules: list[NotificationRule], key: str) -> None:
     expected: dict[str, str] = {}
     for rule in rules:
-        if Pattern.of(pattern_of(rule.prefix, rule.suffix)).matches(key):
+        if KeyPattern.of(pattern_of(rule.prefix, rule.suffix)).matches(key):
             expected.setdefault(rule.target_id, rule.id)
-    found = CompiledRules(Configuration(tuple(rules))).matches(EventName.OBJECT_CREATED_PUT, key)
+    found = CompiledRules(NotificationConfiguration(tuple(rules))).matches(EventName.OBJECT_CREATED_PUT, key)
     assert found == expected

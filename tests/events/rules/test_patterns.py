@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.events.rules.patterns import Pattern, ends_of, pattern_of
+from lakebed.events.rules.patterns import KeyPattern, ends_of, pattern_of
 
 LETTERS = st.text("ab*", max_size=6)
 KEYS = st.text("ab", max_size=8)
@@ -21,7 +21,7 @@ def overlap(one: str, other: str) -> bool:
 
 
 def matches(pattern: str, key: str) -> bool:
-    return Pattern.of(pattern).matches(key)
+    return KeyPattern.of(pattern).matches(key)
 
 
 def as_expression(pattern: str) -> re.Pattern[str]:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
 from lakebed.events.names import EventName
-from lakebed.events.rules import NO_RULES, Configuration, Rule
+from lakebed.events.rules import NO_RULES, NotificationConfiguration, NotificationRule
 from lakebed.events.rules.compiled import CompiledRules
 from lakebed.events.rules.model import decode_configuration, encode_configuration
 from lakebed.events.rules.patterns import ends_of, pattern_of
@@ -24,12 +24,12 @@ def rule(
     events: tuple[EventName, ...] = (PUT,),
     prefix: str | None = None,
     suffix: str | None = None,
-) -> Rule:
-    return Rule(name, arn, events, prefix, suffix)
+) -> NotificationRule:
+    return NotificationRule(name, arn, events, prefix, suffix)
 
 
-def check(*rules: Rule) -> None:
-    check_configuration(Configuration(rules), REGION)
+def check(*rules: NotificationRule) -> None:
+    check_configuration(NotificationConfiguration(rules), REGION)
 
 
 def test_rules_that_differ_in_what_matters_are_taken() -> None:
@@ -69,7 +69,7 @@ def test_several_targets_have_the_same_event() -> None:
         ([rule(str(number), prefix=f"{number}/") for number in range(MAX_RULES + 1)], "QueueConfiguration"),
     ],
 )
-def test_what_s3_and_its_relatives_refuse_is_refused(rules: list[Rule], argument: str) -> None:
+def test_what_s3_and_its_relatives_refuse_is_refused(rules: list[NotificationRule], argument: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         check(*rules)
     assert refused.value.argument == argument
@@ -82,7 +82,7 @@ def test_limits_are_in_bytes_and_inclusive() -> None:
 
 
 RULES = st.builds(
-    Rule,
+    NotificationRule,
     st.uuids().map(str),
     st.sampled_from([HOOK, KAFKA]),
     st.lists(
@@ -94,21 +94,21 @@ RULES = st.builds(
 
 
 @given(st.lists(RULES, max_size=4))
-def test_a_configuration_is_stored_as_it_is(rules: list[Rule]) -> None:
-    configuration = Configuration(tuple(rules))
+def test_a_configuration_is_stored_as_it_is(rules: list[NotificationRule]) -> None:
+    configuration = NotificationConfiguration(tuple(rules))
     assert decode_configuration(encode_configuration(configuration)) == configuration
     assert (encode_configuration(configuration) is None) == (configuration == NO_RULES)
 
 
 @given(st.lists(RULES, max_size=4), st.text("ab/.", max_size=6))
-def test_checked_rules_name_a_target_once_for_an_event(rules: list[Rule], key: str) -> None:
-    configuration = Configuration(tuple(rules))
+def test_checked_rules_name_a_target_once_for_an_event(rules: list[NotificationRule], key: str) -> None:
+    configuration = NotificationConfiguration(tuple(rules))
     try:
         check_configuration(configuration, REGION)
     except InvalidInput:
         return
     for name in (PUT, DELETE, EventName.OBJECT_TAGGING_PUT):
-        by_one = [CompiledRules(Configuration((one,))).matches(name, key) for one in rules]
+        by_one = [CompiledRules(NotificationConfiguration((one,))).matches(name, key) for one in rules]
         targets = [target for found in by_one for target in found]
         assert len(targets) == len(set(targets))
         assert CompiledRules(configuration).matches(name, key) == {k: v for found in by_one for k, v in found.items()}
@@ -116,7 +116,7 @@ def test_checked_rules_name_a_target_once_for_an_event(rules: list[Rule], key: s
 
 @given(st.lists(RULES, max_size=6), st.text("ab/.", max_size=4))
 def test_rules_that_are_not_ambiguous_share_no_event_and_some_key_shows_those_that_are(
-    rules: list[Rule], middle: str
+    rules: list[NotificationRule], middle: str
 ) -> None:
     found = first_ambiguous(rules)
     if found is None:
@@ -127,5 +127,5 @@ def test_rules_that_are_not_ambiguous_share_no_event_and_some_key_shows_those_th
     tails = sorted((ends_of(pattern_of(rule.prefix, rule.suffix))[1] for rule in found), key=len)
     between = [pattern_of(rule.prefix, rule.suffix).split("*")[1:-1] for rule in found]
     key = heads[1] + "".join(piece for pieces in between for piece in pieces) + middle + tails[1]
-    assert all(CompiledRules(Configuration((rule,))).matches(shared, key) for rule in found)
+    assert all(CompiledRules(NotificationConfiguration((rule,))).matches(shared, key) for rule in found)
     assert one.target_id == other.target_id

@@ -12,9 +12,9 @@ from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchBucket
 from lakebed.events.names import EventName
 from lakebed.events.rules import (
     NO_RULES,
-    Configuration,
-    Notifications,
-    Rule,
+    BucketNotifications,
+    NotificationConfiguration,
+    NotificationRule,
     RuleMatcher,
     buckets_naming,
     trim_versions,
@@ -26,8 +26,8 @@ from lakebed.objects.config.tagging import Tag, TagSet
 from tests.objects.stores import ROOT, ObjectStore, opened_store, user
 
 HOOK, KAFKA = "arn:lakebed:sqs::1:webhook", "arn:lakebed:sqs::2:kafka"
-PUTS = Configuration((Rule("puts", HOOK, (EventName.OBJECT_CREATED_ALL,)),))
-DELETES = Configuration((Rule("deletes", KAFKA, (EventName.OBJECT_REMOVED_ALL,), "in/"),))
+PUTS = NotificationConfiguration((NotificationRule("puts", HOOK, (EventName.OBJECT_CREATED_ALL,)),))
+DELETES = NotificationConfiguration((NotificationRule("deletes", KAFKA, (EventName.OBJECT_REMOVED_ALL,), "in/"),))
 
 
 class Targets:
@@ -56,8 +56,8 @@ async def store(address: str, tmp_path: Path) -> AsyncIterator[ObjectStore]:
 
 
 @pytest.fixture
-def notifications(store: ObjectStore) -> Notifications:
-    return Notifications(store.facilities, Targets("1:webhook", "2:kafka"))
+def notifications(store: ObjectStore) -> BucketNotifications:
+    return BucketNotifications(store.facilities, Targets("1:webhook", "2:kafka"))
 
 
 async def matched(store: ObjectStore) -> list[tuple[str, dict[str, str]]]:
@@ -76,7 +76,9 @@ async def version_count(store: ObjectStore) -> int:
 # -- which rules hold when --------------------------------------------------------------------------------------
 
 
-async def test_an_event_is_matched_with_the_rules_of_its_time(store: ObjectStore, notifications: Notifications) -> None:
+async def test_an_event_is_matched_with_the_rules_of_its_time(
+    store: ObjectStore, notifications: BucketNotifications
+) -> None:
     await store.bucket("b-1")
     await store.put("b-1", "in/1")
     await notifications.put(ROOT, "b-1", PUTS)
@@ -103,10 +105,12 @@ async def test_an_event_is_matched_with_the_rules_of_its_time(store: ObjectStore
 
 
 async def test_a_bucket_made_anew_has_none_of_the_rules_of_the_last_one(
-    store: ObjectStore, notifications: Notifications
+    store: ObjectStore, notifications: BucketNotifications
 ) -> None:
     await store.bucket("b-1")
-    everything = Configuration((Rule("all", HOOK, (EventName.OBJECT_CREATED_ALL, EventName.BUCKET_REMOVED)),))
+    everything = NotificationConfiguration(
+        (NotificationRule("all", HOOK, (EventName.OBJECT_CREATED_ALL, EventName.BUCKET_REMOVED)),)
+    )
     await notifications.put(ROOT, "b-1", everything)
     await store.buckets.delete(ROOT, "b-1")
     await store.bucket("b-1")
@@ -119,7 +123,7 @@ async def test_a_bucket_made_anew_has_none_of_the_rules_of_the_last_one(
     assert await notifications.read(ROOT, "b-1") == NO_RULES
 
 
-async def test_rules_are_of_their_bucket_alone(store: ObjectStore, notifications: Notifications) -> None:
+async def test_rules_are_of_their_bucket_alone(store: ObjectStore, notifications: BucketNotifications) -> None:
     await store.bucket("b-1")
     await store.bucket("b-10")
     await notifications.put(ROOT, "b-1", PUTS)
@@ -138,7 +142,9 @@ async def test_without_rules_nothing_matches_and_no_bucket_is_looked_at(store: O
 @given(st.lists(st.integers(1, 30), unique=True, max_size=6).map(sorted), st.integers(1, 40))
 def test_the_last_version_before_an_event_holds_for_it(numbers: list[int], seq: int) -> None:
     documents = [
-        encode_configuration(Configuration((Rule(str(since), HOOK, (EventName.OBJECT_CREATED_PUT,)),)))
+        encode_configuration(
+            NotificationConfiguration((NotificationRule(str(since), HOOK, (EventName.OBJECT_CREATED_PUT,)),))
+        )
         for since in numbers
     ]
     rules = BucketVersions(list(zip(numbers, documents, strict=True))).in_force_at(seq)
@@ -151,7 +157,7 @@ def test_the_last_version_before_an_event_holds_for_it(numbers: list[int], seq: 
 
 
 async def test_versions_stay_until_every_cursor_has_passed_what_replaced_them(
-    store: ObjectStore, notifications: Notifications
+    store: ObjectStore, notifications: BucketNotifications
 ) -> None:
     outbox = store.facilities.outbox
     await store.bucket("b-1")
@@ -178,7 +184,7 @@ async def test_versions_stay_until_every_cursor_has_passed_what_replaced_them(
     assert (await matched(store))[-1] == ("ObjectRemoved:Delete", {"2:kafka": "deletes"})
 
 
-async def test_nothing_is_kept_of_buckets_without_rules(store: ObjectStore, notifications: Notifications) -> None:
+async def test_nothing_is_kept_of_buckets_without_rules(store: ObjectStore, notifications: BucketNotifications) -> None:
     outbox = store.facilities.outbox
     for name in ("b-1", "b-2", "b-3"):
         await store.bucket(name)
@@ -191,7 +197,7 @@ async def test_nothing_is_kept_of_buckets_without_rules(store: ObjectStore, noti
     assert await buckets_naming(store.meta, "1:webhook") == ["b-3"]
 
 
-async def test_who_is_named_is_told_of_the_rules_of_now(store: ObjectStore, notifications: Notifications) -> None:
+async def test_who_is_named_is_told_of_the_rules_of_now(store: ObjectStore, notifications: BucketNotifications) -> None:
     for name in ("b-2", "b-1"):
         await store.bucket(name)
         await notifications.put(ROOT, name, PUTS)
@@ -205,7 +211,7 @@ async def test_who_is_named_is_told_of_the_rules_of_now(store: ObjectStore, noti
 # -- the use cases ----------------------------------------------------------------------------------------------
 
 
-async def test_a_configuration_is_read_as_it_was_put(store: ObjectStore, notifications: Notifications) -> None:
+async def test_a_configuration_is_read_as_it_was_put(store: ObjectStore, notifications: BucketNotifications) -> None:
     await store.bucket("b-1")
     assert await notifications.read(ROOT, "b-1") == NO_RULES
     await notifications.put(ROOT, "b-1", DELETES)
@@ -218,23 +224,25 @@ async def test_a_configuration_is_read_as_it_was_put(store: ObjectStore, notific
 
 
 async def test_a_configuration_that_is_refused_leaves_the_last_one(
-    store: ObjectStore, notifications: Notifications
+    store: ObjectStore, notifications: BucketNotifications
 ) -> None:
     await store.bucket("b-1")
     await notifications.put(ROOT, "b-1", PUTS)
     told = len(await store.events())
-    unknown = Configuration((Rule("r", "arn:lakebed:sqs::3:nats", (EventName.OBJECT_CREATED_PUT,)),))
+    unknown = NotificationConfiguration(
+        (NotificationRule("r", "arn:lakebed:sqs::3:nats", (EventName.OBJECT_CREATED_PUT,)),)
+    )
     with pytest.raises(InvalidInput, match="destination"):
-        await notifications.put(ROOT, "b-1", Configuration((*PUTS.rules, *unknown.rules)))
+        await notifications.put(ROOT, "b-1", NotificationConfiguration((*PUTS.rules, *unknown.rules)))
     with pytest.raises(InvalidInput, match="same Id"):
-        await notifications.put(ROOT, "b-1", Configuration((*PUTS.rules, *PUTS.rules)))
+        await notifications.put(ROOT, "b-1", NotificationConfiguration((*PUTS.rules, *PUTS.rules)))
     assert await notifications.read(ROOT, "b-1") == PUTS
     assert len(await store.events()) == told
     await notifications.put(ROOT, "b-1", unknown, checks_targets=False)
     assert await notifications.read(ROOT, "b-1") == unknown
 
 
-async def test_other_settings_stay_as_they_are(store: ObjectStore, notifications: Notifications) -> None:
+async def test_other_settings_stay_as_they_are(store: ObjectStore, notifications: BucketNotifications) -> None:
     await store.bucket("b-1")
     one, other = TagSet((Tag("a", "1"),)), TagSet((Tag("b", "2"),))
     await store.buckets.set(ROOT, "b-1", "s3:PutBucketTagging", tags=one)
@@ -244,7 +252,7 @@ async def test_other_settings_stay_as_they_are(store: ObjectStore, notifications
     assert await notifications.read(ROOT, "b-1") == PUTS
 
 
-async def test_who_may_not_is_told_so(store: ObjectStore, notifications: Notifications) -> None:
+async def test_who_may_not_is_told_so(store: ObjectStore, notifications: BucketNotifications) -> None:
     await store.bucket("b-1")
     nobody = user("nobody")
     with pytest.raises(AccessDenied):

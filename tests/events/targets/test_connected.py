@@ -8,7 +8,7 @@ import pytest
 from lakebed.core.errors import Unavailable, Undeliverable
 from lakebed.events.targets.connected import ConnectedTarget
 from lakebed.events.targets.failures import Fault
-from lakebed.events.targets.seam import Message
+from lakebed.events.targets.seam import EventMessage
 from lakebed.net.tls import TlsFiles
 from tests.contracts.targets import make_message
 from tests.fixtures.brokers.authority import Certificates
@@ -26,7 +26,7 @@ class Line:
     """A connection to nobody."""
 
     def __init__(self) -> None:
-        self.sent: list[Message] = []
+        self.sent: list[EventMessage] = []
         self.failure: Exception | None = None
         self.is_open = True
         self.holding: asyncio.Event | None = None
@@ -52,7 +52,7 @@ class Lines(ConnectedTarget[Line]):
     async def _shut(self, connection: Line) -> None:
         connection.is_open = False
 
-    async def _deliver(self, connection: Line, message: Message) -> None:
+    async def _deliver(self, connection: Line, message: EventMessage) -> None:
         assert connection.is_open, "sent on a connection that was closed"
         if connection.holding is not None:
             await connection.holding.wait()
@@ -124,7 +124,7 @@ async def test_a_new_connection_that_fails_at_once_is_told() -> None:
     target = Lines()
 
     class Failing(Lines):
-        async def _deliver(self, connection: Line, message: Message) -> None:
+        async def _deliver(self, connection: Line, message: EventMessage) -> None:
             raise Broken("hush, at once")
 
     target = Failing()

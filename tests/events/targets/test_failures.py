@@ -5,7 +5,7 @@ from urllib.parse import quote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.events.targets.failures import MAX_REASON_CHARS, told
+from lakebed.events.targets.failures import MAX_REASON_CHARS, describe_error
 
 secrets = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x2FF, exclude_categories=["Cc", "Zs"]), min_size=8)
 
@@ -13,15 +13,15 @@ secrets = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x2FF, exclude
 @given(secrets, st.text(max_size=40), st.text(max_size=40))
 def test_no_secret_is_told_in_either_form(secret: str, before: str, after: str) -> None:
     for form in (secret, quote(secret, safe="")):
-        reason = told(ConnectionError(f"{before}{form}{after}"), [secret])
+        reason = describe_error(ConnectionError(f"{before}{form}{after}"), [secret])
         assert form not in reason.replace("***", "")
         assert len(reason) <= MAX_REASON_CHARS
         assert "\n" not in reason
 
 
 def test_a_secret_within_another_leaves_nothing_of_it() -> None:
-    assert told(ValueError("abcdef abc"), ["abc", "abcdef", ""]) == "ValueError: *** ***"
+    assert describe_error(ValueError("abcdef abc"), ["abc", "abcdef", ""]) == "ValueError: *** ***"
 
 
 def test_an_error_without_words_is_told_by_its_class() -> None:
-    assert told(TimeoutError(), []) == "TimeoutError: no more is known"
+    assert describe_error(TimeoutError(), []) == "TimeoutError: no more is known"

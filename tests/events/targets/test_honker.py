@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from lakebed.core.errors import InvalidInput, Undeliverable
-from lakebed.events.targets.kinds import kind_named
-from lakebed.events.targets.seam import Message
+from lakebed.events.targets.kinds import target_type_named
+from lakebed.events.targets.seam import EventMessage
 from tests.contracts.targets import TargetContract, make_message, shared_messages
 from tests.fixtures.brokers.honker import HonkerService, honker_folder
 from tests.fixtures.brokers.service import heard_until
@@ -111,12 +111,12 @@ class TestHonker(TargetContract):
     async def test_what_is_no_document_is_undeliverable(self, service: HonkerService, place: str) -> None:
         target = service.target(place)
         with pytest.raises(Undeliverable):
-            await target.send(Message("evt_1", "s3:ObjectCreated:Put", "b/k", False, 0, b"{", "application/json"))
+            await target.send(EventMessage("evt_1", "s3:ObjectCreated:Put", "b/k", False, 0, b"{", "application/json"))
         await target.close()
 
 
 def test_the_kind_is_found_by_its_name(service: HonkerService) -> None:
-    kind = kind_named("honker")
+    kind = target_type_named("honker")
     assert (kind.name, kind.settings) == ("honker", type(service.settings("p")))
 
 

@@ -7,16 +7,16 @@ import pytest
 
 from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
 from lakebed.events.forms import Form, render
-from lakebed.events.targets.pipeline import ArrivedFile, PipelineSettings, PipelineTarget, pipeline_kind
-from lakebed.events.targets.seam import Message
+from lakebed.events.targets.pipeline import ArrivedFile, PipelineTarget, PipelineTargetSettings, pipeline_kind
+from lakebed.events.targets.seam import EventMessage
 from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 from lakebed.objects.events import ObjectEvent
 from tests.events.made import IDS
 
-SETTINGS = PipelineSettings(source="landing/in/", table="lake.raw.sales", format="csv")
+SETTINGS = PipelineTargetSettings(source="landing/in/", table="lake.raw.sales", format="csv")
 
 
-def told(key: str = "in/2026 Q1/ü.csv", kind: str = "ObjectCreated:Put", form: Form = Form.S3) -> Message:
+def told(key: str = "in/2026 Q1/ü.csv", kind: str = "ObjectCreated:Put", form: Form = Form.S3) -> EventMessage:
     """An event as rules have it sent."""
     payload = ObjectEvent(bucket="landing", key=key, size=12, etag="abc", version="v1")
     entry = OutboxEntry(7, OutboxEvent(kind, f"landing/{key}", msgspec.msgpack.encode(payload), 5, ""))
@@ -56,7 +56,7 @@ async def test_a_file_that_was_written_is_noted_with_what_it_was_then() -> None:
         (dataclasses.replace(told(), key="landing/in/other"), "another file"),
     ],
 )
-async def test_what_tells_of_no_file_to_be_added_is_for_somebody_to_look_at(message: Message, why: str) -> None:
+async def test_what_tells_of_no_file_to_be_added_is_for_somebody_to_look_at(message: EventMessage, why: str) -> None:
     noted = Noted()
     with pytest.raises(Undeliverable, match=why):
         await PipelineTarget(SETTINGS, noted).send(message)

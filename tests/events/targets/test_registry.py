@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from lakebed.core.errors import InvalidInput
-from lakebed.events.targets.registry import TargetKinds
-from lakebed.events.targets.seam import TargetKind
+from lakebed.events.targets.registry import TargetTypes
+from lakebed.events.targets.seam import TargetType
 from tests.fixtures.memory_target import MemorySettings, memory_kind
 
-KINDS = TargetKinds([memory_kind({})])
+KINDS = TargetTypes([memory_kind({})])
 
 
 def test_settings_are_read_as_their_kind_has_them() -> None:
@@ -20,11 +20,11 @@ def test_settings_are_read_as_their_kind_has_them() -> None:
 def test_other_kinds_are_found_when_they_are_asked_for() -> None:
     asked: list[str] = []
 
-    def find(name: str) -> TargetKind[Any]:
+    def find(name: str) -> TargetType[Any]:
         asked.append(name)
         return dataclasses.replace(memory_kind({}), name=name)
 
-    kinds = TargetKinds([memory_kind({})], find)
+    kinds = TargetTypes([memory_kind({})], find)
     assert kinds.find("memory").name == "memory"
     assert kinds.read("other", {}) == MemorySettings()
     assert asked == ["other"]

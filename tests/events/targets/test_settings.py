@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from lakebed.core.errors import InvalidInput
-from lakebed.events.targets.kinds import kind_named
-from lakebed.events.targets.mysql import Place
+from lakebed.events.targets.kinds import target_type_named
+from lakebed.events.targets.mysql import MySqlAddress
 
 GOOD: dict[str, dict[str, Any]] = {
     "amqp": {"url": "amqp://broker", "exchange": "events", "routing_key": "lakebed"},
@@ -71,21 +71,21 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize("kind", GOOD)
 def test_what_is_needed_is_enough(kind: str) -> None:
-    settings = msgspec.convert(GOOD[kind], kind_named(kind).settings)
+    settings = msgspec.convert(GOOD[kind], target_type_named(kind).settings)
     settings.validate()
     assert msgspec.to_builtins(settings) | GOOD[kind] == msgspec.to_builtins(settings)
 
 
 @pytest.mark.parametrize("kind", GOOD)
 async def test_making_one_connects_to_nobody(kind: str) -> None:
-    target = kind_named(kind).make(msgspec.convert(GOOD[kind], kind_named(kind).settings))
+    target = target_type_named(kind).make(msgspec.convert(GOOD[kind], target_type_named(kind).settings))
     assert target.at_once >= 1
     await target.close()
 
 
 @pytest.mark.parametrize(("kind", "changes", "argument"), BAD)
 def test_what_is_wrong_is_named(kind: str, changes: dict[str, Any], argument: str) -> None:
-    settings = msgspec.convert(GOOD[kind] | changes, kind_named(kind).settings)
+    settings = msgspec.convert(GOOD[kind] | changes, target_type_named(kind).settings)
     with pytest.raises(InvalidInput) as refused:
         settings.validate()
     assert refused.value.argument == argument
@@ -95,13 +95,13 @@ def test_what_is_wrong_is_named(kind: str, changes: dict[str, Any], argument: st
 @pytest.mark.parametrize("kind", GOOD)
 def test_a_field_that_is_not_known_is_refused(kind: str) -> None:
     with pytest.raises(msgspec.ValidationError, match="pigeon"):
-        msgspec.convert(GOOD[kind] | {"pigeon": 1}, kind_named(kind).settings)
+        msgspec.convert(GOOD[kind] | {"pigeon": 1}, target_type_named(kind).settings)
 
 
 def test_the_forms_of_a_dsn() -> None:
-    place = Place("mysql://us%40er:p%3Aw@host/db")
+    place = MySqlAddress("mysql://us%40er:p%3Aw@host/db")
     assert (place.user, place.password, place.host, place.port, place.database, place.tls) == (
         *("us@er", "p:w", "host", 3306, "db", None),
     )
-    assert Place("user@tcp([::1]:3307)/db?tls=false").host == "::1"
+    assert MySqlAddress("user@tcp([::1]:3307)/db?tls=false").host == "::1"
     assert "p:w" not in repr(place)

@@ -14,14 +14,14 @@ from lakebed.core.errors import NoSuchKey, StorageFull, WriteConflict
 from lakebed.core.ids import BlobId
 from lakebed.meta.seam import Transaction
 from lakebed.objects import multipart
-from lakebed.objects.blobs.composition import Borrowed, Composed, Loan, compose, digest_of, own_size
+from lakebed.objects.blobs.composition import BaseContent, BaseRange, ComposedObject, compose, digest_of, own_size
 from lakebed.objects.blobs.contents import ByteRange
 from lakebed.objects.blobs.encryption import FRAME_BYTES
 from lakebed.objects.blobs.ingest import Ingester
 from lakebed.objects.config.versioning import Versioning
 from lakebed.objects.copying import CopyChanges, CopySource
-from lakebed.objects.model import DEFAULT_ATTRIBUTES, ObjectAttributes, Piece
-from lakebed.objects.publishing import Displaced
+from lakebed.objects.model import DEFAULT_ATTRIBUTES, Extent, ObjectAttributes
+from lakebed.objects.publishing import NewGarbage
 from lakebed.objects.writing import NewObject
 from tests.objects.borrowing_machine import BorrowingMachine
 from tests.objects.consistency import check_tables
@@ -32,7 +32,9 @@ BIG = bytes(range(256)) * 3
 KEYS = new_key_ring()
 
 
-async def _lent(store: ObjectStore, key: str = "lender", body: bytes = BIG, *, encrypt: bool | None = None) -> Loan:
+async def _lent(
+    store: ObjectStore, key: str = "lender", body: bytes = BIG, *, encrypt: bool | None = None
+) -> BaseContent:
     loan = await store.lend(await store.put("bucket", key, body, encrypt=encrypt))
     assert loan is not None
     return loan
@@ -47,7 +49,7 @@ async def _lent(store: ObjectStore, key: str = "lender", body: bytes = BIG, *, e
     )
 )
 def test_object_of_parts_is_known_by_all_of_its_bytes(parts: list[bytes | list[int]]) -> None:
-    loan = Loan(7, Piece(len(BIG), blob=BlobId("0" * 32)))
+    loan = BaseContent(7, Extent(len(BIG), blob=BlobId("0" * 32)))
     given = [part if isinstance(part, bytes) else range_of(BIG, *part) for part in parts]
     whole = b"".join(part if isinstance(part, bytes) else BIG[part[0] : part[1]] for part in parts)
     made = compose(KEYS, loan, given)
@@ -58,20 +60,20 @@ def test_object_of_parts_is_known_by_all_of_its_bytes(parts: list[bytes | list[i
     assert own_size(given) == sum(len(part) for part in parts if isinstance(part, bytes))
     assert compose(KEYS, loan, given).etag == made.etag
     assert compose(KEYS, loan, [*given, b"more"]).etag != made.etag
-    other = Loan(7, Piece(len(BIG), blob=BlobId("1" * 32)))
+    other = BaseContent(7, Extent(len(BIG), blob=BlobId("1" * 32)))
     assert compose(KEYS, other, [range_of(BIG, 0, 9)]).etag != compose(KEYS, loan, [range_of(BIG, 0, 9)]).etag
 
 
 @pytest.mark.parametrize(("start", "size"), [(0, len(BIG) + 1), (len(BIG), 1), (-1, 1)])
 def test_nothing_is_borrowed_past_the_end(start: int, size: int) -> None:
-    loan = Loan(7, Piece(len(BIG), blob=BlobId("0" * 32)))
+    loan = BaseContent(7, Extent(len(BIG), blob=BlobId("0" * 32)))
     with pytest.raises(ValueError, match="past the end"):
-        compose(KEYS, loan, [Borrowed(start, size, digest_of(b""))])
+        compose(KEYS, loan, [BaseRange(start, size, digest_of(b""))])
 
 
 def test_own_bytes_are_sealed_where_the_borrowed_are() -> None:
     key, seal = KEYS.new_data_key()
-    loan = Loan(7, Piece(len(BIG), blob=BlobId("0" * 32), seal=seal))
+    loan = BaseContent(7, Extent(len(BIG), blob=BlobId("0" * 32), seal=seal))
     made = compose(KEYS, loan, [b"secret", range_of(BIG, 3, 9)])
     assert made.encrypted
     own, borrowed = made.pieces
@@ -223,11 +225,11 @@ async def test_loan_is_given_back_by_a_transaction_that_fails(store: ObjectStore
     await store.bucket("bucket")
     loan = await _lent(store)
     composed = await store.facilities.ingester.compose(loan, [range_of(BIG, 0, 99)])
-    assert isinstance(composed, Composed)
+    assert isinstance(composed, ComposedObject)
 
     async def work(tx: Transaction) -> None:
         new = NewObject("new", ObjectAttributes())
-        await store.writer.place(tx, ROOT, "bucket", new, composed, 7, Displaced(7), event="ObjectCreated:Put")
+        await store.writer.place(tx, ROOT, "bucket", new, composed, 7, NewGarbage(7), event="ObjectCreated:Put")
         raise StorageFull("no")
 
     with pytest.raises(StorageFull):
@@ -247,7 +249,7 @@ async def test_room_is_asked_for_the_own_bytes_alone(light_store: ObjectStore) -
                 raise StorageFull("full")
 
     ingester = Ingester(light_store.storage, KEYS, light_store.clock, inline_max_bytes=INLINE_MAX_BYTES, room=Full())
-    loan = Loan(7, Piece(len(BIG), blob=BlobId("0" * 32)))
+    loan = BaseContent(7, Extent(len(BIG), blob=BlobId("0" * 32)))
     await ingester.compose(loan, [b"a" * 10, range_of(BIG, 0, 99)])
     with pytest.raises(StorageFull):
         await ingester.compose(loan, [b"a" * 11])

@@ -15,7 +15,7 @@ from lakebed.core.ids import BlobId, new_blob_id
 from lakebed.objects.blobs.contents import ByteRange, Contents, ContentSource, OpenSlice
 from lakebed.objects.blobs.encryption import FRAME_BYTES, SEALED_FRAME_BYTES, seal_whole
 from lakebed.objects.blobs.ingest import blob_key
-from lakebed.objects.model import Content, Piece, pack
+from lakebed.objects.model import Content, Extent, pack
 from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import Key, ObjectStorage
@@ -36,24 +36,24 @@ async def _keep(
     sealed: bool,
     inline: bool = False,
     around: tuple[bytes, bytes] | None = None,
-) -> Piece:
+) -> Extent:
     """Bytes as they would have been stored, or as a range of those of another, which has something `around` them."""
     if around is not None:
         before, after = around
         whole = await _keep(storage, before + plain + after, sealed=sealed)
-        return Piece(len(plain), blob=whole.blob, seal=whole.seal, start=len(before), lent_of=whole.size)
+        return Extent(len(plain), blob=whole.blob, seal=whole.seal, start=len(before), lent_of=whole.size)
     seal, stored = None, plain
     if sealed:
         key, seal = KEYS.new_data_key()
         stored = seal_whole(key, plain)
     if inline:
-        return Piece(len(plain), body=stored, seal=seal)
+        return Extent(len(plain), body=stored, seal=seal)
     blob = new_blob_id(CLOCK)
     await storage.put(blob_key(blob), stored)
-    return Piece(len(plain), blob=blob, seal=seal)
+    return Extent(len(plain), blob=blob, seal=seal)
 
 
-def _source(storage: ObjectStorage, *pieces: Piece) -> ContentSource:
+def _source(storage: ObjectStorage, *pieces: Extent) -> ContentSource:
     size = sum(piece.size for piece in pieces)
     if len(pieces) == 1 and pieces[0].body is not None:
         content = Content(pieces[0].body, pieces[0].seal, None)
@@ -100,10 +100,10 @@ async def test_every_range_of_a_range_of_a_blob_is_exact(sealed: bool, before: i
     around = (b"<" * before, b">" * after)
     source = _source(
         storage,
-        Piece(2, body=b"[["),
+        Extent(2, body=b"[["),
         await _keep(storage, plain, sealed=sealed, around=around),
         await _keep(storage, plain, sealed=sealed, around=around),
-        Piece(2, body=b"]]"),
+        Extent(2, body=b"]]"),
     )
     whole = b"[[" + plain + plain + b"]]"
     ends = (0, 1, 2, 3, FRAME_BYTES + 2, FRAME_BYTES + 3, len(plain) + 2, len(whole) - 2, len(whole) - 1, len(whole))
@@ -221,7 +221,7 @@ async def test_files_are_opened_where_a_borrowed_range_begins_and_what_is_betwee
 ) -> None:
     storage = FolderStorage(tmp_path, CLOCK)
     borrowed = await _keep(storage, b"0123", sealed=False, around=(b"<<", b">"))
-    slices = await _source(storage, Piece(3, body=b"abc"), borrowed, Piece(2, body=b"de")).open_files(ByteRange(1, 8))
+    slices = await _source(storage, Extent(3, body=b"abc"), borrowed, Extent(2, body=b"de")).open_files(ByteRange(1, 8))
     assert slices is not None
     assert [isinstance(piece, bytes) for piece in slices] == [True, False, True]
     assert [_read_and_close(piece) for piece in slices] == [b"bc", b"0123", b"d"]
@@ -263,7 +263,7 @@ async def test_files_already_open_are_closed_when_another_is_gone(
     monkeypatch.setattr(storage, "open_file", watched_open)
     monkeypatch.setattr(os, "close", watched_close)
     with pytest.raises(NotFound):
-        await _source(storage, there, Piece(4, blob=BlobId("0" * 32))).open_files(ByteRange(0, 8))
+        await _source(storage, there, Extent(4, blob=BlobId("0" * 32))).open_files(ByteRange(0, 8))
     assert len(opened) == 1
     assert opened[0] in closed
     await storage.close()

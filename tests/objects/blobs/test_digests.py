@@ -6,14 +6,14 @@ import pytest
 
 from lakebed.core.checksums import Checksum, ChecksumAlgorithm
 from lakebed.core.errors import IntegrityMismatch
-from lakebed.objects.blobs.digests import Digests, Expectations
+from lakebed.objects.blobs.digests import Digests, ExpectedDigests
 
 A = ChecksumAlgorithm
 BODY = b"some bytes"
 CRC32 = Checksum(A.CRC32, zlib.crc32(BODY).to_bytes(4, "big"))
 
 
-def digest(expected: Expectations) -> tuple[Checksum, Checksum | None]:
+def digest(expected: ExpectedDigests) -> tuple[Checksum, Checksum | None]:
     digests = Digests(expected)
     digests.update(BODY[:4])
     digests.update(BODY[4:])
@@ -22,23 +22,23 @@ def digest(expected: Expectations) -> tuple[Checksum, Checksum | None]:
 
 
 def test_value_of_another_algorithm_than_the_one_kept_is_checked_too() -> None:
-    kept, stated = digest(Expectations(algorithm=A.CRC64NVME, checksum=CRC32, stated_algorithm=A.CRC32))
+    kept, stated = digest(ExpectedDigests(algorithm=A.CRC64NVME, checksum=CRC32, stated_algorithm=A.CRC32))
     assert kept.algorithm is A.CRC64NVME
     assert stated == CRC32
     with pytest.raises(IntegrityMismatch) as wrong:
-        digest(Expectations(algorithm=A.CRC64NVME, checksum=Checksum(A.CRC32, bytes(4)), stated_algorithm=A.CRC32))
+        digest(ExpectedDigests(algorithm=A.CRC64NVME, checksum=Checksum(A.CRC32, bytes(4)), stated_algorithm=A.CRC32))
     assert wrong.value.digest == "CRC32"
 
 
 def test_without_another_algorithm_the_value_is_of_the_one_kept() -> None:
-    assert digest(Expectations(algorithm=A.CRC32, checksum=CRC32)) == (CRC32, None)
+    assert digest(ExpectedDigests(algorithm=A.CRC32, checksum=CRC32)) == (CRC32, None)
 
 
 @pytest.mark.parametrize(
     ("expected", "digest_name"),
-    [(Expectations(md5=bytes(16)), "md5"), (Expectations(sha256="0" * 64), "sha256-payload")],
+    [(ExpectedDigests(md5=bytes(16)), "md5"), (ExpectedDigests(sha256="0" * 64), "sha256-payload")],
 )
-def test_mismatch_tells_what_was_claimed_and_what_was_calculated(expected: Expectations, digest_name: str) -> None:
+def test_mismatch_tells_what_was_claimed_and_what_was_calculated(expected: ExpectedDigests, digest_name: str) -> None:
     with pytest.raises(IntegrityMismatch) as wrong:
         digest(expected)
     assert wrong.value.digest == digest_name

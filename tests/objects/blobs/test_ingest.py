@@ -19,7 +19,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Incomplete, IntegrityMismatch, StorageFull, TooLarge
 from lakebed.objects.blobs import ingest, writing
 from lakebed.objects.blobs.contents import Contents, ContentSource
-from lakebed.objects.blobs.digests import Expectations
+from lakebed.objects.blobs.digests import ExpectedDigests
 from lakebed.objects.blobs.encryption import FRAME_BYTES, sealed_size
 from lakebed.objects.blobs.ingest import Ingested, Ingester, blob_key
 from lakebed.objects.blobs.md5 import LIBRARY, PlainMd5
@@ -51,14 +51,14 @@ def _ingester(storage: ObjectStorage) -> Ingester:
 async def _ingest(
     storage: ObjectStorage,
     body: Body,
-    expected: Expectations | None = None,
+    expected: ExpectedDigests | None = None,
     *,
     encrypt: bool = False,
     limit: int = LIMIT,
     inline: bool = True,
 ) -> Ingested:
     return await _ingester(storage).ingest(
-        body, expected or Expectations(), encrypt=encrypt, limit=limit, inline=inline
+        body, expected or ExpectedDigests(), encrypt=encrypt, limit=limit, inline=inline
     )
 
 
@@ -138,7 +138,7 @@ async def test_bodies_that_come_together_are_hashed_and_written_each_for_itself(
     # Long enough to be written around the page cache, and of lengths that end in the middle of a page.
     plain = [os.urandom(DIRECT_BYTES + 1000 * number) for number in range(6)]
     ingested = await asyncio.gather(
-        *(ingester.ingest(_arrived(body), Expectations(), encrypt=encrypt, limit=LIMIT) for body in plain)
+        *(ingester.ingest(_arrived(body), ExpectedDigests(), encrypt=encrypt, limit=LIMIT) for body in plain)
     )
     assert [one.etag for one in ingested] == [hashlib.md5(body).hexdigest() for body in plain]
     assert [await _read_back(storage, one) for one in ingested] == plain
@@ -179,7 +179,7 @@ def _checksum(algorithm: ChecksumAlgorithm, body: bytes) -> Checksum:
 @pytest.mark.parametrize("body", [b"small", BIG], ids=["inline", "blob"])
 @pytest.mark.parametrize("algorithm", list(ChecksumAlgorithm))
 async def test_promises_that_are_kept_are_accepted(body: bytes, algorithm: ChecksumAlgorithm) -> None:
-    expected = Expectations(
+    expected = ExpectedDigests(
         md5=hashlib.md5(body).digest(),
         sha256=hashlib.sha256(body).hexdigest(),
         algorithm=algorithm,
@@ -200,17 +200,17 @@ WRONG = _checksum(ChecksumAlgorithm.CRC32, b"something else")
 @pytest.mark.parametrize(
     ("expected", "failure"),
     [
-        (Expectations(md5=hashlib.md5(b"something else").digest()), IntegrityMismatch),
-        (Expectations(sha256=hashlib.sha256(b"something else").hexdigest()), IntegrityMismatch),
-        (Expectations(algorithm=ChecksumAlgorithm.CRC32, checksum=WRONG), IntegrityMismatch),
-        (Expectations(algorithm=ChecksumAlgorithm.CRC32, trailing_checksum=lambda: WRONG), IntegrityMismatch),
-        (Expectations(checksum=WRONG), IntegrityMismatch),
-        (Expectations(trailing_checksum=_lost_trailer), Incomplete),
+        (ExpectedDigests(md5=hashlib.md5(b"something else").digest()), IntegrityMismatch),
+        (ExpectedDigests(sha256=hashlib.sha256(b"something else").hexdigest()), IntegrityMismatch),
+        (ExpectedDigests(algorithm=ChecksumAlgorithm.CRC32, checksum=WRONG), IntegrityMismatch),
+        (ExpectedDigests(algorithm=ChecksumAlgorithm.CRC32, trailing_checksum=lambda: WRONG), IntegrityMismatch),
+        (ExpectedDigests(checksum=WRONG), IntegrityMismatch),
+        (ExpectedDigests(trailing_checksum=_lost_trailer), Incomplete),
     ],
     ids=["md5", "sha256", "checksum", "trailer", "other algorithm", "no trailer"],
 )
 async def test_broken_promise_leaves_no_blob(
-    storage: ObjectStorage, body: bytes, expected: Expectations, failure: type[Exception]
+    storage: ObjectStorage, body: bytes, expected: ExpectedDigests, failure: type[Exception]
 ) -> None:
     with pytest.raises(failure):
         await _ingest(storage, Body(body), expected)
@@ -225,7 +225,7 @@ async def test_trailing_checksum_is_asked_for_after_the_last_byte() -> None:
         asked.append(not body._pieces)
         return _checksum(ChecksumAlgorithm.CRC32, BIG)
 
-    expected = Expectations(algorithm=ChecksumAlgorithm.CRC32, trailing_checksum=trailer)
+    expected = ExpectedDigests(algorithm=ChecksumAlgorithm.CRC32, trailing_checksum=trailer)
     await _ingest(MemoryStorage(CLOCK), body, expected)
     assert asked == [True]
 

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakebed.core.checksums import Buffer
-from lakebed.objects.blobs.md5 import Lanes, MakeMd5, PlainMd5, md5_maker
+from lakebed.objects.blobs.md5 import MakeMd5, Md5Lanes, PlainMd5, md5_maker
 from tests.fixtures.c_libraries import ROOT, compiled
 
 
@@ -38,7 +38,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def new_md5(request: pytest.FixtureRequest) -> MakeMd5:
     if request.param == "hashlib":
         return PlainMd5
-    return Lanes(request.getfixturevalue("library")).new
+    return Md5Lanes(request.getfixturevalue("library")).new
 
 
 def as_read_only_view(data: bytes) -> Buffer:
@@ -108,7 +108,7 @@ def test_threads_that_come_and_go_get_their_own_digests(new_md5: MakeMd5) -> Non
 
 
 def test_body_that_is_dropped_while_it_is_hashed_harms_nobody(library: Path) -> None:
-    lanes = Lanes(library)
+    lanes = Md5Lanes(library)
     kept = lanes.new()
     data = os.urandom(1_000_000)
     number = kept.begin([data])
@@ -124,7 +124,7 @@ def test_thread_ends_with_the_last_of_its_bodies(library: Path) -> None:
 
     gc.collect()
     before = thread_count()
-    lanes = Lanes(library)
+    lanes = Md5Lanes(library)
     body = lanes.new()
     assert thread_count() == before + 1
     del lanes
@@ -171,7 +171,7 @@ class TestBuild:
         assert not said
         with zipfile.ZipFile(wheel) as archive:
             path, *_ = (archive.extract(library.built.removeprefix("src/"), tmp_path) for library in LIBRARIES)
-        running = Lanes(Path(path)).new()
+        running = Md5Lanes(Path(path)).new()
         running.wait(running.begin([b"bytes"]))
         assert running.digest() == md5(b"bytes")
 

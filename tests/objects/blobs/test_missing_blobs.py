@@ -11,7 +11,7 @@ from lakebed.core.ids import new_blob_id
 from lakebed.objects.blobs.contents import ByteRange, Contents, ContentSource
 from lakebed.objects.blobs.ingest import blob_key
 from lakebed.objects.blobs.missing_blobs import MissingBlobs
-from lakebed.objects.model import Content, Piece, pack
+from lakebed.objects.model import Content, Extent, pack
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import Key
 from tests.objects.stores import ROOT, ObjectStore, new_key_ring, replaced
@@ -79,7 +79,7 @@ class Away(MemoryStorage):
 
 
 def _source(store: Away) -> ContentSource:
-    piece = Piece(6, blob=new_blob_id(CLOCK))
+    piece = Extent(6, blob=new_blob_id(CLOCK))
     return ContentSource(Contents(store, new_key_ring(), replaced), 6, Content(None, None, pack([piece])))
 
 
@@ -89,7 +89,7 @@ async def test_a_store_that_is_away_is_noticed_before_the_stream_begins() -> Non
 
 
 async def test_bytes_of_the_row_before_those_of_the_store_do_not_begin_the_stream() -> None:
-    layout = pack([Piece(3, body=b"abc"), Piece(3, body=b"def"), Piece(6, blob=new_blob_id(CLOCK))])
+    layout = pack([Extent(3, body=b"abc"), Extent(3, body=b"def"), Extent(6, blob=new_blob_id(CLOCK))])
     source = ContentSource(Contents(Away(CLOCK), new_key_ring(), replaced), 12, Content(None, None, layout))
     with pytest.raises(Unavailable):
         await source.open_stream(ByteRange(1, 12))
@@ -110,7 +110,7 @@ async def test_a_stream_that_was_begun_gives_all_bytes() -> None:
     store = MemoryStorage(CLOCK)
     blob = new_blob_id(CLOCK)
     await store.put(blob_key(blob), b"abcdef")
-    content = Content(None, None, pack([Piece(6, blob=blob)]))
+    content = Content(None, None, pack([Extent(6, blob=blob)]))
     source = ContentSource(Contents(store, new_key_ring(), replaced), 6, content)
     begun = await source.open_stream(ByteRange(1, 5))
     assert b"".join([piece async for piece in begun]) == b"bcde"

@@ -17,9 +17,9 @@ from lakebed.core.errors import (
 )
 from lakebed.core.ids import new_blob_id
 from lakebed.objects.blobs.contents import ByteRange, Contents, ContentSource
-from lakebed.objects.blobs.digests import Expectations
+from lakebed.objects.blobs.digests import ExpectedDigests
 from lakebed.objects.blobs.ingest import Ingester
-from lakebed.objects.model import Content, Piece, pack
+from lakebed.objects.model import Content, Extent, pack
 from lakebed.storage.memory import MemoryStorage
 from tests.fixtures.faulty_storage import FailBefore, FaultScript, FaultyStorage
 from tests.objects.stores import INLINE_MAX_BYTES, Body, new_key_ring, replaced
@@ -34,7 +34,7 @@ REFUSALS: list[type[LakebedError]] = [Unauthenticated, CredentialsExpired, Acces
 @pytest.mark.parametrize("refusal", REFUSALS)
 async def test_a_read_that_the_store_refuses_is_no_refusal_of_the_client(refusal: type[LakebedError]) -> None:
     store = FaultyStorage(MemoryStorage(CLOCK), FaultScript().always("stream", FailBefore(refusal("keys revoked"))))
-    content = Content(None, None, pack([Piece(6, blob=new_blob_id(CLOCK))]))
+    content = Content(None, None, pack([Extent(6, blob=new_blob_id(CLOCK))]))
     with pytest.raises(Unavailable, match="keys revoked"):
         await ContentSource(Contents(store, new_key_ring(), replaced), 6, content).open_stream(ByteRange(0, 6))
 
@@ -48,7 +48,7 @@ async def test_a_write_that_the_store_refuses_is_no_refusal_of_the_client(refusa
         FaultyStorage(MemoryStorage(CLOCK), script), new_key_ring(), CLOCK, inline_max_bytes=INLINE_MAX_BYTES
     )
     with pytest.raises(Unavailable, match="keys revoked"):
-        await ingester.ingest(Body(BIG), Expectations(), encrypt=False, limit=LIMIT)
+        await ingester.ingest(Body(BIG), ExpectedDigests(), encrypt=False, limit=LIMIT)
     ingester.close()
 
 
@@ -59,5 +59,5 @@ async def test_what_the_sender_is_refused_stays_its_own_error() -> None:
 
     ingester = Ingester(MemoryStorage(CLOCK), new_key_ring(), CLOCK, inline_max_bytes=INLINE_MAX_BYTES)
     with pytest.raises(AccessDenied):
-        await ingester.ingest(Refused(BIG), Expectations(), encrypt=False, limit=LIMIT)
+        await ingester.ingest(Refused(BIG), ExpectedDigests(), encrypt=False, limit=LIMIT)
     ingester.close()

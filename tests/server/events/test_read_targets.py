@@ -8,7 +8,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import InvalidSetting
 from lakebed.core.settings import LoadedSettings, SettingsFile, describe, load_settings
 from lakebed.core.webhooks import new_secret
-from lakebed.events.delivery import Origin, TargetRecord, wish
+from lakebed.events.delivery import TargetOrigin, TargetRecord, parse_subscription
 from lakebed.events.targets.pipeline import ArrivedFile
 from lakebed.events.targets.webhook import WebhookSettings
 from lakebed.server.events.targets import read_targets, target_kinds
@@ -50,10 +50,10 @@ def test_targets_are_those_of_the_settings() -> None:
             "warehouse",
             "webhook",
             WebhookSettings(endpoint="https://receiver.example/events", secret=SECRET, skip_tls_verify=True),
-            wish(["Table*", "AFTER_DROP_VIEW"], "lake", audit=True, requests=True),
+            parse_subscription(["Table*", "AFTER_DROP_VIEW"], "lake", audit=True, requests=True),
             "lakebed",
             True,
-            Origin.SETTINGS,
+            TargetOrigin.SETTINGS,
         )
     }
 

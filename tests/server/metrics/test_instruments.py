@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.events.delivery import Standing, Tally
-from lakebed.events.delivery.dispatcher import NOTHING
+from lakebed.events.delivery import DeliveryCounts, TargetBacklog
+from lakebed.events.delivery.dispatcher import NO_BACKLOG
 from lakebed.select.model import Counts
 from lakebed.server.metrics import Metrics
 from lakebed.server.metrics.instruments import DeliveryInstruments, Instruments
@@ -68,11 +68,11 @@ def test_targets_are_told_apart_by_name_and_type(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path, 0)
     try:
         deliveries = DeliveryInstruments(metrics)
-        deliveries.count("r:webhook", Tally(delivered=5, failed=2, given_up=1, skipped=0))
-        deliveries.count("r:webhook", Tally(delivered=1, failed=0, given_up=0, skipped=3))
-        deliveries.measure("r:webhook", Standing(behind=7, waiting=4, dead=1, under_way=2))
-        deliveries.measure("r:kafka", Standing(behind=9, waiting=0, dead=0))
-        deliveries.measure("r:kafka", NOTHING)
+        deliveries.count("r:webhook", DeliveryCounts(delivered=5, failed=2, given_up=1, skipped=0))
+        deliveries.count("r:webhook", DeliveryCounts(delivered=1, failed=0, given_up=0, skipped=3))
+        deliveries.measure("r:webhook", TargetBacklog(behind=7, waiting=4, dead=1, under_way=2))
+        deliveries.measure("r:kafka", TargetBacklog(behind=9, waiting=0, dead=0))
+        deliveries.measure("r:kafka", NO_BACKLOG)
         told = metrics.render().decode()
         webhook = '{target="r",type="webhook"}'
         for name, value in (

@@ -12,7 +12,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
 from lakebed.net.http import Http, HttpRequest, HttpResponse
 from lakebed.net.sync_client import threaded_http
-from lakebed.storage.credentials import Surroundings
+from lakebed.storage.credentials import HostEnvironment
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -44,7 +44,7 @@ def machine(
     http: Http = no_network,
     clock: ManualClock | None = None,
     prints: Mapping[str, bytes] | None = None,
-) -> Surroundings:
+) -> HostEnvironment:
     """Surroundings without a machine. `files` and `prints` are looked at when asked, so tests may change them."""
     held = {} if files is None else files
     programs = {} if prints is None else prints
@@ -55,7 +55,7 @@ def machine(
     async def run_process(command: str) -> bytes:
         return programs[command]
 
-    return Surroundings(environ or {}, clock or ManualClock(NOW_MS), http, read_file, run_process)
+    return HostEnvironment(environ or {}, clock or ManualClock(NOW_MS), http, read_file, run_process)
 
 
 def iso(ms: int) -> str:

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from lakebed.core.errors import InvalidSetting, LakebedError, NotSupported, Unauthenticated, Unavailable
-from lakebed.storage.credentials import Surroundings
+from lakebed.storage.credentials import HostEnvironment
 from lakebed.storage.credentials.profile import ProfileSource, find_region
 from tests.fixtures.scripted_http import Answer, scripted_server
 
@@ -21,7 +21,7 @@ CONFIG_FILE = "/home/me/.aws/config"
 
 def at_home(
     config: str = "", credentials: str = "", *, environ: dict[str, str] | None = None, **more: object
-) -> Surroundings:
+) -> HostEnvironment:
     """A machine with these files in the usual places."""
     files = {CONFIG_FILE: config, CREDENTIALS_FILE: credentials}
     return machine({"HOME": "/home/me", **(environ or {})}, files=files, **more)  # type: ignore[arg-type]  # passed on
@@ -55,7 +55,7 @@ async def test_profile_and_files_are_chosen_by_the_environment() -> None:
     "around",
     [machine(), at_home(), at_home("[default]\nregion = eu-west-1\n"), at_home(credentials=f"[other]\n{KEYS}")],
 )
-async def test_nothing_applies_without_a_profile_that_tells_how(around: Surroundings) -> None:
+async def test_nothing_applies_without_a_profile_that_tells_how(around: HostEnvironment) -> None:
     assert await ProfileSource(around).load() is None
 
 

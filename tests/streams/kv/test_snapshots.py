@@ -13,7 +13,7 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.meta.seam import Transaction
 from lakebed.meta.sqlite.store import SqliteStore
 from lakebed.storage.memory import MemoryStorage
-from lakebed.storage.ownership import Marker, claim_marker
+from lakebed.storage.ownership import DeploymentMarker, claim_marker
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectHead, ObjectVersion
 from lakebed.streams.kv.index.rocksdb import RocksIndex, RocksMemory
 from lakebed.streams.kv.snapshot_files import KvSnapshotter
@@ -266,7 +266,7 @@ async def test_snapshots_in_a_store_of_another_deployment_stay(place: Place) -> 
     orphan = Key("kv/1/0/snap-9-another/000001.sst")
     await place.storage.put(orphan, b"another's")
     before = await place.keys()
-    await claim_marker(place.storage, Marker(THEIRS), replacing=True)
+    await claim_marker(place.storage, DeploymentMarker(THEIRS), replacing=True)
     with pytest.raises(StoreMismatch):
         await place.taking.remove(1, None)
     place.write(1, 1)

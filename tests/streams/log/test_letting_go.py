@@ -15,7 +15,7 @@ from lakebed.core.ids import DeploymentId
 from lakebed.fluss.errors import ErrorCode
 from lakebed.fluss.log_batches import iterate_batches
 from lakebed.meta.seam import Reader
-from lakebed.storage.ownership import Marker, claim_marker
+from lakebed.storage.ownership import DeploymentMarker, claim_marker
 from lakebed.storage.seam import Key, ObjectHead
 from lakebed.streams.log.reading.read_format import ReadFormat
 from lakebed.streams.log.remote.log_rows import LogRows
@@ -229,7 +229,7 @@ async def test_nothing_is_deleted_from_a_store_of_another_deployment(world: Worl
         await log.tend(KEEP)
         world.clock.advance(3600)
     before = set(await world.storage.names())
-    await claim_marker(world.storage, Marker(THEIRS), replacing=True)
+    await claim_marker(world.storage, DeploymentMarker(THEIRS), replacing=True)
     with refused(ErrorCode.STORAGE):
         await log.tend(policy)
     assert before - {log.remote.manifest_key} <= set(await world.storage.names())
@@ -240,11 +240,11 @@ async def test_local_segments_stay_while_the_store_that_has_the_others_is_anothe
     await fill(log, 60)
     await log.tend(replace(KEEP, local_segments=100))
     here = len(log.local.segments)
-    await claim_marker(world.storage, Marker(THEIRS), replacing=True)
+    await claim_marker(world.storage, DeploymentMarker(THEIRS), replacing=True)
     with refused(ErrorCode.STORAGE):
         await log.tend(KEEP)
     assert len(log.local.segments) == here
-    await claim_marker(world.storage, Marker(DEPLOYMENT), replacing=True)
+    await claim_marker(world.storage, DeploymentMarker(DEPLOYMENT), replacing=True)
     await log.tend(KEEP)
     assert len(log.local.segments) < here
 
@@ -276,7 +276,7 @@ async def test_orphan_segments_in_a_store_of_another_deployment_stay(world: Worl
     await fill(log, 30)
     orphan = Key(f"streams/{PLACE.folder}/id-9999/{0:020d}.log")
     await world.storage.put(orphan, b"another's")
-    await claim_marker(world.storage, Marker(THEIRS), replacing=True)
+    await claim_marker(world.storage, DeploymentMarker(THEIRS), replacing=True)
     with refused(ErrorCode.STORAGE):
         await log.remote.sweep()
     assert orphan in await world.storage.names()
@@ -296,7 +296,7 @@ async def test_a_dropped_table_stays_in_a_store_that_changes_hands_while_it_is_l
     async def change_hands(prefix: str = "", start_after: str = "") -> AsyncIterator[ObjectHead]:
         async for head in listed(prefix, start_after):
             yield head
-        await claim_marker(world.storage, Marker(THEIRS), replacing=True)
+        await claim_marker(world.storage, DeploymentMarker(THEIRS), replacing=True)
 
     with monkeypatch.context() as patched:
         patched.setattr(world.storage, "list_prefix", change_hands)

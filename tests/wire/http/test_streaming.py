@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from lakebed.core.errors import AccessDenied, LakebedError, NoSuchBucket, Unavailable
-from lakebed.events.live.feed import Subscription
+from lakebed.events.live.feed import LiveSubscription
 from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 from lakebed.wire.http import streaming
 from lakebed.wire.http.body import RequestBody
@@ -45,7 +45,7 @@ def pieces(
     request = Request("GET", "/", "", {}, RequestBody(0), "http", "", "R", may_wait=may_wait)
     return streaming.stream_subscription(
         request,
-        cast(Subscription, told),
+        cast(LiveSubscription, told),
         lambda entry: entry.event.kind.encode() + b";",
         sign_of_life=lambda: b".",
         every_seconds=every_seconds,

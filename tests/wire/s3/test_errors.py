@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lakebed.core import errors as e
 from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.s3.chunked import ChunkSignatureMismatch, MalformedChunk, MalformedTrailer, TruncatedBody
-from lakebed.wire.s3.errors import CONFIGURATION_CODES, S3_ERRORS, Rendered, error_response, render_error
+from lakebed.wire.s3.errors import CONFIGURATION_CODES, S3_ERRORS, RenderedError, error_response, render_error
 from lakebed.wire.s3.xml import MalformedDocument
 
 
@@ -218,7 +218,11 @@ def test_faults_of_ours_are_not_explained_to_clients(kind: type[e.LakebedError])
 )
 def test_any_text_makes_a_document_that_parses(message: str, resource: str, details: dict[str, str]) -> None:
     response = error_response(
-        Rendered(400, "Code", message, details=details), resource=resource, request_id="R1", host_id="H", is_head=False
+        RenderedError(400, "Code", message, details=details),
+        resource=resource,
+        request_id="R1",
+        host_id="H",
+        is_head=False,
     )
     document = ElementTree.fromstring(response.body)
     assert document.tag == "Error"
@@ -227,7 +231,7 @@ def test_any_text_makes_a_document_that_parses(message: str, resource: str, deta
 
 
 def test_document_is_read_back_as_it_was_written() -> None:
-    rendered = Rendered(400, "InvalidArgument", "a < b & c", [("X", "y")], {"ArgumentName": '"q"'})
+    rendered = RenderedError(400, "InvalidArgument", "a < b & c", [("X", "y")], {"ArgumentName": '"q"'})
     response = error_response(rendered, resource="/b/<k>", request_id="R1", host_id="H", is_head=False)
     document = ElementTree.fromstring(response.body)
     assert {child.tag: child.text for child in document} == {
@@ -245,7 +249,7 @@ def test_document_is_read_back_as_it_was_written() -> None:
 @pytest.mark.parametrize("status", [304, 404])
 def test_answer_without_a_body_where_http_allows_none(status: int) -> None:
     response = error_response(
-        Rendered(status, "Code", "message", [("ETag", '"a"')]),
+        RenderedError(status, "Code", "message", [("ETag", '"a"')]),
         resource="/",
         request_id="R1",
         host_id="H",

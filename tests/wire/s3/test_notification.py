@@ -15,9 +15,9 @@ import pytest
 from lakebed.core.access import ANONYMOUS, Credential, Principal
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unauthenticated
-from lakebed.events.live.feed import Feed
-from lakebed.events.live.interests import Interests
-from lakebed.events.live.read_events import AccessEvents
+from lakebed.events.live.feed import LiveFeed
+from lakebed.events.live.listeners import ListenerRegistry
+from lakebed.events.live.read_events import ReadEvents
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.meta.seam import Reader
 from lakebed.wire.aws.authentication import Authenticated, SignatureAuthenticator
@@ -56,7 +56,7 @@ class Edge:
     store: ObjectStore
     application: S3Application
     authenticator: TakenFor
-    accesses: AccessEvents
+    accesses: ReadEvents
     is_there: bool = True
 
     async def send(
@@ -95,15 +95,15 @@ async def edge(tmp_path: Path) -> AsyncIterator[Edge]:
     clock = ManualClock()
     async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "memory", tmp_path, clock) as store:
         f = store.facilities
-        interests = Interests(f.meta, clock, "p")
-        accesses = AccessEvents(f.meta, f.outbox, clock, interests)
+        interests = ListenerRegistry(f.meta, clock, "p")
+        accesses = ReadEvents(f.meta, f.outbox, clock, interests)
         authenticator = TakenFor(NobodysKeys(), clock)
         services = S3Services.on(
             replace(f, onlookers=accesses),
             authenticator,
             policies=PolicyAuthorizer(clock),
             lifecycle_day_ms=DAY_MS,
-            feed=Feed(f.meta, f.outbox, interests),
+            feed=LiveFeed(f.meta, f.outbox, interests),
             targets=Known(),
         )
         application = S3Application(services, None, clock=clock)  # type: ignore[arg-type]  # no tokens are asked for

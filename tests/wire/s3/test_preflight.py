@@ -14,18 +14,18 @@ from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.meta.outbox import Outbox
 from lakebed.objects.blobs.contents import Contents
 from lakebed.objects.blobs.encryption import KeyRing
-from lakebed.objects.blobs.garbage_collection import BlobReaper
+from lakebed.objects.blobs.garbage_collection import BlobGarbageCollector
 from lakebed.objects.blobs.ingest import Ingester
 from lakebed.objects.blobs.missing_blobs import MissingBlobs
 from lakebed.objects.config.cors import CorsConfiguration, CorsRule
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 from lakebed.storage.memory import MemoryStorage
 from lakebed.wire.aws.authentication import SignatureAuthenticator
 from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request
-from lakebed.wire.s3.handlers.preflight import answer_preflight, cors_headers
+from lakebed.wire.s3.handlers.cors import answer_preflight, cors_headers
 from lakebed.wire.s3.services import S3Services
 from tests.clients.boto import connected
 from tests.fixtures.server import RunningServer
@@ -63,7 +63,7 @@ async def services(tmp_path: Path) -> AsyncIterator[S3Services]:
     storage = MemoryStorage(clock)
     keys = KeyRing({"k": bytes(32)}, "k")
     authorizer = PolicyAuthorizer(clock)
-    facilities = Facilities(
+    facilities = ObjectContext(
         meta=meta,
         outbox=Outbox(meta),
         storage=storage,
@@ -71,7 +71,7 @@ async def services(tmp_path: Path) -> AsyncIterator[S3Services]:
         contents=Contents(storage, keys, MissingBlobs(meta).explain),
         authorizer=authorizer,
         clock=clock,
-        reaper=BlobReaper(meta, storage, ClaimedAtFirstUse(storage), clock, grace_ms=0),
+        reaper=BlobGarbageCollector(meta, storage, ClaimedAtFirstUse(storage), clock, grace_ms=0),
     )
     made = S3Services.on(
         facilities, SignatureAuthenticator(NoCredentials(), clock), policies=authorizer, lifecycle_day_ms=86_400_000

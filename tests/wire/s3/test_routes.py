@@ -30,7 +30,7 @@ from lakebed.wire.s3.errors import CONFIGURATION_CODES
 from lakebed.wire.s3.request import S3Request
 from lakebed.wire.s3.routes import find_operation
 from lakebed.wire.s3.services import S3Services
-from lakebed.wire.s3.unsupported import UNSUPPORTED_BUCKET, UNSUPPORTED_OBJECT, Unsupported, inventory
+from lakebed.wire.s3.unsupported import UNSUPPORTED_BUCKET, UNSUPPORTED_OBJECT, UnsupportedS3Operation, inventory
 from tests.objects.stores import DAY_MS, ROOT, opened_store
 
 METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE")
@@ -258,7 +258,9 @@ _LEFT_OUT = [
 @pytest.mark.parametrize(
     ("scope", "name", "item"), _LEFT_OUT, ids=lambda value: value if isinstance(value, str) else ""
 )
-def test_subresource_that_is_left_out_answers_as_the_inventory_says(scope: str, name: str, item: Unsupported) -> None:
+def test_subresource_that_is_left_out_answers_as_the_inventory_says(
+    scope: str, name: str, item: UnsupportedS3Operation
+) -> None:
     said = next(row[1] for row in inventory() if row[0] == item.feature)
     table = routes._BUCKET if scope == "bucket" else routes._OBJECT
     for method in METHODS:

@@ -23,8 +23,8 @@ from lakebed.governance.rbac import (
     entry_securable,
     namespace_securable,
 )
-from lakebed.objects.condition_context import Facts
-from lakebed.objects.context import Facilities
+from lakebed.objects.condition_context import ConditionKeys
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..identifiers import Levels, policy_value
@@ -101,7 +101,7 @@ class Gate:
 
     __slots__ = ("_f",)
 
-    def __init__(self, facilities: Facilities) -> None:
+    def __init__(self, facilities: ObjectContext) -> None:
         self._f = facilities
 
     async def check(
@@ -137,7 +137,7 @@ class Gate:
             entry_id, name = entry.id, entry.name
         if entry_id:
             resource = f"{resource}/table/{entry_id}"
-        facts: Facts = {}
+        facts: ConditionKeys = {}
         if namespace:
             facts["s3tables:namespace"] = policy_value(namespace)
         if name:
@@ -198,7 +198,7 @@ class Gate:
     async def _visible(
         self, caller: Caller, warehouse: Warehouse, action: Action, namespace: Levels, targets: Sequence[Target]
     ) -> Sequence[Target]:
-        facts: Facts = {"s3tables:namespace": policy_value(namespace)} if namespace else {}
+        facts: ConditionKeys = {"s3tables:namespace": policy_value(namespace)} if namespace else {}
         return await self._f.visible(caller, warehouse.bucket.access_rules, action, warehouse.arn, facts, targets)
 
     async def check_server(self, caller: Caller, action: ServerAction) -> None:

@@ -7,13 +7,13 @@ from lakebed.governance.delegation.vending import DirectoryActions
 from lakebed.governance.policy_language.directory_probes import probes
 from lakebed.governance.policy_language.request_context import Question
 from lakebed.objects.buckets.bucket import Bucket
-from lakebed.objects.condition_context import creation_facts
-from lakebed.objects.context import Facilities
+from lakebed.objects.condition_context import creation_condition_keys
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 
 async def check_directory_rights(
-    facilities: Facilities, caller: Caller, bucket: Bucket, directory: str, actions: DirectoryActions
+    facilities: ObjectContext, caller: Caller, bucket: Bucket, directory: str, actions: DirectoryActions
 ) -> None:
     """Return if the caller may do these actions in S3, to every key of the directory; empty for the whole bucket.
 
@@ -29,6 +29,6 @@ async def check_directory_rights(
     for action in actions.on_listings:
         await facilities.authorize(caller, bucket, action, None, {"s3:prefix": directory})
     for action in actions.on_keys:
-        facts = creation_facts(creates=True) if action == "s3:PutObject" else None
+        facts = creation_condition_keys(creates=True) if action == "s3:PutObject" else None
         for key in keys:
             await facilities.authorize(caller, bucket, action, key, facts)

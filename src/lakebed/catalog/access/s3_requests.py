@@ -17,7 +17,7 @@ from lakebed.core.errors import AccessDenied, BucketHasTables, WriteConflict
 from lakebed.governance.rbac.grant_cleanup import release_catalog
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.buckets.bucket import Bucket
-from lakebed.objects.context import Holder
+from lakebed.objects.context import KeyOwner
 from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 
@@ -47,7 +47,7 @@ class TableGuard:
         self._gate = gate
         self._restrictions = Restrictions(meta)
 
-    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> Holder:
+    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> KeyOwner:
         """The table that the key belongs to, if the caller may do this to it, or nothing if the key belongs to none.
 
         One statement; one more for keys of no table and for those that look like the server's, and further ones for
@@ -67,7 +67,7 @@ class TableGuard:
         await self._admit_to_table(caller, found, action, key, reads=reads)
         return found.entry.id
 
-    async def _admit_elsewhere(self, caller: Caller, bucket: Bucket, action: str, key: str) -> Holder:
+    async def _admit_elsewhere(self, caller: Caller, bucket: Bucket, action: str, key: str) -> KeyOwner:
         """The holder of a key of no table: none, or a principal that staged a table there or just dropped one.
 
         Vended credentials are honoured only where the key is still the table's, or reserved for their principal.
@@ -143,7 +143,7 @@ class TableGuard:
                 return
         raise AccessDenied(f"the copy is not of what the caller sees by now: plan the scan again. key={key}")
 
-    async def confirm(self, tx: Transaction, bucket: Bucket, key: str, holder: Holder | None = None) -> None:
+    async def confirm(self, tx: Transaction, bucket: Bucket, key: str, holder: KeyOwner | None = None) -> None:
         """Return unless the key holds the current metadata of a table or view. Raises AccessDenied.
 
         Wherever that is: a table that was registered may have it outside its directories. Raises WriteConflict if the

@@ -25,7 +25,7 @@ from lakebed.governance.rbac.grant_cleanup import release_catalog
 from lakebed.governance.rbac.model import Catalog, check_role_name, check_version
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.buckets.bucket import encode_settings
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
@@ -53,7 +53,7 @@ Leave = Callable[[Warehouse], Awaitable[None]]
 class CatalogManagement:
     """The use cases of catalogs, for those who may manage them."""
 
-    def __init__(self, facilities: Facilities, gate: Gate, leave: Leave) -> None:
+    def __init__(self, facilities: ObjectContext, gate: Gate, leave: Leave) -> None:
         self._f = facilities
         self._gate = gate
         self._leave = leave

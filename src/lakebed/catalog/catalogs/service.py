@@ -18,7 +18,7 @@ from lakebed.governance.rbac import SERVICE, Privilege, catalog_securable
 from lakebed.governance.rbac.catalog_roles import establish_catalog
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.buckets.bucket import Bucket, encode_settings
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
 
@@ -67,7 +67,7 @@ class NewWarehouse:
 class Warehouses:
     """The use cases of warehouses, and of table buckets."""
 
-    def __init__(self, facilities: Facilities, gate: Gate) -> None:
+    def __init__(self, facilities: ObjectContext, gate: Gate) -> None:
         self._f = facilities
         self._gate = gate
 
@@ -194,7 +194,7 @@ def unmade(bucket: Bucket, name: str) -> Warehouse:
 
 
 async def make_warehouse(
-    tx: Transaction, f: Facilities, bucket: Bucket, new: NewWarehouse, by: Principal, now_ms: int
+    tx: Transaction, f: ObjectContext, bucket: Bucket, new: NewWarehouse, by: Principal, now_ms: int
 ) -> Warehouse:
     """The step of a transaction that makes a warehouse with its administrators, and its bucket one that holds tables.
 

@@ -14,8 +14,8 @@ from uuid import uuid4
 
 from lakebed.core.errors import AlreadyExists, LakebedError, PointerMoved
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.context import Facilities
-from lakebed.objects.publishing import Displaced
+from lakebed.objects.context import ObjectContext
+from lakebed.objects.publishing import NewGarbage
 
 from .. import rows
 from ..entries import Entries, Found, name_taken
@@ -81,7 +81,7 @@ class Publisher:
     """Moves pointers."""
 
     def __init__(
-        self, facilities: Facilities, files: TableFiles, entries: Entries, keys: IdempotencyKeys, claims: Claims
+        self, facilities: ObjectContext, files: TableFiles, entries: Entries, keys: IdempotencyKeys, claims: Claims
     ) -> None:
         self._f = facilities
         self._claims = claims
@@ -102,7 +102,7 @@ class Publisher:
             return []
         f, caller = self._f, mutation.caller
         now_ms = f.clock.now_ms()
-        displaced = Displaced(now_ms + f.garbage_grace_ms)
+        displaced = NewGarbage(now_ms + f.garbage_grace_ms)
 
         async def work(tx: Transaction) -> list[Entry]:
             displaced.blobs.clear()

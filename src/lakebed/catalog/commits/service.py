@@ -23,9 +23,9 @@ from lakebed.iceberg.commits.requirements import Requirement, check_table, is_cr
 from lakebed.iceberg.commits.updates import Update, kind_of, parse_table_updates
 from lakebed.iceberg.metadata.serialization import TableText, write_table
 from lakebed.iceberg.metadata.table import TableMetadata
-from lakebed.objects.blobs.composition import Composed
-from lakebed.objects.context import Facilities
-from lakebed.objects.deleting import Doomed, ObjectDeleter
+from lakebed.objects.blobs.composition import ComposedObject
+from lakebed.objects.context import ObjectContext
+from lakebed.objects.deleting import ObjectDeleter, ObjectIdentifier
 from lakebed.objects.model import Caller
 
 from .. import rows
@@ -134,7 +134,7 @@ class Commits:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         gate: Gate,
         entries: Entries,
         files: TableFiles,
@@ -315,7 +315,7 @@ class Commits:
         if loan is not None:
             text = text.whole()
             anchor = anchor_of(text, loan)
-        elif isinstance(file.taken, Composed) and one.kept is not None:
+        elif isinstance(file.taken, ComposedObject) and one.kept is not None:
             anchor = one.kept.anchor
         if one.found.live is not None:
             self._cache.forget(one.found.live.version_token)
@@ -389,7 +389,9 @@ class Commits:
         prefixes = tuple(f"s3://{address.bucket}/{address.directory}" for address in own)
         with suppress(LakebedError):
             # As we write them. Others are of another store, or of whoever wrote the table before it was registered.
-            doomed = [Doomed(parse_location(location).key) for location in gone if location.startswith(prefixes)]
+            doomed = [
+                ObjectIdentifier(parse_location(location).key) for location in gone if location.startswith(prefixes)
+            ]
             if doomed:
                 system = Caller(root_of(warehouse.bucket.owner))
                 await self._deleter.delete_many(system, warehouse.bucket.name, doomed)

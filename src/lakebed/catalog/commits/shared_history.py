@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 from lakebed.iceberg.metadata.serialization import TableText, TextRun, write_table
 from lakebed.iceberg.metadata.table import TableMetadata
-from lakebed.objects.blobs.composition import Borrowed, Loan, digest_of
-from lakebed.objects.model import Piece
+from lakebed.objects.blobs.composition import BaseContent, BaseRange, digest_of
+from lakebed.objects.model import Extent
 
 __all__ = ["MAX_RECENT_BYTES", "Anchor", "Origin", "anchor_of", "borrowed_parts", "is_worth_borrowing", "recall"]
 
@@ -37,9 +37,9 @@ class Anchor:
     """A metadata file that was written whole, and where in it the settled runs of a text are."""
 
     text: TableText
-    loan: Loan
-    snapshots: Borrowed
-    log: Borrowed
+    loan: BaseContent
+    snapshots: BaseRange
+    log: BaseRange
 
     def holds(self, text: TableText) -> bool:
         """Whether the settled runs of this text are those of the anchor, the very same."""
@@ -47,12 +47,12 @@ class Anchor:
         return text.snapshots.settled is own.snapshots.settled and text.log.settled is own.log.settled
 
 
-def anchor_of(text: TableText, loan: Loan) -> Anchor:
+def anchor_of(text: TableText, loan: BaseContent) -> Anchor:
     """The anchor that a file with this text is, all of which is settled. Costs a checksum of its history."""
     at = len(text.head)
-    snapshots = Borrowed(at, len(text.snapshots.settled), digest_of(text.snapshots.settled))
+    snapshots = BaseRange(at, len(text.snapshots.settled), digest_of(text.snapshots.settled))
     at += text.snapshots.size + len(text.middle)
-    return Anchor(text, loan, snapshots, Borrowed(at, len(text.log.settled), digest_of(text.log.settled)))
+    return Anchor(text, loan, snapshots, BaseRange(at, len(text.log.settled), digest_of(text.log.settled)))
 
 
 def is_worth_borrowing(text: TableText, anchor: Anchor, *, encrypt: bool) -> bool:
@@ -64,7 +64,7 @@ def is_worth_borrowing(text: TableText, anchor: Anchor, *, encrypt: bool) -> boo
     return text.recent_size <= MAX_RECENT_BYTES and size - settled <= most_own
 
 
-def borrowed_parts(text: TableText, anchor: Anchor) -> list[bytes | Borrowed]:
+def borrowed_parts(text: TableText, anchor: Anchor) -> list[bytes | BaseRange]:
     """The file with this text, as it borrows: always in these parts, so that they are known again (`recall`)."""
     return [
         text.head,
@@ -82,7 +82,7 @@ class Origin(NamedTuple):
 
     content: int
     lender: int | None
-    pieces: Sequence[Piece]
+    pieces: Sequence[Extent]
 
 
 def recall(document: bytes, table: TableMetadata, origin: Origin) -> tuple[TableText, Anchor] | None:
@@ -97,10 +97,10 @@ def recall(document: bytes, table: TableMetadata, origin: Origin) -> tuple[Table
     text = write_table(table)
     if text.size != len(document) or b"".join(text.pieces) != document:
         return None  # written by somebody else, in other words
-    return text, anchor_of(text, Loan(origin.content, origin.pieces[0]))
+    return text, anchor_of(text, BaseContent(origin.content, origin.pieces[0]))
 
 
-def _recall_borrowed(document: bytes, pieces: Sequence[Piece], lender: int) -> tuple[TableText, Anchor] | None:
+def _recall_borrowed(document: bytes, pieces: Sequence[Extent], lender: int) -> tuple[TableText, Anchor] | None:
     ends = list(accumulate(piece.size for piece in pieces))
     if [bool(piece.lent_of) for piece in pieces] != _IS_BORROWED or ends[-1] != len(document):
         return None
@@ -111,7 +111,7 @@ def _recall_borrowed(document: bytes, pieces: Sequence[Piece], lender: int) -> t
     lent, lent_log = (piece for piece in pieces if piece.lent_of)
     return text, Anchor(
         text,
-        Loan(lender, Piece(lent.lent_of, blob=lent.blob, seal=lent.seal)),
-        Borrowed(lent.start, lent.size, digest_of(snapshots)),
-        Borrowed(lent_log.start, lent_log.size, digest_of(log)),
+        BaseContent(lender, Extent(lent.lent_of, blob=lent.blob, seal=lent.seal)),
+        BaseRange(lent.start, lent.size, digest_of(snapshots)),
+        BaseRange(lent_log.start, lent_log.size, digest_of(log)),
     )

@@ -10,7 +10,7 @@ from lakebed.core.errors import Corrupted, InvalidInput, NoSuchBucket, NotFound,
 from lakebed.iceberg.metadata.parsing import parse_table
 from lakebed.iceberg.metadata.table import TableMetadata
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 from lakebed.objects.rows import LIST_PAGE_FROM_WITHIN, LIST_PAGE_WITHIN
@@ -112,7 +112,7 @@ class Diagnosis:
 class Examination:
     """Examines tables."""
 
-    def __init__(self, facilities: Facilities, entries: Entries, files: TableFiles) -> None:
+    def __init__(self, facilities: ObjectContext, entries: Entries, files: TableFiles) -> None:
         self._f = facilities
         self._entries = entries
         self._files = files

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lakebed.meta.seam import Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from .. import rows as table_rows
@@ -40,7 +40,7 @@ class Recovered(NamedTuple):
 class Recovery:
     """Recovers tables."""
 
-    def __init__(self, facilities: Facilities, examination: Examination, claims: Claims) -> None:
+    def __init__(self, facilities: ObjectContext, examination: Examination, claims: Claims) -> None:
         self._f = facilities
         self._claims = claims
         self._examination = examination

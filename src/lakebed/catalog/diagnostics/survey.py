@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lakebed.meta.seam import Transaction, Value
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..access.authorization import Action, Gate
@@ -70,7 +70,7 @@ class Survey:
 class Surveys:
     """Counts warehouses."""
 
-    def __init__(self, facilities: Facilities, gate: Gate, warehouses: Warehouses) -> None:
+    def __init__(self, facilities: ObjectContext, gate: Gate, warehouses: Warehouses) -> None:
         self._f = facilities
         self._gate = gate
         self._warehouses = warehouses

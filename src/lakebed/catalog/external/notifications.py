@@ -13,7 +13,7 @@ from typing import Final
 from lakebed.core.errors import AlreadyExists, InvalidInput
 from lakebed.governance.rbac import OPERATIONS, catalog_securable
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 
 from ..access.authorization import Action, Gate
 from ..catalogs.service import Warehouses
@@ -61,7 +61,7 @@ class Notifications:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         gate: Gate,
         warehouses: Warehouses,
         namespaces: Namespaces,

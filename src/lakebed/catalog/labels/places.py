@@ -26,7 +26,7 @@ from lakebed.governance.rbac import rows as role_rows
 from lakebed.governance.rbac.model import ROOT
 from lakebed.governance.rbac.principal_roles import find_principal_role
 from lakebed.meta.seam import Reader
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..access.authorization import Action, Gate
@@ -76,7 +76,7 @@ class Places:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         gate: Gate,
         warehouses: Warehouses,
         entries: Entries,

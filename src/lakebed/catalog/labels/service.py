@@ -29,7 +29,7 @@ from lakebed.governance.rbac import (
 )
 from lakebed.governance.rbac.principal_roles import find_principal_role
 from lakebed.meta.seam import Reader, Transaction, Value
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..access.authorization import Action
@@ -63,7 +63,7 @@ class LabelPage:
 class Labelling:
     """The use cases of labels."""
 
-    def __init__(self, facilities: Facilities, warehouses: Warehouses, places: Places) -> None:
+    def __init__(self, facilities: ObjectContext, warehouses: Warehouses, places: Places) -> None:
         self._f = facilities
         self._warehouses = warehouses
         self._places = places

@@ -28,7 +28,7 @@ from lakebed.governance.credentials.sessions import MAX_DELEGATION_SECONDS
 from lakebed.governance.delegation.vending import directory_actions
 from lakebed.meta.seam import Reader, Row, Transaction
 from lakebed.objects.buckets.bucket import Bucket
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 
@@ -115,7 +115,7 @@ def claimant_of(principal: Principal) -> str:
 class Claims:
     """Takes directories for tables, views and generic tables."""
 
-    def __init__(self, facilities: Facilities, *, client_locations: bool = True) -> None:
+    def __init__(self, facilities: ObjectContext, *, client_locations: bool = True) -> None:
         self._f = facilities
         self._client_locations = client_locations
 

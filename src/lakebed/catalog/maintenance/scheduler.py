@@ -17,7 +17,7 @@ from lakebed.core.errors import Fenced, LakebedError, NotFound
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 from lakebed.meta.seam import Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 
 from .. import rows
 from ..entries import Entries, Known, known_from
@@ -78,7 +78,7 @@ class Scheduler:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         entries: Entries,
         leases: Leases,
         planner: TablePlanner,

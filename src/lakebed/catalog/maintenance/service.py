@@ -11,7 +11,7 @@ from lakebed.meta.leases import Leases
 from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskQueue
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from .. import rows
@@ -55,7 +55,7 @@ class TableMaintenance:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         gate: Gate,
         warehouses: Warehouses,
         entries: Entries,
@@ -166,7 +166,7 @@ class MaintenanceParts:
 
 
 def build_maintenance(
-    facilities: Facilities,
+    facilities: ObjectContext,
     gate: Gate,
     warehouses: Warehouses,
     entries: Entries,

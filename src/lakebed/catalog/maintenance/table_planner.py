@@ -20,7 +20,7 @@ from lakebed.iceberg.metadata.snapshots import Snapshot
 from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.meta.tasks import TaskState
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 
 from ..entries import Entries, Known
 from ..policies.applicable import read_attached
@@ -98,7 +98,7 @@ class TablePlanner:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         entries: Entries,
         files: TableFiles,
         submissions: TaskSubmissions,

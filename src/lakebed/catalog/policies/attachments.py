@@ -9,7 +9,7 @@ from lakebed.core.errors import AttachmentConflict, NoSuchAttachment, NotAttacha
 from lakebed.governance.policies import Applicable, Place, Policy, PolicyType, check_policy_name, rows
 from lakebed.governance.policies.rows import Target
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..access.authorization import Action
@@ -40,7 +40,7 @@ class PolicyAttachments:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         warehouses: Warehouses,
         keys: IdempotencyKeys,
         types: PolicyTypes,

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from lakebed.governance.policies import Attachment, Effect, Place, Policy, effects_of
 from lakebed.governance.policies import rows as policy_rows
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 
@@ -99,7 +99,7 @@ class PolicyCoverage:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         gate: Gate,
         warehouses: Warehouses,
         types: PolicyTypes,

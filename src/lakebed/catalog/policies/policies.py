@@ -19,7 +19,7 @@ from lakebed.governance.policies.rows import Target
 from lakebed.governance.rbac import GrantKind, policy_securable
 from lakebed.governance.rbac.grant_cleanup import release_policy
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..access.authorization import Action, Gate
@@ -65,7 +65,7 @@ class Policies:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         gate: Gate,
         warehouses: Warehouses,
         namespaces: Namespaces,

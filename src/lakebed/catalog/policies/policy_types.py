@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lakebed.core.errors import AlreadyExists, InvalidInput, NoSuchPolicyType, PolicyInUse
 from lakebed.governance.policies import SYSTEM_TYPES, PolicyType, rows
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..access.authorization import Action, Gate
@@ -31,7 +31,7 @@ class PolicyTypePage:
 class PolicyTypes:
     """The use cases of types."""
 
-    def __init__(self, facilities: Facilities, gate: Gate, warehouses: Warehouses, keys: IdempotencyKeys) -> None:
+    def __init__(self, facilities: ObjectContext, gate: Gate, warehouses: Warehouses, keys: IdempotencyKeys) -> None:
         self._f = facilities
         self._gate = gate
         self._warehouses = warehouses

@@ -24,7 +24,7 @@ from lakebed.iceberg.metadata.snapshots import Snapshot
 from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskQueue, TaskState
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..commits.metadata_cache import MetadataCache
@@ -81,7 +81,7 @@ class Copies:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         namespaces: Namespaces,
         entries: Entries,
         files: TableFiles,

@@ -17,7 +17,7 @@ from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.tasks import TaskQueue, TaskState
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..access.authorization import Gate, ServerAction
@@ -109,7 +109,7 @@ class ArrivalRecorder:
 class Arrivals:
     """Recorded files, for the workers that add them."""
 
-    def __init__(self, facilities: Facilities) -> None:
+    def __init__(self, facilities: ObjectContext) -> None:
         self._f = facilities
         self._gate = Gate(facilities)
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from lakebed.iceberg.commits import CreateTable, new_table
 from lakebed.iceberg.metadata import TableMetadata, serialize_table
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 
 from ..access.authorization import Action, Gate
 from ..commits.metadata_cache import CachedMetadata, MetadataCache
@@ -58,7 +58,7 @@ class Creation:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         gate: Gate,
         entries: Entries,
         files: TableFiles,

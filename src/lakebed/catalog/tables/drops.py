@@ -19,7 +19,7 @@ from lakebed.governance.rbac import OPERATIONS, Privilege
 from lakebed.governance.rbac.grant_cleanup import release_entry
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskQueue
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from .. import rows
@@ -89,7 +89,7 @@ class Dropping:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         gate: Gate,
         warehouses: Warehouses,
         entries: Entries,

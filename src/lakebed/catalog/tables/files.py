@@ -14,13 +14,13 @@ from lakebed.core.errors import InvalidInput, NotFound, PointerMoved, TooLarge, 
 from lakebed.iceberg.metadata.serialization import TableText
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects import rows as object_rows
-from lakebed.objects.blobs.composition import Composed, Loan
+from lakebed.objects.blobs.composition import BaseContent, ComposedObject
 from lakebed.objects.blobs.contents import ByteRange, ContentSource
-from lakebed.objects.blobs.digests import Expectations
+from lakebed.objects.blobs.digests import ExpectedDigests
 from lakebed.objects.blobs.ingest import Ingested
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import MAX_KEY_BYTES, MAX_PUT_BYTES, Caller, Content, ObjectAttributes
-from lakebed.objects.publishing import Displaced
+from lakebed.objects.publishing import NewGarbage
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.rows import BUCKET_COLUMNS, OBJECT_COLUMNS
 from lakebed.objects.writing import NewObject, ObjectWriter
@@ -135,17 +135,17 @@ class PreparedFile:
 
     address: FileAddress
     new: NewObject
-    taken: Ingested | Composed
+    taken: Ingested | ComposedObject
     content: int = 0
     """Once it was placed: where its bytes are."""
 
     @property
-    def loan(self) -> Loan | None:
+    def loan(self) -> BaseContent | None:
         """What others may borrow from the placed file: of one that is a blob, all of it."""
         taken = self.taken
-        if isinstance(taken, Composed) or taken.piece.blob is None:
+        if isinstance(taken, ComposedObject) or taken.piece.blob is None:
             return None
-        return Loan(self.content, taken.piece)
+        return BaseContent(self.content, taken.piece)
 
 
 class _Whole:
@@ -165,7 +165,7 @@ class _Whole:
 class TableFiles:
     """Reads and writes the files of tables. Implements `FileSource`."""
 
-    def __init__(self, facilities: Facilities, writer: ObjectWriter, reader: ObjectReader) -> None:
+    def __init__(self, facilities: ObjectContext, writer: ObjectWriter, reader: ObjectReader) -> None:
         self._f = facilities
         self._writer = writer
         self._reader = reader
@@ -250,11 +250,13 @@ class TableFiles:
         return self._writer.is_encrypted(bucket, None)
 
     async def _ingest(self, address: FileAddress, pieces: Sequence[bytes], *, encrypt: bool) -> PreparedFile:
-        ingested = await self._f.ingester.ingest(_Whole(pieces), Expectations(), encrypt=encrypt, limit=MAX_PUT_BYTES)
+        ingested = await self._f.ingester.ingest(
+            _Whole(pieces), ExpectedDigests(), encrypt=encrypt, limit=MAX_PUT_BYTES
+        )
         return PreparedFile(address, NewObject(address.key, _JSON), ingested)
 
     async def place(
-        self, tx: Transaction, caller: Caller, prepared: PreparedFile, now_ms: int, displaced: Displaced
+        self, tx: Transaction, caller: Caller, prepared: PreparedFile, now_ms: int, displaced: NewGarbage
     ) -> int:
         """The step of a transaction that makes the file visible; the id of its bucket.
 
@@ -278,7 +280,7 @@ class TableFiles:
 
     async def discard(self, prepared: PreparedFile) -> None:
         """Remove the bytes of a file that will not be visible."""
-        if not isinstance(prepared.taken, Composed):
+        if not isinstance(prepared.taken, ComposedObject):
             await self._f.ingester.discard(prepared.taken)
 
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from lakebed.core.errors import AccessDenied, Corrupted, InvalidInput
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from .. import rows
@@ -66,7 +66,7 @@ class GenericTables:
     """Makes and shows generic tables. Listing and dropping them is as for tables."""
 
     def __init__(
-        self, facilities: Facilities, gate: Gate, entries: Entries, keys: IdempotencyKeys, claims: Claims
+        self, facilities: ObjectContext, gate: Gate, entries: Entries, keys: IdempotencyKeys, claims: Claims
     ) -> None:
         self._f = facilities
         self._claims = claims

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lakebed.core.errors import AlreadyExists, CommitConflict
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 
 from .. import rows
 from ..access.authorization import Action, Gate
@@ -47,7 +47,7 @@ class Imported(NamedTuple):
 class Imports:
     """Imports tables."""
 
-    def __init__(self, facilities: Facilities, gate: Gate, entries: Entries, registration: Registration) -> None:
+    def __init__(self, facilities: ObjectContext, gate: Gate, entries: Entries, registration: Registration) -> None:
         self._f = facilities
         self._gate = gate
         self._entries = entries

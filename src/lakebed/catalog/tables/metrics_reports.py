@@ -7,7 +7,7 @@ from typing import Final
 
 from lakebed.governance.rbac import OPERATIONS
 from lakebed.meta.seam import Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from .. import rows
@@ -37,7 +37,7 @@ class Report:
 class Reports:
     """Takes reports in and gives them out."""
 
-    def __init__(self, facilities: Facilities, entries: Entries) -> None:
+    def __init__(self, facilities: ObjectContext, entries: Entries) -> None:
         self._f = facilities
         self._entries = entries
 

@@ -15,8 +15,8 @@ from lakebed.core.errors import Fenced, LakebedError, NoSuchBucket
 from lakebed.core.ids import BucketId
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskLease, TaskQueue
-from lakebed.objects.context import Facilities
-from lakebed.objects.deleting import Doomed, ObjectDeleter
+from lakebed.objects.context import ObjectContext
+from lakebed.objects.deleting import ObjectDeleter, ObjectIdentifier
 from lakebed.objects.model import Caller
 from lakebed.objects.rows import versions_behind
 
@@ -41,7 +41,7 @@ class PurgeOutcome(msgspec.Struct, frozen=True):
 class PurgeWorker:
     """Does the purge tasks."""
 
-    def __init__(self, facilities: Facilities, deleter: ObjectDeleter, tasks: TaskQueue, worker: str) -> None:
+    def __init__(self, facilities: ObjectContext, deleter: ObjectDeleter, tasks: TaskQueue, worker: str) -> None:
         self._f = facilities
         self._deleter = deleter
         self._tasks = tasks
@@ -93,7 +93,7 @@ class PurgeWorker:
         while True:
             # Every version by its id: in a versioned bucket a plain delete would hide the files and keep them.
             page = await versions_behind(self._f.meta, BucketId(purge.bucket), key, rank, _PAGE_KEYS)
-            doomed = [Doomed(row[0], row[2]) for row in page if row[0].startswith(prefix)]
+            doomed = [ObjectIdentifier(row[0], row[2]) for row in page if row[0].startswith(prefix)]
             if not doomed:
                 return removed, kept
             await self._tasks.heartbeat(claim, _LEASE_SECONDS)

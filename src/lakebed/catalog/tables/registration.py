@@ -10,7 +10,7 @@ from lakebed.core.errors import CommitConflict, InvalidInput, NotFound, PointerM
 from lakebed.governance.rbac import OPERATIONS, namespace_securable
 from lakebed.iceberg.commits.builder import check_uuid
 from lakebed.iceberg.metadata import TableMetadata, ViewMetadata, parse_table, parse_view
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..access.authorization import CREATE_OR_MOVE, Action, Gate, Privileges
@@ -44,7 +44,7 @@ class Registration:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         gate: Gate,
         entries: Entries,
         files: TableFiles,

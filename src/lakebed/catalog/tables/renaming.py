@@ -5,7 +5,7 @@ from __future__ import annotations
 from lakebed.core.errors import AlreadyExists
 from lakebed.governance.rbac import OPERATIONS
 from lakebed.meta.seam import Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 
 from .. import rows
 from ..access.authorization import Action, Gate
@@ -21,7 +21,7 @@ from ..model import Entry, EntryKind
 class Renaming:
     """Renames."""
 
-    def __init__(self, facilities: Facilities, gate: Gate, entries: Entries, keys: IdempotencyKeys) -> None:
+    def __init__(self, facilities: ObjectContext, gate: Gate, entries: Entries, keys: IdempotencyKeys) -> None:
         self._f = facilities
         self._gate = gate
         self._entries = entries

@@ -8,7 +8,7 @@ from uuid import uuid4
 from lakebed.core.errors import PointerMoved
 from lakebed.iceberg.commits import CreateView, Requirement, Update, build_view, check_view, new_view
 from lakebed.iceberg.metadata import ViewMetadata, parse_view, serialize_view
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 
 from ..access.authorization import Action, Gate
 from ..commits.metadata_cache import MetadataCache
@@ -33,7 +33,7 @@ class Views:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         gate: Gate,
         entries: Entries,
         files: TableFiles,

@@ -1,28 +1,28 @@
 """Events on their way to targets: in the order of each object and table, at least once, with dead letters."""
 
-from .dispatcher import Dispatcher, Observer, Standing, Tally
-from .model import Delivery, DeliveryState, Origin, TargetRecord, Wish, wish
+from .dispatcher import DeliveryCounts, DeliveryObserver, EventDispatcher, TargetBacklog
+from .model import Delivery, DeliveryState, Subscription, TargetOrigin, TargetRecord, parse_subscription
 from .records import TargetRecords
 from .request_log import RequestLog
-from .service import Asked, Put, Targets, TargetStatus, check_requests, shown_settings
+from .service import PutTargetResult, TargetService, TargetSpec, TargetStatus, check_requests, shown_settings
 
 __all__ = [
-    "Asked",
     "Delivery",
+    "DeliveryCounts",
+    "DeliveryObserver",
     "DeliveryState",
-    "Dispatcher",
-    "Observer",
-    "Origin",
-    "Put",
+    "EventDispatcher",
+    "PutTargetResult",
     "RequestLog",
-    "Standing",
-    "Tally",
+    "Subscription",
+    "TargetBacklog",
+    "TargetOrigin",
     "TargetRecord",
     "TargetRecords",
+    "TargetService",
+    "TargetSpec",
     "TargetStatus",
-    "Targets",
-    "Wish",
     "check_requests",
+    "parse_subscription",
     "shown_settings",
-    "wish",
 ]

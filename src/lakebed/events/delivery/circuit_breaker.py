@@ -18,7 +18,7 @@ LONGEST_PAUSE_SECONDS: Final = 30.0
 _LASTED: Final = 3
 
 
-class Outage:
+class CircuitBreaker:
     """What a target's answers say of it."""
 
     def __init__(self) -> None:

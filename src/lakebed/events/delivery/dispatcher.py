@@ -20,18 +20,18 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 
 from ..ids import EventIds
-from ..live.interests import Interests, asked_by
+from ..live.listeners import ListenerRegistry, read_event_mask
 from ..matching import Matcher
-from ..targets.registry import TargetKinds
-from ..targets.seam import Target
+from ..targets.registry import TargetTypes
+from ..targets.seam import EventTarget
 from . import rows
-from .model import DeliveryState, Origin, TargetRecord, target_id, target_of
-from .outbox_reader import Feed
-from .queues import EVENTS, REQUESTS, NoRules, Prove, Queue, queue_of_events, queue_of_requests
+from .model import DeliveryState, TargetOrigin, TargetRecord, target_id, target_of
+from .outbox_reader import OutboxReader
+from .queues import EVENTS, REQUESTS, DeliveryQueue, NoBucketRules, Prove, queue_of_events, queue_of_requests
 from .records import TargetRecords, release_place
 from .request_log import RequestLog
-from .sending import Slots
-from .target_delivery import Courier, Round, confirmed
+from .sending import SendSlots
+from .target_delivery import DeliveryRound, TargetDelivery, confirmed
 
 log = logging.getLogger("lakebed.events")
 
@@ -52,7 +52,7 @@ _FORGET_MS: Final = 3_600_000
 _MEASURE_MS: Final = 5_000
 
 
-class Tally(NamedTuple):
+class DeliveryCounts(NamedTuple):
     """What was done for a target since the last one."""
 
     delivered: int
@@ -63,7 +63,7 @@ class Tally(NamedTuple):
     """Requests that were kept for it for as long as there was room."""
 
 
-class Standing(NamedTuple):
+class TargetBacklog(NamedTuple):
     """How far a target's deliveries have come."""
 
     behind: int
@@ -74,18 +74,18 @@ class Standing(NamedTuple):
     """Events that are being sent at this moment."""
 
 
-NOTHING: Final = Standing(0, 0, 0)
+NO_BACKLOG: Final = TargetBacklog(0, 0, 0)
 
 
-class Observer(Protocol):
+class DeliveryObserver(Protocol):
     """Who counts deliveries."""
 
-    def count(self, target: str, tally: Tally) -> None:
+    def count(self, target: str, tally: DeliveryCounts) -> None:
         """Something was done for a target."""
         ...
 
-    def measure(self, target: str, standing: Standing) -> None:
-        """How a target stands now; `NOTHING` when it is no longer for this process to tell."""
+    def measure(self, target: str, standing: TargetBacklog) -> None:
+        """How a target stands now; `NO_BACKLOG` when it is no longer for this process to tell."""
         ...
 
 
@@ -94,7 +94,7 @@ class _Served(NamedTuple):
     task: asyncio.Task[None]
 
 
-class Dispatcher:
+class EventDispatcher:
     """Delivers while it holds the lease. One in each process; one of them works."""
 
     def __init__(
@@ -103,9 +103,9 @@ class Dispatcher:
         outbox: Outbox,
         clock: Clock,
         records: TargetRecords,
-        kinds: TargetKinds,
+        kinds: TargetTypes,
         matcher: Matcher,
-        interests: Interests,
+        interests: ListenerRegistry,
         holder: str,
         random: Random,
         requests: RequestLog,
@@ -121,9 +121,9 @@ class Dispatcher:
         self._clock = clock
         self._records = records
         self._kinds = kinds
-        self._feed = Feed(outbox, matcher)
+        self._feed = OutboxReader(outbox, matcher)
         self._requests = requests
-        self._requests_feed = Feed(requests.log, NoRules())
+        self._requests_feed = OutboxReader(requests.log, NoBucketRules())
         self._prove = prove
         self._interests = interests
         self._leases = Leases(meta, clock)
@@ -133,12 +133,12 @@ class Dispatcher:
         self._ids = ids
         self._max_attempts = max_attempts
         self._served: dict[str, _Served] = {}
-        self._slots: dict[str, Slots] = {}
+        self._slots: dict[str, SendSlots] = {}
         self._measured: set[str] = set()
         self._forgot_ms = 0
         self._measured_ms = 0
 
-    async def run(self, observer: Observer) -> None:
+    async def run(self, observer: DeliveryObserver) -> None:
         """Wait for the lease, and deliver while it is held. Raises what a look at the targets raises."""
         keeper = asyncio.create_task(self._held.keep_renewed())
         try:
@@ -155,7 +155,7 @@ class Dispatcher:
             await self._rest(observer)
             await self._held.release()
 
-    async def look(self, observer: Observer) -> None:
+    async def look(self, observer: DeliveryObserver) -> None:
         """Serve those who are there now, and nobody else. For whoever holds the lease."""
         present = {one.id: one for one in await self._records.all()}
         changed = [name for name, served in self._served.items() if present.get(name) != served.record]
@@ -163,8 +163,8 @@ class Dispatcher:
         await self._stop({*changed, *ended})
         await self._settle_cursors(present)
         # Of those who are paused too: what happens meanwhile is kept for them.
-        wishes = (selection for record in present.values() for selection in record.wish.selections)
-        self._interests.ask_lastingly(map(asked_by, wishes))
+        wishes = (selection for record in present.values() for selection in record.subscription.selections)
+        self._interests.ask_lastingly(map(read_event_mask, wishes))
         for name, record in present.items():
             if name not in self._served and not record.is_paused:
                 task = asyncio.create_task(self._serve(record, observer), name=f"target {name}")
@@ -173,17 +173,19 @@ class Dispatcher:
         await self._trim_requests(observer)
         await self._measure(present, observer)
 
-    def couriers(self, record: TargetRecord, target: Target) -> Sequence[Courier]:
+    def couriers(self, record: TargetRecord, target: EventTarget) -> Sequence[TargetDelivery]:
         """Who serve a target under this process's lease: with events, and with requests if it asks for these."""
         queues = [queue_of_events(record, self._outbox, self._feed)]
-        if record.wish.requests:
+        if record.subscription.requests:
             queues.append(queue_of_requests(record, self._requests.log, self._requests_feed, self._prove))
         # One for both: as many as may be under way to the target are so whatever they are.
-        slots = self._slots[record.id] = Slots(target.at_once)
+        slots = self._slots[record.id] = SendSlots(target.at_once)
         return [self._courier(record, target, queue, slots) for queue in queues]
 
-    def _courier(self, record: TargetRecord, target: Target, queue: Queue, slots: Slots) -> Courier:
-        return Courier(
+    def _courier(
+        self, record: TargetRecord, target: EventTarget, queue: DeliveryQueue, slots: SendSlots
+    ) -> TargetDelivery:
+        return TargetDelivery(
             record,
             target,
             queue,
@@ -197,7 +199,7 @@ class Dispatcher:
             max_attempts=self._max_attempts,
         )
 
-    async def _serve(self, record: TargetRecord, observer: Observer) -> None:
+    async def _serve(self, record: TargetRecord, observer: DeliveryObserver) -> None:
         """What is new and what is tried again do not wait for each other: an attempt may take long."""
         target = await self._made(record)
         try:
@@ -212,13 +214,13 @@ class Dispatcher:
             self._slots.pop(record.id, None)
             await target.close()
 
-    async def _made(self, record: TargetRecord) -> Target:
+    async def _made(self, record: TargetRecord) -> EventTarget:
         """The target, ready to be sent to; tried until it is."""
         kind = self._kinds.find(record.type)
         while True:
             try:
                 # Those of the API were prepared when they were added.
-                if kind.prepare is not None and record.origin is Origin.SETTINGS:
+                if kind.prepare is not None and record.origin is TargetOrigin.SETTINGS:
                     await kind.prepare(record.settings)
                 return kind.make(record.settings)
             except Exception as error:
@@ -228,18 +230,18 @@ class Dispatcher:
     async def _repeat(
         self,
         record: TargetRecord,
-        courier: Courier,
-        step: Callable[[], Awaitable[Round]],
-        wait: Callable[[Round, float], Awaitable[None]],
-        observer: Observer,
+        courier: TargetDelivery,
+        step: Callable[[], Awaitable[DeliveryRound]],
+        wait: Callable[[DeliveryRound, float], Awaitable[None]],
+        observer: DeliveryObserver,
     ) -> None:
-        async def counted() -> Round:
+        async def counted() -> DeliveryRound:
             done = await step()
-            observer.count(record.id, Tally(done.delivered, done.failed, done.given_up, done.skipped))
+            observer.count(record.id, DeliveryCounts(done.delivered, done.failed, done.given_up, done.skipped))
             return done
 
         while True:
-            done = Round()
+            done = DeliveryRound()
             try:
                 done = await _whole(counted(), courier)
             except Fenced:
@@ -265,7 +267,7 @@ class Dispatcher:
         outbox = self._outbox
         known = {name for cursor, _ in await outbox.cursors(self._meta) if (name := target_of(cursor))}
         missing, left = present.keys() - known, known - present.keys()
-        asking = {name for name, record in present.items() if record.wish.requests}
+        asking = {name for name, record in present.items() if record.subscription.requests}
         unsettled = asking ^ {name for name, _ in await self._requests.log.cursors(self._meta)}
         if not missing and not left and not unsettled:
             return
@@ -283,7 +285,7 @@ class Dispatcher:
             who_ask = {target_id(*row) for row in await tx.rows(rows.WHO_ASK_FOR_REQUESTS)}
             for name in unsettled:
                 stated = self._records.stated.get(name)
-                asks = name in who_ask if stated is None else stated.wish.requests
+                asks = name in who_ask if stated is None else stated.subscription.requests
                 await self._requests.settle(tx, name, asks=asks)
 
         await self._meta.transact(work)
@@ -304,12 +306,12 @@ class Dispatcher:
 
         await self._meta.transact(work)
 
-    async def _trim_requests(self, observer: Observer) -> None:
+    async def _trim_requests(self, observer: DeliveryObserver) -> None:
         for name, lost in (await self._requests.trim()).items():
             log.warning("a target lost requests: it is too far behind", extra={"target": name, "lost": lost})
-            observer.count(name, Tally(0, 0, 0, 0, lost))
+            observer.count(name, DeliveryCounts(0, 0, 0, 0, lost))
 
-    async def _measure(self, present: Mapping[str, TargetRecord], observer: Observer) -> None:
+    async def _measure(self, present: Mapping[str, TargetRecord], observer: DeliveryObserver) -> None:
         now_ms = self._clock.now_ms()
         if now_ms - self._measured_ms < _MEASURE_MS:
             return
@@ -318,7 +320,7 @@ class Dispatcher:
         counts = {(name, state): count for name, state, count in await self._meta.rows(rows.ALL_COUNTS)}
         last_seq = await self._outbox.last_seq(self._meta)
         for name in present:
-            standing = Standing(
+            standing = TargetBacklog(
                 max(0, last_seq - places.get(name, last_seq)) + await self._requests.behind(name),
                 counts.get((name, DeliveryState.WAITING.value), 0),
                 counts.get((name, DeliveryState.DEAD.value), 0),
@@ -326,15 +328,15 @@ class Dispatcher:
             )
             observer.measure(name, standing)
         for name in self._measured - present.keys():
-            observer.measure(name, NOTHING)
+            observer.measure(name, NO_BACKLOG)
         self._measured = set(present)
 
-    async def _rest(self, observer: Observer) -> None:
+    async def _rest(self, observer: DeliveryObserver) -> None:
         """Leave it to others."""
         await self._stop(list(self._served))
         self._interests.ask_lastingly(())
         for name in self._measured:
-            observer.measure(name, NOTHING)
+            observer.measure(name, NO_BACKLOG)
         self._measured = set()
         self._measured_ms = 0
 
@@ -345,7 +347,7 @@ class Dispatcher:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _whole(round_: Coroutine[None, None, Round], courier: Courier) -> Round:
+async def _whole(round_: Coroutine[None, None, DeliveryRound], courier: TargetDelivery) -> DeliveryRound:
     """A round, to its end: cut off, it would not write down what was sent, which would be sent again.
 
     Who is cancelled meanwhile begins nothing new, and has a moment for what is under way.

@@ -14,13 +14,13 @@ from lakebed.meta.seam import Row
 
 from ..forms import parse_form
 from ..log import AUDIT
-from ..selection import Selection, parse_selection
+from ..selection import EventSelection, parse_selection
 from ..targets.seam import TargetSettings
 
 MAX_SUBJECT_CHARS: Final = 2048
 
 BY_RULE: Final = "s3"
-BY_WISH: Final = "lakebed"
+BY_SUBSCRIPTION: Final = "lakebed"
 OF_REQUESTS: Final = "audit"
 """The forms of what a target is sent because of a bucket's rule and because of its own wish, and of requests, if it
 names none."""
@@ -28,7 +28,7 @@ names none."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-class Origin(StrEnum):
+class TargetOrigin(StrEnum):
     """Where a target was named."""
 
     SETTINGS = "settings"
@@ -36,7 +36,7 @@ class Origin(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Subscription:
     """What a target is sent besides what bucket rules have sent to it."""
 
     kinds: tuple[str, ...] = ()
@@ -47,16 +47,18 @@ class Wish:
     """What the audit trail is made of, too."""
     requests: bool = False
     """An entry of an audit log for every request, too."""
-    selections: tuple[Selection, ...] = ()
+    selections: tuple[EventSelection, ...] = ()
 
     def takes(self, event: OutboxEvent) -> bool:
         """Whether an event is asked for."""
         return any(selection.takes(event) for selection in self.selections)
 
 
-def wish(kinds: Sequence[str] = (), subject: str = "", *, audit: bool = False, requests: bool = False) -> Wish:
+def parse_subscription(
+    kinds: Sequence[str] = (), subject: str = "", *, audit: bool = False, requests: bool = False
+) -> Subscription:
     """A wish of these words. Raises InvalidInput."""
-    selections: list[Selection] = []
+    selections: list[EventSelection] = []
     if any("\0" in word for word in (*kinds, subject)):
         raise InvalidInput("a NUL is in no event's kind or subject", argument="kinds")
     if kinds:
@@ -67,7 +69,7 @@ def wish(kinds: Sequence[str] = (), subject: str = "", *, audit: bool = False, r
         raise InvalidInput("subject is for the kinds of events that are asked for: name some", argument="kinds")
     if audit:
         selections.append(AUDIT)
-    return Wish(tuple(kinds), subject, audit, requests, tuple(selections))
+    return Subscription(tuple(kinds), subject, audit, requests, tuple(selections))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +79,11 @@ class TargetRecord:
     name: str
     type: str
     settings: TargetSettings
-    wish: Wish = Wish()
+    subscription: Subscription = Subscription()
     form: str = ""
     """Of everything that it is sent; empty for the usual one of each."""
     is_paused: bool = False
-    origin: Origin = Origin.API
+    origin: TargetOrigin = TargetOrigin.API
 
     @property
     def id(self) -> str:
@@ -95,7 +97,7 @@ class TargetRecord:
 
     def form_for(self, rule: str) -> str:
         """The form of an event that a rule asked for, or the target itself if that is empty."""
-        return self.form or (BY_RULE if rule else BY_WISH)
+        return self.form or (BY_RULE if rule else BY_SUBSCRIPTION)
 
     @property
     def form_of_requests(self) -> str:

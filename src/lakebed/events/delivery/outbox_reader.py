@@ -42,7 +42,7 @@ class Batch(NamedTuple):
         return zip(self.entries, self.rules, strict=True)
 
 
-class Feed:
+class OutboxReader:
     """The outbox as couriers read it."""
 
     def __init__(self, outbox: Outbox, matcher: Matcher, *, batch: int = BATCH) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 from lakebed.meta.outbox import FIRST_REQUEST, Outbox, OutboxEntry, OutboxEvent
 
 from .model import TargetRecord
-from .outbox_reader import Feed
+from .outbox_reader import OutboxReader
 
 EVENTS: Final = range(FIRST_REQUEST)
 REQUESTS: Final = range(FIRST_REQUEST, 2**63 - 1)
@@ -23,11 +23,11 @@ Prove = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class DeliveryQueue:
     """A log as one target is served from it."""
 
     log: Outbox
-    feed: Feed
+    feed: OutboxReader
     cursor: str
     """The name of the target's place."""
     numbers: range
@@ -38,17 +38,17 @@ class Queue:
     prove: Prove | None = None
 
 
-def queue_of_events(record: TargetRecord, log: Outbox, feed: Feed) -> Queue:
+def queue_of_events(record: TargetRecord, log: Outbox, feed: OutboxReader) -> DeliveryQueue:
     """What happens, as far as the target or a rule asks for it."""
-    return Queue(log, feed, record.cursor, EVENTS, record.wish.takes, record.form_for)
+    return DeliveryQueue(log, feed, record.cursor, EVENTS, record.subscription.takes, record.form_for)
 
 
-def queue_of_requests(record: TargetRecord, log: Outbox, feed: Feed, prove: Prove) -> Queue:
+def queue_of_requests(record: TargetRecord, log: Outbox, feed: OutboxReader, prove: Prove) -> DeliveryQueue:
     """Every request."""
-    return Queue(log, feed, record.id, REQUESTS, lambda _: True, lambda _: record.form_of_requests, prove)
+    return DeliveryQueue(log, feed, record.id, REQUESTS, lambda _: True, lambda _: record.form_of_requests, prove)
 
 
-class NoRules:
+class NoBucketRules:
     """The `Matcher` of requests: no rule of a bucket names them."""
 
     async def matches(self, entries: Sequence[OutboxEntry]) -> Sequence[Mapping[str, str]]:

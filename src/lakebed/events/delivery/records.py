@@ -13,10 +13,10 @@ from lakebed.governance.credentials.vault import Vault
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 
-from ..targets.registry import TargetKinds
+from ..targets.registry import TargetTypes
 from ..targets.seam import TargetSettings
 from . import rows
-from .model import Origin, TargetRecord, cursor_of, wish
+from .model import TargetOrigin, TargetRecord, cursor_of, parse_subscription
 from .model import target_id as id_of
 
 log = logging.getLogger("lakebed.events")
@@ -37,7 +37,7 @@ class StoredSettings(NamedTuple):
 class TargetRecords:
     """The targets of a server."""
 
-    def __init__(self, meta: MetaStore, vault: Vault, kinds: TargetKinds, stated: Mapping[str, TargetRecord]) -> None:
+    def __init__(self, meta: MetaStore, vault: Vault, kinds: TargetTypes, stated: Mapping[str, TargetRecord]) -> None:
         """`stated` are those of the settings, by their ids."""
         self._meta = meta
         self._vault = vault
@@ -48,7 +48,7 @@ class TargetRecords:
     @property
     def sent_requests(self) -> Sequence[str]:
         """Those of the settings that are sent requests."""
-        return [name for name, record in self.stated.items() if record.wish.requests]
+        return [name for name, record in self.stated.items() if record.subscription.requests]
 
     async def all(self) -> list[TargetRecord]:
         """Every target, by name. One that cannot be read is told of in the log, and holds no other up."""
@@ -94,8 +94,10 @@ class TargetRecords:
             settings = self._kinds.read(type_, msgspec.json.decode(shown) | secrets)
         except InvalidInput as error:
             raise Corrupted(f"a stored target cannot be read: {error}. target={id_of(name, type_)}") from error
-        asked = wish(kinds.split(",") if kinds else (), subject, audit=bool(audit), requests=bool(requests))
-        return TargetRecord(name, type_, settings, asked, form, bool(is_paused), Origin.API)
+        asked = parse_subscription(
+            kinds.split(",") if kinds else (), subject, audit=bool(audit), requests=bool(requests)
+        )
+        return TargetRecord(name, type_, settings, asked, form, bool(is_paused), TargetOrigin.API)
 
 
 def settings_document(settings: TargetSettings) -> dict[str, Any]:

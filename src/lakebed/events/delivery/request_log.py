@@ -1,7 +1,7 @@
 """The log of requests, as far as targets go: who has a place in it, and how much of it is kept for them.
 
 A target that subscribes to requests has a cursor in the log. Without cursors nothing is written
-(`events/live/interests.py` checks); entries that all cursors have passed are removed at once. A target that is down or
+(`events/live/listeners.py` checks); entries that all cursors have passed are removed at once. A target that is down or
 paused must not fill the disk: beyond a number of requests it loses the oldest, and a log line and a metric report how
 many.
 """

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from lakebed.core.errors import LakebedError, Undeliverable
 
-from ..targets.seam import Message, Target
-from .lanes import Outgoing
+from ..targets.seam import EventMessage, EventTarget
+from .ordering import OutgoingEvent
 
 log = logging.getLogger("lakebed.events")
 
@@ -28,27 +28,27 @@ LONGEST_SECONDS: Final = 120.0
 _TURN: Final = 128
 """How many lanes are sent before others have a turn, to a target that never makes anybody wait."""
 
-Render = Callable[[Outgoing], Message]
+Render = Callable[[OutgoingEvent], EventMessage]
 
 
-class Failed(NamedTuple):
+class FailedEvent(NamedTuple):
     """An event that was tried and not delivered."""
 
-    one: Outgoing
+    one: OutgoingEvent
     why: str
     is_final: bool = False
     """Whether no other attempt would help."""
 
 
 @dataclass(slots=True)
-class Outcome:
+class SendResult:
     """What came of some lanes."""
 
     delivered: list[int] = field(default_factory=list)
-    failed: list[Failed] = field(default_factory=list)
-    behind: list[Outgoing] = field(default_factory=list)
+    failed: list[FailedEvent] = field(default_factory=list)
+    behind: list[OutgoingEvent] = field(default_factory=list)
     """Behind one of their lane that failed."""
-    untried: list[Outgoing] = field(default_factory=list)
+    untried: list[OutgoingEvent] = field(default_factory=list)
     """Left when there was no time, or no hope, for more."""
 
     @property
@@ -58,7 +58,7 @@ class Outcome:
         return max(tried, default=None)
 
 
-class Slots:
+class SendSlots:
     """How many may be under way at once, whoever sends: one is had for as long as a lane is sent."""
 
     def __init__(self, count: int) -> None:
@@ -67,7 +67,7 @@ class Slots:
         self.taken = 0
 
 
-class Watch(NamedTuple):
+class SendCallbacks(NamedTuple):
     """What is asked and told while lanes are sent."""
 
     goes_on: Callable[[], bool]
@@ -77,12 +77,16 @@ class Watch(NamedTuple):
     failed: Callable[[], None]
 
 
-async def send_lanes(
-    target: Target, lanes: Iterable[Sequence[Outgoing]], render: Render, watch: Watch, slots: Slots
-) -> Outcome:
+async def send_groups(
+    target: EventTarget,
+    lanes: Iterable[Sequence[OutgoingEvent]],
+    render: Render,
+    watch: SendCallbacks,
+    slots: SendSlots,
+) -> SendResult:
     """Send these lanes, in the order in which they come."""
     queue = deque(lanes)
-    outcome = Outcome()
+    outcome = SendResult()
 
     async def work() -> None:
         while queue:
@@ -112,23 +116,25 @@ async def send_lanes(
     return outcome
 
 
-async def _send_lane(target: Target, lane: Sequence[Outgoing], render: Render, watch: Watch, outcome: Outcome) -> None:
+async def _send_lane(
+    target: EventTarget, lane: Sequence[OutgoingEvent], render: Render, watch: SendCallbacks, outcome: SendResult
+) -> None:
     for position, one in enumerate(lane):
         if not watch.goes_on():
             outcome.untried.extend(lane[position:])
             return
         message = _rendered(render, one)
-        if isinstance(message, Failed):
+        if isinstance(message, FailedEvent):
             outcome.failed.append(message)
             continue
         try:
             await target.send(message)
         except Undeliverable as error:
-            outcome.failed.append(Failed(one, _words(error), is_final=True))
+            outcome.failed.append(FailedEvent(one, _words(error), is_final=True))
             watch.answered()
             continue
         except (Exception, asyncio.CancelledError) as error:
-            outcome.failed.append(Failed(one, _words(error)))
+            outcome.failed.append(FailedEvent(one, _words(error)))
             outcome.behind.extend(lane[position + 1 :])
             watch.failed()
             if isinstance(error, asyncio.CancelledError):
@@ -141,15 +147,15 @@ async def _send_lane(target: Target, lane: Sequence[Outgoing], render: Render, w
         watch.answered()
 
 
-def _rendered(render: Render, one: Outgoing) -> Message | Failed:
+def _rendered(render: Render, one: OutgoingEvent) -> EventMessage | FailedEvent:
     """The message; or why there is none, which will be so for ever."""
     try:
         return render(one)
     except LakebedError as error:
-        return Failed(one, _words(error), is_final=True)
+        return FailedEvent(one, _words(error), is_final=True)
     except Exception as error:
         log.exception("an event cannot be rendered", extra={"seq": one.entry.seq})
-        return Failed(one, f"the event cannot be rendered: {type(error).__name__}", is_final=True)
+        return FailedEvent(one, f"the event cannot be rendered: {type(error).__name__}", is_final=True)
 
 
 def _words(error: BaseException) -> str:

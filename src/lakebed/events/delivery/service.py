@@ -14,25 +14,25 @@ import msgspec
 from lakebed.core.errors import Corrupted, InvalidInput, LakebedError, NotFound, StateConflict
 from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
-from ..live.interests import Interests
+from ..live.listeners import ListenerRegistry
 from ..rules import buckets_naming
-from ..targets.registry import TargetKinds
-from ..targets.seam import TargetKind, TargetSettings
+from ..targets.registry import TargetTypes
+from ..targets.seam import TargetSettings, TargetType
 from . import rows
 from .model import (
     Delivery,
     DeliveryState,
+    Subscription,
     TargetRecord,
-    Wish,
     check_form,
     check_name,
     delivery_from,
+    parse_subscription,
     target_arn,
     target_id,
-    wish,
 )
 from .records import TargetRecords, release_place, settings_document
 from .request_log import RequestLog
@@ -60,7 +60,7 @@ class TargetEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TargetSpec:
     """A target as somebody wants it."""
 
     settings: Mapping[str, object] = field(default_factory=dict, repr=False)
@@ -88,7 +88,7 @@ class TargetStatus:
     """Requests that it has not been through."""
 
 
-class Put(NamedTuple):
+class PutTargetResult(NamedTuple):
     """A target that was made or changed."""
 
     record: TargetRecord
@@ -98,16 +98,16 @@ class Put(NamedTuple):
     """Settings that were made up here: they are shown this once."""
 
 
-class Targets:
+class TargetService:
     """The use cases. Everything raises AccessDenied."""
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         records: TargetRecords,
-        kinds: TargetKinds,
+        kinds: TargetTypes,
         requests: RequestLog,
-        interests: Interests,
+        interests: ListenerRegistry,
     ) -> None:
         self._f = facilities
         self._records = records
@@ -130,7 +130,7 @@ class Targets:
         await self._authorize(caller)
         return await self._status(await self._found(self._f.meta, name, type_))
 
-    async def put(self, caller: Caller, name: str, type_: str, asked: Asked) -> Put:
+    async def put(self, caller: Caller, name: str, type_: str, asked: TargetSpec) -> PutTargetResult:
         """Add a target, or change one. It is told of what happens from now on, or goes on where it stood.
 
         Secrets that are not given are kept. Raises InvalidInput, StateConflict for one of the settings, Unavailable
@@ -141,7 +141,7 @@ class Targets:
         check_name(name)
         check_form(asked.form)
         kind = self._kinds.find(type_)
-        wanted = wish(asked.kinds, asked.subject, audit=asked.audit, requests=asked.requests)
+        wanted = parse_subscription(asked.kinds, asked.subject, audit=asked.audit, requests=asked.requests)
         check_requests(kind, wanted)
         self._refuse_stated(name, type_)
         before = await self._before(name, type_)
@@ -154,7 +154,7 @@ class Targets:
         stored = self._records.stored(record)
         now_ms = f.clock.now_ms()
 
-        async def work(tx: Transaction) -> Put:
+        async def work(tx: Transaction) -> PutTargetResult:
             is_new = await tx.row(rows.TARGET, name, type_) is None
             if is_new and len(await tx.rows(rows.IDS)) >= MOST_TARGETS:
                 raise StateConflict(f"there are {MOST_TARGETS} targets already: remove one first")
@@ -176,7 +176,7 @@ class Targets:
             await self._requests.settle(tx, record.id, asks=wanted.requests)
             await f.outbox.open_cursor(tx, record.cursor, at_seq=await f.outbox.last_seq(tx))
             await self._tell(tx, "TargetCreated" if is_new else "TargetChanged", caller, record.id)
-            return Put(record, target_arn(f.region, record.id), is_new, made)
+            return PutTargetResult(record, target_arn(f.region, record.id), is_new, made)
 
         put = await f.meta.transact(work)
         # Here at once; the other processes look within a second.
@@ -269,7 +269,7 @@ class Targets:
         return await self._f.meta.transact(work)
 
     def _settings(
-        self, kind: TargetKind[Any], given: Mapping[str, object], before: TargetSettings | None
+        self, kind: TargetType[Any], given: Mapping[str, object], before: TargetSettings | None
     ) -> tuple[TargetSettings, Mapping[str, object]]:
         """What was given, with the secrets of before where none are; and what had to be made up."""
         document = {name: value for name, value in given.items() if not _is_hidden(kind, name, value)}
@@ -337,7 +337,7 @@ def shown_settings(settings: TargetSettings) -> dict[str, Any]:
     return {name: HIDDEN if name in settings.secrets else value for name, value in document.items()}
 
 
-def check_requests(kind: TargetKind[Any], wanted: Wish) -> None:
+def check_requests(kind: TargetType[Any], wanted: Subscription) -> None:
     """Return unless requests are asked for by a kind of target that has no use for them. Raises InvalidInput."""
     if wanted.requests and not kind.takes_requests:
         raise InvalidInput(f"a target of the type {kind.name} is not sent requests", argument="requests")
@@ -347,5 +347,5 @@ def _no_such(target: str) -> NotFound:
     return NotFound(f"no such target. target={target}")
 
 
-def _is_hidden(kind: TargetKind[Any], name: str, value: object) -> bool:
+def _is_hidden(kind: TargetType[Any], name: str, value: object) -> bool:
     return name in kind.settings.secrets and value == HIDDEN

@@ -29,14 +29,14 @@ from lakebed.meta.tasks import retry_delay_seconds
 
 from ..forms import parse_form, render
 from ..ids import EventIds
-from ..targets.seam import Message, Target
+from ..targets.seam import EventMessage, EventTarget
 from . import rows
-from .circuit_breaker import Outage
-from .lanes import Outgoing, sort_into_lanes
+from .circuit_breaker import CircuitBreaker
 from .model import DeliveryState, TargetRecord, delivery_from
+from .ordering import OutgoingEvent, group_by_ordering_key
 from .outbox_reader import Batch
-from .queues import Queue
-from .sending import Failed, Outcome, Slots, Watch, send_lanes
+from .queues import DeliveryQueue
+from .sending import FailedEvent, SendCallbacks, SendResult, SendSlots, send_groups
 
 MOST_WAITING: Final = 1000
 AGAIN_AT_MOST: Final = 200
@@ -56,7 +56,7 @@ ConfirmLease = Callable[[Transaction], Awaitable[None]]
 """Raises Fenced unless the transaction is that of whoever delivers now."""
 
 
-class Round(NamedTuple):
+class DeliveryRound(NamedTuple):
     """What one round came to."""
 
     delivered: int = 0
@@ -80,19 +80,19 @@ class _Waiting(NamedTuple):
     due_ms: int
 
 
-class Courier:
+class TargetDelivery:
     """Serves one target from one log."""
 
     def __init__(
         self,
         record: TargetRecord,
-        target: Target,
-        queue: Queue,
+        target: EventTarget,
+        queue: DeliveryQueue,
         meta: MetaStore,
         clock: Clock,
         random: Random,
         confirm: ConfirmLease,
-        slots: Slots,
+        slots: SendSlots,
         *,
         region: str,
         ids: EventIds,
@@ -110,8 +110,8 @@ class Courier:
         self._ids = ids
         self._max_attempts = max_attempts
         # Apart: some events that are refused again and again must not keep new ones from being tried.
-        self._outage_new = Outage()
-        self._outage_again = Outage()
+        self._outage_new = CircuitBreaker()
+        self._outage_again = CircuitBreaker()
         self._read_seq: int | None = None
         """Up to where events were read; None until it is known where the cursor stands."""
         self._cursor_seq = 0
@@ -123,10 +123,10 @@ class Courier:
         """Begin nothing new: rounds end with what is under way, and write down what came of it."""
         self._is_ending = True
 
-    async def step(self) -> Round:
+    async def step(self) -> DeliveryRound:
         """One round of both. Raises Fenced, NotFound when the target is gone, and what stores raise."""
         again, new = await self.send_again(), await self.send_new()
-        return Round(
+        return DeliveryRound(
             again.delivered + new.delivered,
             again.failed + new.failed,
             again.given_up + new.given_up,
@@ -134,13 +134,13 @@ class Courier:
             again.more or new.more,
         )
 
-    async def wait_until_due(self, done: Round, longest_seconds: float) -> None:
+    async def wait_until_due(self, done: DeliveryRound, longest_seconds: float) -> None:
         """Wait until something may be due again."""
         if not done.more:
             left_ms = longest_seconds * 1000 if done.next_due_ms is None else done.next_due_ms - self._clock.now_ms()
             await asyncio.sleep(min(longest_seconds, max(_SHORTEST_SECONDS, left_ms / 1000)))
 
-    async def wait_for_event(self, done: Round, longest_seconds: float) -> None:
+    async def wait_for_event(self, done: DeliveryRound, longest_seconds: float) -> None:
         """Wait until there may be something new to send."""
         if done.is_held:
             # There is, and nothing can be done about it yet.
@@ -158,12 +158,12 @@ class Courier:
 
     # -- what waits ---------------------------------------------------------------------------------------------
 
-    async def send_again(self) -> Round:
+    async def send_again(self) -> DeliveryRound:
         """Try again the lanes that are due, each up to its first failure. Raises as `step`."""
         now_ms = self._clock.now_ms()
         waiting = await self._waiting()
         if not waiting or not self._outage_again.begin(now_ms):
-            return Round()
+            return DeliveryRound()
         lanes = [list(of_lane) for _, of_lane in groupby(waiting, lambda one: one.lane)]
         lanes.sort(key=lambda of_lane: of_lane[0].due_ms)
         due = [of_lane for of_lane in lanes if of_lane[0].due_ms <= now_ms]
@@ -175,7 +175,7 @@ class Courier:
         if outcome.delivered or outcome.failed:
             given_up = await self._meta.transact(lambda tx: self._settle_again(tx, outcome))
         later = [of_lane[0].due_ms for of_lane in lanes if of_lane[0].due_ms > now_ms]
-        return Round(
+        return DeliveryRound(
             len(outcome.delivered),
             len(outcome.failed),
             given_up,
@@ -183,24 +183,24 @@ class Courier:
             next_due_ms=min(later, default=now_ms + 1000 if outcome.failed else None),
         )
 
-    async def _loaded(self, lanes: Iterable[Sequence[_Waiting]]) -> list[list[Outgoing]]:
+    async def _loaded(self, lanes: Iterable[Sequence[_Waiting]]) -> list[list[OutgoingEvent]]:
         """The events of some lanes, in order; of many, the first."""
-        found: list[list[Outgoing]] = []
+        found: list[list[OutgoingEvent]] = []
         room = AGAIN_AT_MOST
         for lane in lanes:
-            loaded: list[Outgoing] = []
+            loaded: list[OutgoingEvent] = []
             for one in lane[:room]:
                 row = await self._meta.row(rows.DELIVERY, self._record.id, one.seq)
                 if row is not None:
                     delivery = delivery_from(row)
-                    loaded.append(Outgoing(delivery.entry, one.lane, delivery.rule, delivery.attempts))
+                    loaded.append(OutgoingEvent(delivery.entry, one.lane, delivery.rule, delivery.attempts))
             room -= len(loaded)
             found.append(loaded)
             if room <= 0:
                 break
         return found
 
-    async def _settle_again(self, tx: Transaction, outcome: Outcome) -> int:
+    async def _settle_again(self, tx: Transaction, outcome: SendResult) -> int:
         await self._check(tx)
         given_up = 0
         for seq in outcome.delivered:
@@ -221,7 +221,7 @@ class Courier:
             )
         return given_up
 
-    def _verdict(self, failed: Failed, now_ms: int) -> tuple[DeliveryState, int, int]:
+    def _verdict(self, failed: FailedEvent, now_ms: int) -> tuple[DeliveryState, int, int]:
         """What becomes of an event that failed, how often it was tried, and when it is tried next."""
         attempts = failed.one.attempts + 1
         is_dead = failed.is_final or attempts >= self._max_attempts
@@ -230,7 +230,7 @@ class Courier:
 
     # -- what is new --------------------------------------------------------------------------------------------
 
-    async def send_new(self) -> Round:
+    async def send_new(self) -> DeliveryRound:
         """Send what was not read yet, but for what has to wait behind something of its lane. Raises as `step`."""
         if self._read_seq is None:
             self._read_seq = await self._queue.log.cursor(self._meta, self._queue.cursor)
@@ -238,26 +238,28 @@ class Courier:
         if self._read_seq is None:
             raise self._gone()
         if not self._outage_new.begin(self._clock.now_ms()):
-            return Round(is_held=True)
+            return DeliveryRound(is_held=True)
         waiting = await self._waiting()
         if len(waiting) >= MOST_WAITING:
-            return Round(is_held=True)
+            return DeliveryRound(is_held=True)
         batch = await self._queue.feed.after(self._read_seq)
         if not batch.entries:
             if self._read_seq > self._cursor_seq:
-                await self._move(self._read_seq, Outcome(), [])
-            return Round()
-        lanes, behind = sort_into_lanes(self._wanted(batch), {one.lane for one in waiting})
+                await self._move(self._read_seq, SendResult(), [])
+            return DeliveryRound()
+        lanes, behind = group_by_ordering_key(self._wanted(batch), {one.lane for one in waiting})
         outcome = await self._send(list(lanes.values()), self._outage_new)
         seq, waits = consumed(batch.last_seq, outcome, behind)
         if seq is None:
-            return Round(is_held=True)
+            return DeliveryRound(is_held=True)
         given_up = await self._move(seq, outcome, waits)
         skipped = 0
         if not outcome.untried:
             skipped = len(batch.entries) - sum(map(len, lanes.values())) - len(behind)
         is_level = not batch.has_followers and not outcome.untried
-        return Round(len(outcome.delivered), len(outcome.failed), given_up, skipped, more=True, is_level=is_level)
+        return DeliveryRound(
+            len(outcome.delivered), len(outcome.failed), given_up, skipped, more=True, is_level=is_level
+        )
 
     def _wanted(self, batch: Batch) -> Iterator[tuple[OutboxEntry, str]]:
         """What it is to be sent, once each, with the rule that asks for it if one does."""
@@ -269,7 +271,7 @@ class Courier:
             elif takes(entry.event):
                 yield entry, ""
 
-    async def _move(self, seq: int, outcome: Outcome, waits: Sequence[Outgoing]) -> int:
+    async def _move(self, seq: int, outcome: SendResult, waits: Sequence[OutgoingEvent]) -> int:
         """Move the cursor to a place; what was not delivered up to there waits, or was given up: how many."""
         now_ms = self._clock.now_ms()
         is_idle = not (outcome.delivered or outcome.failed or waits)
@@ -295,7 +297,14 @@ class Courier:
         return given_up
 
     async def _add(
-        self, tx: Transaction, one: Outgoing, state: DeliveryState, attempts: int, due_ms: int, why: str, now_ms: int
+        self,
+        tx: Transaction,
+        one: OutgoingEvent,
+        state: DeliveryState,
+        attempts: int,
+        due_ms: int,
+        why: str,
+        now_ms: int,
     ) -> None:
         event = one.entry.event
         await tx.run(
@@ -318,7 +327,7 @@ class Courier:
 
     # -- both ---------------------------------------------------------------------------------------------------
 
-    async def _send(self, lanes: Sequence[Sequence[Outgoing]], outage: Outage) -> Outcome:
+    async def _send(self, lanes: Sequence[Sequence[OutgoingEvent]], outage: CircuitBreaker) -> SendResult:
         """Send these lanes; if the target is taken to be down, one of them, to see."""
         end = self._clock.monotonic() + ROUND_SECONDS
         was_down, had_lasted = outage.is_down, outage.has_lasted
@@ -334,7 +343,9 @@ class Courier:
         def failed() -> None:
             outage.fail(self._clock.now_ms(), self._random.random())
 
-        outcome = await send_lanes(self._target, tried, self._render, Watch(goes_on, answered, failed), self._slots)
+        outcome = await send_groups(
+            self._target, tried, self._render, SendCallbacks(goes_on, answered, failed), self._slots
+        )
         outcome.untried.extend(chain.from_iterable(rest))
         if had_lasted and not outage.is_down:
             # What waits was put off for as long as it was down, and need not wait any longer.
@@ -342,7 +353,7 @@ class Courier:
             await self._meta.transact(lambda tx: tx.run(rows.ALL_DUE, now_ms, self._record.id, now_ms))
         return outcome
 
-    def _render(self, one: Outgoing) -> Message:
+    def _render(self, one: OutgoingEvent) -> EventMessage:
         queue = self._queue
         message = render(one.entry, parse_form(queue.form_for(one.rule)), one.rule, region=self._region, ids=self._ids)
         proof = "" if queue.prove is None else queue.prove(message.id)
@@ -357,7 +368,9 @@ class Courier:
         return NotFound(f"no such target. target={self._record.id}")
 
 
-def consumed(last_seq: int, outcome: Outcome, behind: Sequence[Outgoing]) -> tuple[int | None, Sequence[Outgoing]]:
+def consumed(
+    last_seq: int, outcome: SendResult, behind: Sequence[OutgoingEvent]
+) -> tuple[int | None, Sequence[OutgoingEvent]]:
     """Up to where a batch is done with, and what of that has to wait; None if nothing of it was begun.
 
     What comes after the last event that was tried stays where it is: it is read again.

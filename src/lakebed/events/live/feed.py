@@ -19,7 +19,7 @@ from lakebed.core.errors import LakebedError
 from lakebed.meta.outbox import Outbox, OutboxEntry
 from lakebed.meta.seam import MetaStore
 
-from .interests import ALL_BUCKETS, Interests
+from .listeners import ALL_BUCKETS, ListenerRegistry
 
 log = logging.getLogger("lakebed.events")
 
@@ -38,10 +38,10 @@ def _everything(_: OutboxEntry) -> bool:
     return True
 
 
-class Feed:
+class LiveFeed:
     """The feed of one process. Used from one event loop."""
 
-    def __init__(self, meta: MetaStore, outbox: Outbox, interests: Interests, *, kept: int = KEPT) -> None:
+    def __init__(self, meta: MetaStore, outbox: Outbox, interests: ListenerRegistry, *, kept: int = KEPT) -> None:
         self._meta = meta
         self._outbox = outbox
         self._interests = interests
@@ -67,7 +67,7 @@ class Feed:
     @asynccontextmanager
     async def subscribe(
         self, takes: Takes = _everything, *, after: int, bucket: str = ALL_BUCKETS, mask: int = 0
-    ) -> AsyncIterator[Subscription]:
+    ) -> AsyncIterator[LiveSubscription]:
         """Follow what happens after a number. `mask` has the bits of what is asked for, of a bucket or of all.
 
         Of these, what is told of on demand only is told of while the subscription lasts.
@@ -75,7 +75,7 @@ class Feed:
         with self._interests.listening(bucket, mask):
             self._begin(await self.position())
             try:
-                yield Subscription(self, takes, after)
+                yield LiveSubscription(self, takes, after)
             finally:
                 self._end()
 
@@ -133,10 +133,10 @@ class Feed:
         return self._news
 
 
-class Subscription:
+class LiveSubscription:
     """Somebody's place in the feed."""
 
-    def __init__(self, feed: Feed, takes: Takes, after: int) -> None:
+    def __init__(self, feed: LiveFeed, takes: Takes, after: int) -> None:
         self._feed = feed
         self._takes = takes
         self.after = after

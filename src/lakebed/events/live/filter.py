@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from lakebed.meta.outbox import OutboxEntry
 
 from ..names import name_of_kind
-from .interests import ALL_BUCKETS
+from .listeners import ALL_BUCKETS
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class S3EventFilter:
     """Some events of a bucket, or of all, on keys that begin and end as they say."""
 
     mask: int

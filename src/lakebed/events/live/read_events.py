@@ -8,16 +8,16 @@ from lakebed.core.clock import Clock
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.buckets.bucket import Bucket
-from lakebed.objects.events import event_of_object
+from lakebed.objects.events import object_event
 from lakebed.objects.model import Caller, StoredObject
 
 from ..write_behind import MOST_WAITING, WriteBehind
-from .interests import Interests
+from .listeners import ListenerRegistry
 
 FLUSH_SECONDS: Final = 0.1
 
 
-class AccessEvents:
+class ReadEvents:
     """Notes and writes. The `Onlookers` of a server; used from one event loop."""
 
     def __init__(
@@ -25,7 +25,7 @@ class AccessEvents:
         meta: MetaStore,
         outbox: Outbox,
         clock: Clock,
-        interests: Interests,
+        interests: ListenerRegistry,
         *,
         most_waiting: int = MOST_WAITING,
     ) -> None:
@@ -46,4 +46,4 @@ class AccessEvents:
             self._behind.miss()
             return
         # Made now: the caller leads to the whole request, which must not be kept.
-        self._behind.add(event_of_object(kind, bucket, stored, caller, self._clock.now_ms()))
+        self._behind.add(object_event(kind, bucket, stored, caller, self._clock.now_ms()))

@@ -2,17 +2,17 @@
 
 from .arns import TargetArn, parse_arn
 from .matching import RuleMatcher
-from .model import NO_RULES, Configuration, Rule
-from .service import Notifications
+from .model import NO_RULES, NotificationConfiguration, NotificationRule
+from .service import BucketNotifications
 from .validation import MAX_RULES
 from .versions import buckets_naming, trim_versions
 
 __all__ = [
     "MAX_RULES",
     "NO_RULES",
-    "Configuration",
-    "Notifications",
-    "Rule",
+    "BucketNotifications",
+    "NotificationConfiguration",
+    "NotificationRule",
     "RuleMatcher",
     "TargetArn",
     "buckets_naming",

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ..names import EventName
-from .model import Configuration, decode_configuration
-from .patterns import Pattern, pattern_of
+from .model import NotificationConfiguration, decode_configuration
+from .patterns import KeyPattern, pattern_of
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -18,7 +18,7 @@ class _Ready(NamedTuple):
     number: int
     """Its place among all: the first rule that names a target is told."""
     mask: int
-    pattern: Pattern
+    pattern: KeyPattern
     target_id: str
     rule_id: str
 
@@ -32,12 +32,12 @@ class CompiledRules:
 
     __slots__ = ("_by_head", "_lengths", "mask")
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: NotificationConfiguration) -> None:
         self.mask = configuration.mask
         """The bits of all events that any rule names."""
         self._by_head: dict[str, list[_Ready]] = {}
         for number, rule in enumerate(configuration.rules):
-            pattern = Pattern.of(pattern_of(rule.prefix, rule.suffix))
+            pattern = KeyPattern.of(pattern_of(rule.prefix, rule.suffix))
             ready = _Ready(number, rule.mask, pattern, rule.target_id, rule.id)
             self._by_head.setdefault(pattern.head, []).append(ready)
         self._lengths: Sequence[int] = sorted({len(head) for head in self._by_head})

@@ -10,7 +10,7 @@ from ..names import EventName, mask_of
 from .arns import parse_arn
 
 
-class Rule(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class NotificationRule(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """Some events of some keys, for one target. New fields go to the end: rows of old releases lack them."""
 
     id: str
@@ -32,10 +32,10 @@ class Rule(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
         return mask_of(self.events)
 
 
-class Configuration(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class NotificationConfiguration(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """All rules of a bucket, in the order in which they were put."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[NotificationRule, ...] = ()
 
     @property
     def mask(self) -> int:
@@ -46,17 +46,17 @@ class Configuration(msgspec.Struct, frozen=True, array_like=True, omit_defaults=
         return mask
 
 
-NO_RULES: Final = Configuration()
+NO_RULES: Final = NotificationConfiguration()
 
 _encode = msgspec.msgpack.Encoder().encode
-_decoder = msgspec.msgpack.Decoder(Configuration)
+_decoder = msgspec.msgpack.Decoder(NotificationConfiguration)
 
 
-def encode_configuration(configuration: Configuration) -> bytes | None:
+def encode_configuration(configuration: NotificationConfiguration) -> bytes | None:
     """A configuration as it is stored; None if there is nothing in it."""
     return _encode(configuration) if configuration.rules else None
 
 
-def decode_configuration(document: bytes | None) -> Configuration:
+def decode_configuration(document: bytes | None) -> NotificationConfiguration:
     """A stored configuration."""
     return NO_RULES if document is None else _decoder.decode(document)

@@ -23,7 +23,7 @@ def pattern_of(prefix: str | None, suffix: str | None) -> str:
     return _STARS.sub(_STAR, head + tail) or _STAR
 
 
-class Pattern(NamedTuple):
+class KeyPattern(NamedTuple):
     """A pattern with at least one star, taken apart."""
 
     head: str
@@ -31,7 +31,7 @@ class Pattern(NamedTuple):
     tail: str
 
     @classmethod
-    def of(cls, text: str) -> Pattern:
+    def of(cls, text: str) -> KeyPattern:
         """A pattern that `pattern_of` has made."""
         head, *middle, tail = text.split(_STAR)
         return cls(head, tuple(middle), tail)

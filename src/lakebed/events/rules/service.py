@@ -11,27 +11,27 @@ from lakebed.meta.seam import Transaction
 from lakebed.objects import rows
 from lakebed.objects.buckets.bucket import encode_settings
 from lakebed.objects.buckets.notification_versions import latest_version, record_version
-from lakebed.objects.context import Facilities
-from lakebed.objects.events import tell_of_bucket
+from lakebed.objects.context import ObjectContext
+from lakebed.objects.events import emit_bucket_event
 from lakebed.objects.model import Caller
 
-from ..matching import KnownTargets
-from .model import Configuration, decode_configuration, encode_configuration
+from ..matching import TargetLookup
+from .model import NotificationConfiguration, decode_configuration, encode_configuration
 from .validation import MAX_RULES, check_configuration
 
 READ: Final = "s3:GetBucketNotification"
 WRITE: Final = "s3:PutBucketNotification"
 
 
-class Notifications:
+class BucketNotifications:
     """The use cases."""
 
-    def __init__(self, facilities: Facilities, targets: KnownTargets, *, max_rules: int = MAX_RULES) -> None:
+    def __init__(self, facilities: ObjectContext, targets: TargetLookup, *, max_rules: int = MAX_RULES) -> None:
         self._f = facilities
         self._targets = targets
         self._max_rules = max_rules
 
-    async def read(self, caller: Caller, bucket_name: str) -> Configuration:
+    async def read(self, caller: Caller, bucket_name: str) -> NotificationConfiguration:
         """What is set on a bucket. Raises NoSuchBucket, AccessDenied."""
         f = self._f
         bucket = await f.bucket(f.meta, bucket_name)
@@ -44,7 +44,7 @@ class Notifications:
         await f.authorize(caller, await f.bucket(f.meta, bucket_name), WRITE)
 
     async def put(
-        self, caller: Caller, bucket_name: str, configuration: Configuration, *, checks_targets: bool = True
+        self, caller: Caller, bucket_name: str, configuration: NotificationConfiguration, *, checks_targets: bool = True
     ) -> None:
         """Replace what is set; it holds for every event after this one, wherever that is handled.
 
@@ -63,12 +63,12 @@ class Notifications:
                 await self._check_targets(tx, configuration)
             settings = msgspec.structs.replace(bucket.settings, event_mask=configuration.mask)
             await tx.run(rows.UPDATE_BUCKET_SETTINGS, encode_settings(settings), bucket.id)
-            seq = await tell_of_bucket(f.outbox, tx, "BucketConfigured", bucket, caller, now_ms)
+            seq = await emit_bucket_event(f.outbox, tx, "BucketConfigured", bucket, caller, now_ms)
             await record_version(tx, bucket.name, seq, document)
 
         await f.meta.transact(work)
 
-    async def _check_targets(self, tx: Transaction, configuration: Configuration) -> None:
+    async def _check_targets(self, tx: Transaction, configuration: NotificationConfiguration) -> None:
         for target_id in dict.fromkeys(rule.target_id for rule in configuration.rules):
             if not await self._targets.knows(tx, target_id):
                 arn = next(rule.arn for rule in configuration.rules if rule.target_id == target_id)

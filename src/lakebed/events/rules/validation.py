@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from lakebed.core.errors import InvalidInput
 
 from .arns import parse_arn
-from .model import Configuration, Rule
+from .model import NotificationConfiguration, NotificationRule
 from .patterns import ends_of, pattern_of
 
 MAX_RULES: Final = 100
@@ -17,7 +17,7 @@ MAX_ID_CHARS: Final = 255
 MAX_FILTER_BYTES: Final = 1024
 
 
-def check_configuration(configuration: Configuration, region: str, *, max_rules: int = MAX_RULES) -> None:
+def check_configuration(configuration: NotificationConfiguration, region: str, *, max_rules: int = MAX_RULES) -> None:
     """Return if it may be put on a bucket of a server in that region. Raises InvalidInput."""
     rules = configuration.rules
     if len(rules) > max_rules:
@@ -55,7 +55,7 @@ class _Reach(NamedTuple):
         return bool(self.mask & other.mask) and (self.tail.endswith(other.tail) or other.tail.endswith(self.tail))
 
 
-def first_ambiguous(rules: Sequence[Rule]) -> tuple[Rule, Rule] | None:
+def first_ambiguous(rules: Sequence[NotificationRule]) -> tuple[NotificationRule, NotificationRule] | None:
     """Two rules that could both send one event to one target, if there are some.
 
     S3 refuses this for different destinations too, and has other means to reach several; here each of them has its
@@ -77,7 +77,7 @@ def first_ambiguous(rules: Sequence[Rule]) -> tuple[Rule, Rule] | None:
     return None
 
 
-def _check_rule(rule: Rule, region: str) -> None:
+def _check_rule(rule: NotificationRule, region: str) -> None:
     if not rule.id or len(rule.id) > MAX_ID_CHARS:
         raise InvalidInput(f"An Id has 1 to {MAX_ID_CHARS} characters.", argument="Id", value=rule.id[:200])
     arn = parse_arn(rule.arn)

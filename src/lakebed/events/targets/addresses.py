@@ -12,7 +12,7 @@ _MAX_CHARS = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class TargetAddress:
     """A URL in its parts. The password is kept out of `repr` by whoever holds it; `where` may be told."""
 
     scheme: str
@@ -30,12 +30,12 @@ class Address:
         return f"{self.scheme}://{host}:{self.port}"
 
     def __repr__(self) -> str:
-        return f"Address({self.where})"
+        return f"TargetAddress({self.where})"
 
 
 def parse_address(
     url: str, argument: str, ports: dict[str, int], *, credentials: bool, path: bool = False, query: bool = False
-) -> Address:
+) -> TargetAddress:
     """The parts of `url`, whose scheme is one of `ports`. Raises InvalidInput, naming the argument, never its value."""
     schemes = ", ".join(sorted(ports))
     if len(url) > _MAX_CHARS or any(not 0x21 <= ord(character) <= 0x7E for character in url):
@@ -51,7 +51,7 @@ def parse_address(
         raise InvalidInput(f"{argument} holds no credentials; they have fields of their own", argument=argument)
     if parts.fragment or (parts.query and not query) or (parts.path not in ("", "/") and not path):
         raise InvalidInput(f"{argument} has more parts than are used", argument=argument)
-    return Address(
+    return TargetAddress(
         parts.scheme,
         host,
         port or ports[parts.scheme],

@@ -22,10 +22,10 @@ from aio_pika.exceptions import ChannelPreconditionFailed, DeliveryError
 from lakebed.core.errors import InvalidInput
 from lakebed.net.tls import TlsFiles
 
-from .addresses import Address, check_pair, check_present, parse_address
+from .addresses import TargetAddress, check_pair, check_present, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
-from .seam import Message, TargetKind, TargetSettings
+from .seam import EventMessage, TargetSettings, TargetType
 
 _PORTS: Final = {"amqp": 5672, "amqps": 5671}
 _CONNECT_SECONDS: Final = 5.0
@@ -114,7 +114,7 @@ class AmqpTarget(ConnectedTarget[_Opened]):
     async def _shut(self, connection: _Opened) -> None:
         await connection.connection.close()
 
-    async def _deliver(self, connection: _Opened, message: Message) -> None:
+    async def _deliver(self, connection: _Opened, message: EventMessage) -> None:
         settings = self._settings
         exchange = await connection.channel.get_exchange(settings.exchange, ensure=False)
         try:
@@ -158,8 +158,8 @@ class AmqpTarget(ConnectedTarget[_Opened]):
         return Fault.CONNECTION
 
 
-def _address(settings: AmqpSettings) -> Address:
+def _address(settings: AmqpSettings) -> TargetAddress:
     return parse_address(settings.url, "url", _PORTS, credentials=True, path=True)
 
 
-KIND: Final = TargetKind("amqp", AmqpSettings, AmqpTarget)
+KIND: Final = TargetType("amqp", AmqpSettings, AmqpTarget)

@@ -16,8 +16,8 @@ from typing import Final, Generic, TypeVar
 from lakebed.core.errors import LakebedError, Unavailable, Undeliverable
 from lakebed.net.tls import TlsFiles, TlsFileState, TlsFileWatch
 
-from .failures import Fault, told
-from .seam import Message
+from .failures import Fault, describe_error
+from .seam import EventMessage
 
 C = TypeVar("C")
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class ConnectedTarget(ABC, Generic[C]):
 
     # -- the seam -------------------------------------------------------------------------------------------------
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: EventMessage) -> None:
         """Return when the other side has it. Raises Unavailable, Undeliverable."""
         await self._try(message)
 
@@ -98,7 +98,7 @@ class ConnectedTarget(ABC, Generic[C]):
         """Hang up, whatever state the connection is in."""
 
     @abstractmethod
-    async def _deliver(self, connection: C, message: Message) -> None:
+    async def _deliver(self, connection: C, message: EventMessage) -> None:
         """Return when the other side has it."""
 
     @abstractmethod
@@ -111,7 +111,7 @@ class ConnectedTarget(ABC, Generic[C]):
 
     # -- attempts -------------------------------------------------------------------------------------------------
 
-    async def _try(self, message: Message | None) -> None:
+    async def _try(self, message: EventMessage | None) -> None:
         try:
             async with asyncio.timeout(self._deadline):
                 if await self._attempt(message, is_last=False):
@@ -122,7 +122,7 @@ class ConnectedTarget(ABC, Generic[C]):
         except TimeoutError:
             raise Unavailable(f"no answer in time. target={self._where} seconds={self._deadline:g}") from None
 
-    async def _attempt(self, message: Message | None, *, is_last: bool) -> bool:
+    async def _attempt(self, message: EventMessage | None, *, is_last: bool) -> bool:
         """Whether it came through. False: another connection may do better."""
         async with self._use() as lease:
             was_tried = lease.is_tried
@@ -145,7 +145,7 @@ class ConnectedTarget(ABC, Generic[C]):
             return True
 
     def _failure(self, error: Exception, fault: Fault) -> LakebedError:
-        reason = told(error, self._secrets)
+        reason = describe_error(error, self._secrets)
         if fault in (Fault.MESSAGE, Fault.MESSAGE_AND_CONNECTION):
             return Undeliverable(f"the target refuses the message. target={self._where} reason={reason}")
         return Unavailable(f"the target does not take messages. target={self._where} reason={reason}")
@@ -206,7 +206,7 @@ class ConnectedTarget(ABC, Generic[C]):
         except TimeoutError:
             raise Unavailable(f"cannot connect in time. target={self._where} seconds={self._deadline:g}") from None
         except Exception as error:
-            reason = told(error, self._secrets)
+            reason = describe_error(error, self._secrets)
             raise Unavailable(f"cannot connect. target={self._where} reason={reason}") from None
         self._tls_failure = None
         if self._lease is not None:

@@ -27,7 +27,7 @@ from lakebed.net.tls import TlsFiles
 from .addresses import check_one_of, check_pair, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .formats import Format, records_of
-from .seam import Message, TargetKind, TargetSettings
+from .seam import EventMessage, TargetSettings, TargetType
 
 _PORTS: Final = {"http": 9200, "https": 9200}
 _INDEX: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,254}")
@@ -97,7 +97,7 @@ class ElasticsearchTarget(ConnectedTarget[AsyncHttpClient]):
     async def _shut(self, connection: AsyncHttpClient) -> None:
         await connection.close()
 
-    async def _deliver(self, connection: AsyncHttpClient, message: Message) -> None:
+    async def _deliver(self, connection: AsyncHttpClient, message: EventMessage) -> None:
         document = msgspec.json.encode({"Records": records_of(message)})
         taken: tuple[int, ...] = ()
         if self._format is Format.ACCESS:
@@ -162,4 +162,4 @@ async def prepare(settings: ElasticsearchSettings) -> None:
     await ElasticsearchTarget(settings).prepare()
 
 
-KIND: Final = TargetKind("elasticsearch", ElasticsearchSettings, ElasticsearchTarget, prepare)
+KIND: Final = TargetType("elasticsearch", ElasticsearchSettings, ElasticsearchTarget, prepare)

@@ -26,7 +26,7 @@ class Fault(Enum):
     """Nobody knows whether it arrived; the connection is not to be used again."""
 
 
-def told(error: BaseException, secrets: Iterable[str]) -> str:
+def describe_error(error: BaseException, secrets: Iterable[str]) -> str:
     """What went wrong in one line, with its class, and without the secrets that some errors quote."""
     text = " ".join(str(error).split()) or "no more is known"
     # The longest first: one that holds another must not be left in part.

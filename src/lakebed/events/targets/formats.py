@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from .seam import Message
+from .seam import EventMessage
 
 
 class Format(StrEnum):
@@ -24,7 +24,7 @@ class _Records(msgspec.Struct):
     records: list[msgspec.Raw] | None = msgspec.field(name="Records", default=None)
 
 
-def records_of(message: Message) -> list[msgspec.Raw]:
+def records_of(message: EventMessage) -> list[msgspec.Raw]:
     """The S3 records in a message; the whole document, if it has another form."""
     try:
         found = msgspec.json.decode(message.body, type=_Records).records
@@ -33,6 +33,6 @@ def records_of(message: Message) -> list[msgspec.Raw]:
     return [msgspec.Raw(message.body)] if found is None else found
 
 
-def occurred_at(message: Message) -> datetime:
+def occurred_at(message: EventMessage) -> datetime:
     """When it happened."""
     return datetime.fromtimestamp(message.occurred_ms / 1000, UTC)

@@ -23,7 +23,7 @@ from lakebed.core.errors import InvalidInput, Undeliverable
 from .addresses import check_one_of, check_present
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
-from .seam import Message, TargetKind, TargetSettings
+from .seam import EventMessage, TargetSettings, TargetType
 
 T = TypeVar("T")
 
@@ -128,13 +128,13 @@ class HonkerTarget(ConnectedTarget[_Opened]):
     async def _shut(self, connection: _Opened) -> None:
         await connection.close()
 
-    async def _deliver(self, connection: _Opened, message: Message) -> None:
+    async def _deliver(self, connection: _Opened, message: EventMessage) -> None:
         if len(message.body) > self._settings.max_bytes:
             raise Undeliverable(f"the message is too long. target={self._where} maximum={self._settings.max_bytes}")
         payload = msgspec.json.decode(message.body)
         await connection.run(lambda: self._write(connection, message, payload))
 
-    def _write(self, opened: _Opened, message: Message, payload: object) -> None:
+    def _write(self, opened: _Opened, message: EventMessage, payload: object) -> None:
         self._check_file(opened)
         with opened.database.transaction() as transaction:
             if transaction.query(_FIND, [message.target, message.id]):
@@ -171,4 +171,4 @@ def _identity(path: str) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-KIND: Final = TargetKind("honker", HonkerSettings, HonkerTarget)
+KIND: Final = TargetType("honker", HonkerSettings, HonkerTarget)

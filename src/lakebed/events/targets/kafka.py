@@ -28,7 +28,7 @@ from lakebed.net.tls import TlsFiles
 from .addresses import check_one_of, check_present, parse_brokers
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
-from .seam import Message, TargetKind, TargetSettings
+from .seam import EventMessage, TargetSettings, TargetType
 
 _ACKS: Final = {"all": "all", "-1": "all", "1": 1}
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -128,7 +128,7 @@ class KafkaTarget(ConnectedTarget[AIOKafkaProducer]):
     async def _shut(self, connection: AIOKafkaProducer) -> None:
         await connection.stop()
 
-    async def _deliver(self, connection: AIOKafkaProducer, message: Message) -> None:
+    async def _deliver(self, connection: AIOKafkaProducer, message: EventMessage) -> None:
         await connection.send_and_wait(
             self._settings.topic,
             message.body,
@@ -153,4 +153,4 @@ class KafkaTarget(ConnectedTarget[AIOKafkaProducer]):
         return Fault.CONNECTION
 
 
-KIND: Final = TargetKind("kafka", KafkaSettings, KafkaTarget)
+KIND: Final = TargetType("kafka", KafkaSettings, KafkaTarget)

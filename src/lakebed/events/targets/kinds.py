@@ -8,7 +8,7 @@ from typing import Any, Final
 from lakebed.core.errors import InvalidInput
 from lakebed.core.extras import EXTRAS, require_extra, require_modules
 
-from .seam import TargetKind
+from .seam import TargetType
 
 KINDS: Final = ("amqp", "elasticsearch", "honker", "kafka", "mqtt", "mysql", "nats", "postgres", "pulsar", "redis")
 """Kinds that are modules of this package; where an extra `targets-KIND` exists, the module needs it."""
@@ -20,7 +20,7 @@ MADE_BY_THE_SERVER: Final = ("pipeline", "webhook")
 """Kinds that need something of the server's own settings: it has them itself."""
 
 
-def kind_named(name: str) -> TargetKind[Any]:  # Any: each kind has settings of its own
+def target_type_named(name: str) -> TargetType[Any]:  # Any: each kind has settings of its own
     """The kind. Raises InvalidInput if there is none, MissingExtra if its client library is not installed."""
     if name not in KINDS:
         known = ", ".join(sorted([*KINDS, *MADE_BY_THE_SERVER]))
@@ -29,5 +29,5 @@ def kind_named(name: str) -> TargetKind[Any]:  # Any: each kind has settings of 
         require_modules((name,), name, f"target type {name}")
     elif (extra := f"targets-{name}") in EXTRAS:
         require_extra(extra, f"target type {name}")
-    kind: TargetKind[Any] = importlib.import_module(f"{__package__}.{name}").KIND
+    kind: TargetType[Any] = importlib.import_module(f"{__package__}.{name}").KIND
     return kind

@@ -25,10 +25,10 @@ from paho.mqtt.reasoncodes import ReasonCode
 from lakebed.core.errors import InvalidInput, Undeliverable
 from lakebed.net.tls import TlsFiles
 
-from .addresses import Address, check_one_of, check_pair, check_present, parse_address
+from .addresses import TargetAddress, check_one_of, check_pair, check_present, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
-from .seam import Message, TargetKind, TargetSettings
+from .seam import EventMessage, TargetSettings, TargetType
 
 _PORTS: Final = {
     "mqtt": 1883,
@@ -135,7 +135,7 @@ class _Session:
         client.on_disconnect = self._on_disconnect
         client.on_publish = self._on_publish
 
-    async def connect(self, address: Address, keep_alive: int) -> None:
+    async def connect(self, address: TargetAddress, keep_alive: int) -> None:
         await asyncio.to_thread(self.client.connect, address.host, address.port, keep_alive)
         self.client.loop_start()
         async with asyncio.timeout(_CONNECT_SECONDS):
@@ -252,7 +252,7 @@ class MqttTarget(ConnectedTarget[_Session]):
     async def _shut(self, connection: _Session) -> None:
         await connection.close()
 
-    async def _deliver(self, connection: _Session, message: Message) -> None:
+    async def _deliver(self, connection: _Session, message: EventMessage) -> None:
         if self._settings.protocol != _FIVE:
             await connection.publish(self._settings.topic, message.body, self._settings.qos, None)
             return
@@ -278,8 +278,8 @@ class MqttTarget(ConnectedTarget[_Session]):
         return Fault.MESSAGE if isinstance(error, ValueError) else Fault.CONNECTION
 
 
-def _address(settings: MqttSettings) -> Address:
+def _address(settings: MqttSettings) -> TargetAddress:
     return parse_address(settings.broker, "broker", _PORTS, credentials=False, path=True)
 
 
-KIND: Final = TargetKind("mqtt", MqttSettings, MqttTarget)
+KIND: Final = TargetType("mqtt", MqttSettings, MqttTarget)

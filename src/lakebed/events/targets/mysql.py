@@ -28,9 +28,9 @@ from lakebed.net.tls import TlsFiles
 
 from .addresses import check_one_of
 from .connected import DELIVERY_SECONDS, ConnectedTarget
-from .failures import Fault, told
+from .failures import Fault, describe_error
 from .formats import Format, occurred_at
-from .seam import Message, TargetKind, TargetSettings
+from .seam import EventMessage, TargetSettings, TargetType
 
 _DSN: Final = re.compile(
     r"(?:mysql://)?(?P<user>[^:@/]+)(?::(?P<password>[^@]*))?@"
@@ -88,7 +88,7 @@ class MysqlSettings(TargetSettings, frozen=True):
 
     def validate(self) -> None:
         """Raises InvalidInput."""
-        place = Place(self.dsn_string)
+        place = MySqlAddress(self.dsn_string)
         check_one_of(self.format, "format", tuple(Format))
         if not _TABLE.fullmatch(self.table):
             raise InvalidInput("table is [database.]name", argument="table", value=self.table[:140])
@@ -100,7 +100,7 @@ class MysqlSettings(TargetSettings, frozen=True):
         files.validate()
 
 
-class Place:
+class MySqlAddress:
     """What the DSN says: `[mysql://]user[:password]@tcp(host[:port])/database[?tls=true|false]`."""
 
     def __init__(self, dsn: str) -> None:
@@ -124,7 +124,7 @@ class Place:
         self.tls: bool | None = None if tls is None else _BOOLEANS[tls]
 
     def __repr__(self) -> str:
-        return f"Place({self.host}:{self.port}/{self.database})"
+        return f"MySqlAddress({self.host}:{self.port}/{self.database})"
 
 
 class _Line(aiomysql.Connection):  # type: ignore[misc]  # aiomysql comes without types
@@ -192,7 +192,7 @@ class MysqlTarget(ConnectedTarget[_Lines]):
     """Implements `Target`."""
 
     def __init__(self, settings: MysqlSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
-        self._place = Place(settings.dsn_string)
+        self._place = MySqlAddress(settings.dsn_string)
         self._format = Format(settings.format)
         self.at_once = settings.max_open_connections
         named = _TABLE.fullmatch(settings.table)
@@ -224,7 +224,7 @@ class MysqlTarget(ConnectedTarget[_Lines]):
                 finally:
                     await self._shut_in_time(lines)
         except (MySQLError, OSError) as error:
-            reason = told(error, self._secrets)
+            reason = describe_error(error, self._secrets)
             raise Unavailable(f"cannot make the table. target={self._where} reason={reason}") from None
 
     async def _open(self) -> _Lines:
@@ -251,7 +251,7 @@ class MysqlTarget(ConnectedTarget[_Lines]):
     async def _shut(self, connection: _Lines) -> None:
         await connection.close()
 
-    async def _deliver(self, connection: _Lines, message: Message) -> None:
+    async def _deliver(self, connection: _Lines, message: EventMessage) -> None:
         value = message.body.decode()
         # Quotes and backslashes are written twice in a statement.
         length = len(message.body) + message.body.count(b'"') + message.body.count(b"\\") + 3 * len(message.key)
@@ -263,7 +263,7 @@ class MysqlTarget(ConnectedTarget[_Lines]):
         else:
             await connection.execute(*self._replacement(message, value))
 
-    async def _add(self, connection: _Lines, message: Message, value: str) -> None:
+    async def _add(self, connection: _Lines, message: EventMessage, value: str) -> None:
         """Insert the row, unless an earlier attempt of this target did."""
         if connection.is_unique_by_id_alone:
             unique = {"event_id": message.deduplication_key}
@@ -290,7 +290,7 @@ class MysqlTarget(ConnectedTarget[_Lines]):
         # Compared again here: the column's collation may ignore case.
         return tuple(unique.values()) in found
 
-    def _replacement(self, message: Message, value: str) -> tuple[str, tuple[object, ...]]:
+    def _replacement(self, message: EventMessage, value: str) -> tuple[str, tuple[object, ...]]:
         key_hash = hashlib.sha256(message.key.encode()).hexdigest()
         if message.is_removal:
             return f"DELETE FROM {self._table} WHERE key_hash = %s", (key_hash,)  # noqa: S608  # checked
@@ -319,4 +319,4 @@ async def prepare(settings: MysqlSettings) -> None:
     await MysqlTarget(settings).prepare()
 
 
-KIND: Final = TargetKind("mysql", MysqlSettings, MysqlTarget, prepare)
+KIND: Final = TargetType("mysql", MysqlSettings, MysqlTarget, prepare)

@@ -21,10 +21,10 @@ from nats.js.errors import Error as StreamError
 from lakebed.core.errors import InvalidInput, Unavailable, Undeliverable
 from lakebed.net.tls import TlsFiles
 
-from .addresses import Address, check_pair, check_present, parse_address
+from .addresses import TargetAddress, check_pair, check_present, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
-from .seam import Message, TargetKind, TargetSettings
+from .seam import EventMessage, TargetSettings, TargetType
 
 _PORTS: Final = {"nats": 4222, "tls": 4222}
 _CONNECT_SECONDS: Final = 5
@@ -129,7 +129,7 @@ class NatsTarget(ConnectedTarget[_Client]):
     async def _shut(self, connection: _Client) -> None:
         await connection.close()
 
-    async def _deliver(self, connection: _Client, message: Message) -> None:
+    async def _deliver(self, connection: _Client, message: EventMessage) -> None:
         headers = {
             "Nats-Msg-Id": message.deduplication_key,
             "Lakebed-Event-Id": message.id,
@@ -174,7 +174,7 @@ class NatsTarget(ConnectedTarget[_Client]):
         return Fault.MOMENT if isinstance(error, StreamError) else Fault.CONNECTION
 
 
-def _address(settings: NatsSettings) -> Address:
+def _address(settings: NatsSettings) -> TargetAddress:
     return parse_address(settings.address, "address", _PORTS, credentials=False)
 
 
@@ -193,4 +193,4 @@ async def _told_elsewhere(error: Exception) -> None:
     """Raised by whoever sends next; the library would log it besides."""
 
 
-KIND: Final = TargetKind("nats", NatsSettings, NatsTarget)
+KIND: Final = TargetType("nats", NatsSettings, NatsTarget)

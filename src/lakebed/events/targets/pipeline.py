@@ -16,7 +16,7 @@ from lakebed.core.errors import InvalidInput, Undeliverable
 
 from ..ids import parse_event_id
 from .addresses import check_one_of
-from .seam import Message, TargetKind, TargetSettings
+from .seam import EventMessage, TargetSettings, TargetType
 
 NAME: Final = "pipeline"
 FORMATS: Final = ("parquet", "csv", "json")
@@ -43,7 +43,7 @@ Arrive = Callable[[ArrivedFile], Awaitable[None]]
 """Notes a file with the task that adds it. The same again changes nothing."""
 
 
-class PipelineSettings(TargetSettings, frozen=True):
+class PipelineTargetSettings(TargetSettings, frozen=True):
     """From where files are taken, what they are, and which table they are added to."""
 
     source: str
@@ -69,11 +69,11 @@ class PipelineTarget:
 
     at_once = _AT_ONCE
 
-    def __init__(self, settings: PipelineSettings, arrive: Arrive) -> None:
+    def __init__(self, settings: PipelineTargetSettings, arrive: Arrive) -> None:
         self._settings = settings
         self._arrive = arrive
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: EventMessage) -> None:
         """Note the file. Raises Undeliverable for what tells of none, or of one that is not from where it takes any."""
         if not message.name.startswith(_CREATED):
             raise Undeliverable(f"only files that were written are added to a table. event={message.name}")
@@ -121,7 +121,7 @@ class _Body(msgspec.Struct):
     records: list[_Record] = msgspec.field(name="Records")
 
 
-def _object_of(message: Message) -> _Object:
+def _object_of(message: EventMessage) -> _Object:
     try:
         (record,) = msgspec.json.decode(message.body, type=_Body).records
     except (msgspec.DecodeError, ValueError):
@@ -133,6 +133,8 @@ def _object_of(message: Message) -> _Object:
     return record.s3.object
 
 
-def pipeline_kind(arrive: Arrive) -> TargetKind[Any]:  # Any: as kinds are kept
+def pipeline_kind(arrive: Arrive) -> TargetType[Any]:  # Any: as kinds are kept
     """Targets that start jobs of this server."""
-    return TargetKind(NAME, PipelineSettings, lambda settings: PipelineTarget(settings, arrive), takes_requests=False)
+    return TargetType(
+        NAME, PipelineTargetSettings, lambda settings: PipelineTarget(settings, arrive), takes_requests=False
+    )

@@ -24,9 +24,9 @@ from lakebed.net.tls import TlsFiles
 
 from .addresses import check_one_of, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
-from .failures import Fault, told
+from .failures import Fault, describe_error
 from .formats import Format
-from .seam import Message, TargetKind, TargetSettings
+from .seam import EventMessage, TargetSettings, TargetType
 
 _PORTS: Final = {"postgres": 5432, "postgresql": 5432}
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
@@ -130,7 +130,7 @@ class PostgresTarget(ConnectedTarget[_Opened]):
                 finally:
                     await self._shut_in_time(opened)
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-            reason = told(error, self._secrets)
+            reason = describe_error(error, self._secrets)
             raise Unavailable(f"cannot make the table. target={self._where} reason={reason}") from None
 
     async def _open(self) -> _Opened:
@@ -163,7 +163,7 @@ class PostgresTarget(ConnectedTarget[_Opened]):
             connection.pool.terminate()
             raise
 
-    async def _deliver(self, connection: _Opened, message: Message) -> None:
+    async def _deliver(self, connection: _Opened, message: EventMessage) -> None:
         pool, value = connection.pool, message.body.decode()
         if self._format is Format.ACCESS:
             row = {"event_name": message.name, "key": message.key, "value": value, "queued_at_ms": message.occurred_ms}
@@ -207,4 +207,4 @@ async def prepare(settings: PostgresSettings) -> None:
     await PostgresTarget(settings).prepare()
 
 
-KIND: Final = TargetKind("postgres", PostgresSettings, PostgresTarget, prepare)
+KIND: Final = TargetType("postgres", PostgresSettings, PostgresTarget, prepare)

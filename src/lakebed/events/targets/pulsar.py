@@ -19,10 +19,10 @@ import pulsar
 from lakebed.core.errors import InvalidInput
 from lakebed.net.tls import TlsFiles
 
-from .addresses import Address, check_pair, check_present, parse_address
+from .addresses import TargetAddress, check_pair, check_present, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
-from .seam import Message, TargetKind, TargetSettings
+from .seam import EventMessage, TargetSettings, TargetType
 
 _PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651}
 _AT_ONCE: Final = 64
@@ -137,7 +137,7 @@ class PulsarTarget(ConnectedTarget[_Opened]):
     async def _shut(self, connection: _Opened) -> None:
         await asyncio.to_thread(connection.client.close)
 
-    async def _deliver(self, connection: _Opened, message: Message) -> None:
+    async def _deliver(self, connection: _Opened, message: EventMessage) -> None:
         loop = asyncio.get_running_loop()
         receipt: asyncio.Future[None] = loop.create_future()
 
@@ -180,8 +180,8 @@ def _close_unwanted(connecting: asyncio.Future[_Opened]) -> None:
         opened.client.close()
 
 
-def _address(settings: PulsarSettings) -> Address:
+def _address(settings: PulsarSettings) -> TargetAddress:
     return parse_address(settings.broker, "broker", _PORTS, credentials=False)
 
 
-KIND: Final = TargetKind("pulsar", PulsarSettings, PulsarTarget)
+KIND: Final = TargetType("pulsar", PulsarSettings, PulsarTarget)

@@ -30,7 +30,7 @@ from .addresses import check_one_of, check_present, parse_address
 from .connected import DELIVERY_SECONDS, ConnectedTarget
 from .failures import Fault
 from .formats import Format, occurred_at, records_of
-from .seam import Message, TargetKind, TargetSettings
+from .seam import EventMessage, TargetSettings, TargetType
 
 _PORTS: Final = {"redis": 6379, "rediss": 6379, "valkey": 6379, "valkeys": 6379}
 _SECURE: Final = frozenset({"rediss", "valkeys"})
@@ -155,7 +155,7 @@ class RedisTarget(ConnectedTarget[_Opened]):
     async def _shut(self, connection: _Opened) -> None:
         await connection.redis.aclose()
 
-    async def _deliver(self, connection: _Opened, message: Message) -> None:
+    async def _deliver(self, connection: _Opened, message: EventMessage) -> None:
         redis, settings = connection.redis, self._settings
         value = self._value(message)
         if max(len(value), len(message.key.encode())) > connection.max_bytes:
@@ -173,7 +173,7 @@ class RedisTarget(ConnectedTarget[_Opened]):
         else:
             await redis.hset(settings.key, message.key, value)
 
-    def _value(self, message: Message) -> bytes:
+    def _value(self, message: EventMessage) -> bytes:
         if self._settings.format in (_CHANNEL, _STREAM):
             return message.body
         records = records_of(message)
@@ -215,4 +215,4 @@ async def _max_bulk_bytes(redis: Redis) -> int:
     return int(next(iter(found.values()), None) or _MAX_BULK_BYTES)
 
 
-KIND: Final = TargetKind("redis", RedisSettings, RedisTarget)
+KIND: Final = TargetType("redis", RedisSettings, RedisTarget)

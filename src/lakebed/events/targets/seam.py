@@ -10,7 +10,7 @@ import msgspec
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class EventMessage:
     """An event, rendered for whoever receives it."""
 
     id: str
@@ -35,7 +35,7 @@ class Message:
         return f"{self.id}/{self.target}"
 
 
-class Target(Protocol):
+class EventTarget(Protocol):
     """Somewhere that events go. It connects when it is first used, and again after the connection was lost."""
 
     @property
@@ -43,7 +43,7 @@ class Target(Protocol):
         """How many messages may be under way; those of one key never are."""
         ...
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: EventMessage) -> None:
         """Return when the other side has it for good.
 
         Raises Unavailable when another attempt may succeed, Undeliverable when none will. It may have it all the same.
@@ -83,12 +83,12 @@ S = TypeVar("S", bound=TargetSettings)
 
 
 @dataclass(frozen=True, slots=True)
-class TargetKind(Generic[S]):
+class TargetType(Generic[S]):
     """A kind of target: what it is called, what it needs, how one is made. Making one connects to nobody."""
 
     name: str
     settings: type[S]
-    make: Callable[[S], Target]
+    make: Callable[[S], EventTarget]
     prepare: Callable[[S], Awaitable[None]] | None = None
     """What is done once, when a target is added: a table that is created, say. Raises Unavailable, InvalidInput."""
     takes_requests: bool = True

@@ -22,7 +22,7 @@ from lakebed.net.async_client import AsyncHttpClient
 from lakebed.net.http import HttpRequest, HttpResponse
 from lakebed.net.tls import TlsFiles
 
-from .seam import Message, TargetKind, TargetSettings
+from .seam import EventMessage, TargetSettings, TargetType
 
 NAME: Final = "webhook"
 AT_ONCE: Final = 16
@@ -109,7 +109,7 @@ class WebhookTarget:
         """As many connections are kept."""
         return AT_ONCE
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: EventMessage) -> None:
         """Post it. Raises Unavailable when there is no answer, or none of success; Undeliverable if it is too large."""
         headers = {**self._headers, "Content-Type": message.content_type, ID_HEADER: message.id}
         if message.proof:
@@ -150,7 +150,7 @@ class WebhookTarget:
         await self._http.close()
 
 
-def webhook_kind(clock: Clock, *, timeout_seconds: float, allow_http: bool) -> TargetKind[WebhookSettings]:
+def webhook_kind(clock: Clock, *, timeout_seconds: float, allow_http: bool) -> TargetType[WebhookSettings]:
     """Webhooks, as a server's settings have them. Plain HTTP is for this machine, unless it is allowed."""
 
     def make(settings: WebhookSettings) -> WebhookTarget:
@@ -161,7 +161,7 @@ def webhook_kind(clock: Clock, *, timeout_seconds: float, allow_http: bool) -> T
             settings, AsyncHttpClient(settings.tls, resends=True), clock, timeout_seconds=timeout_seconds
         )
 
-    return TargetKind(NAME, WebhookSettings, make)
+    return TargetType(NAME, WebhookSettings, make)
 
 
 def _refusal(answer: HttpResponse) -> Unavailable:

@@ -16,16 +16,16 @@ from typing import NamedTuple
 
 from lakebed.core.checksums import DEFAULT_ALGORITHM, Checksum, PartDigest, full_object_checksum, new_hasher
 
-from ..model import Piece
+from ..model import Extent
 from .encryption import KeyRing, seal_whole
 
 
 @dataclass(frozen=True, slots=True)
-class Loan:
+class BaseContent:
     """A content that lends ranges of its one blob."""
 
     content: int
-    piece: Piece
+    piece: Extent
 
     @property
     def encrypted(self) -> bool:
@@ -33,7 +33,7 @@ class Loan:
         return self.piece.seal is not None
 
 
-class Borrowed(NamedTuple):
+class BaseRange(NamedTuple):
     """A range of a lender's bytes, and its checksum by the default algorithm."""
 
     start: int
@@ -42,13 +42,13 @@ class Borrowed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Composed:
+class ComposedObject:
     """An object that borrows, to which nothing refers yet. Nothing of it is stored: its own bytes are in its row."""
 
     size: int
     etag: str
     checksum: Checksum
-    pieces: list[Piece]
+    pieces: list[Extent]
     lender: int
     encrypted: bool
 
@@ -60,22 +60,22 @@ def digest_of(data: bytes) -> bytes:
     return hasher.digest()
 
 
-def own_size(parts: Sequence[bytes | Borrowed]) -> int:
+def own_size(parts: Sequence[bytes | BaseRange]) -> int:
     """How many bytes an object of these parts has of its own."""
     return sum(len(part) for part in parts if isinstance(part, bytes))
 
 
-def compose(keys: KeyRing, loan: Loan, parts: Sequence[bytes | Borrowed]) -> Composed:
+def compose(keys: KeyRing, loan: BaseContent, parts: Sequence[bytes | BaseRange]) -> ComposedObject:
     """An object of these parts. The cost is that of its own bytes, however many it borrows.
 
     Its ETag has the form of those of multipart uploads, which clients take for no MD5: nobody reads what is borrowed.
     Its checksum is that of all its bytes all the same.
     """
-    pieces: list[Piece] = []
+    pieces: list[Extent] = []
     digests: list[PartDigest] = []
     named = hashlib.md5(usedforsecurity=False)
     for part in parts:
-        if isinstance(part, Borrowed):
+        if isinstance(part, BaseRange):
             pieces.append(_range_of(loan.piece, part))
             digests.append(PartDigest(part.digest, part.size))
             name = f"{loan.piece.blob} {part.start} {part.size}".encode()
@@ -84,7 +84,7 @@ def compose(keys: KeyRing, loan: Loan, parts: Sequence[bytes | Borrowed]) -> Com
             digests.append(PartDigest(digest_of(part), len(part)))
             name = part
         named.update(hashlib.md5(name, usedforsecurity=False).digest())
-    return Composed(
+    return ComposedObject(
         sum(piece.size for piece in pieces),
         f"{named.hexdigest()}-{len(pieces)}",
         full_object_checksum(DEFAULT_ALGORITHM, digests),
@@ -94,14 +94,14 @@ def compose(keys: KeyRing, loan: Loan, parts: Sequence[bytes | Borrowed]) -> Com
     )
 
 
-def _range_of(lent: Piece, part: Borrowed) -> Piece:
+def _range_of(lent: Extent, part: BaseRange) -> Extent:
     if not 0 <= part.start <= part.start + part.size <= lent.size:
         raise ValueError(f"borrowed past the end. start={part.start} size={part.size} of={lent.size}")
-    return Piece(part.size, blob=lent.blob, seal=lent.seal, start=part.start, lent_of=lent.size)
+    return Extent(part.size, blob=lent.blob, seal=lent.seal, start=part.start, lent_of=lent.size)
 
 
-def _own_piece(keys: KeyRing, body: bytes, *, encrypt: bool) -> Piece:
+def _own_piece(keys: KeyRing, body: bytes, *, encrypt: bool) -> Extent:
     if not encrypt or not body:
-        return Piece(len(body), body=body)
+        return Extent(len(body), body=body)
     key, seal = keys.new_data_key()
-    return Piece(len(body), body=seal_whole(key, body), seal=seal)
+    return Extent(len(body), body=seal_whole(key, body), seal=seal)

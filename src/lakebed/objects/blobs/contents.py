@@ -15,7 +15,7 @@ from lakebed.core.errors import Corrupted, InvalidRange, LakebedError, NotFound
 from lakebed.core.ids import BlobId
 from lakebed.storage.seam import FileBacked, ObjectStorage
 
-from ..model import Content, Piece, unpack_layout
+from ..model import Content, Extent, unpack_layout
 from .encryption import FRAME_BYTES, SEALED_FRAME_BYTES, KeyRing, Opener, frame_range, open_whole, sealed_size
 from .ingest import blob_key
 from .store_failures import reading_from_store
@@ -74,7 +74,7 @@ class ContentSource:
         self._keys = keys = contents.keys
         self.size = size
         self._body: bytes | None = None
-        self._pieces: list[Piece] = []
+        self._pieces: list[Extent] = []
         if content.layout is not None:
             self._pieces = unpack_layout(content.layout)
         elif content.body is not None:
@@ -85,7 +85,7 @@ class ContentSource:
             self._body = b""
 
     @property
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[Extent]:
         """The pieces of an object that is not in its row."""
         return self._pieces
 
@@ -166,7 +166,7 @@ class ContentSource:
                 async for chunk in self._read(piece.blob, piece.start + part.start, piece.start + part.end):
                     yield chunk
 
-    async def _open_sealed(self, piece: Piece, seal: bytes, part: ByteRange) -> AsyncIterator[bytes]:
+    async def _open_sealed(self, piece: Extent, seal: bytes, part: ByteRange) -> AsyncIterator[bytes]:
         key = self._keys.unwrap(seal)
         if piece.body is not None:
             yield open_whole(key, piece.body, piece.size)[part.start : part.end]
@@ -238,7 +238,7 @@ def _open_batch(opener: Opener, first: int, sealed: bytes) -> bytes:
     return b"".join(opener.open_frames(first, sealed))
 
 
-def _overlapping(pieces: list[Piece], wanted: ByteRange) -> list[tuple[Piece, ByteRange]]:
+def _overlapping(pieces: list[Extent], wanted: ByteRange) -> list[tuple[Extent, ByteRange]]:
     """The pieces that hold some of the range, each with the range inside it."""
     found = []
     offset = 0

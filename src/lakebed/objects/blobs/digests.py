@@ -17,7 +17,7 @@ Chunk: TypeAlias = bytes | bytearray | memoryview
 
 
 @dataclass(frozen=True, slots=True)
-class Expectations:
+class ExpectedDigests:
     """What the sender said its bytes would be."""
 
     md5: bytes | None = None
@@ -41,7 +41,7 @@ class Digests:
 
     __slots__ = ("_checksum", "_md5", "_sha256", "_stated", "size", "stated")
 
-    def __init__(self, expected: Expectations, md5: RunningMd5 | None = None) -> None:
+    def __init__(self, expected: ExpectedDigests, md5: RunningMd5 | None = None) -> None:
         self._md5 = PlainMd5() if md5 is None else md5
         self._sha256 = hashlib.sha256() if expected.sha256 is not None else None
         self._checksum = new_hasher(expected.algorithm)
@@ -73,7 +73,7 @@ class Digests:
         """Return once the MD5 is done with what was begun up to this number. Blocks."""
         self._md5.wait(number)
 
-    def verify(self, expected: Expectations) -> tuple[bytes, Checksum]:
+    def verify(self, expected: ExpectedDigests) -> tuple[bytes, Checksum]:
         """The MD5 and the checksum. Raises IntegrityMismatch when the sender said otherwise."""
         md5 = self._md5.digest()
         if self._sha256 is not None and not hmac.compare_digest(self._sha256.hexdigest(), expected.sha256 or ""):

@@ -22,7 +22,7 @@ _BATCH = 500
 _GATHER_SECONDS = 0.05
 
 
-class BlobReaper:
+class BlobGarbageCollector:
     """Works off the garbage. One a process; the rows make sure that nothing is forgotten when a process dies."""
 
     def __init__(

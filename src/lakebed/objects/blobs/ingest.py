@@ -18,13 +18,13 @@ from lakebed.core.ids import BlobId, new_blob_id
 from lakebed.storage.seam import FileBacked, Key, ObjectStorage
 from lakebed.storage.writer import BufferedMultipartWriter
 
-from ..model import Piece
-from .composition import Borrowed, Composed, Loan, compose, own_size
-from .digests import Chunk, Digests, Expectations
+from ..model import Extent
+from .composition import BaseContent, BaseRange, ComposedObject, compose, own_size
+from .digests import Chunk, Digests, ExpectedDigests
 from .encryption import KeyRing, Sealer, seal_whole
 from .md5 import MakeMd5, md5_maker
 from .store_failures import writing_to_store
-from .threads import Threads
+from .threads import UploadThreads
 from .writing import BlobSink, BlobWriting, FileSink, RemoteSink, check_length
 
 BLOBS_PREFIX: Final = "blobs/"
@@ -33,7 +33,7 @@ BLOBS_PREFIX: Final = "blobs/"
 OpenWriter = Callable[[Key], BufferedMultipartWriter]
 
 
-class ByteStream(Protocol):
+class BodyStream(Protocol):
     """Bytes on their way in."""
 
     @property
@@ -53,7 +53,7 @@ class Ingested:
     size: int
     md5: bytes
     checksum: Checksum
-    piece: Piece
+    piece: Extent
     """Where they are: inline, or in a blob."""
     stated: Checksum | None = None
     """By the sender's algorithm, where `checksum` is by another."""
@@ -64,7 +64,7 @@ class Ingested:
         return self.md5.hex()
 
 
-class Room(Protocol):
+class CapacityCheck(Protocol):
     """Knows whether the metadata may grow."""
 
     async def check(self, size: int) -> None:
@@ -83,7 +83,7 @@ class Ingester:
         *,
         inline_max_bytes: int,
         open_writer: OpenWriter | None = None,
-        room: Room | None = None,
+        room: CapacityCheck | None = None,
     ) -> None:
         """`open_writer` makes the writer of a large body, where the store is not a local folder.
 
@@ -96,11 +96,11 @@ class Ingester:
         self._clock = clock
         self._inline_max = inline_max_bytes
         self._files: FileBacked | None = storage if isinstance(storage, FileBacked) else None
-        self._threads = Threads()
+        self._threads = UploadThreads()
         self._make_md5: MakeMd5 | None = None
 
     async def ingest(
-        self, stream: ByteStream, expected: Expectations, *, encrypt: bool, limit: int, inline: bool = True
+        self, stream: BodyStream, expected: ExpectedDigests, *, encrypt: bool, limit: int, inline: bool = True
     ) -> Ingested:
         """Store all of `stream`, in memory if it is small and may be `inline`.
 
@@ -130,13 +130,13 @@ class Ingester:
             return self._keep_inline(bytes(body), expected, length, encrypt=encrypt)
         return await self._write_blob(head, stream, expected, encrypt=encrypt, limit=limit)
 
-    async def compose(self, loan: Loan, parts: Sequence[bytes | Borrowed]) -> Composed:
+    async def compose(self, loan: BaseContent, parts: Sequence[bytes | BaseRange]) -> ComposedObject:
         """Make an object of bytes at hand and of ranges of a lender. Nothing is written. Raises StorageFull."""
         if self._room is not None:
             await self._room.check(own_size(parts))
         return compose(self._keys, loan, parts)
 
-    def _keep_inline(self, body: bytes, expected: Expectations, length: int | None, *, encrypt: bool) -> Ingested:
+    def _keep_inline(self, body: bytes, expected: ExpectedDigests, length: int | None, *, encrypt: bool) -> Ingested:
         check_length(len(body), length)
         digests = Digests(expected)
         digests.update(body)
@@ -146,13 +146,13 @@ class Ingester:
         if encrypt:
             key, seal = self._keys.new_data_key()
             body = seal_whole(key, body)
-        return Ingested(size, md5, checksum, Piece(size, body=body, seal=seal), digests.stated)
+        return Ingested(size, md5, checksum, Extent(size, body=body, seal=seal), digests.stated)
 
     async def _write_blob(
         self,
         head: list[Chunk],
-        stream: ByteStream,
-        expected: Expectations,
+        stream: BodyStream,
+        expected: ExpectedDigests,
         *,
         encrypt: bool,
         limit: int,
@@ -185,7 +185,7 @@ class Ingester:
             # Shielded: a client that goes away cancels us, and the bytes must not stay behind.
             await asyncio.shield(self._abandon(writing, blob))
             raise
-        return Ingested(received, md5, checksum, Piece(received, blob=blob, seal=seal), digests.stated)
+        return Ingested(received, md5, checksum, Extent(received, blob=blob, seal=seal), digests.stated)
 
     async def _abandon(self, writing: BlobWriting, blob: BlobId) -> None:
         with writing_to_store():
@@ -193,7 +193,7 @@ class Ingester:
                 await self._storage.delete(blob_key(blob))
 
     def _open_sink(
-        self, key: Key, digests: Digests, expected: Expectations, sealer: Sealer | None, length: int | None
+        self, key: Key, digests: Digests, expected: ExpectedDigests, sealer: Sealer | None, length: int | None
     ) -> BlobSink:
         if self._files is not None:
             return FileSink(self._threads, self._files, key, digests, expected, sealer, length)

@@ -20,7 +20,7 @@ from typing import Final, Protocol, TypeAlias
 from lakebed.core.buffers import address_of
 from lakebed.core.checksums import Buffer
 
-__all__ = ["LIBRARY", "LaneMd5", "Lanes", "MakeMd5", "PlainMd5", "RunningMd5", "md5_maker"]
+__all__ = ["LIBRARY", "LaneMd5", "MakeMd5", "Md5Lanes", "PlainMd5", "RunningMd5", "md5_maker"]
 
 log = logging.getLogger("lakebed.objects")
 
@@ -113,7 +113,7 @@ class _Library:
         self.digest.restype = None
 
 
-class Lanes:
+class Md5Lanes:
     """A thread that hashes several bodies at once. It ends when neither this nor any of its bodies is referred to."""
 
     __slots__ = ("_address", "_library")
@@ -143,7 +143,7 @@ class LaneMd5:
 
     __slots__ = ("_address", "_lanes", "_lent", "_library")
 
-    def __init__(self, lanes: Lanes, library: _Library, address: int) -> None:
+    def __init__(self, lanes: Md5Lanes, library: _Library, address: int) -> None:
         self._lanes = lanes  # which must not end before this
         self._library = library
         self._address = address
@@ -193,7 +193,7 @@ def _lend(piece: Buffer) -> tuple[int, Buffer]:
 def md5_maker(path: Path = LIBRARY) -> MakeMd5:
     """How to hash the bodies of one process from now on: in lanes if the package was built with them."""
     try:
-        return Lanes(path).new
+        return Md5Lanes(path).new
     except (OSError, AttributeError):
         log.info("bodies are hashed one at a time: the package was built without a C compiler")
         return PlainMd5

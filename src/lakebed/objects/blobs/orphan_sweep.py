@@ -23,7 +23,7 @@ from lakebed.storage.seam import ObjectHead, ObjectStorage
 
 from .. import rows
 from ..multipart import RESULT_KEPT_MS
-from .garbage_collection import BlobReaper
+from .garbage_collection import BlobGarbageCollector
 from .ingest import BLOBS_PREFIX
 
 log = logging.getLogger("lakebed.objects")
@@ -42,7 +42,7 @@ class SweepReport:
     old_results: int = 0
 
 
-class Sweeper:
+class OrphanSweep:
     """Cleans up behind crashes."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Sweeper:
         meta: MetaStore,
         storage: ObjectStorage,
         ownership: Ownership,
-        reaper: BlobReaper,
+        reaper: BlobGarbageCollector,
         clock: Clock,
         *,
         window_ms: int,

@@ -18,7 +18,7 @@ _COUNT: Final = 16
 """More than cores: most of the waiting is for the disk."""
 
 
-class Threads:
+class UploadThreads:
     """A few threads, started when they are first needed and kept for the life of the process."""
 
     def __init__(self, count: int = _COUNT) -> None:

@@ -15,9 +15,9 @@ from lakebed.core.errors import Incomplete
 from lakebed.storage.seam import FileBacked, FileWriter, Key
 from lakebed.storage.writer import BufferedMultipartWriter
 
-from .digests import Chunk, Digests, Expectations
+from .digests import Chunk, Digests, ExpectedDigests
 from .encryption import Sealer
-from .threads import Threads
+from .threads import UploadThreads
 
 BATCH_BYTES: Final = 1024 * 1024
 """How much is gathered before a thread is asked to work on it."""
@@ -49,7 +49,7 @@ class BlobSink(Protocol):
 class _Intake:
     """The part of a sink that does not depend on where bytes go: what they add up to."""
 
-    def __init__(self, digests: Digests, expected: Expectations, sealer: Sealer | None, length: int | None) -> None:
+    def __init__(self, digests: Digests, expected: ExpectedDigests, sealer: Sealer | None, length: int | None) -> None:
         self._digests = digests
         self._expected = expected
         self._sealer = sealer
@@ -85,11 +85,11 @@ class FileSink:
 
     def __init__(
         self,
-        threads: Threads,
+        threads: UploadThreads,
         files: FileBacked,
         key: Key,
         digests: Digests,
-        expected: Expectations,
+        expected: ExpectedDigests,
         sealer: Sealer | None,
         length: int | None,
     ) -> None:
@@ -140,10 +140,10 @@ class RemoteSink:
 
     def __init__(
         self,
-        threads: Threads,
+        threads: UploadThreads,
         writer: BufferedMultipartWriter,
         digests: Digests,
-        expected: Expectations,
+        expected: ExpectedDigests,
         sealer: Sealer | None,
         length: int | None,
     ) -> None:

@@ -17,19 +17,19 @@ from lakebed.core.ids import UploadId
 from lakebed.meta.seam import Transaction
 
 from .. import rows
-from ..condition_context import bucket_tag_facts
+from ..condition_context import bucket_tag_condition_keys
 from ..config.cors import CorsConfiguration
 from ..config.object_lock import ObjectLockConfiguration
 from ..config.ownership import ObjectOwnership
 from ..config.tagging import NO_TAGS, TagSet
 from ..config.versioning import Versioning, check_versioning_change
-from ..context import Facilities
-from ..events import tell_of_bucket
+from ..context import ObjectContext
+from ..events import emit_bucket_event
 from ..listing import successor
 from ..model import Caller
-from ..multipart import forget_upload
+from ..multipart import delete_upload
 from ..names import check_bucket_name
-from ..publishing import Displaced
+from ..publishing import NewGarbage
 from .bucket import Bucket, BucketSettings, bucket_from, encode_settings
 from .notification_versions import record_version
 
@@ -42,10 +42,10 @@ class BucketPage:
     truncated: bool
 
 
-class Buckets:
+class BucketService:
     """The use cases of buckets."""
 
-    def __init__(self, facilities: Facilities) -> None:
+    def __init__(self, facilities: ObjectContext) -> None:
         self._f = facilities
 
     async def create(
@@ -64,7 +64,7 @@ class Buckets:
         f = self._f
         check_bucket_name(name)
         f.reserved.check_bucket(name)
-        facts = bucket_tag_facts(tags)
+        facts = bucket_tag_condition_keys(tags)
         if location is not None:
             facts["s3:locationconstraint"] = location
         await f.authorize_account(caller, "s3:CreateBucket", f"arn:aws:s3:::{name}", facts)
@@ -93,7 +93,7 @@ class Buckets:
                 if bucket.owner == caller.principal.account:
                     raise BucketAlreadyOwned(f"you own this bucket already. bucket={name}")
                 raise BucketAlreadyExists(f"this bucket name is taken. bucket={name}")
-            await tell_of_bucket(f.outbox, tx, "BucketCreated", bucket, caller, now_ms)
+            await emit_bucket_event(f.outbox, tx, "BucketCreated", bucket, caller, now_ms)
             return bucket
 
         return await f.meta.transact(work)
@@ -133,7 +133,7 @@ class Buckets:
         bucket = await f.bucket(f.meta, name)
         await f.authorize(caller, bucket, "s3:DeleteBucket")
         now_ms = f.clock.now_ms()
-        displaced = Displaced(now_ms + f.garbage_grace_ms)
+        displaced = NewGarbage(now_ms + f.garbage_grace_ms)
 
         async def work(tx: Transaction) -> None:
             displaced.blobs.clear()
@@ -143,9 +143,9 @@ class Buckets:
                     raise BucketNotEmpty(f"the bucket still holds objects or versions. bucket={name}")
             await f.guard.release(tx, bucket)
             for row in await tx.rows(rows.BUCKET_UPLOADS, bucket.id):
-                await forget_upload(tx, UploadId(row[0]), displaced)
+                await delete_upload(tx, UploadId(row[0]), displaced)
             await tx.run(rows.DELETE_BUCKET, bucket.id)
-            seq = await tell_of_bucket(f.outbox, tx, "BucketRemoved", bucket, caller, now_ms)
+            seq = await emit_bucket_event(f.outbox, tx, "BucketRemoved", bucket, caller, now_ms)
             if bucket.settings.event_mask:
                 await record_version(tx, name, seq, None)
 
@@ -191,7 +191,7 @@ class Buckets:
             bucket = await f.bucket(tx, name)
             packed = encode_settings(change(bucket))
             await tx.run(rows.UPDATE_BUCKET_SETTINGS, packed, bucket.id)
-            await tell_of_bucket(f.outbox, tx, "BucketConfigured", bucket, caller, now_ms)
+            await emit_bucket_event(f.outbox, tx, "BucketConfigured", bucket, caller, now_ms)
             return bucket._replace(packed_settings=packed)
 
         return await f.meta.transact(work)
@@ -212,6 +212,6 @@ class Buckets:
             bucket = await f.bucket(tx, name)
             check_versioning_change(status, locked=bucket.settings.object_lock is not None)
             await tx.run(rows.UPDATE_BUCKET_VERSIONING, status, bucket.packed_settings, bucket.id)
-            await tell_of_bucket(f.outbox, tx, "BucketConfigured", bucket, caller, now_ms)
+            await emit_bucket_event(f.outbox, tx, "BucketConfigured", bucket, caller, now_ms)
 
         await f.meta.transact(work)

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 from lakebed.core.clock import SystemClock
 from lakebed.core.errors import LakebedError
 from lakebed.core.settings import Settings
-from lakebed.events.delivery import Dispatcher, Observer
-from lakebed.events.live.interests import Interests
+from lakebed.events.delivery import DeliveryObserver, EventDispatcher
+from lakebed.events.live.listeners import ListenerRegistry
 from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.meta.deployment import establish_deployment_id
 from lakebed.meta.outbox import Outbox
@@ -41,8 +41,8 @@ _PAUSE_SECONDS: Final = 5.0
 class DeliveryParts(NamedTuple):
     """What delivers."""
 
-    dispatcher: Dispatcher
-    interests: Interests
+    dispatcher: EventDispatcher
+    interests: ListenerRegistry
 
 
 def serve(context: ChildContext) -> int:
@@ -77,7 +77,7 @@ async def compose(settings: Settings, identity: Identity, server: str) -> AsyncI
     meta = await open_metadata(settings, master)
     try:
         outbox = Outbox(meta)
-        interests = Interests(meta, clock, server)
+        interests = ListenerRegistry(meta, clock, server)
         dispatcher = wire_dispatcher(
             meta,
             outbox,
@@ -94,7 +94,7 @@ async def compose(settings: Settings, identity: Identity, server: str) -> AsyncI
         await meta.close()
 
 
-async def _keep_delivering(dispatcher: Dispatcher, observer: Observer) -> None:
+async def _keep_delivering(dispatcher: EventDispatcher, observer: DeliveryObserver) -> None:
     """Send events to targets, in one process of all that share the metadata store at a time."""
     while True:
         try:

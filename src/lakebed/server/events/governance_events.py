@@ -11,14 +11,14 @@ from lakebed.catalog.tables.arrivals import Arrivals
 from lakebed.core.clock import Clock
 from lakebed.core.operations import parse_operations
 from lakebed.core.settings import ListenersSettings, TargetsSettings
-from lakebed.events.delivery import RequestLog, TargetRecords, Targets
-from lakebed.events.live.interests import Interests
+from lakebed.events.delivery import RequestLog, TargetRecords, TargetService
+from lakebed.events.live.listeners import ListenerRegistry
 from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.governance.listeners import HookPolicy, HttpHook, Listener, Listeners, load_listener
 from lakebed.governance.refusal_records import AttemptRecorder
 from lakebed.meta.tasks import TaskQueue
 from lakebed.net.sync_client import threaded_http
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.wire.audit.refusals import OnRefusal, refusal_recorder
 from lakebed.wire.iceberg import intents as iceberg_intents
 from lakebed.wire.json.intents import IntentReaders
@@ -45,7 +45,7 @@ class GovernanceEvents:
 
     hooks: OperationHooks
     recorder: AttemptRecorder
-    targets: Targets
+    targets: TargetService
     records: TargetRecords
     requests: RequestLog
     tasks: TaskQueue
@@ -57,11 +57,11 @@ class GovernanceEvents:
 
 
 def wire_governance_events(
-    facilities: Facilities,
+    facilities: ObjectContext,
     master: MasterKeys,
     listeners: ListenersSettings | None = None,
     targets: TargetsSettings | None = None,
-    interests: Interests | None = None,
+    interests: ListenerRegistry | None = None,
 ) -> GovernanceEvents:
     """All of it as the settings have it, or without any listener and target.
 
@@ -79,7 +79,9 @@ def wire_governance_events(
     )
     tasks = TaskQueue(f.meta, clock, random.SystemRandom())
     requests = request_log(f.meta, targets)
-    administered, records = wire_targets(f, master, targets, tasks, requests, interests or Interests(f.meta, clock, ""))
+    administered, records = wire_targets(
+        f, master, targets, tasks, requests, interests or ListenerRegistry(f.meta, clock, "")
+    )
     return GovernanceEvents(
         hooks, AttemptRecorder(f.meta, f.outbox, clock), administered, records, requests, tasks, Arrivals(f)
     )

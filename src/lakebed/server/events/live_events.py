@@ -7,9 +7,9 @@ import socket
 from dataclasses import dataclass
 
 from lakebed.core.clock import Clock
-from lakebed.events.live.feed import Feed
-from lakebed.events.live.interests import Interests
-from lakebed.events.live.read_events import AccessEvents
+from lakebed.events.live.feed import LiveFeed
+from lakebed.events.live.listeners import ListenerRegistry
+from lakebed.events.live.read_events import ReadEvents
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 
@@ -18,12 +18,12 @@ from lakebed.meta.seam import MetaStore
 class LiveEvents:
     """What the edges and the worker need of it."""
 
-    interests: Interests
-    accesses: AccessEvents
-    feed: Feed
+    interests: ListenerRegistry
+    accesses: ReadEvents
+    feed: LiveFeed
 
 
 def wire_live_events(meta: MetaStore, outbox: Outbox, clock: Clock) -> LiveEvents:
     """All of it, for this process."""
-    interests = Interests(meta, clock, f"{socket.gethostname()}:{os.getpid()}")
-    return LiveEvents(interests, AccessEvents(meta, outbox, clock, interests), Feed(meta, outbox, interests))
+    interests = ListenerRegistry(meta, clock, f"{socket.gethostname()}:{os.getpid()}")
+    return LiveEvents(interests, ReadEvents(meta, outbox, clock, interests), LiveFeed(meta, outbox, interests))

@@ -11,7 +11,7 @@ from typing import Final
 from lakebed.core.clock import Clock
 from lakebed.core.loop_guard import HEADER, LoopGuard
 from lakebed.events.delivery import RequestLog
-from lakebed.events.live.interests import Interests
+from lakebed.events.live.listeners import ListenerRegistry
 from lakebed.events.requests import event_of_request
 from lakebed.events.write_behind import WriteBehind
 from lakebed.governance.credentials.vault import MasterKeys
@@ -37,7 +37,7 @@ class RequestAudit:
 
     recorder: RequestRecorder
     behind: WriteBehind
-    interests: Interests
+    interests: ListenerRegistry
     log: RequestLog
     stated: Sequence[str]
     """The targets in the settings that subscribe to requests."""
@@ -58,7 +58,7 @@ def wire_request_audit(
     log: RequestLog,
     clock: Clock,
     master: MasterKeys,
-    interests: Interests,
+    interests: ListenerRegistry,
     stated: Sequence[str],
     dropped: Callable[[int], None],
 ) -> RequestAudit:

@@ -12,46 +12,46 @@ from lakebed.core.ids import DeploymentId
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import TargetEntry, TargetsSettings
 from lakebed.events.delivery import (
-    Dispatcher,
-    Origin,
+    EventDispatcher,
     RequestLog,
+    TargetOrigin,
     TargetRecord,
     TargetRecords,
-    Targets,
+    TargetService,
     check_requests,
-    wish,
+    parse_subscription,
 )
 from lakebed.events.delivery.model import check_form
 from lakebed.events.delivery.records import PURPOSE
 from lakebed.events.ids import EventIds
-from lakebed.events.live.interests import Interests
+from lakebed.events.live.listeners import ListenerRegistry
 from lakebed.events.rules import RuleMatcher
-from lakebed.events.targets.kinds import kind_named
+from lakebed.events.targets.kinds import target_type_named
 from lakebed.events.targets.pipeline import Arrive, ArrivedFile, pipeline_kind
-from lakebed.events.targets.registry import TargetKinds
+from lakebed.events.targets.registry import TargetTypes
 from lakebed.events.targets.webhook import webhook_kind
 from lakebed.governance.credentials.vault import MasterKeys, Vault
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.tasks import TaskQueue
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 
 from .request_log import own_messages
 
 
 def wire_targets(
-    facilities: Facilities,
+    facilities: ObjectContext,
     master: MasterKeys,
     settings: TargetsSettings,
     tasks: TaskQueue,
     requests: RequestLog,
-    interests: Interests,
-) -> tuple[Targets, TargetRecords]:
+    interests: ListenerRegistry,
+) -> tuple[TargetService, TargetRecords]:
     """Those who look after targets, as the settings have them. Raises InvalidSetting."""
     f = facilities
     kinds = target_kinds(settings, f.clock, _noted_by(ArrivalRecorder(f.meta, f.outbox, f.clock, tasks)))
     records = _records(f.meta, master, settings, kinds)
-    return Targets(f, records, kinds, requests, interests), records
+    return TargetService(f, records, kinds, requests, interests), records
 
 
 def wire_dispatcher(
@@ -60,16 +60,16 @@ def wire_dispatcher(
     clock: Clock,
     master: MasterKeys,
     settings: TargetsSettings,
-    interests: Interests,
+    interests: ListenerRegistry,
     holder: str,
     *,
     region: str,
     deployment: DeploymentId,
-) -> Dispatcher:
+) -> EventDispatcher:
     """Who delivers, under a name of its own among all that share the store. Raises InvalidSetting."""
     tasks = TaskQueue(meta, clock, random.SystemRandom())
     kinds = target_kinds(settings, clock, _noted_by(ArrivalRecorder(meta, outbox, clock, tasks)))
-    return Dispatcher(
+    return EventDispatcher(
         meta,
         outbox,
         clock,
@@ -92,7 +92,7 @@ def request_log(meta: MetaStore, settings: TargetsSettings) -> RequestLog:
     return RequestLog(meta, most_kept=settings.requests_kept)
 
 
-def _records(meta: MetaStore, master: MasterKeys, settings: TargetsSettings, kinds: TargetKinds) -> TargetRecords:
+def _records(meta: MetaStore, master: MasterKeys, settings: TargetsSettings, kinds: TargetTypes) -> TargetRecords:
     return TargetRecords(meta, Vault(master, PURPOSE), kinds, read_targets(settings, kinds))
 
 
@@ -107,13 +107,13 @@ def _noted_by(intake: ArrivalRecorder) -> Arrive:
     return arrive
 
 
-def target_kinds(settings: TargetsSettings, clock: Clock, arrive: Arrive) -> TargetKinds:
+def target_kinds(settings: TargetsSettings, clock: Clock, arrive: Arrive) -> TargetTypes:
     """Every kind of target that this build has."""
     webhook = webhook_kind(clock, timeout_seconds=settings.timeout, allow_http=settings.allow_http)
-    return TargetKinds([webhook, pipeline_kind(arrive)], kind_named)
+    return TargetTypes([webhook, pipeline_kind(arrive)], target_type_named)
 
 
-def read_targets(settings: TargetsSettings, kinds: TargetKinds) -> dict[str, TargetRecord]:
+def read_targets(settings: TargetsSettings, kinds: TargetTypes) -> dict[str, TargetRecord]:
     """The targets of the settings by their ids. Raises InvalidSetting by the path of what is wrong."""
     found: dict[str, TargetRecord] = {}
     for name, entry in settings.named.items():
@@ -134,13 +134,13 @@ def read_targets(settings: TargetsSettings, kinds: TargetKinds) -> dict[str, Tar
     return found
 
 
-def _read(name: str, entry: TargetEntry, kinds: TargetKinds) -> TargetRecord:
+def _read(name: str, entry: TargetEntry, kinds: TargetTypes) -> TargetRecord:
     settings = kinds.read(entry.type, _revealed(entry.settings))
     settings.validate()
     # Whether it can be made: what only this server refuses is found here.
     kind = kinds.find(entry.type)
     kind.make(settings)
-    asked = wish(entry.kinds, entry.subject, audit=entry.audit, requests=entry.requests)
+    asked = parse_subscription(entry.kinds, entry.subject, audit=entry.audit, requests=entry.requests)
     check_requests(kind, asked)
     return TargetRecord(
         name,
@@ -149,7 +149,7 @@ def _read(name: str, entry: TargetEntry, kinds: TargetKinds) -> TargetRecord:
         asked,
         check_form(entry.form),
         entry.paused,
-        Origin.SETTINGS,
+        TargetOrigin.SETTINGS,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from lakebed.core.clock import Clock
-from lakebed.events.delivery import Standing, Tally
+from lakebed.events.delivery import DeliveryCounts, TargetBacklog
 from lakebed.governance.delegation.delegated_accesses import AccessPlace, AccessTally, Holder
 from lakebed.select.model import Counts
 from lakebed.wire.http.message import Request, Response
@@ -105,7 +105,7 @@ class DeliveryInstruments:
         self._dead = metrics.gauge("lakebed_target_dead", "Dead letters.", labels)
         self._under_way = metrics.gauge("lakebed_target_sending", "Events that are being sent.", labels)
 
-    def count(self, target: str, tally: Tally) -> None:
+    def count(self, target: str, tally: DeliveryCounts) -> None:
         """Something was done for a target."""
         labels = _name_and_type(target)
         for family, count in (
@@ -118,7 +118,7 @@ class DeliveryInstruments:
             if count:
                 family.of(*labels).add(count)
 
-    def measure(self, target: str, standing: Standing) -> None:
+    def measure(self, target: str, standing: TargetBacklog) -> None:
         """How a target stands now."""
         labels = _name_and_type(target)
         self._behind.of(*labels).set(standing.behind)

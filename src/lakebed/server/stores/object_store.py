@@ -9,8 +9,8 @@ from typing import Final
 from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.settings import Settings, StorageKind
 from lakebed.meta.seam import MetaStore
-from lakebed.objects.blobs.attachment import Attachment
 from lakebed.objects.blobs.ingest import OpenWriter
+from lakebed.objects.blobs.store_attachment import StoreAttachment
 from lakebed.storage.folder.storage import FolderStorage
 from lakebed.storage.ownership import MARKER_KEY, StoreOwnership
 from lakebed.storage.seam import ObjectStorage
@@ -43,9 +43,9 @@ async def confirm_object_store(settings: Settings, meta: MetaStore, storage: Obj
     return await attachment_of(settings, meta, storage).confirm_at_start()
 
 
-def attachment_of(settings: Settings, meta: MetaStore, storage: ObjectStorage) -> Attachment:
+def attachment_of(settings: Settings, meta: MetaStore, storage: ObjectStorage) -> StoreAttachment:
     """The stores that the settings name, as a pair."""
-    return Attachment(
+    return StoreAttachment(
         meta,
         storage,
         store_address(settings),

@@ -25,7 +25,7 @@ from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.tasks import TaskQueue
-from lakebed.objects.blobs.attachment import STREAM_SERVERS_PREFIX
+from lakebed.objects.blobs.store_attachment import STREAM_SERVERS_PREFIX
 from lakebed.storage.ownership import Ownership
 from lakebed.storage.seam import ObjectStorage
 from lakebed.streams.admin.inventory import InventoryCollector

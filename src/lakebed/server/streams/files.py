@@ -7,7 +7,7 @@ from typing import Final
 
 from lakebed.core.clock import Clock
 from lakebed.core.settings import Settings
-from lakebed.storage.credentials import Surroundings
+from lakebed.storage.credentials import HostEnvironment
 from lakebed.storage.credentials.sts import TokenService
 from lakebed.storage.s3 import S3Options, credentials_of, region_of
 from lakebed.streams.authorization import StreamAuthorizer
@@ -39,7 +39,7 @@ async def open_files(settings: Settings, clock: Clock) -> StreamFiles | None:
     """What clients are to read themselves; None: nothing. Raises InvalidSetting."""
     if settings.streams.remote_address is None:
         return None
-    options, around = s3_options(settings.storage.s3), Surroundings.of_this_machine(clock=clock)
+    options, around = s3_options(settings.storage.s3), HostEnvironment.of_this_machine(clock=clock)
     region, role = await region_of(options, around), settings.streams.remote_role
     place = _place(settings.streams.remote_address, options, region, role)
     if role is None:

@@ -11,11 +11,11 @@ from ...core.errors import Unauthenticated
 from ...core.secrets import Secret
 from .container import ContainerSource
 from .environment import EnvironmentSource
+from .host_environment import HostEnvironment
 from .imds import InstanceMetadataSource
 from .inline import InlineSource
 from .model import Credentials, CredentialSource
 from .profile import ProfileSource
-from .surroundings import Surroundings
 from .web_identity import WebIdentitySource
 
 
@@ -48,7 +48,7 @@ class CredentialChain:
 
 
 def default_chain(
-    surroundings: Surroundings,
+    surroundings: HostEnvironment,
     *,
     access_key_id: str | None = None,
     secret_access_key: Secret | None = None,

@@ -9,9 +9,9 @@ from lakebed.net.http import HttpRequest, send_with_retries
 
 from ...core.errors import InvalidSetting, Unauthenticated, Unavailable
 from .document import credentials_of, parse_object
+from .host_environment import HostEnvironment
 from .model import Credentials
 from .sts import is_loopback
-from .surroundings import Surroundings
 
 ECS_AGENT = "http://169.254.170.2"
 LINK_LOCAL_HOSTS = frozenset({"169.254.170.2", "169.254.170.23", "fd00:ec2::23"})
@@ -25,7 +25,7 @@ TRIES = 3
 class ContainerSource:
     """Applies when `AWS_CONTAINER_CREDENTIALS_RELATIVE_URI` or `…_FULL_URI` is set; the relative one wins."""
 
-    surroundings: Surroundings
+    surroundings: HostEnvironment
 
     name = "container"
     survives_outage = False

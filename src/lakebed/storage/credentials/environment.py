@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from ...core.errors import InvalidSetting
 from ...core.secrets import Secret
+from .host_environment import HostEnvironment
 from .model import Credentials, parse_expiry
-from .surroundings import Surroundings
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSource:
     """Applies when `AWS_ACCESS_KEY_ID` is not empty. With `AWS_CREDENTIAL_EXPIRATION` it is read again in time."""
 
-    surroundings: Surroundings
+    surroundings: HostEnvironment
 
     name = "environment"
     survives_outage = False

@@ -10,8 +10,8 @@ from lakebed.net.http import HttpRequest, HttpResponse, send_with_retries
 
 from ...core.errors import InvalidSetting, Unauthenticated, Unavailable
 from .document import credentials_of, parse_object
+from .host_environment import HostEnvironment
 from .model import Credentials
-from .surroundings import Surroundings
 
 TOKEN_SECONDS = 21_600
 ROLES_PATH = "/latest/meta-data/iam/security-credentials/"
@@ -26,7 +26,7 @@ class InstanceMetadataSource:
     Version 1, which any server-side request forgery can read, is spoken only when `v1_fallback` says so.
     """
 
-    surroundings: Surroundings
+    surroundings: HostEnvironment
     v1_fallback: bool = False
 
     name = "instance metadata"

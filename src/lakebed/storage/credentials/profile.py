@@ -10,11 +10,11 @@ from ...core.secrets import Secret
 from .container import ContainerSource
 from .document import credentials_of, parse_object
 from .environment import EnvironmentSource
+from .host_environment import HostEnvironment
 from .imds import InstanceMetadataSource
 from .model import Credentials, CredentialSource
 from .shared_files import Profile, merge_profiles
 from .sts import DURATION_SECONDS, AssumedRole, TokenService
-from .surroundings import Surroundings
 from .web_identity import default_session_name, trade_token_file
 
 _UNSUPPORTED = ("sso_session", "sso_start_url", "login_session")
@@ -29,7 +29,7 @@ class ProfileSource:
     an error, as going on would use an identity that nobody chose.
     """
 
-    surroundings: Surroundings
+    surroundings: HostEnvironment
     region: str | None = None
     v1_fallback: bool = False
 
@@ -132,7 +132,7 @@ class ProfileSource:
         return self.surroundings.value("AWS_REGION", "AWS_DEFAULT_REGION") or None
 
 
-async def read_profiles(surroundings: Surroundings) -> dict[str, Profile]:
+async def read_profiles(surroundings: HostEnvironment) -> dict[str, Profile]:
     """The profiles of both files; a file that is absent has none."""
     home = surroundings.value("HOME")
 
@@ -151,7 +151,7 @@ async def read_profiles(surroundings: Surroundings) -> dict[str, Profile]:
     )
 
 
-async def find_region(surroundings: Surroundings) -> str | None:
+async def find_region(surroundings: HostEnvironment) -> str | None:
     """The region that the environment or the profile names."""
     region = surroundings.value("AWS_REGION", "AWS_DEFAULT_REGION")
     if region:

@@ -13,8 +13,8 @@ from lakebed.net.http import HttpRequest, send_with_retries
 from ...core.errors import AccessDenied, InvalidSetting, LakebedError, Throttled, Unauthenticated, Unavailable
 from ...core.secrets import Secret
 from ...core.sigv4 import signed_headers
+from .host_environment import HostEnvironment
 from .model import Credentials, parse_expiry
-from .surroundings import Surroundings
 
 API_VERSION = "2011-06-15"
 FORM_TYPE = "application/x-www-form-urlencoded; charset=utf-8"
@@ -64,7 +64,7 @@ class AssumedRole:
 class TokenService:
     """One STS endpoint: the one given, else `AWS_ENDPOINT_URL_STS`, else the region's, else the global one."""
 
-    surroundings: Surroundings
+    surroundings: HostEnvironment
     region: str | None = None
     url: str | None = None
     """An endpoint that was checked before."""

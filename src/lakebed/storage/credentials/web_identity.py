@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from ...core.errors import InvalidSetting, Unauthenticated
 from ...core.secrets import Secret
+from .host_environment import HostEnvironment
 from .model import Credentials
 from .sts import AssumedRole, TokenService
-from .surroundings import Surroundings
 
 
 @dataclass(frozen=True, slots=True)
 class WebIdentitySource:
     """Applies when `AWS_WEB_IDENTITY_TOKEN_FILE` is set; needs `AWS_ROLE_ARN`."""
 
-    surroundings: Surroundings
+    surroundings: HostEnvironment
     region: str | None = None
 
     name = "web identity"
@@ -35,7 +35,7 @@ class WebIdentitySource:
 
 
 async def trade_token_file(
-    surroundings: Surroundings, path: str, role: AssumedRole, region: str | None, source: str
+    surroundings: HostEnvironment, path: str, role: AssumedRole, region: str | None, source: str
 ) -> Credentials:
     """Keys of `role` for the token in the file. Raises Unauthenticated if there is none."""
     token = (await surroundings.read_file(path) or "").strip()
@@ -45,6 +45,6 @@ async def trade_token_file(
     return await service.assume_role_with_web_identity(Secret(token), role, source)
 
 
-def default_session_name(surroundings: Surroundings) -> str:
+def default_session_name(surroundings: HostEnvironment) -> str:
     """A session name for the audit trail of the other side, when none was chosen."""
     return f"lakebed-{surroundings.clock.now_ms()}"

@@ -7,20 +7,20 @@ import asyncio
 from ...core.errors import InvalidSetting
 from ...core.extras import require_extra
 from ...core.ids import new_blob_id
-from ..credentials import CredentialProvider, RefreshingCredentials, Surroundings, default_chain
+from ..credentials import CredentialProvider, HostEnvironment, RefreshingCredentials, default_chain
 from ..credentials.profile import find_region
 from ..probe import CONDITIONS_TRUSTED, NO_CONDITIONS, Capabilities, probe_conditions
 from ..seam import Key
-from .calls import S3Calls
+from .encoding import S3Encoding
+from .executor import S3Executor
 from .options import S3Options
 from .request import S3Client
 from .storage import S3Storage
-from .wire import Wire
 
 
 async def connect_s3(
     options: S3Options,
-    surroundings: Surroundings | None = None,
+    surroundings: HostEnvironment | None = None,
     *,
     credentials: CredentialProvider | None = None,
     capabilities: Capabilities | None = None,
@@ -30,14 +30,14 @@ async def connect_s3(
     `credentials` replaces the chain. Raises NotSupported if the store ignores conditions, InvalidSetting if it cannot
     be found, and whatever the first requests may raise.
     """
-    around = surroundings or Surroundings.of_this_machine()
+    around = surroundings or HostEnvironment.of_this_machine()
     region = await region_of(options, around)
     provider = credentials or credentials_of(options, around, region)
     known = capabilities if options.conditional_writes else NO_CONDITIONS
     client = await asyncio.to_thread(_make_client, options, region)
     storage = S3Storage(
-        S3Calls(client, provider, options.max_concurrency),
-        Wire(options.key_prefix, options.checksum, known or CONDITIONS_TRUSTED),
+        S3Executor(client, provider, options.max_concurrency),
+        S3Encoding(options.key_prefix, options.checksum, known or CONDITIONS_TRUSTED),
         bulk_delete=options.bulk_delete,
     )
     if known is None:
@@ -49,7 +49,7 @@ async def connect_s3(
     return storage
 
 
-def credentials_of(options: S3Options, surroundings: Surroundings, region: str) -> CredentialProvider:
+def credentials_of(options: S3Options, surroundings: HostEnvironment, region: str) -> CredentialProvider:
     """The keys that the store is spoken to with."""
     chain = default_chain(
         surroundings,
@@ -62,7 +62,7 @@ def credentials_of(options: S3Options, surroundings: Surroundings, region: str) 
     return RefreshingCredentials(chain, surroundings.clock)
 
 
-async def region_of(options: S3Options, surroundings: Surroundings) -> str:
+async def region_of(options: S3Options, surroundings: HostEnvironment) -> str:
     """The region that options, the environment or the profile name. Raises InvalidSetting if none does and one must."""
     if options.region is not None:
         return options.region

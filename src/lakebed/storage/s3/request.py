@@ -8,16 +8,16 @@ from typing import Any, Protocol
 
 from ..credentials import Credentials
 from ..seam import WriteCondition
-from .failures import Operation
+from .error_mapping import StoreOperation
 
 Reply = Mapping[str, Any]  # Any: the library's answers are untyped; the store reads their fields by name
 
 
 @dataclass(frozen=True, slots=True)
-class S3Request:
+class StoreRequest:
     """One operation on a key of the store's bucket. `arguments` are named as S3 names them and may hold the body."""
 
-    operation: Operation
+    operation: StoreOperation
     key: str = ""
     arguments: Mapping[str, object] = field(default_factory=dict, repr=False)
     condition: WriteCondition | None = None
@@ -39,7 +39,7 @@ class S3Body(Protocol):
 class S3Client(Protocol):
     """Sends requests, each once, from any thread."""
 
-    def call(self, request: S3Request, signer: Credentials) -> Reply:
+    def call(self, request: StoreRequest, signer: Credentials) -> Reply:
         """The store's answer. Raises what a refusal means, Unavailable when there is no answer."""
         ...
 

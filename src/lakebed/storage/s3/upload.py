@@ -8,17 +8,17 @@ from itertools import pairwise
 from ...core.errors import InvalidInput, InvalidPartOrder, NoSuchUpload
 from ..multipart import check_part_number
 from ..seam import ByteSource, Key, ObjectVersion, PartReceipt, WriteCondition
-from .answers import bare_etag, version_made
-from .calls import S3Calls
-from .failures import Operation
-from .request import Reply, S3Request
-from .wire import Wire, quote_etag
+from .encoding import S3Encoding, quote_etag
+from .error_mapping import StoreOperation
+from .executor import S3Executor
+from .request import Reply, StoreRequest
+from .responses import bare_etag, version_made
 
 
 class S3Upload:
     """A begun upload. See `MultipartUpload`."""
 
-    def __init__(self, calls: S3Calls, wire: Wire, key: Key, upload_id: str) -> None:
+    def __init__(self, calls: S3Executor, wire: S3Encoding, key: Key, upload_id: str) -> None:
         self._calls = calls
         self._wire = wire
         self._key = key
@@ -42,13 +42,13 @@ class S3Upload:
         sent = bytes(body)
         reply = await self._calls.call(
             self._request(
-                Operation.UPLOAD_PART, {"PartNumber": number, "Body": sent, **self._wire.checksum_arguments()}
+                StoreOperation.UPLOAD_PART, {"PartNumber": number, "Body": sent, **self._wire.checksum_arguments()}
             )
         )
         checksum = reply.get(self._wire.checksum_field) if self._wire.checksum_field else None
         if checksum:
             self._checksums[number] = checksum
-        return PartReceipt(number, bare_etag(reply, Operation.UPLOAD_PART), len(sent))
+        return PartReceipt(number, bare_etag(reply, StoreOperation.UPLOAD_PART), len(sent))
 
     async def complete(self, parts: Sequence[PartReceipt], condition: WriteCondition | None = None) -> ObjectVersion:
         """Make the object. See `MultipartUpload.complete`."""
@@ -59,8 +59,8 @@ class S3Upload:
             raise InvalidPartOrder(f"parts must ascend. key={self._key!r}")
         arguments: dict[str, object] = {"MultipartUpload": {"Parts": [self._named(part) for part in parts]}}
         arguments |= self._wire.complete_arguments(condition)
-        reply: Reply = await self._calls.call(self._request(Operation.COMPLETE, arguments, condition))
-        return version_made(reply, Operation.COMPLETE)
+        reply: Reply = await self._calls.call(self._request(StoreOperation.COMPLETE, arguments, condition))
+        return version_made(reply, StoreOperation.COMPLETE)
 
     async def abort(self) -> None:
         """Forget the upload. Idempotent."""
@@ -73,16 +73,16 @@ class S3Upload:
         return named
 
     def _request(
-        self, operation: Operation, arguments: dict[str, object], condition: WriteCondition | None = None
-    ) -> S3Request:
-        return S3Request(
+        self, operation: StoreOperation, arguments: dict[str, object], condition: WriteCondition | None = None
+    ) -> StoreRequest:
+        return StoreRequest(
             operation, self._wire.full_key(self._key), {"UploadId": self._upload_id, **arguments}, condition
         )
 
 
-async def abort_upload(calls: S3Calls, wire: Wire, key: Key, upload_id: str) -> None:
+async def abort_upload(calls: S3Executor, wire: S3Encoding, key: Key, upload_id: str) -> None:
     """Abort an upload; one that is gone is aborted."""
     try:
-        await calls.call(S3Request(Operation.ABORT, wire.full_key(key), {"UploadId": upload_id}))
+        await calls.call(StoreRequest(StoreOperation.ABORT, wire.full_key(key), {"UploadId": upload_id}))
     except NoSuchUpload:
         return

@@ -12,10 +12,10 @@ from lakebed.catalog.maintenance.tasks.service import TaskService
 from lakebed.catalog.policies.attachments import PolicyAttachments
 from lakebed.catalog.policies.coverage import PolicyCoverage
 from lakebed.catalog.tables.arrivals import Arrivals
-from lakebed.events.access_trail import AccessTrail
-from lakebed.events.delivery import Targets
+from lakebed.events.delegation_audit import DelegationAudit
+from lakebed.events.delivery import TargetService
 from lakebed.events.ids import EventIds
-from lakebed.events.live.feed import Feed
+from lakebed.events.live.feed import LiveFeed
 from lakebed.events.log import EventLog
 from lakebed.meta.tasks import TaskQueue
 from lakebed.streams.admin.failover import Failover
@@ -33,10 +33,10 @@ class AdminServices:
     """Only to wait for work: whatever is done with tasks passes `tasks`."""
     events: EventLog
     audit: EventLog
-    trail: AccessTrail
-    targets: Targets
+    trail: DelegationAudit
+    targets: TargetService
     arrivals: Arrivals
-    feed: Feed
+    feed: LiveFeed
     event_ids: EventIds
     failover: Failover
     attaching: PolicyAttachments

@@ -15,7 +15,7 @@ from lakebed.governance.rbac.catalog_roles import CatalogRoles
 from lakebed.governance.rbac.catalogs import Catalogs
 from lakebed.governance.rbac.managed_principals import Issuer, ManagedPrincipals
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 
@@ -23,7 +23,7 @@ from lakebed.objects.model import Caller
 class ManagementServices:
     """The use cases of access management."""
 
-    facilities: Facilities
+    facilities: ObjectContext
     rules: ResourceRules
     """Users, roles and grants are the server's own, in whichever account a catalog's bucket is."""
     principals: ManagedPrincipals
@@ -37,7 +37,7 @@ class ManagementServices:
 
     @staticmethod
     def on(
-        facilities: Facilities,
+        facilities: ObjectContext,
         root: Credential,
         issuer: Issuer,
         leave: Leave,

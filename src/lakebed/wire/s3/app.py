@@ -17,9 +17,9 @@ from lakebed.wire.aws.request_target import parse_target
 from lakebed.wire.http.message import Headers, HeadFault, Request, Response
 
 from . import sts
-from .condition_context import request_facts
-from .errors import Rendered, error_response, render_error
-from .handlers.preflight import answer_preflight, cors_headers
+from .condition_context import request_condition_keys
+from .errors import RenderedError, error_response, render_error
+from .handlers.cors import answer_preflight, cors_headers
 from .request import S3Request, log_principal
 from .request_checks import EXPECTED_OWNER, NEVER_ANONYMOUS, require_owner
 from .routes import find_operation
@@ -173,13 +173,13 @@ class S3Application:
     def reject(self, fault: HeadFault, request_id: str) -> Response:
         """Answer a request head that could not be read."""
         status, code = _HEAD_FAULTS.get(fault.status, (fault.status, "BadRequest"))
-        rendered = Rendered(status, code, fault.reason)
+        rendered = RenderedError(status, code, fault.reason)
         response = error_response(rendered, resource="", request_id=request_id, host_id=self._host_id, is_head=False)
         response.headers.append(("x-amz-request-id", request_id))
         response.headers.append(("x-amz-id-2", self._host_id))
         return response
 
-    def _answer_error(self, request: Request, rendered: Rendered) -> Response:
+    def _answer_error(self, request: Request, rendered: RenderedError) -> Response:
         return error_response(
             rendered,
             resource=request.raw_path,
@@ -195,7 +195,7 @@ def _caller(request: Request, who: Authenticated, clock: Clock) -> Caller:
         request.request_id,
         request.peer,
         request.scheme == "https",
-        lambda: request_facts(request, who, clock.now_ms()),
+        lambda: request_condition_keys(request, who, clock.now_ms()),
         request.headers.get("x-amz-bypass-governance-retention", "").lower() == "true",
         request.headers.get("user-agent", ""),
         request.headers.get("host", ""),

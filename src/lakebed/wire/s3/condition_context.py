@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from lakebed.objects.condition_context import Facts
+from lakebed.objects.condition_context import ConditionKeys
 from lakebed.wire.aws import sigv4
 from lakebed.wire.aws.authentication import Authenticated, PayloadClaim
 from lakebed.wire.http.message import Request
@@ -43,10 +43,10 @@ _OF_CONNECTION: Final = frozenset({"s3:TlsVersion"})
 _TLS: Final = "TLSv"
 
 
-def request_facts(request: Request, who: Authenticated, now_ms: int) -> Facts:
+def request_condition_keys(request: Request, who: Authenticated, now_ms: int) -> ConditionKeys:
     """The facts of a request as it came."""
     headers = request.headers
-    facts: Facts = {key: headers[name] for name, key in _HEADERS.items() if name in headers}
+    facts: ConditionKeys = {key: headers[name] for name, key in _HEADERS.items() if name in headers}
     if request.tls_version.startswith(_TLS):
         facts["s3:TlsVersion"] = request.tls_version.removeprefix(_TLS)
     facts["s3:signatureversion"] = sigv4.ALGORITHM
@@ -62,14 +62,16 @@ def request_facts(request: Request, who: Authenticated, now_ms: int) -> Facts:
     return facts
 
 
-def form_facts(
+def form_condition_keys(
     around: Mapping[str, str | tuple[str, ...]], fields: Mapping[str, str], signed_at: int | None, now_ms: int
-) -> Facts:
+) -> ConditionKeys:
     """The facts of a form, given those of the request around it, whose headers say nothing of the object.
 
     `fields` are named as headers are; `signed_at` is None for a form that nobody signed.
     """
-    facts: Facts = {key: value for key, value in around.items() if not key.startswith("s3:") or key in _OF_CONNECTION}
+    facts: ConditionKeys = {
+        key: value for key, value in around.items() if not key.startswith("s3:") or key in _OF_CONNECTION
+    }
     facts |= {key: fields[name] for name, key in OBJECT_HEADERS.items() if name in fields}
     facts["s3:signatureversion"] = sigv4.ALGORITHM
     if signed_at is None:

@@ -229,7 +229,7 @@ ARGUMENTS: Final[Mapping[tuple[type[e.InvalidInput], str], S3Reply]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedError:
     """An error as it goes onto the wire."""
 
     status: int
@@ -239,15 +239,15 @@ class Rendered:
     details: Mapping[str, str] = field(default_factory=dict)
 
 
-def render_error(error: e.LakebedError, *, is_anonymous: bool = False) -> Rendered:
+def render_error(error: e.LakebedError, *, is_anonymous: bool = False) -> RenderedError:
     """The wire form of an error. Who did not sign is not told why access is denied."""
     if isinstance(error, AwsFault):
-        return Rendered(error.status, error.code, str(error), error.headers, error.details)
+        return RenderedError(error.status, error.code, str(error), error.headers, error.details)
     if isinstance(error, e.NoSuchConfiguration):
         code, message = CONFIGURATION_CODES.get(error.kind, ("NoSuchConfiguration", str(error)))
-        return Rendered(404, code, message)
+        return RenderedError(404, code, message)
     if isinstance(error, e.SelectError):
-        return Rendered(SELECT_STATUSES.get(error.code, 400), error.code, str(error))
+        return RenderedError(SELECT_STATUSES.get(error.code, 400), error.code, str(error))
     reply = next(S3_ERRORS[kind] for kind in type(error).__mro__ if kind in S3_ERRORS)
     headers: Headers = []
     details: dict[str, str] = {}
@@ -270,7 +270,7 @@ def render_error(error: e.LakebedError, *, is_anonymous: bool = False) -> Render
     elif isinstance(error, e.InvalidPart) and error.count is not None:
         message = "The requested partnumber is not satisfiable."
         details = {"ActualPartCount": str(error.count), "PartNumberRequested": str(error.part)}
-        return Rendered(416, "InvalidPartNumber", message, details=details)
+        return RenderedError(416, "InvalidPartNumber", message, details=details)
     elif isinstance(error, e.IntegrityMismatch):
         code, message, details = _render_mismatch(error, code, message)
     elif isinstance(error, e.TooLarge):
@@ -298,7 +298,7 @@ def render_error(error: e.LakebedError, *, is_anonymous: bool = False) -> Render
                 details["ArgumentValue"] = error.value
     elif isinstance(error, e.Unavailable):
         headers = [("Retry-After", "1")]
-    return Rendered(reply.status, code, message, headers, details)
+    return RenderedError(reply.status, code, message, headers, details)
 
 
 def _render_mismatch(error: e.IntegrityMismatch, code: str, message: str) -> tuple[str, str, dict[str, str]]:
@@ -327,7 +327,7 @@ _TOO_LARGE: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-def error_response(rendered: Rendered, *, resource: str, request_id: str, host_id: str, is_head: bool) -> Response:
+def error_response(rendered: RenderedError, *, resource: str, request_id: str, host_id: str, is_head: bool) -> Response:
     """The answer: an XML document, except where HTTP allows no body."""
     if rendered.status == 304:
         return Response(304, [*rendered.headers])

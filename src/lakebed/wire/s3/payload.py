@@ -17,7 +17,7 @@ from lakebed.core.checksums import (
 )
 from lakebed.core.errors import IntegrityMismatch, InvalidInput
 from lakebed.core.json.parsing import parse_body
-from lakebed.objects.blobs.digests import Digests, Expectations
+from lakebed.objects.blobs.digests import Digests, ExpectedDigests
 from lakebed.wire.aws.authentication import Authenticated
 from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.aws.numbers import whole_number
@@ -83,7 +83,7 @@ class ChunkedPayload:
                 return b"".join(pieces)
 
 
-def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | ChunkedPayload, Expectations]:
+def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | ChunkedPayload, ExpectedDigests]:
     """The body of an upload, and what its sender said of it. Raises AwsFault, InvalidInput, IntegrityMismatch."""
     headers = request.headers
     claim = who.payload
@@ -94,7 +94,7 @@ def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | C
             raise AwsFault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
         if "x-amz-trailer" in headers:
             raise AwsFault(400, "MalformedTrailerError", "A trailer needs a streaming body.")
-        expected = Expectations(
+        expected = ExpectedDigests(
             md5=md5, sha256=claim.sha256, algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum
         )
         return PlainPayload(request, request.body.length), expected
@@ -125,9 +125,9 @@ def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | C
             except IntegrityMismatch as error:
                 raise AwsFault(400, "InvalidRequest", f"Value for {name} trailing header is invalid.") from error
 
-        expected = Expectations(md5=md5, algorithm=trailing, trailing_checksum=read_trailer)
+        expected = ExpectedDigests(md5=md5, algorithm=trailing, trailing_checksum=read_trailer)
     else:
-        expected = Expectations(md5=md5, algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum)
+        expected = ExpectedDigests(md5=md5, algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum)
     return ChunkedPayload(request, decoder, length, signed=claim.streaming.is_signed), expected
 
 
@@ -151,14 +151,14 @@ async def read_document(request: Request, who: Authenticated, limit: int = SETTI
     body = await request.body.read(limit)
     md5 = parse_content_md5(request.headers.get("content-md5"))
     algorithm, checksum = stated_checksum(request)
-    expected = Expectations(
+    expected = ExpectedDigests(
         md5=md5, sha256=who.payload.sha256, algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum
     )
     await parse_body(partial(_verify, expected), body)
     return body
 
 
-def _verify(expected: Expectations, body: bytes) -> None:
+def _verify(expected: ExpectedDigests, body: bytes) -> None:
     digests = Digests(expected)
     digests.update(body)
     digests.verify(expected)

@@ -11,10 +11,10 @@ from lakebed.wire.http.message import Response
 from .errors import method_not_allowed
 from .handlers import (
     attributes,
-    batches,
     buckets,
-    copies,
-    listening,
+    copy_object,
+    delete_objects,
+    listen_notification,
     listings,
     multipart,
     notification,
@@ -43,7 +43,7 @@ class S3Operation(NamedTuple):
 
 _SERVICE: Final[Mapping[tuple[str, str], S3Operation]] = {
     ("GET", ""): S3Operation("ListBuckets", listings.list_buckets),
-    ("GET", "events"): S3Operation("ListenNotification", listening.listen_to_all),
+    ("GET", "events"): S3Operation("ListenNotification", listen_notification.listen_to_all),
 }
 
 _BUCKET: Final[Mapping[tuple[str, str], S3Operation]] = {
@@ -56,7 +56,7 @@ _BUCKET: Final[Mapping[tuple[str, str], S3Operation]] = {
     ("GET", "uploads"): S3Operation("ListMultipartUploads", listings.list_uploads),
     ("GET", "location"): S3Operation("GetBucketLocation", buckets.get_location),
     ("POST", "select"): S3Operation("SelectObjects", select.select_objects),
-    ("POST", "delete"): S3Operation("DeleteObjects", batches.delete_objects),
+    ("POST", "delete"): S3Operation("DeleteObjects", delete_objects.delete_objects),
     ("POST", ""): S3Operation("PostObject", post.post_object),
     ("GET", "versioning"): S3Operation("GetBucketVersioning", versions.get_versioning),
     ("PUT", "versioning"): S3Operation("PutBucketVersioning", versions.put_versioning),
@@ -64,7 +64,7 @@ _BUCKET: Final[Mapping[tuple[str, str], S3Operation]] = {
     ("PUT", "object-lock"): S3Operation("PutObjectLockConfiguration", object_lock.put_lock_configuration),
     ("GET", "notification"): S3Operation("GetBucketNotificationConfiguration", notification.get_notification),
     ("PUT", "notification"): S3Operation("PutBucketNotificationConfiguration", notification.put_notification),
-    ("GET", "events"): S3Operation("ListenBucketNotification", listening.listen_to_bucket),
+    ("GET", "events"): S3Operation("ListenBucketNotification", listen_notification.listen_to_bucket),
     ("GET", "acl"): S3Operation("GetBucketAcl", buckets.get_bucket_acl),
     ("PUT", "acl"): S3Operation("PutBucketAcl", buckets.put_acl),
     **{key: S3Operation(name, handler) for key, (name, handler) in settings.ROUTES.items()},
@@ -74,7 +74,7 @@ _OBJECT: Final[Mapping[tuple[str, str], S3Operation]] = {
     ("GET", ""): S3Operation("GetObject", objects.get_object),
     ("HEAD", ""): S3Operation("HeadObject", objects.head_object),
     ("PUT", ""): S3Operation("PutObject", objects.put_object),
-    ("PUT", "x-amz-copy-source"): S3Operation("CopyObject", copies.copy_object),
+    ("PUT", "x-amz-copy-source"): S3Operation("CopyObject", copy_object.copy_object),
     ("DELETE", ""): S3Operation("DeleteObject", objects.delete_object),
     ("GET", "attributes"): S3Operation("GetObjectAttributes", attributes.get_object_attributes),
     ("POST", "select"): S3Operation("SelectObjectContent", select.select_object_content),

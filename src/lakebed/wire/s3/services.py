@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from lakebed.core.access import PolicyLanguage
 from lakebed.core.clock import Clock
-from lakebed.events.live.feed import Feed
-from lakebed.events.live.interests import Interests
-from lakebed.events.matching import NO_TARGETS, KnownTargets
-from lakebed.events.rules import MAX_RULES, Notifications
-from lakebed.objects.annotations import Annotations
-from lakebed.objects.buckets.service import Buckets
-from lakebed.objects.context import Facilities, Onlookers
+from lakebed.events.live.feed import LiveFeed
+from lakebed.events.live.listeners import ListenerRegistry
+from lakebed.events.matching import NO_TARGETS, TargetLookup
+from lakebed.events.rules import MAX_RULES, BucketNotifications
+from lakebed.objects.buckets.service import BucketService
+from lakebed.objects.context import ObjectContext, ReadEventSink
 from lakebed.objects.copying import ObjectCopier
 from lakebed.objects.deleting import ObjectDeleter
 from lakebed.objects.listing import Lister
 from lakebed.objects.multipart import MultipartUploads
 from lakebed.objects.reading import ObjectReader
+from lakebed.objects.tags_and_locks import TagsAndLocks
 from lakebed.objects.writing import ObjectWriter
 from lakebed.select.model import Counts
 from lakebed.select.seam import Selecting
@@ -30,17 +30,17 @@ class S3Services:
     """The use cases behind the wire."""
 
     authenticator: SignatureAuthenticator
-    buckets: Buckets
+    buckets: BucketService
     reader: ObjectReader
     writer: ObjectWriter
     deleter: ObjectDeleter
     lister: Lister
     uploads: MultipartUploads
     copier: ObjectCopier
-    annotations: Annotations
-    notifications: Notifications
-    feed: Feed
-    onlookers: Onlookers
+    annotations: TagsAndLocks
+    notifications: BucketNotifications
+    feed: LiveFeed
+    onlookers: ReadEventSink
     policies: PolicyLanguage
     clock: Clock
     region: str
@@ -53,34 +53,34 @@ class S3Services:
     @classmethod
     def on(
         cls,
-        facilities: Facilities,
+        facilities: ObjectContext,
         authenticator: SignatureAuthenticator,
         *,
         policies: PolicyLanguage,
         lifecycle_day_ms: int,
         selects: Selecting | None = None,
         select_ended: Callable[[str, Counts], None] = lambda *_: None,
-        feed: Feed | None = None,
-        targets: KnownTargets = NO_TARGETS,
+        feed: LiveFeed | None = None,
+        targets: TargetLookup = NO_TARGETS,
         rules_per_bucket: int = MAX_RULES,
     ) -> S3Services:
         """Wire the use cases over their facilities. Without a feed it is one that no other process knows of."""
         if feed is None:
-            feed = Feed(facilities.meta, facilities.outbox, Interests(facilities.meta, facilities.clock, ""))
+            feed = LiveFeed(facilities.meta, facilities.outbox, ListenerRegistry(facilities.meta, facilities.clock, ""))
         reader = ObjectReader(facilities)
         writer = ObjectWriter(facilities)
         uploads = MultipartUploads(facilities, writer)
         return cls(
             authenticator=authenticator,
-            buckets=Buckets(facilities),
+            buckets=BucketService(facilities),
             reader=reader,
             writer=writer,
             deleter=ObjectDeleter(facilities),
             lister=Lister(facilities),
             uploads=uploads,
             copier=ObjectCopier(facilities, reader, writer, uploads),
-            annotations=Annotations(facilities, reader),
-            notifications=Notifications(facilities, targets, max_rules=rules_per_bucket),
+            annotations=TagsAndLocks(facilities, reader),
+            notifications=BucketNotifications(facilities, targets, max_rules=rules_per_bucket),
             feed=feed,
             onlookers=facilities.onlookers,
             policies=policies,

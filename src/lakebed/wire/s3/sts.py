@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from lakebed.core.access import Principal, Session
 from lakebed.core.errors import AccessDenied, InvalidInput, InvalidPolicy, LakebedError, TooLarge
 from lakebed.core.secrets import Secret
-from lakebed.objects.condition_context import Facts
+from lakebed.objects.condition_context import ConditionKeys
 from lakebed.objects.model import Caller
 from lakebed.wire.aws.authentication import Authenticated
 from lakebed.wire.aws.errors import AwsFault
@@ -75,10 +75,12 @@ class SessionIssuer(Protocol):
         ...
 
 
-class AccountGate(Protocol):
+class AccountAuthorizer(Protocol):
     """Asks the one authorizer about what is of the caller's own account."""
 
-    async def authorize_account(self, caller: Caller, action: str, resource: str, extra: Facts | None = None) -> None:
+    async def authorize_account(
+        self, caller: Caller, action: str, resource: str, extra: ConditionKeys | None = None
+    ) -> None:
         """Return if allowed, with all that policies may ask of the request. Raises AccessDenied."""
         ...
 
@@ -86,7 +88,9 @@ class AccountGate(Protocol):
 class SecurityTokenService:
     """Answers STS requests."""
 
-    def __init__(self, sessions: SessionIssuer, gate: AccountGate, *, default_seconds: int, max_seconds: int) -> None:
+    def __init__(
+        self, sessions: SessionIssuer, gate: AccountAuthorizer, *, default_seconds: int, max_seconds: int
+    ) -> None:
         self._sessions = sessions
         self._gate = gate
         self._default_seconds = default_seconds
@@ -121,7 +125,7 @@ class SecurityTokenService:
         role = form.get("RoleArn") or f"arn:aws:iam::{principal.account}:role/{principal.name}"
         name = form.get("RoleSessionName") or "session"
         tags = _tags(form)
-        facts: Facts = {"sts:RoleSessionName": name}
+        facts: ConditionKeys = {"sts:RoleSessionName": name}
         if tags:
             facts["aws:TagKeys"] = tuple(tags)
             facts |= {f"aws:RequestTag/{key}": value for key, value in tags.items()}

@@ -12,7 +12,7 @@ from .errors import CONFIGURATION_CODES
 
 
 @dataclass(frozen=True, slots=True)
-class Unsupported:
+class UnsupportedS3Operation:
     """A subresource that is answered with an error."""
 
     feature: str
@@ -30,30 +30,30 @@ class Unsupported:
         return AwsFault(501, "NotImplemented", f"{self.feature} is not supported.")
 
 
-UNSUPPORTED_BUCKET: Final[Mapping[str, Unsupported]] = {
-    "website": Unsupported("Static website hosting", absent="website"),
-    "replication": Unsupported("Bucket replication", absent="replication"),
-    "analytics": Unsupported("Storage class analysis"),
-    "inventory": Unsupported("Bucket inventory reports"),
-    "metrics": Unsupported("Request metrics configuration", note="the server's own metrics are at /metrics"),
-    "intelligent-tiering": Unsupported("Intelligent tiering"),
-    "accelerate": Unsupported("Transfer acceleration", reads_empty=True),
-    "logging": Unsupported("Server access logging", reads_empty=True),
-    "session": Unsupported("Directory buckets (CreateSession)"),
-    "metadataTable": Unsupported("S3 Metadata tables"),
-    "metadataConfiguration": Unsupported("S3 Metadata configuration"),
-    "metadataInventoryTable": Unsupported("S3 Metadata inventory tables"),
-    "metadataJournalTable": Unsupported("S3 Metadata journal tables"),
-    "metadataAnnotationTable": Unsupported("S3 Metadata annotation tables"),
-    "abac": Unsupported("Attribute-based access control setting"),
+UNSUPPORTED_BUCKET: Final[Mapping[str, UnsupportedS3Operation]] = {
+    "website": UnsupportedS3Operation("Static website hosting", absent="website"),
+    "replication": UnsupportedS3Operation("Bucket replication", absent="replication"),
+    "analytics": UnsupportedS3Operation("Storage class analysis"),
+    "inventory": UnsupportedS3Operation("Bucket inventory reports"),
+    "metrics": UnsupportedS3Operation("Request metrics configuration", note="the server's own metrics are at /metrics"),
+    "intelligent-tiering": UnsupportedS3Operation("Intelligent tiering"),
+    "accelerate": UnsupportedS3Operation("Transfer acceleration", reads_empty=True),
+    "logging": UnsupportedS3Operation("Server access logging", reads_empty=True),
+    "session": UnsupportedS3Operation("Directory buckets (CreateSession)"),
+    "metadataTable": UnsupportedS3Operation("S3 Metadata tables"),
+    "metadataConfiguration": UnsupportedS3Operation("S3 Metadata configuration"),
+    "metadataInventoryTable": UnsupportedS3Operation("S3 Metadata inventory tables"),
+    "metadataJournalTable": UnsupportedS3Operation("S3 Metadata journal tables"),
+    "metadataAnnotationTable": UnsupportedS3Operation("S3 Metadata annotation tables"),
+    "abac": UnsupportedS3Operation("Attribute-based access control setting"),
 }
 
-UNSUPPORTED_OBJECT: Final[Mapping[str, Unsupported]] = {
-    "torrent": Unsupported("BitTorrent"),
-    "restore": Unsupported("Restore from archive tiers"),
-    "renameObject": Unsupported("RenameObject (directory buckets)"),
-    "encryption": Unsupported("UpdateObjectEncryption"),
-    "annotation": Unsupported("Object annotations"),
+UNSUPPORTED_OBJECT: Final[Mapping[str, UnsupportedS3Operation]] = {
+    "torrent": UnsupportedS3Operation("BitTorrent"),
+    "restore": UnsupportedS3Operation("Restore from archive tiers"),
+    "renameObject": UnsupportedS3Operation("RenameObject (directory buckets)"),
+    "encryption": UnsupportedS3Operation("UpdateObjectEncryption"),
+    "annotation": UnsupportedS3Operation("Object annotations"),
 }
 
 _OTHER: Final = (

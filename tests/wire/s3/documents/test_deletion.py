@@ -6,7 +6,7 @@ import pytest
 
 from lakebed.wire.s3.documents.deletion import (
     DeletedRow,
-    Deletion,
+    DeletionDocument,
     FailedRow,
     ObjectToDelete,
     read_deletion,
@@ -36,7 +36,7 @@ def test_deletion_that_the_client_sends_is_read() -> None:
             "Quiet": True,
         },
     )
-    assert read_deletion(body) == Deletion(
+    assert read_deletion(body) == DeletionDocument(
         (
             ObjectToDelete("plain"),
             ObjectToDelete(" <&> ", "null"),
@@ -48,7 +48,7 @@ def test_deletion_that_the_client_sends_is_read() -> None:
 
 def test_deletion_is_loud_unless_asked() -> None:
     body = b"<Delete><Object><Key>k</Key><VersionId></VersionId></Object></Delete>"
-    assert read_deletion(body) == Deletion((ObjectToDelete("k"),))
+    assert read_deletion(body) == DeletionDocument((ObjectToDelete("k"),))
 
 
 @pytest.mark.parametrize(

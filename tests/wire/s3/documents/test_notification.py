@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
 from lakebed.events.names import EventName
-from lakebed.events.rules import NO_RULES, Configuration, Rule
+from lakebed.events.rules import NO_RULES, NotificationConfiguration, NotificationRule
 from lakebed.wire.s3.documents.notification import read_notification, write_notification
 from lakebed.wire.s3.xml import MalformedDocument
 
@@ -24,32 +24,32 @@ QUEUES = [
     },
     {"Id": "gone", "QueueArn": ARN, "Events": ["s3:ObjectRemoved:Delete"]},
 ]
-RULES = Configuration(
+RULES = NotificationConfiguration(
     (
-        Rule(
+        NotificationRule(
             "pictures & more",
             ARN,
             (EventName.OBJECT_CREATED_ALL, EventName.OBJECT_TAGGING_PUT),
             "in/<a>",
             ".jpg",
         ),
-        Rule("gone", ARN, (EventName.OBJECT_REMOVED_DELETE,)),
+        NotificationRule("gone", ARN, (EventName.OBJECT_REMOVED_DELETE,)),
     )
 )
 
 
-def read(content: str) -> Configuration:
+def read(content: str) -> NotificationConfiguration:
     body = f"<NotificationConfiguration>{content}</NotificationConfiguration>".encode()
     return read_notification(body, lambda: "new")
 
 
-def rule(content: str, *, event: str = "<Event>s3:ObjectCreated:Put</Event>", queue: str = ARN) -> Rule:
+def rule(content: str, *, event: str = "<Event>s3:ObjectCreated:Put</Event>", queue: str = ARN) -> NotificationRule:
     queued = f"<QueueConfiguration><Queue>{queue}</Queue>{event}{content}</QueueConfiguration>"
     (found,) = read(queued).rules
     return found
 
 
-def filtered(*rules: tuple[str, str], wrapped: bool = False) -> Rule:
+def filtered(*rules: tuple[str, str], wrapped: bool = False) -> NotificationRule:
     inner = "".join(f"<FilterRule><Name>{name}</Name><Value>{value}</Value></FilterRule>" for name, value in rules)
     if wrapped:
         inner = f"<FilterRuleList>{inner}</FilterRuleList>"
@@ -91,7 +91,7 @@ def test_filters_are_taken_in_any_order_and_case() -> None:
 
 def test_old_names_come_back_as_the_new_ones() -> None:
     found = rule("", event="<Event>s3:ObjectCreated:PutTagging</Event>")
-    assert b"<Event>s3:ObjectTagging:Put</Event>" in write_notification(Configuration((found,)))
+    assert b"<Event>s3:ObjectTagging:Put</Event>" in write_notification(NotificationConfiguration((found,)))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ TEXTS = st.text(
 @given(
     st.lists(
         st.builds(
-            Rule,
+            NotificationRule,
             TEXTS.filter(bool),
             st.just(ARN),
             st.lists(st.sampled_from(NAMES), min_size=1, unique=True).map(tuple),
@@ -169,6 +169,6 @@ TEXTS = st.text(
         max_size=4,
     )
 )
-def test_what_is_written_is_read_again(rules: list[Rule]) -> None:
-    configuration = Configuration(tuple(rules))
+def test_what_is_written_is_read_again(rules: list[NotificationRule]) -> None:
+    configuration = NotificationConfiguration(tuple(rules))
     assert read_notification(write_notification(configuration), lambda: "new") == configuration

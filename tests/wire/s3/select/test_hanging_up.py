@@ -12,7 +12,7 @@ from lakebed.core.clock import SystemClock
 from lakebed.objects.reading import FoundObject
 from lakebed.select.model import Counts
 from lakebed.wire.http.message import Request, Response
-from lakebed.wire.s3.select.answering import SelectAnswer
+from lakebed.wire.s3.select.response import SelectResponse
 from tests.wire.http.serving import GUARD_SECONDS, Client, request_of, serving, wait_until
 from tests.wire.s3.select.scripted import ScriptedQuery, Step
 
@@ -35,7 +35,7 @@ class Queries:
     async def __call__(self, request: Request) -> Response:
         query = ScriptedQuery(cast(FoundObject, None), self._steps)  # its object is of no matter here
         self.opened.append(query)
-        answer = SelectAnswer(query, SystemClock(), progress=False, ended=self._ended, pulse=SOON)
+        answer = SelectResponse(query, SystemClock(), progress=False, ended=self._ended, pulse=SOON)
         await self.before.wait()
         return Response(200, stream=answer)
 

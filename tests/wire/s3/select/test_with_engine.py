@@ -11,7 +11,7 @@ from botocore.eventstream import EventStreamBuffer
 from lakebed.core.clock import ManualClock
 from lakebed.select.model import Counts, CsvInput, CsvOutput, SelectLimits, SelectRequest
 from lakebed.select.service import Selects
-from lakebed.wire.s3.select.answering import SelectAnswer
+from lakebed.wire.s3.select.response import SelectResponse
 from tests.objects.stores import ROOT, ObjectStore, opened_store
 from tests.wire.iceberg.lake import Answer, Lake, wire_lake
 
@@ -108,7 +108,7 @@ async def test_an_answer_that_is_closed_early_frees_its_query(site: Site) -> Non
         def ended(outcome: str, _: Counts, told: list[str] = outcomes) -> None:
             told.append(outcome)
 
-        answer = SelectAnswer(running, site.store.clock, progress=False, ended=ended)
+        answer = SelectResponse(running, site.store.clock, progress=False, ended=ended)
         await answer.begin()
         for _ in range(messages):
             await anext(answer)

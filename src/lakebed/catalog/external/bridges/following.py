@@ -18,7 +18,7 @@ from lakebed.core.errors import CommitConflict, NotFound
 from lakebed.meta.seam import Transaction
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import Http
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 
 from .decision import Step, decide
 from .metadata_folder import MetadataFolder
@@ -54,7 +54,7 @@ class Following:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         entries: Entries,
         files: TableFiles,
         registration: Registration,

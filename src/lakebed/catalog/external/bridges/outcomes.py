@@ -10,7 +10,7 @@ from lakebed.catalog.events import tell
 from lakebed.catalog.model import Entry
 from lakebed.core.errors import CommitConflict, LakebedError, NotFound, Throttled, Unavailable
 from lakebed.meta.seam import Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from . import rows
@@ -24,7 +24,7 @@ _MAX_MESSAGE_CHARS = 1000
 class Outcomes:
     """Writes the states of bridges."""
 
-    def __init__(self, facilities: Facilities, bridges: Bridges) -> None:
+    def __init__(self, facilities: ObjectContext, bridges: Bridges) -> None:
         self._f = facilities
         self._bridges = bridges
 

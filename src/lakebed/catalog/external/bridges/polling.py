@@ -14,7 +14,7 @@ from lakebed.catalog.tables.files import parse_location
 from lakebed.core.access import root_of
 from lakebed.core.errors import AccessDenied, LakebedError, NotFound
 from lakebed.meta.seam import Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from . import rows
@@ -35,7 +35,7 @@ log = logging.getLogger("lakebed.bridges")
 class Polling:
     """Looks at other catalogs when it is time."""
 
-    def __init__(self, facilities: Facilities, entries: Entries, outcomes: Outcomes, following: Following) -> None:
+    def __init__(self, facilities: ObjectContext, entries: Entries, outcomes: Outcomes, following: Following) -> None:
         self._f = facilities
         self._entries = entries
         self._outcomes = outcomes

@@ -13,7 +13,7 @@ from lakebed.core.errors import NotFound
 from lakebed.governance.credentials.vault import Vault
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.net.hosts import AllowedHosts
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..remote.authentication import check_hosts
@@ -41,7 +41,7 @@ class Bridges:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         gate: Gate,
         entries: Entries,
         vault: Vault,

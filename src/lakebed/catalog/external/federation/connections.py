@@ -16,7 +16,7 @@ from lakebed.governance.credentials.vault import Vault
 from lakebed.governance.rbac import SERVICE, GrantKind, action_privileges
 from lakebed.governance.rbac.catalogs import find_catalog
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..remote.checking import check_address, check_auth
@@ -54,7 +54,7 @@ class Connections:
     """The use cases of connections."""
 
     def __init__(
-        self, facilities: Facilities, gate: Gate, warehouses: Warehouses, vault: Vault, remotes: Remotes
+        self, facilities: ObjectContext, gate: Gate, warehouses: Warehouses, vault: Vault, remotes: Remotes
     ) -> None:
         self._f = facilities
         self._gate = gate

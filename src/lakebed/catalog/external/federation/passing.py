@@ -18,7 +18,7 @@ from lakebed.catalog.model import Entry, EntryKind
 from lakebed.core.errors import DuplicateRequest, ExternalCatalogError, LakebedError, NotSupported, Unavailable
 from lakebed.meta.seam import Transaction
 from lakebed.net.http import HttpResponse
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..remote.client import RemoteRequest
@@ -37,7 +37,7 @@ Record = Callable[[Transaction, HttpResponse, int], Awaitable[None]]
 class Passing:
     """Passes requests on, for callers whom the gate has let through."""
 
-    def __init__(self, facilities: Facilities, keys: IdempotencyKeys) -> None:
+    def __init__(self, facilities: ObjectContext, keys: IdempotencyKeys) -> None:
         self._f = facilities
         self._keys = keys
 

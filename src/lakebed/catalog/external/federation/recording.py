@@ -11,7 +11,7 @@ from lakebed.core.errors import NotFound
 from lakebed.governance.rbac import GrantKind
 from lakebed.governance.rbac.model import Catalog, GrantTarget
 from lakebed.meta.seam import Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 
 from ..remote.client import RemoteRequest
 from .connections import Backed, Connections
@@ -24,7 +24,7 @@ from .passing import Passing
 class Recording:
     """Implements `governance.rbac.granting.Elsewhere`."""
 
-    def __init__(self, facilities: Facilities, connections: Connections, passing: Passing) -> None:
+    def __init__(self, facilities: ObjectContext, connections: Connections, passing: Passing) -> None:
         self._f = facilities
         self._connections = connections
         self._passing = passing

@@ -10,7 +10,7 @@ from lakebed.catalog.idempotency import IdempotencyKeys
 from lakebed.governance.credentials.vault import MasterKeys, Vault
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import Http
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 
 from ..remote.client import TIMEOUT_SECONDS
 from .asking import Asking
@@ -37,7 +37,7 @@ class Federation:
 
 
 def wire_federation(
-    facilities: Facilities,
+    facilities: ObjectContext,
     gate: Gate,
     warehouses: Warehouses,
     keys: IdempotencyKeys,

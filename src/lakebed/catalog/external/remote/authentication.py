@@ -16,8 +16,8 @@ from lakebed.net.http import Http
 from lakebed.storage.credentials import (
     CredentialProvider,
     Credentials,
+    HostEnvironment,
     RefreshingCredentials,
-    Surroundings,
     default_chain,
 )
 from lakebed.storage.credentials.sts import AssumedRole, TokenService
@@ -161,7 +161,7 @@ class RoleKeys:
     name = "federation role"
     survives_outage = False
 
-    def __init__(self, surroundings: Surroundings, auth: RemoteAuth) -> None:
+    def __init__(self, surroundings: HostEnvironment, auth: RemoteAuth) -> None:
         self._chain = default_chain(surroundings, region=auth.region)
         self._service = TokenService(surroundings, auth.region)
         self._role = AssumedRole(
@@ -182,7 +182,7 @@ def authentication_of(
     address: RemoteAddress,
     auth: RemoteAuth,
     secrets: RemoteSecrets,
-    surroundings: Surroundings | None = None,
+    surroundings: HostEnvironment | None = None,
 ) -> Authentication:
     """What a connection says of who this server is. `surroundings` are where its own credentials are looked for."""
     if auth.kind is AuthKind.BEARER:
@@ -195,7 +195,7 @@ def authentication_of(
     if auth.kind is AuthKind.NONE:
         return NoAuthentication()
     if auth.role_arn:
-        source = RoleKeys(surroundings or Surroundings.of_this_machine(clock=clock), auth)
+        source = RoleKeys(surroundings or HostEnvironment.of_this_machine(clock=clock), auth)
         return Signing(auth, clock, RefreshingCredentials(source, clock))
     keys = Credentials(auth.access_key_id, secrets.secret_access_key, secrets.session_token or None)
     return Signing(auth, clock, LastingKeys(keys))

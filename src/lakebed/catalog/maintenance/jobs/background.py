@@ -9,7 +9,7 @@ from lakebed.catalog.entries import Entries
 from lakebed.core.access import root_of
 from lakebed.core.errors import LakebedError, NotFound
 from lakebed.meta.seam import Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from . import rows
@@ -43,7 +43,7 @@ class BackgroundMaintenance:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         entries: Entries,
         jobs: JobStore,
         scheduling: JobScheduling,

@@ -12,7 +12,7 @@ from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import NotFound
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from . import rows
@@ -27,7 +27,7 @@ _decode = msgspec.msgpack.Decoder(MaintenanceConfig).decode
 class MaintenanceConfigs:
     """Stored maintenance configurations."""
 
-    def __init__(self, facilities: Facilities, gate: Gate, warehouses: Warehouses, entries: Entries) -> None:
+    def __init__(self, facilities: ObjectContext, gate: Gate, warehouses: Warehouses, entries: Entries) -> None:
         self._f = facilities
         self._gate = gate
         self._warehouses = warehouses

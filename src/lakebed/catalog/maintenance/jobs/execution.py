@@ -14,7 +14,7 @@ from lakebed.core.errors import CommitConflict, Fenced, LakebedError
 from lakebed.iceberg.metadata import TableMetadata
 from lakebed.iceberg.metadata.snapshots import Snapshot
 from lakebed.meta.seam import Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..reachability.removal_plan import RemovalPlan
@@ -40,7 +40,7 @@ class Surveyed(NamedTuple):
 class JobExecutor:
     """Plans and runs jobs."""
 
-    def __init__(self, facilities: Facilities, entries: Entries, files: TableFiles, jobs: JobStore) -> None:
+    def __init__(self, facilities: ObjectContext, entries: Entries, files: TableFiles, jobs: JobStore) -> None:
         self._f = facilities
         self._entries = entries
         self._jobs = jobs

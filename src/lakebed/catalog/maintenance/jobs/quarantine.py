@@ -17,11 +17,11 @@ from lakebed.catalog.model import Warehouse
 from lakebed.meta.seam import Row, Transaction
 from lakebed.objects import rows as object_rows
 from lakebed.objects.buckets.bucket import Bucket, bucket_from
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.deleting import is_protected
-from lakebed.objects.events import tell_of_object
+from lakebed.objects.events import emit_object_event
 from lakebed.objects.model import MAX_KEY_BYTES, Caller, StoredObject
-from lakebed.objects.publishing import Displaced, add_marker, current_of, make_current, remove_current
+from lakebed.objects.publishing import NewGarbage, add_marker, current_of, make_current, remove_current
 
 from ..reachability.files import ObjectKind
 from . import rows
@@ -69,14 +69,14 @@ def quarantine_key(warehouse: Warehouse, job_id: str, key: str) -> str:
 
 
 async def move_to_quarantine(
-    f: Facilities,
+    f: ObjectContext,
     tx: Transaction,
     warehouse: Warehouse,
     job: Job,
     current: StoredObject,
     kind: ObjectKind,
     now_ms: int,
-    displaced: Displaced,
+    displaced: NewGarbage,
 ) -> None:
     """Put a copy of a file into quarantine, as a step of a transaction."""
     bucket, place = warehouse.bucket, quarantine_key(warehouse, job.id, current.key)
@@ -89,27 +89,27 @@ async def move_to_quarantine(
 
 
 async def remove_file(
-    f: Facilities,
+    f: ObjectContext,
     tx: Transaction,
     bucket: Bucket,
     current: StoredObject,
     caller: Caller,
     now_ms: int,
-    displaced: Displaced,
+    displaced: NewGarbage,
 ) -> None:
     """Remove a file as a client of the bucket would, as a step of a transaction."""
     if not bucket.keeps_versions:
         await remove_current(tx, bucket, current, displaced)
-        await tell_of_object(f.outbox, tx, "ObjectRemoved:Delete", bucket, current, caller, now_ms)
+        await emit_object_event(f.outbox, tx, "ObjectRemoved:Delete", bucket, current, caller, now_ms)
         return
     marker = await add_marker(tx, bucket, current, current.key, bucket.new_version(f.clock), now_ms, displaced)
-    await tell_of_object(f.outbox, tx, "ObjectRemoved:DeleteMarkerCreated", bucket, marker, caller, now_ms)
+    await emit_object_event(f.outbox, tx, "ObjectRemoved:DeleteMarkerCreated", bucket, marker, caller, now_ms)
 
 
 class Quarantine:
     """Releases files from quarantine, or removes them."""
 
-    def __init__(self, facilities: Facilities, jobs: JobStore) -> None:
+    def __init__(self, facilities: ObjectContext, jobs: JobStore) -> None:
         self._f = facilities
         self._jobs = jobs
 
@@ -124,7 +124,7 @@ class Quarantine:
     async def restore(self, caller: Caller, job_id: str) -> ReleaseOutcome:
         """Move a job's files back. A file stays if its key is taken, or is no longer in the table's directories."""
 
-        async def restore(tx: Transaction, one: QuarantinedFile, now_ms: int, displaced: Displaced) -> bool:
+        async def restore(tx: Transaction, one: QuarantinedFile, now_ms: int, displaced: NewGarbage) -> bool:
             return await self._restore(tx, caller, one, now_ms, displaced)
 
         return await self._all_of(job_id, restore, deletes=False)
@@ -155,7 +155,7 @@ class Quarantine:
     ) -> ReleaseOutcome:
         f = self._f
         now_ms = f.clock.now_ms()
-        displaced = Displaced(now_ms + f.garbage_grace_ms)
+        displaced = NewGarbage(now_ms + f.garbage_grace_ms)
 
         async def work(tx: Transaction) -> ReleaseOutcome:
             displaced.blobs.clear()
@@ -177,7 +177,7 @@ class Quarantine:
         return outcome
 
     async def _restore(
-        self, tx: Transaction, caller: Caller, held: QuarantinedFile, now_ms: int, displaced: Displaced
+        self, tx: Transaction, caller: Caller, held: QuarantinedFile, now_ms: int, displaced: NewGarbage
     ) -> bool:
         f = self._f
         bucket = await _bucket(tx, held.bucket)
@@ -190,10 +190,10 @@ class Quarantine:
         # As written now, so that a new safety window begins.
         restored = await _share(f, tx, bucket, stored, held.key, now_ms, displaced)
         await remove_current(tx, bucket, stored, displaced)
-        await tell_of_object(f.outbox, tx, "ObjectCreated:Copy", bucket, restored, caller, now_ms)
+        await emit_object_event(f.outbox, tx, "ObjectCreated:Copy", bucket, restored, caller, now_ms)
         return True
 
-    async def _purge(self, tx: Transaction, held: QuarantinedFile, now_ms: int, displaced: Displaced) -> bool:
+    async def _purge(self, tx: Transaction, held: QuarantinedFile, now_ms: int, displaced: NewGarbage) -> bool:
         bucket = await _bucket(tx, held.bucket)
         stored = None if bucket is None else await current_of(tx, bucket, held.held_key)
         if bucket is None or stored is None:
@@ -230,18 +230,18 @@ class Quarantine:
         await self._jobs.change(tx, changed, now_ms)
 
 
-_LetGo = Callable[[Transaction, QuarantinedFile, int, Displaced], Awaitable[bool]]
+_LetGo = Callable[[Transaction, QuarantinedFile, int, NewGarbage], Awaitable[bool]]
 """Releases or removes one file inside a transaction; whether it left the quarantine."""
 
 
 async def _share(
-    f: Facilities,
+    f: ObjectContext,
     tx: Transaction,
     bucket: Bucket,
     current: StoredObject,
     key: str,
     modified_ms: int,
-    displaced: Displaced,
+    displaced: NewGarbage,
 ) -> StoredObject:
     """Create an object under another key with the same content and metadata."""
     if current.content is not None:

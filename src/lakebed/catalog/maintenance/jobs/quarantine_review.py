@@ -9,7 +9,7 @@ import msgspec
 
 from lakebed.core.errors import StateConflict
 from lakebed.meta.seam import Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..reachability.files import MAX_LISTED
@@ -53,7 +53,7 @@ class ReviewOutcome(NamedTuple):
 class QuarantineReview:
     """Carries out what operators decide."""
 
-    def __init__(self, facilities: Facilities, jobs: JobStore, quarantine: Quarantine) -> None:
+    def __init__(self, facilities: ObjectContext, jobs: JobStore, quarantine: Quarantine) -> None:
         self._f = facilities
         self._jobs = jobs
         self._quarantine = quarantine

@@ -24,9 +24,9 @@ from lakebed.catalog.entries import Known, known_from
 from lakebed.catalog.model import Entry, Warehouse
 from lakebed.core.errors import AccessDenied, CommitConflict
 from lakebed.meta.seam import Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
-from lakebed.objects.publishing import Displaced, current_of
+from lakebed.objects.publishing import NewGarbage, current_of
 
 from ..reachability.files import ObjectKind, ObjectReport, ObjectState, Reason
 from ..reachability.removal_plan import RemovalPlan
@@ -62,7 +62,7 @@ class Removal:
 class Remover:
     """Removes the files that a plan allows."""
 
-    def __init__(self, facilities: Facilities, jobs: JobStore) -> None:
+    def __init__(self, facilities: ObjectContext, jobs: JobStore) -> None:
         self._f = facilities
         self._jobs = jobs
 
@@ -91,7 +91,7 @@ class Remover:
     ) -> None:
         f = self._f
         now_ms = f.clock.now_ms()
-        displaced = Displaced(now_ms + f.garbage_grace_ms)
+        displaced = NewGarbage(now_ms + f.garbage_grace_ms)
         next_token = uuid4().hex
 
         async def work(tx: Transaction) -> tuple[dict[str, tuple[ObjectState, Reason]], int | None]:
@@ -140,7 +140,7 @@ class Remover:
         plan: RemovalPlan,
         doomed: ObjectReport,
         now_ms: int,
-        displaced: Displaced,
+        displaced: NewGarbage,
     ) -> tuple[ObjectState, Reason]:
         planned, bucket = plan.files[doomed.location], warehouse.bucket
         key = planned.key

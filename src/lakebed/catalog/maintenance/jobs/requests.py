@@ -18,7 +18,7 @@ from lakebed.core.errors import CommitConflict, InvalidInput, StateConflict
 from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.iceberg.metadata import TableMetadata
 from lakebed.meta.seam import Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..reachability.walking import LiveFiles
@@ -72,7 +72,7 @@ class OperatorRequests:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         configs: MaintenanceConfigs,
         jobs: JobStore,
         executor: JobExecutor,

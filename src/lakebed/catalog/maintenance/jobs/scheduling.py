@@ -13,7 +13,7 @@ from lakebed.catalog.entries import Known
 from lakebed.catalog.rows import NAMESPACE_COLUMNS, WAREHOUSE_COLUMNS, entry_from
 from lakebed.core.errors import CommitConflict, PointerMoved, StateConflict
 from lakebed.meta.seam import Reader, Transaction
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..reachability.removal_plan import RemovalPlan
@@ -77,7 +77,7 @@ class JobScheduling:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         configs: MaintenanceConfigs,
         jobs: JobStore,
         executor: JobExecutor,

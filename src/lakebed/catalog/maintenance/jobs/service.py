@@ -14,7 +14,7 @@ from lakebed.catalog.model import EntryKind
 from lakebed.catalog.tables.files import TableFiles
 from lakebed.core.errors import NotFound
 from lakebed.meta.tasks import Task, TaskQueue
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..tasks.queue import TaskSubmissions
@@ -44,7 +44,7 @@ class MaintenanceJobs:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         entries: Entries,
         configs: MaintenanceConfigs,
         jobs: JobStore,
@@ -143,7 +143,7 @@ class MaintenanceJobs:
 
 
 def build_maintenance_jobs(
-    facilities: Facilities,
+    facilities: ObjectContext,
     gate: Gate,
     warehouses: Warehouses,
     entries: Entries,

@@ -23,7 +23,7 @@ from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind, Option, TaskOrder
 from lakebed.governance.delegation.vending import DirectoryActions, directory_actions
 from lakebed.objects.buckets.bucket import Bucket
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 
@@ -50,7 +50,7 @@ class TaskAuthorization:
     """Authorizes submissions."""
 
     def __init__(
-        self, facilities: Facilities, gate: Gate, warehouses: Warehouses, entries: Entries, history: TaskHistory
+        self, facilities: ObjectContext, gate: Gate, warehouses: Warehouses, entries: Entries, history: TaskHistory
     ) -> None:
         self._f = facilities
         self._gate = gate

@@ -19,7 +19,7 @@ from lakebed.core.jobs import JobKind, TaskOrder, decode_order
 from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.meta.tasks import Task, TaskLease, TaskQueue, TaskState
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from .authorization import TaskAuthorization
@@ -52,7 +52,7 @@ class TaskService:
 
     def __init__(
         self,
-        facilities: Facilities,
+        facilities: ObjectContext,
         gate: Gate,
         entries: Entries,
         queue: TaskQueue,

@@ -6,7 +6,7 @@ from typing import Any
 
 from lakebed.catalog.identifiers import check_namespace, levels_of, path_of
 from lakebed.core.errors import InvalidInput
-from lakebed.events.access_trail import TracedAccess
+from lakebed.events.delegation_audit import TracedAccess
 from lakebed.governance.delegation.delegated_accesses import AccessPlace
 from lakebed.governance.delegation.delegations import Delegation, DelegationFilter
 from lakebed.wire.http.message import Request, Response

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakebed.events.documents import event_document
 from lakebed.events.log import MAX_EVENTS, EventLog, EventPage
-from lakebed.events.selection import Selection, parse_selection
+from lakebed.events.selection import EventSelection, parse_selection
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import ok
@@ -57,12 +57,12 @@ async def _answer(services: AdminServices, log: EventLog, request: JsonRequest) 
     )
 
 
-def asked_selection(http: Request) -> Selection:
+def asked_selection(http: Request) -> EventSelection:
     """Which events a request asks for. Raises InvalidInput."""
     kinds, subject, principal = (http.query.get(name, "") for name in ("kind", "subject", "principal"))
     if "kind" in http.query:
         return parse_selection(kinds, subject=subject, principal=principal)
-    return Selection(subject=subject, principal=principal)
+    return EventSelection(subject=subject, principal=principal)
 
 
 ROUTES = (

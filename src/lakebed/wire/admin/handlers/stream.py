@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from lakebed.events.forms import Form, parse_form, render
-from lakebed.events.live.interests import mask_of_selection
-from lakebed.events.selection import Selection
+from lakebed.events.live.listeners import mask_of_selection
+from lakebed.events.selection import EventSelection
 from lakebed.meta.outbox import OutboxEntry
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.http.streaming import stream_subscription
@@ -59,7 +59,7 @@ async def _place(services: AdminServices, http: Request) -> tuple[int, int | Non
 async def _events(
     services: AdminServices,
     request: JsonRequest,
-    selection: Selection,
+    selection: EventSelection,
     form: Form,
     after: int,
     lost: int | None,

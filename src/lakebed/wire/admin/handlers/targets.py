@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from lakebed.events.delivery import Asked, Delivery, DeliveryState, TargetRecord, TargetStatus, shown_settings
+from lakebed.events.delivery import Delivery, DeliveryState, TargetRecord, TargetSpec, TargetStatus, shown_settings
 from lakebed.events.documents import event_document
 from lakebed.events.ids import EventIds
 from lakebed.wire.http.message import Response
@@ -66,7 +66,7 @@ async def put_target(services: AdminServices, request: JsonRequest) -> Response:
     put = await services.targets.put(
         request.caller,
         *_named(request),
-        Asked(asked.settings, asked.form, asked.kinds, asked.subject, asked.audit, asked.requests),
+        TargetSpec(asked.settings, asked.form, asked.kinds, asked.subject, asked.audit, asked.requests),
     )
     document = _described(put.record, put.arn)
     if put.made:
@@ -138,7 +138,7 @@ def status_document(status: TargetStatus) -> dict[str, Any]:
         "waiting": status.waiting,
         "dead": status.dead,
     }
-    if status.record.wish.requests:
+    if status.record.subscription.requests:
         document["requests-behind"] = status.requests_behind
     if status.after is not None:
         document["after"] = status.after
@@ -166,14 +166,14 @@ def _described(record: TargetRecord, arn: str) -> dict[str, Any]:
         "type": record.type,
         "arn": arn,
         "settings": shown_settings(record.settings),
-        "kinds": record.wish.kinds,
-        "audit": record.wish.audit,
-        "requests": record.wish.requests,
+        "kinds": record.subscription.kinds,
+        "audit": record.subscription.audit,
+        "requests": record.subscription.requests,
         "paused": record.is_paused,
         "origin": record.origin,
     }
-    if record.wish.subject:
-        document["subject"] = record.wish.subject
+    if record.subscription.subject:
+        document["subject"] = record.subscription.subject
     if record.form:
         document["form"] = record.form
     return document

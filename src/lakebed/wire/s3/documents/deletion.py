@@ -9,7 +9,15 @@ from typing import Final, NamedTuple
 from ..xml import MalformedDocument, XmlElement, document, escape, parse_document, parse_int, parse_time
 from ._parts import optional
 
-__all__ = ["DeletedRow", "Deletion", "FailedRow", "ObjectToDelete", "deleted_keys", "read_deletion", "write_deletion"]
+__all__ = [
+    "DeletedRow",
+    "DeletionDocument",
+    "FailedRow",
+    "ObjectToDelete",
+    "deleted_keys",
+    "read_deletion",
+    "write_deletion",
+]
 
 _MAX_KEYS: Final = 1000
 _MAX_ELEMENTS: Final = 8 * _MAX_KEYS
@@ -28,7 +36,7 @@ class ObjectToDelete(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class DeletionDocument:
     """A request to delete 1 to 1,000 objects."""
 
     objects: tuple[ObjectToDelete, ...]
@@ -36,13 +44,13 @@ class Deletion:
     """Whether only failures are to be answered."""
 
 
-def read_deletion(body: bytes) -> Deletion:
+def read_deletion(body: bytes) -> DeletionDocument:
     """Delete. Raises MalformedDocument, also for no keys or more than 1,000."""
     root = parse_document(body, "Delete", max_elements=_MAX_ELEMENTS).only("Object", "Quiet")
     objects = tuple(_read_object(element) for element in root.all("Object"))
     if not 1 <= len(objects) <= _MAX_KEYS:
         raise MalformedDocument(f"deletion needs 1 to {_MAX_KEYS} keys. count={len(objects)}")
-    return Deletion(objects, bool(root.optional_bool("Quiet")))
+    return DeletionDocument(objects, bool(root.optional_bool("Quiet")))
 
 
 def deleted_keys(body: bytes) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from lakebed.core.errors import InvalidInput
 from lakebed.events.names import parse_name
-from lakebed.events.rules import Configuration, Rule
+from lakebed.events.rules import NotificationConfiguration, NotificationRule
 
 from ..xml import MalformedDocument, XmlElement, document, escape, parse_document
 from ._parts import optional
@@ -19,7 +19,7 @@ _ELSEWHERE: Final = ("TopicConfiguration", "CloudFunctionConfiguration", "EventB
 """Destinations that only Amazon has."""
 
 
-def read_notification(body: bytes, new_id: Callable[[], str]) -> Configuration:
+def read_notification(body: bytes, new_id: Callable[[], str]) -> NotificationConfiguration:
     """NotificationConfiguration; rules without an id get a new one. An empty one has no rules.
 
     Raises MalformedDocument, InvalidInput.
@@ -28,16 +28,16 @@ def read_notification(body: bytes, new_id: Callable[[], str]) -> Configuration:
     for child in root.children:
         if child.name in _ELSEWHERE:
             raise InvalidInput(f"{child.name} is not supported", argument="notification-destination", value=child.name)
-    return Configuration(tuple(_read_rule(element, new_id) for element in root.children))
+    return NotificationConfiguration(tuple(_read_rule(element, new_id) for element in root.children))
 
 
-def _read_rule(element: XmlElement, new_id: Callable[[], str]) -> Rule:
+def _read_rule(element: XmlElement, new_id: Callable[[], str]) -> NotificationRule:
     element.only("Id", "Queue", "Event", "Filter")
     events = tuple(parse_name(event.text.strip()) for event in element.all("Event"))
     if not events:
         raise MalformedDocument("queue configuration names no event")
     prefix, suffix = _read_filter(element.optional("Filter"))
-    return Rule(
+    return NotificationRule(
         id=element.optional_text("Id") or new_id(),
         arn=element.text_of("Queue").strip(),
         events=events,
@@ -72,12 +72,12 @@ def _read_filter(element: XmlElement | None) -> tuple[str | None, str | None]:
     return values.get("prefix"), values.get("suffix")
 
 
-def write_notification(configuration: Configuration) -> bytes:
+def write_notification(configuration: NotificationConfiguration) -> bytes:
     """NotificationConfiguration."""
     return document("NotificationConfiguration", "".join([_rule_element(rule) for rule in configuration.rules]))
 
 
-def _rule_element(rule: Rule) -> str:
+def _rule_element(rule: NotificationRule) -> str:
     events = "".join(f"<Event>{name.value}</Event>" for name in rule.events)
     values = "".join(
         f"<FilterRule><Name>{name}</Name>{optional('Value', value)}</FilterRule>"

@@ -16,7 +16,7 @@ from lakebed.core.checksums import (
 from lakebed.core.errors import InvalidInput, InvalidRange
 from lakebed.core.json.parsing import parse_body
 from lakebed.objects.blobs.contents import ByteRange
-from lakebed.objects.blobs.digests import Expectations
+from lakebed.objects.blobs.digests import ExpectedDigests
 from lakebed.objects.model import MAX_PARTS, StoredUpload
 from lakebed.objects.multipart import Completion, ListedPart
 from lakebed.objects.writing import NewObject
@@ -36,7 +36,7 @@ from ..object_headers import checksum_headers, encryption_headers, read_attribut
 from ..payload import LIST_BYTES, open_payload, refuse_streaming, stated_checksum
 from ..request import S3Request
 from ..services import S3Services
-from .copies import UNKNOWN_ALGORITHM, check_source_owner, read_copy_source
+from .copy_object import UNKNOWN_ALGORITHM, check_source_owner, read_copy_source
 from .listings import MAX_PAGE, owner_of, xml_response
 
 
@@ -110,7 +110,7 @@ async def upload_part(services: S3Services, request: S3Request) -> Response:
     return Response(200, headers + encryption_headers(upload.attributes.object.encrypted))
 
 
-def _by_the_upload(upload: StoredUpload, request: S3Request, expected: Expectations) -> Expectations:
+def _by_the_upload(upload: StoredUpload, request: S3Request, expected: ExpectedDigests) -> ExpectedDigests:
     """What to expect of a part: its checksum is by the upload's algorithm, or the default one. Raises AwsFault."""
     stated: ChecksumAlgorithm | None
     if expected.trailing_checksum is not None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from lakebed.core.errors import InvalidInput, NotFound
 from lakebed.objects.blobs.contents import ByteRange, ContentSource
-from lakebed.objects.deleting import Deleted, Doomed
+from lakebed.objects.deleting import DeletedObject, ObjectIdentifier
 from lakebed.objects.model import MAX_PARTS
 from lakebed.objects.reading import FoundObject
 from lakebed.objects.writing import NewObject, WrittenObject
@@ -149,12 +149,12 @@ def written_headers(services: S3Services, written: WrittenObject) -> Headers:
 
 async def delete_object(services: S3Services, request: S3Request) -> Response:
     """Delete an object, or one version of it."""
-    doomed = Doomed(request.key, request.version, delete_conditions(request))
+    doomed = ObjectIdentifier(request.key, request.version, delete_conditions(request))
     deleted = await services.deleter.delete(request.caller, request.bucket, doomed)
     return Response(204, deleted_headers(deleted))
 
 
-def deleted_headers(deleted: Deleted) -> Headers:
+def deleted_headers(deleted: DeletedObject) -> Headers:
     """What a deletion answers."""
     headers: Headers = []
     if deleted.marker is not None:

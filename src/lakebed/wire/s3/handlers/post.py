@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from lakebed.core.access import ANONYMOUS, Principal
 from lakebed.core.checksums import DEFAULT_ALGORITHM
-from lakebed.objects.blobs.digests import Expectations
+from lakebed.objects.blobs.digests import ExpectedDigests
 from lakebed.objects.config.tagging import format_tag_query
 from lakebed.objects.model import Caller
 from lakebed.objects.writing import NewObject, WrittenObject
@@ -17,7 +17,7 @@ from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.aws.request_target import S3Target
 from lakebed.wire.http.message import Request, Response
 
-from ..condition_context import form_facts
+from ..condition_context import form_condition_keys
 from ..documents.objects import write_post
 from ..documents.tagging import read_object_tagging
 from ..form import FormFile, FormReader
@@ -88,7 +88,7 @@ async def post_object(services: S3Services, request: S3Request) -> Response:
     attributes = read_attributes(put, services.clock.now_ms())
     new = NewObject(key, attributes, wants_encryption(put), write_conditions(put))
     algorithm, checksum = stated_checksum(put.http)
-    expected = Expectations(
+    expected = ExpectedDigests(
         md5=parse_content_md5(headers.get("content-md5")), algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum
     )
     written = await services.writer.put(
@@ -180,7 +180,7 @@ def _caller(
     around = request.caller.conditions
     return request.caller._replace(
         principal=principal,
-        conditions=lambda: form_facts(around(), headers, signed_at, services.clock.now_ms()),
+        conditions=lambda: form_condition_keys(around(), headers, signed_at, services.clock.now_ms()),
     )
 
 

@@ -17,8 +17,8 @@ from lakebed.wire.http.message import Headers, Response
 from ..object_headers import CUSTOMER_KEY, customer_key_fault, encryption_headers
 from ..payload import read_parsed
 from ..request import S3Request
-from ..select.answering import SelectAnswer, render_failure
 from ..select.document import read_select
+from ..select.response import SelectResponse, render_failure
 from ..services import S3Services
 
 _EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
@@ -76,7 +76,7 @@ async def _answer(
     asked = await read_parsed(request.http, request.who, _read_checked)
     try:
         running = await begin(services.selects, asked)
-        answer = SelectAnswer(running, services.clock, progress=asked.progress, ended=services.select_ended)
+        answer = SelectResponse(running, services.clock, progress=asked.progress, ended=services.select_ended)
         await answer.begin()
     except Unavailable as error:
         busy = render_failure(error)

@@ -30,7 +30,7 @@ Handler = Callable[[S3Services, S3Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class BucketSetting:
     """One setting of a bucket that is a document. Any: each has its own type, known to its reader and its writer."""
 
     subresource: str
@@ -98,7 +98,7 @@ def _read_ownership(body: bytes) -> ObjectOwnership:
 
 
 _SETTINGS: Final = (
-    Setting(
+    BucketSetting(
         "lifecycle",
         "BucketLifecycleConfiguration",
         "lifecycle",
@@ -108,8 +108,8 @@ _SETTINGS: Final = (
         action="LifecycleConfiguration",
         check=_check_lifecycle,
     ),
-    Setting("cors", "BucketCors", "cors", "cors", cors.read_cors, cors.write_cors, action="BucketCORS"),
-    Setting(
+    BucketSetting("cors", "BucketCors", "cors", "cors", cors.read_cors, cors.write_cors, action="BucketCORS"),
+    BucketSetting(
         "tagging",
         "BucketTagging",
         "tags",
@@ -120,7 +120,7 @@ _SETTINGS: Final = (
         action="BucketTagging",
         put_status=204,
     ),
-    Setting(
+    BucketSetting(
         "encryption",
         "BucketEncryption",
         "encryption",
@@ -129,7 +129,7 @@ _SETTINGS: Final = (
         buckets.write_encryption,
         action="EncryptionConfiguration",
     ),
-    Setting(
+    BucketSetting(
         "publicAccessBlock",
         "PublicAccessBlock",
         "public_access_block",
@@ -138,7 +138,7 @@ _SETTINGS: Final = (
         access.write_public_access_block,
         action="BucketPublicAccessBlock",
     ),
-    Setting(
+    BucketSetting(
         "ownershipControls",
         "BucketOwnershipControls",
         "ownership",

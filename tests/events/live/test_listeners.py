@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakebed.core.clock import ManualClock
-from lakebed.events.live.interests import ALL_BUCKETS, KEPT_MS, Interests, asked_by, mask_of_selection
+from lakebed.events.live.listeners import ALL_BUCKETS, KEPT_MS, ListenerRegistry, mask_of_selection, read_event_mask
 from lakebed.events.names import EventName
-from lakebed.events.selection import EVERYTHING, Selection, parse_selection
+from lakebed.events.selection import EVERYTHING, EventSelection, parse_selection
 from lakebed.objects.buckets.bucket import Bucket
 from tests.objects.stores import ROOT, ObjectStore, opened_store
 
@@ -28,8 +28,8 @@ async def bucket(store: ObjectStore) -> Bucket:
     return await store.bucket("b-1")
 
 
-def process(store: ObjectStore, name: str) -> Interests:
-    return Interests(store.meta, store.clock, name)
+def process(store: ObjectStore, name: str) -> ListenerRegistry:
+    return ListenerRegistry(store.meta, store.clock, name)
 
 
 async def rows(store: ObjectStore) -> int:
@@ -114,16 +114,20 @@ async def test_a_process_that_ends_takes_back_what_it_asked_for(store: ObjectSto
         (parse_selection("Table*"), 0),
         (parse_selection("ObjectAccessed:*"), READS),
         (parse_selection("ObjectAccessed:Get,ObjectRemoved:*"), EventName.OBJECT_ACCESSED_GET.mask | 1 << 16),
-        (Selection(subject="b-1"), 0),
+        (EventSelection(subject="b-1"), 0),
     ],
 )
-def test_who_asks_by_name_asks_for_reads_and_who_asks_for_everything_does_not(selection: Selection, mask: int) -> None:
+def test_who_asks_by_name_asks_for_reads_and_who_asks_for_everything_does_not(
+    selection: EventSelection, mask: int
+) -> None:
     assert mask_of_selection(selection) == mask
 
 
 async def test_targets_ask_for_as_long_as_they_are_served(store: ObjectStore, bucket: Bucket) -> None:
     one, two = process(store, "one"), process(store, "two")
-    one.ask_lastingly([asked_by(parse_selection("ObjectAccessed:*", subject="b-1/in")), asked_by(EVERYTHING)])
+    one.ask_lastingly(
+        [read_event_mask(parse_selection("ObjectAccessed:*", subject="b-1/in")), read_event_mask(EVERYTHING)]
+    )
     await one.share()
     await two.share()
     other = await store.bucket("b-2")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lakebed.core.errors import InvalidSetting, Unavailable
-from lakebed.storage.credentials import Surroundings
-from lakebed.storage.credentials.surroundings import read_text_file, run_command_line
+from lakebed.storage.credentials import HostEnvironment
+from lakebed.storage.credentials.host_environment import read_text_file, run_command_line
 
 
 async def test_file_is_read_and_an_absent_one_is_none(tmp_path: Path) -> None:
@@ -46,13 +46,13 @@ async def test_command_that_cannot_start_is_a_wrong_setting(command: str) -> Non
 
 
 async def test_command_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lakebed.storage.credentials.surroundings.PROCESS_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr("lakebed.storage.credentials.host_environment.PROCESS_TIMEOUT_SECONDS", 0.01)
     with pytest.raises(Unavailable, match="no answer"):
         await run_command_line("sleep 600")
 
 
 def test_first_variable_that_is_set_and_not_empty_counts() -> None:
-    around = Surroundings.of_this_machine({"A": "", "B": "b", "C": "c"})
+    around = HostEnvironment.of_this_machine({"A": "", "B": "b", "C": "c"})
     assert around.value("A", "B", "C") == "b"
     assert around.value("A", "NONE") == ""
     assert "'b'" not in repr(around)

@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.checkup.explaining import explain, refusal_of_keys
+from lakebed.checkup.explanations import explain, refusal_of_keys
 from lakebed.checkup.model import StepName
 from lakebed.checkup.store_client import StoreResponse
-from lakebed.checkup.target import Target
+from lakebed.checkup.target import CheckedStore
 from lakebed.core import errors
 from lakebed.core.errors import LakebedError
 from lakebed.core.secrets import Secret
 from lakebed.storage.credentials import Credentials
 from lakebed.storage.s3 import S3Options
 
-TARGET = Target(S3Options("bucket", prefix="lake", endpoint="https://store.example.org"), "us-east-1")
+TARGET = CheckedStore(S3Options("bucket", prefix="lake", endpoint="https://store.example.org"), "us-east-1")
 KEYS = Credentials("AKIDEXAMPLE", Secret("very-secret"), Secret("session-token"))
 
 

@@ -10,37 +10,37 @@ from typing import Final
 
 from lakebed.core.errors import LakebedError
 from lakebed.core.ids import new_blob_id
-from lakebed.storage.credentials import CredentialSource, RefreshingCredentials, Surroundings
+from lakebed.storage.credentials import CredentialSource, HostEnvironment, RefreshingCredentials
 from lakebed.storage.probe import CONDITIONS_TRUSTED
 from lakebed.storage.s3 import connect_s3
 
-from .explaining import explain
-from .keys import KeyTrial
-from .model import Finding, Outcome, Report, StepFailed, StepName, StepResult, lacking
-from .network import Way
-from .objects import ObjectTrial
-from .scope import ScopeTrial
+from .credentials import CredentialSteps
+from .explanations import explain
+from .model import CheckReport, StepFailed, StepFinding, StepName, StepOutcome, StepResult, lacking
+from .network import NetworkSteps
+from .objects import ObjectSteps
+from .scope import ScopeSteps
 from .store_client import StoreClient
-from .target import Target
-from .vended import VendingTrial
+from .target import CheckedStore
+from .vending import VendingSteps
 from .versions import remove_versions
 
 STEP_SECONDS: Final = 60.0
 """How long a step may take: the slowest sends a few MiB."""
 
-Step = Callable[[], Awaitable[Finding]]
+Step = Callable[[], Awaitable[StepFinding]]
 Telling = Callable[[StepName], None]
 """Told of a step before it is tried."""
 
 
 async def check_store(
-    target: Target,
+    target: CheckedStore,
     source: CredentialSource,
-    surroundings: Surroundings,
+    surroundings: HostEnvironment,
     tell: Telling,
     *,
     step_seconds: float = STEP_SECONDS,
-) -> Report:
+) -> CheckReport:
     """Try everything; the report. Does not raise for what is wrong with the store, nor leave anything in it."""
     scratch = "/".join(
         filter(None, (target.options.prefix.strip("/"), "lakebed-check", new_blob_id(surroundings.clock)))
@@ -50,16 +50,16 @@ async def check_store(
         await check.run()
     finally:
         left = await asyncio.shield(check.clean_up())
-    return Report(target.endpoint, target.options.bucket, tuple(check.results), tuple(left))
+    return CheckReport(target.endpoint, target.options.bucket, tuple(check.results), tuple(left))
 
 
 class _Check:
     def __init__(
         self,
-        asked: Target,
+        asked: CheckedStore,
         scratch: str,
         source: CredentialSource,
-        surroundings: Surroundings,
+        surroundings: HostEnvironment,
         tell: Telling,
         step_seconds: float,
     ) -> None:
@@ -73,11 +73,11 @@ class _Check:
         self._tell = tell
         self._step_seconds = step_seconds
         self._client = StoreClient(surroundings.clock, target.region, target.ca_bundle)
-        self._way = Way(target, self._client, surroundings.clock)
-        self._keys = KeyTrial(target, self._client, source)
-        self._scope = ScopeTrial(target, self._client, surroundings)
-        self._vending = VendingTrial(target, self._client, surroundings)
-        self._objects: ObjectTrial | None = None
+        self._way = NetworkSteps(target, self._client, surroundings.clock)
+        self._keys = CredentialSteps(target, self._client, source)
+        self._scope = ScopeSteps(target, self._client, surroundings)
+        self._vending = VendingSteps(target, self._client, surroundings)
+        self._objects: ObjectSteps | None = None
         self._open = AsyncExitStack()
 
     async def run(self) -> None:
@@ -85,7 +85,7 @@ class _Check:
             self._tell(name)
             result = await self._try(name, step)
             self.results.append(result)
-            if name is StepName.BUCKET and result.outcome is Outcome.PASSED:
+            if name is StepName.BUCKET and result.outcome is StepOutcome.PASSED:
                 await self._open_store()
 
     async def clean_up(self) -> list[str]:
@@ -127,7 +127,7 @@ class _Check:
         }
 
     @property
-    def _trial(self) -> ObjectTrial:
+    def _trial(self) -> ObjectSteps:
         if self._objects is None:
             raise RuntimeError("objects are tried before the bucket was")
         return self._objects
@@ -139,15 +139,15 @@ class _Check:
             self._target.options, self._surroundings, credentials=provider, capabilities=CONDITIONS_TRUSTED
         )
         self._open.push_async_callback(storage.close)
-        self._objects = ObjectTrial(storage, conditional_writes=self._target.conditional_writes)
+        self._objects = ObjectSteps(storage, conditional_writes=self._target.conditional_writes)
 
     async def _try(self, name: StepName, step: Step) -> StepResult:
         missing = lacking(name, {result.step: result.outcome for result in self.results})
         if missing is not None:
-            return StepResult(name, Outcome.SKIPPED, 0.0, f"cannot be tried without {missing}")
+            return StepResult(name, StepOutcome.SKIPPED, 0.0, f"cannot be tried without {missing}")
         started = self._clock.monotonic()
 
-        def ended(finding: Finding) -> StepResult:
+        def ended(finding: StepFinding) -> StepResult:
             seconds = self._clock.monotonic() - started
             return StepResult(name, finding.outcome, seconds, finding.found, finding.why, finding.advice)
 
@@ -163,4 +163,4 @@ class _Check:
             failed = StepFailed(
                 f"no end within {self._step_seconds:g} s", "The store or the way to it is very slow: see its own log."
             )
-        return ended(Finding("", Outcome.FAILED, failed.why, failed.advice))
+        return ended(StepFinding("", StepOutcome.FAILED, failed.why, failed.advice))

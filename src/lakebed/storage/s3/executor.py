@@ -14,14 +14,15 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from ...core.errors import CredentialsExpired
+from lakebed.core.errors import CredentialsExpired
+
 from ..credentials import CredentialProvider
-from .request import Reply, S3Body, S3Client, S3Request
+from .request import Reply, S3Body, S3Client, StoreRequest
 
 T = TypeVar("T")
 
 
-class S3Calls:
+class S3Executor:
     """Sends requests. Owns the client, the threads and the credentials."""
 
     def __init__(self, client: S3Client, credentials: CredentialProvider, max_concurrency: int) -> None:
@@ -29,12 +30,12 @@ class S3Calls:
         self._credentials = credentials
         self._threads = ThreadPoolExecutor(max_concurrency, thread_name_prefix="s3")
 
-    async def call(self, request: S3Request) -> Reply:
+    async def call(self, request: StoreRequest) -> Reply:
         """The store's answer. Its body, if it has one, is the caller's to close."""
         return await self.call_and(request, lambda reply: reply, drop=_drop_body)
 
     async def call_and(
-        self, request: S3Request, finish: Callable[[Reply], T], *, drop: Callable[[T], None] | None = None
+        self, request: StoreRequest, finish: Callable[[Reply], T], *, drop: Callable[[T], None] | None = None
     ) -> T:
         """What `finish` makes of the answer, in the same thread. `drop` frees it when nobody waits any more."""
         signer = await self._credentials.credentials()

@@ -12,32 +12,32 @@ from urllib.parse import quote, urlsplit
 
 from lakebed.core.ids import new_blob_id
 from lakebed.core.secrets import Secret
-from lakebed.storage.credentials import Credentials, Surroundings
+from lakebed.storage.credentials import Credentials, HostEnvironment
 from lakebed.storage.s3 import S3Options
 from lakebed.storage.seam import Key
 
-from .model import Finding, Outcome, StepFailed
+from .model import StepFailed, StepFinding, StepOutcome
 from .scope import confine, opened
 from .store_client import StoreClient, StoreResponse
-from .target import Target
+from .target import CheckedStore
 
 _TABLE: Final = "t"
 _JSON: Final = {"content-type": "application/json"}
 _SCHEMA: Final = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
 
 
-class VendingTrial:
+class VendingSteps:
     """The step with keys of a catalog."""
 
-    def __init__(self, target: Target, client: StoreClient, surroundings: Surroundings) -> None:
+    def __init__(self, target: CheckedStore, client: StoreClient, surroundings: HostEnvironment) -> None:
         self._target = target
         self._client = client
         self._surroundings = surroundings
 
-    async def vend(self, keys: Credentials) -> Finding:
+    async def vend(self, keys: Credentials) -> StepFinding:
         """Have keys to a staged table, and see that they open its directory and nothing beside it."""
         if self._target.warehouse is None:
-            return Finding("no table bucket was named", Outcome.SKIPPED)
+            return StepFinding("no table bucket was named", StepOutcome.SKIPPED)
         namespace = f"lakebed_check_{new_blob_id(self._surroundings.clock)}"
         endpoint = self._target.catalog_endpoint or self._target.endpoint
         base = f"{endpoint}/iceberg/v1/{quote(self._target.warehouse, safe='')}/namespaces"
@@ -56,7 +56,7 @@ class VendingTrial:
             )
         return found
 
-    async def _try(self, answer: dict[str, Any]) -> Finding:  # Any: JSON
+    async def _try(self, answer: dict[str, Any]) -> StepFinding:  # Any: JSON
         given = answer.get("storage-credentials") or []
         if len(given) != 1:
             raise StepFailed("the catalog handed no keys out", "See that these keys may write the table's files.")
@@ -87,7 +87,7 @@ class VendingTrial:
                 )
             finally:
                 await table.delete(Key("lakebed-check"))
-        return Finding(f"1 directory open, {refusals} tries beside it refused")
+        return StepFinding(f"1 directory open, {refusals} tries beside it refused")
 
     async def _send(
         self, method: str, url: str, keys: Credentials, document: object = None, *, delegated: bool = False

@@ -7,7 +7,7 @@ from typing import Final
 
 from lakebed.core.errors import AccessDenied, LakebedError
 from lakebed.objects.conditions import NO_WRITE_CONDITIONS, WriteConditions
-from lakebed.objects.deleting import Deleted, Doomed
+from lakebed.objects.deleting import DeletedObject, ObjectIdentifier
 from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Response
 
@@ -41,7 +41,7 @@ async def delete_objects(services: S3Services, request: S3Request) -> Response:
     deleted: list[DeletedRow] = []
     failed: list[FailedRow] = []
     for one, outcome in zip(doomed, outcomes, strict=True):
-        if isinstance(outcome, Deleted):
+        if isinstance(outcome, DeletedObject):
             if not deletion.is_quiet:
                 deleted.append(DeletedRow(outcome.key, outcome.version, outcome.marker is not None, outcome.marker))
         else:
@@ -49,20 +49,20 @@ async def delete_objects(services: S3Services, request: S3Request) -> Response:
     return xml_response(write_deletion(deleted, failed))
 
 
-def _refuse_if_none_may(outcomes: Sequence[Deleted | LakebedError]) -> None:
+def _refuse_if_none_may(outcomes: Sequence[DeletedObject | LakebedError]) -> None:
     """Who did not sign and may delete nothing of it is refused as a whole. Raises AccessDenied."""
     refusals = [outcome for outcome in outcomes if isinstance(outcome, AccessDenied)]
     if refusals and len(refusals) == len(outcomes):
         raise refusals[0]
 
 
-def _doomed(item: ObjectToDelete) -> Doomed:
+def _doomed(item: ObjectToDelete) -> ObjectIdentifier:
     if item.etag is None and item.size is None and item.modified_ms is None:
-        return Doomed(item.key, item.version_id, NO_WRITE_CONDITIONS)
-    return Doomed(item.key, item.version_id, WriteConditions(item.etag, None, item.size, item.modified_ms))
+        return ObjectIdentifier(item.key, item.version_id, NO_WRITE_CONDITIONS)
+    return ObjectIdentifier(item.key, item.version_id, WriteConditions(item.etag, None, item.size, item.modified_ms))
 
 
-def _failed(one: Doomed, error: LakebedError) -> FailedRow:
+def _failed(one: ObjectIdentifier, error: LakebedError) -> FailedRow:
     rendered = render_error(error)
     return FailedRow(one.key, one.version, rendered.code, rendered.message)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ...core.errors import Unavailable
+from lakebed.core.errors import Unavailable
+
 from ..seam import Key, ObjectHead, ObjectVersion
-from .failures import Operation
+from .encoding import unquote_etag
+from .error_mapping import StoreOperation
 from .request import Reply
-from .wire import unquote_etag
 
 
-def bare_etag(reply: Reply, operation: Operation) -> str:
+def bare_etag(reply: Reply, operation: StoreOperation) -> str:
     """The ETag. An answer without one is not believed: a proxy may have made it up. Raises Unavailable."""
     etag = reply.get("ETag")
     if not isinstance(etag, str) or not etag:
@@ -19,7 +20,7 @@ def bare_etag(reply: Reply, operation: Operation) -> str:
     return unquote_etag(etag)
 
 
-def version_made(reply: Reply, operation: Operation) -> ObjectVersion:
+def version_made(reply: Reply, operation: StoreOperation) -> ObjectVersion:
     """What a write made. Raises Unavailable."""
     return ObjectVersion(bare_etag(reply, operation), reply.get("VersionId"))
 
@@ -30,7 +31,7 @@ def head_told(key: Key, reply: Reply) -> ObjectHead:
     return ObjectHead(
         key,
         reply["ContentLength"],
-        bare_etag(reply, Operation.HEAD),
+        bare_etag(reply, StoreOperation.HEAD),
         epoch_ms(reply["LastModified"]),
         metadata,
         reply.get("VersionId"),

@@ -11,7 +11,7 @@ from lakebed.storage.credentials import Credentials
 
 from .model import StepFailed, StepName
 from .store_client import StoreResponse
-from .target import Target
+from .target import CheckedStore
 
 _ACTIONS: Final[Mapping[StepName, tuple[str, ...]]] = {
     StepName.PUT: ("s3:PutObject", "s3:GetObject"),
@@ -62,7 +62,7 @@ _OF_KEYS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-def refusal_of_keys(told: StoreResponse, keys: Credentials, target: Target) -> StepFailed | None:
+def refusal_of_keys(told: StoreResponse, keys: Credentials, target: CheckedStore) -> StepFailed | None:
     """What is wrong with the keys, by the answer to the first thing that they have signed; None if nothing is."""
     code = told.code
     if code in _OF_KEYS:
@@ -79,7 +79,7 @@ def refusal_of_keys(told: StoreResponse, keys: Credentials, target: Target) -> S
     return None
 
 
-def explain(step: StepName, error: LakebedError, target: Target) -> StepFailed:
+def explain(step: StepName, error: LakebedError, target: CheckedStore) -> StepFailed:
     """The failure of a step in words for whoever reads the report."""
     if isinstance(error, e.AccessDenied) and step in _ACTIONS:
         bucket, prefix = f"arn:aws:s3:::{target.options.bucket}", target.options.key_prefix

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from ...core import errors as e
-from ...core.errors import LakebedError
+from lakebed.core import errors as e
+from lakebed.core.errors import LakebedError
+
 from ..seam import IfAbsent, IfMatch, WriteCondition
 
 
-class Operation(StrEnum):
+class StoreOperation(StrEnum):
     """The S3 operations that the byte store uses, by their names on the wire."""
 
     PUT = "PutObject"
@@ -37,7 +38,7 @@ class Operation(StrEnum):
     @property
     def changes_objects(self) -> bool:
         """Whether readers can see that it happened: then a lost answer leaves that open."""
-        return self in (Operation.PUT, Operation.COMPLETE, Operation.DELETE, Operation.DELETE_MANY)
+        return self in (StoreOperation.PUT, StoreOperation.COMPLETE, StoreOperation.DELETE, StoreOperation.DELETE_MANY)
 
 
 _KIND_BY_CODE: Final[Mapping[str, type[LakebedError]]] = {
@@ -107,17 +108,17 @@ _KIND_BY_STATUS: Final[Mapping[int, type[LakebedError]]] = {
 
 
 def failure_kind(
-    status: int, code: str, operation: Operation, condition: WriteCondition | None = None
+    status: int, code: str, operation: StoreOperation, condition: WriteCondition | None = None
 ) -> type[LakebedError]:
     """The error that an answer means. `code` is S3's, or anything else when the answer had no body."""
     if condition is not None:
         kind = _kind_of_condition(status, code, operation, condition)
         if kind is not None:
             return kind
-    if operation is Operation.HEAD and status == 400:
+    if operation is StoreOperation.HEAD and status == 400:
         # Expired tokens end here, as HEAD has no body to say so; a refresh can help and nothing else could.
         return e.CredentialsExpired
-    if operation is Operation.DELETE_MANY and code == "MissingContentMD5":
+    if operation is StoreOperation.DELETE_MANY and code == "MissingContentMD5":
         # A store of the days when only MD5 would do; it is asked one by one instead.
         return e.NotSupported
     if code in _KIND_BY_CODE:
@@ -130,14 +131,14 @@ def failure_kind(
 
 
 def _kind_of_condition(
-    status: int, code: str, operation: Operation, condition: WriteCondition
+    status: int, code: str, operation: StoreOperation, condition: WriteCondition
 ) -> type[LakebedError] | None:
     if status == 412 or code == "PreconditionFailed":
         return e.AlreadyExists if isinstance(condition, IfAbsent) else e.PreconditionFailed
     if status == 304 and isinstance(condition, IfAbsent):
         return e.AlreadyExists
     # The key to be replaced is gone: decided. A bucket or an upload that is gone is another matter.
-    key_is_gone = code == "NoSuchKey" or (operation is Operation.PUT and code != "NoSuchBucket")
+    key_is_gone = code == "NoSuchKey" or (operation is StoreOperation.PUT and code != "NoSuchBucket")
     if status == 404 and isinstance(condition, IfMatch) and key_is_gone:
         return e.PreconditionFailed
     return None
@@ -155,7 +156,7 @@ class Refusal:
 
 
 def failure(
-    refusal: Refusal, operation: Operation, key: str = "", condition: WriteCondition | None = None
+    refusal: Refusal, operation: StoreOperation, key: str = "", condition: WriteCondition | None = None
 ) -> LakebedError:
     """The error for a refusal, told with everything but secrets."""
     kind = failure_kind(refusal.status, refusal.code, operation, condition)

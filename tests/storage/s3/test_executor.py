@@ -8,13 +8,13 @@ from threading import Event
 import pytest
 
 from lakebed.storage.credentials import Credentials
-from lakebed.storage.s3.calls import S3Calls
-from lakebed.storage.s3.failures import Operation
-from lakebed.storage.s3.request import Reply, S3Request
+from lakebed.storage.s3.error_mapping import StoreOperation
+from lakebed.storage.s3.executor import S3Executor
+from lakebed.storage.s3.request import Reply, StoreRequest
 
 from .scripted_s3 import Keyring
 
-REQUEST = S3Request(Operation.GET, "k")
+REQUEST = StoreRequest(StoreOperation.GET, "k")
 
 
 class SlowBody:
@@ -38,7 +38,7 @@ class GatedClient:
         self.signers: list[Credentials] = []
         self.closed = False
 
-    def call(self, request: S3Request, signer: Credentials) -> Reply:
+    def call(self, request: StoreRequest, signer: Credentials) -> Reply:
         self.signers.append(signer)
         self.entered.set()
         assert self.gate.wait(30)
@@ -50,7 +50,7 @@ class GatedClient:
 
 async def test_body_that_arrives_after_its_caller_left_is_closed() -> None:
     client = GatedClient()
-    calls = S3Calls(client, Keyring(), 1)
+    calls = S3Executor(client, Keyring(), 1)
     caller = asyncio.create_task(calls.call(REQUEST))
     assert await asyncio.to_thread(client.entered.wait, 30)
     caller.cancel()
@@ -64,7 +64,7 @@ async def test_body_that_arrives_after_its_caller_left_is_closed() -> None:
 
 async def test_requests_beyond_the_limit_wait_for_a_thread() -> None:
     client = GatedClient()
-    calls = S3Calls(client, Keyring(), 2)
+    calls = S3Executor(client, Keyring(), 2)
     callers = [asyncio.create_task(calls.call(REQUEST)) for _ in range(6)]
     assert await asyncio.to_thread(client.entered.wait, 30)
     await asyncio.sleep(0)
@@ -77,7 +77,7 @@ async def test_requests_beyond_the_limit_wait_for_a_thread() -> None:
 
 async def test_close_waits_for_requests_under_way_and_can_be_repeated() -> None:
     client = GatedClient()
-    calls = S3Calls(client, Keyring(), 1)
+    calls = S3Executor(client, Keyring(), 1)
     caller = asyncio.create_task(calls.call(REQUEST))
     assert await asyncio.to_thread(client.entered.wait, 30)
     closing = asyncio.create_task(calls.close())
@@ -90,7 +90,7 @@ async def test_close_waits_for_requests_under_way_and_can_be_repeated() -> None:
 
 async def test_body_is_closed_even_after_the_threads_are_gone() -> None:
     client = GatedClient()
-    calls = S3Calls(client, Keyring(), 1)
+    calls = S3Executor(client, Keyring(), 1)
     await calls.close()
     calls.close_later(client.body)
     assert client.body.closed.is_set()

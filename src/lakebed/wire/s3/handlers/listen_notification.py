@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput
-from lakebed.events.live.filter import Listening
-from lakebed.events.live.interests import ALL_BUCKETS
+from lakebed.events.live.filter import S3EventFilter
+from lakebed.events.live.listeners import ALL_BUCKETS
 from lakebed.events.names import mask_of, parse_name
 from lakebed.events.records import record_of, s3_event_of
 from lakebed.events.rules.validation import check_filter_value
@@ -63,7 +63,7 @@ async def _listen(services: S3Services, request: S3Request, admit: Callable[[], 
 async def _lines(
     services: S3Services,
     request: Request,
-    wanted: Listening,
+    wanted: S3EventFilter,
     after: int,
     ping: int | None,
     admit: Callable[[], Awaitable[None]],
@@ -89,7 +89,7 @@ async def _lines(
             yield piece
 
 
-def _asked(request: S3Request) -> tuple[Listening, int | None]:
+def _asked(request: S3Request) -> tuple[S3EventFilter, int | None]:
     """What is listened for, and how often there is to be a sign of life. Raises InvalidInput."""
     values = _values(request.http)
     mask = mask_of(parse_name(name) for name in values["events"])
@@ -105,7 +105,7 @@ def _asked(request: S3Request) -> tuple[Listening, int | None]:
             raise InvalidInput(
                 f"ping is a number of seconds from 1 to {_MAX_PING_SECONDS}", argument="ping", value=ping[:80]
             )
-    return Listening(mask, request.bucket or ALL_BUCKETS, prefix or "", suffix or ""), seconds
+    return S3EventFilter(mask, request.bucket or ALL_BUCKETS, prefix or "", suffix or ""), seconds
 
 
 def _values(request: Request) -> dict[str, list[str]]:

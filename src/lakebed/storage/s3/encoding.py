@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ...core.errors import InvalidName, NotSupported
+from lakebed.core.errors import InvalidName, NotSupported
+
 from ..keys import MAX_KEY_BYTES, check_key
 from ..probe import CONDITIONS_TRUSTED, Capabilities, ETagStyle
 from ..seam import IfAbsent, Key, WriteCondition
@@ -22,7 +23,7 @@ _CHECKSUM_FIELD: Final[Mapping[Checksum, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class S3Encoding:
     """The store's way of writing things."""
 
     key_prefix: str = ""

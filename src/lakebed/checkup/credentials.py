@@ -6,18 +6,18 @@ from typing import Final
 
 from lakebed.storage.credentials import Credentials, CredentialSource
 
-from .explaining import refusal_of_keys
-from .model import Finding, StepFailed
+from .explanations import refusal_of_keys
+from .model import StepFailed, StepFinding
 from .store_client import StoreClient, StoreResponse
-from .target import Target
+from .target import CheckedStore
 
 _REGION_CODES: Final = frozenset({"AuthorizationHeaderMalformed", "PermanentRedirect", "TemporaryRedirect"})
 
 
-class KeyTrial:
+class CredentialSteps:
     """The steps with keys."""
 
-    def __init__(self, target: Target, client: StoreClient, source: CredentialSource) -> None:
+    def __init__(self, target: CheckedStore, client: StoreClient, source: CredentialSource) -> None:
         self._target = target
         self._client = client
         self._source = source
@@ -32,7 +32,7 @@ class KeyTrial:
             raise RuntimeError("keys are asked for before they were looked for")
         return self._keys
 
-    async def present(self) -> Finding:
+    async def present(self) -> StepFinding:
         """Find the keys, and see that the store takes what is signed with them."""
         found = await self._source.load()
         if found is None:
@@ -51,9 +51,9 @@ class KeyTrial:
         if refused is not None:
             raise refused
         kind = "temporary" if found.session_token else "lasting"
-        return Finding(f"{found.access_key_id[:8]}…, {kind}, from {found.source or 'here'}")
+        return StepFinding(f"{found.access_key_id[:8]}…, {kind}, from {found.source or 'here'}")
 
-    async def enter(self) -> Finding:
+    async def enter(self) -> StepFinding:
         """See that the bucket is there, or make it."""
         bucket = self._target.options.bucket
         if self._target.makes_bucket:
@@ -64,12 +64,12 @@ class KeyTrial:
                     "Name one that is there: --bucket NAME.",
                 )
             self._made_bucket = True
-            return Finding(f"{bucket}, made for the check")
+            return StepFinding(f"{bucket}, made for the check")
         told = self._first
         if told is None:
             raise RuntimeError("the bucket is looked at before the keys were")
         if told.status == 200:
-            return Finding(bucket)
+            return StepFinding(bucket)
         if told.code == "NoSuchBucket" or told.status == 404:
             raise StepFailed(
                 f"there is no bucket {bucket}", "Make it, or correct storage.s3.bucket or --bucket: names are exact."
@@ -81,7 +81,7 @@ class KeyTrial:
                 f"Set the region to {region}." if region else "Set the bucket's own region and endpoint.",
             )
         if told.status == 403:
-            return Finding(
+            return StepFinding(
                 f"{bucket}, as far as one can see",
                 why="these keys may not list it; whether it is there the next steps show",
             )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lakebed.core.errors import NotFound
 from lakebed.governance.delegation.delegated_accesses import Access, AccessPlace, DelegatedAccesses
 from lakebed.governance.delegation.delegations import Delegation, DelegationFilter, Delegations
-from lakebed.objects.context import Facilities
+from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from .log import READ_AUDIT
@@ -22,10 +22,10 @@ class TracedAccess:
     """None if its issue is not on record: lost in a crash, or not written yet. The access says for whom the key was."""
 
 
-class AccessTrail:
+class DelegationAudit:
     """Reads the trail. Everything raises AccessDenied."""
 
-    def __init__(self, facilities: Facilities) -> None:
+    def __init__(self, facilities: ObjectContext) -> None:
         self._f = facilities
         self._delegations = Delegations(facilities.meta)
         self._accesses = DelegatedAccesses(facilities.meta)

@@ -9,11 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lakebed.core.clock import Clock, SystemClock
+from lakebed.core.errors import InvalidSetting, Unavailable
 from lakebed.net.http import Http
 from lakebed.net.sync_client import threaded_http
-
-from ...core.clock import Clock, SystemClock
-from ...core.errors import InvalidSetting, Unavailable
 
 PROCESS_TIMEOUT_SECONDS = 60.0
 """Long enough for a helper that asks a slow identity provider."""
@@ -26,7 +25,7 @@ RunProcess = Callable[[str], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class HostEnvironment:
     """The machine as the providers see it."""
 
     environ: Mapping[str, str] = field(repr=False)
@@ -36,7 +35,7 @@ class Surroundings:
     run_process: RunProcess
 
     @classmethod
-    def of_this_machine(cls, environ: Mapping[str, str] | None = None, clock: Clock | None = None) -> Surroundings:
+    def of_this_machine(cls, environ: Mapping[str, str] | None = None, clock: Clock | None = None) -> HostEnvironment:
         """The real ones."""
         seen = os.environ if environ is None else environ
         return cls(

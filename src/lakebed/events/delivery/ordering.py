@@ -23,7 +23,7 @@ class _Identified(msgspec.Struct):
 _identity: Final = msgspec.msgpack.Decoder(_Identified).decode
 
 
-def lane_of(event: OutboxEvent) -> str:
+def ordering_key_of(event: OutboxEvent) -> str:
     """A table's or view's id, which stays when it is renamed; for what has none, what the event is about."""
     try:
         return _identity(event.payload).id or event.subject
@@ -31,7 +31,7 @@ def lane_of(event: OutboxEvent) -> str:
         return event.subject
 
 
-class Outgoing(NamedTuple):
+class OutgoingEvent(NamedTuple):
     """An event that a target is to be sent."""
 
     entry: OutboxEntry
@@ -42,26 +42,26 @@ class Outgoing(NamedTuple):
     """How often it was tried before."""
 
 
-class Sorted(NamedTuple):
+class GroupedEvents(NamedTuple):
     """What is to be done with some events."""
 
-    lanes: Mapping[str, Sequence[Outgoing]]
+    lanes: Mapping[str, Sequence[OutgoingEvent]]
     """To be sent now, each lane in order; lanes in the order of their first events."""
-    behind: Sequence[Outgoing]
+    behind: Sequence[OutgoingEvent]
     """To wait behind earlier ones of their lanes."""
 
 
-def sort_into_lanes(wanted: Iterable[tuple[OutboxEntry, str]], held_up: Container[str]) -> Sorted:
+def group_by_ordering_key(wanted: Iterable[tuple[OutboxEntry, str]], held_up: Container[str]) -> GroupedEvents:
     """Events and the rules that asked for them, by lane; `held_up` are the lanes in which something waits."""
-    lanes: dict[str, list[Outgoing]] = {}
-    behind: list[Outgoing] = []
+    lanes: dict[str, list[OutgoingEvent]] = {}
+    behind: list[OutgoingEvent] = []
     for entry, rule in wanted:
-        lane = lane_of(entry.event)
-        one = Outgoing(entry, lane, rule)
+        lane = ordering_key_of(entry.event)
+        one = OutgoingEvent(entry, lane, rule)
         if lane in held_up:
             behind.append(one)
         elif lane in lanes:
             lanes[lane].append(one)
         else:
             lanes[lane] = [one]
-    return Sorted(lanes, behind)
+    return GroupedEvents(lanes, behind)

@@ -11,23 +11,23 @@ from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidName, NotSupported
 from lakebed.storage.probe import NO_CONDITIONS, Capabilities, ETagStyle
-from lakebed.storage.s3.wire import Wire, is_xml_text, quote_etag, unquote_etag
+from lakebed.storage.s3.encoding import S3Encoding, is_xml_text, quote_etag, unquote_etag
 from lakebed.storage.seam import IfAbsent, IfMatch, Key
 
 
 def test_own_key_is_the_inverse_of_full_key() -> None:
-    wire = Wire("a/b/")
+    wire = S3Encoding("a/b/")
     assert wire.full_key(Key("c/d")) == "a/b/c/d"
     assert wire.own_key("a/b/c/d") == "c/d"
 
 
 @pytest.mark.parametrize("foreign", ["other/key", "a/b/", "a/b/folder/", "a/b/x//y", "a/b"])
 def test_names_that_no_key_can_have_are_not_ours(foreign: str) -> None:
-    assert Wire("a/b/").own_key(foreign) is None
+    assert S3Encoding("a/b/").own_key(foreign) is None
 
 
 def test_limit_of_a_key_counts_the_prefix() -> None:
-    wire = Wire("ü/")
+    wire = S3Encoding("ü/")
     assert len(wire.full_key(Key("k" * 1021)).encode()) == 1024
     with pytest.raises(InvalidName):
         wire.full_key(Key("k" * 1022))
@@ -35,32 +35,32 @@ def test_limit_of_a_key_counts_the_prefix() -> None:
 
 def test_key_that_breaks_the_rules_is_refused() -> None:
     with pytest.raises(InvalidName):
-        Wire().full_key(Key("a/../b"))
+        S3Encoding().full_key(Key("a/../b"))
 
 
 def test_conditions_are_written_in_the_style_that_the_store_takes() -> None:
-    assert Wire().put_arguments(IfAbsent()) == {"IfNoneMatch": "*"}
-    assert Wire().put_arguments(IfMatch("tag")) == {"IfMatch": '"tag"'}
-    assert Wire().complete_arguments(IfMatch("tag")) == {"IfMatch": '"tag"'}
-    bare = Wire(capabilities=Capabilities(True, True, ETagStyle.BARE))
+    assert S3Encoding().put_arguments(IfAbsent()) == {"IfNoneMatch": "*"}
+    assert S3Encoding().put_arguments(IfMatch("tag")) == {"IfMatch": '"tag"'}
+    assert S3Encoding().complete_arguments(IfMatch("tag")) == {"IfMatch": '"tag"'}
+    bare = S3Encoding(capabilities=Capabilities(True, True, ETagStyle.BARE))
     assert bare.put_arguments(IfMatch("tag")) == {"IfMatch": "tag"}
-    assert Wire().put_arguments(None) == {}
+    assert S3Encoding().put_arguments(None) == {}
 
 
 def test_conditions_that_the_store_ignores_are_refused() -> None:
     with pytest.raises(NotSupported):
-        Wire(capabilities=NO_CONDITIONS).put_arguments(IfAbsent())
+        S3Encoding(capabilities=NO_CONDITIONS).put_arguments(IfAbsent())
     with pytest.raises(NotSupported):
-        Wire(capabilities=Capabilities(True, False)).complete_arguments(IfAbsent())
-    assert Wire(capabilities=NO_CONDITIONS).put_arguments(None) == {}
-    assert Wire(capabilities=NO_CONDITIONS).complete_arguments(None) == {}
+        S3Encoding(capabilities=Capabilities(True, False)).complete_arguments(IfAbsent())
+    assert S3Encoding(capabilities=NO_CONDITIONS).put_arguments(None) == {}
+    assert S3Encoding(capabilities=NO_CONDITIONS).complete_arguments(None) == {}
 
 
 def test_checksum_is_asked_for_by_name() -> None:
-    wire = Wire(checksum="crc64nvme")
+    wire = S3Encoding(checksum="crc64nvme")
     assert wire.put_arguments(None) == {"ChecksumAlgorithm": "CRC64NVME"}
     assert wire.checksum_field == "ChecksumCRC64NVME"
-    assert Wire().checksum_arguments() == {}
+    assert S3Encoding().checksum_arguments() == {}
 
 
 @given(st.text())

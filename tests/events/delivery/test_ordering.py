@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.events.delivery.lanes import lane_of, sort_into_lanes
+from lakebed.events.delivery.ordering import group_by_ordering_key, ordering_key_of
 from lakebed.events.documents import payload_text
 from lakebed.meta.outbox import OutboxEntry, OutboxEvent
 
@@ -14,25 +14,27 @@ def entry(seq: int, subject: str = "s", **payload: str) -> OutboxEntry:
 
 
 def test_a_table_keeps_its_lane_when_it_is_renamed() -> None:
-    assert lane_of(entry(1, "lake/ns/old", id="42").event) == lane_of(entry(2, "lake/ns/new", id="42").event)
-    assert lane_of(entry(1, "bucket/key").event) == "bucket/key"
+    assert ordering_key_of(entry(1, "lake/ns/old", id="42").event) == ordering_key_of(
+        entry(2, "lake/ns/new", id="42").event
+    )
+    assert ordering_key_of(entry(1, "bucket/key").event) == "bucket/key"
 
 
 @given(st.dictionaries(st.sampled_from(["id", "x"]), st.text(max_size=5) | st.integers(0, 9)))
 def test_the_lane_is_the_id_in_a_payload_or_the_subject(document: dict[str, object]) -> None:
     payload = msgspec.msgpack.encode(document)
-    assert lane_of(OutboxEvent("K", "s", payload, 1)) == (payload_text(payload, "id") or "s")
+    assert ordering_key_of(OutboxEvent("K", "s", payload, 1)) == (payload_text(payload, "id") or "s")
 
 
 @given(st.binary(max_size=30))
 def test_whatever_a_payload_is_there_is_a_lane(payload: bytes) -> None:
-    assert lane_of(OutboxEvent("K", "s", payload, 1))
+    assert ordering_key_of(OutboxEvent("K", "s", payload, 1))
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=20), st.sets(st.sampled_from("abc")))
 def test_each_event_goes_one_way_and_lanes_are_in_order(subjects: list[str], held_up: set[str]) -> None:
     entries = [entry(seq, subject) for seq, subject in enumerate(subjects, 1)]
-    done = sort_into_lanes([(one, f"rule {one.seq}") for one in entries], held_up)
+    done = group_by_ordering_key([(one, f"rule {one.seq}") for one in entries], held_up)
     sent = [one for lane in done.lanes.values() for one in lane]
     assert sorted(one.entry.seq for one in [*sent, *done.behind]) == [one.seq for one in entries]
     assert all(one.rule == f"rule {one.entry.seq}" for one in [*sent, *done.behind])
@@ -46,4 +48,4 @@ def test_each_event_goes_one_way_and_lanes_are_in_order(subjects: list[str], hel
 
 
 def test_nothing_comes_of_nothing() -> None:
-    assert sort_into_lanes([], ()) == ({}, [])
+    assert group_by_ordering_key([], ()) == ({}, [])

@@ -18,10 +18,10 @@ from lakebed.select.errors import SelectCode
 from lakebed.select.model import Counts
 from lakebed.select.seam import Running
 
-from ..errors import Rendered, render_error
+from ..errors import RenderedError, render_error
 from . import messages
 
-__all__ = ["CANCELLED", "DONE", "PULSE_SECONDS", "Ended", "SelectAnswer", "pause_seconds", "render_failure"]
+__all__ = ["CANCELLED", "DONE", "PULSE_SECONDS", "Ended", "SelectResponse", "pause_seconds", "render_failure"]
 
 log = logging.getLogger("lakebed.s3.select")
 
@@ -47,15 +47,17 @@ def pause_seconds(beats: int, pulse: float = PULSE_SECONDS) -> float:
     return float(pulse * 2 ** (beats // _BEATS))
 
 
-def render_failure(error: Exception) -> Rendered:
+def render_failure(error: Exception) -> RenderedError:
     """The wire form of what a query ended with. What it did not expect tells nothing of itself."""
     if isinstance(error, Unavailable):
         # S3 has a word of its own for a query that takes too long or too much: clients wait and ask again.
-        return Rendered(503, SelectCode.BUSY, "The service is unavailable. Try again later.", [("Retry-After", "1")])
+        return RenderedError(
+            503, SelectCode.BUSY, "The service is unavailable. Try again later.", [("Retry-After", "1")]
+        )
     return render_error(error if isinstance(error, LakebedError) else LakebedError())
 
 
-class SelectAnswer:
+class SelectResponse:
     """The bytes of an answer. Has to be closed, whether or not it was read: that ends the query."""
 
     def __init__(

@@ -18,21 +18,21 @@ from lakebed.meta.seam import Transaction
 
 from . import rows
 from .buckets.bucket import Bucket
-from .condition_context import Facts, lock_facts, tag_facts
+from .condition_context import ConditionKeys, lock_condition_keys, tag_condition_keys
 from .config.object_lock import Retention, may_change_retention
 from .config.tagging import TagSet
-from .context import Facilities
-from .events import tell_of_object
+from .context import ObjectContext
+from .events import emit_object_event
 from .model import Caller, ObjectAttributes, StoredObject, pack
 from .reading import ObjectReader
 from .rows import version_from
-from .writing import target
+from .writing import load_current
 
 
-class Annotations:
+class TagsAndLocks:
     """Reads and changes attributes of one version."""
 
-    def __init__(self, facilities: Facilities, reader: ObjectReader) -> None:
+    def __init__(self, facilities: ObjectContext, reader: ObjectReader) -> None:
         self._f = facilities
         self._reader = reader
 
@@ -53,7 +53,7 @@ class Annotations:
             key,
             version,
             (f"s3:{verb}ObjectTagging", f"s3:{verb}ObjectVersionTagging"),
-            tag_facts(tags),
+            tag_condition_keys(tags),
             f"ObjectTagging:{verb}",
             lambda _bucket, attributes: msgspec.structs.replace(attributes, tags=tags),
         )
@@ -83,7 +83,7 @@ class Annotations:
                 raise VersionProtected(f"the version is protected by object lock. key={key}")
             return msgspec.structs.replace(attributes, retention=retention)
 
-        facts = lock_facts(retention, None, f.clock.now_ms())
+        facts = lock_condition_keys(retention, None, f.clock.now_ms())
         if caller.bypass_governance:
             await f.authorize(caller, await f.bucket(f.meta, bucket), "s3:BypassGovernanceRetention", key, facts)
         action = "s3:PutObjectRetention"
@@ -108,7 +108,7 @@ class Annotations:
             return msgspec.structs.replace(attributes, legal_hold=on)
 
         action = "s3:PutObjectLegalHold"
-        facts = lock_facts(None, on, self._f.clock.now_ms())
+        facts = lock_condition_keys(None, on, self._f.clock.now_ms())
         await self._change(caller, bucket, key, version, (action, action), facts, "ObjectCreated:PutLegalHold", change)
 
     async def _change(
@@ -118,7 +118,7 @@ class Annotations:
         key: str,
         version: str | None,
         actions: tuple[str, str],
-        facts: Facts,
+        facts: ConditionKeys,
         event: str,
         change: Callable[[Bucket, ObjectAttributes], ObjectAttributes],
     ) -> tuple[Bucket, StoredObject]:
@@ -127,7 +127,7 @@ class Annotations:
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> tuple[Bucket, StoredObject]:
-            bucket, current = await target(tx, bucket_name, key)
+            bucket, current = await load_current(tx, bucket_name, key)
             found = current
             if version is not None and (current is None or current.version != version):
                 row = await tx.row(rows.VERSION, bucket.id, key, version)
@@ -143,7 +143,7 @@ class Annotations:
                 await tx.run(rows.UPDATE_OBJECT_ATTRIBUTES, pack(attributes), bucket.id, key)
             else:
                 await tx.run(rows.UPDATE_VERSION_ATTRIBUTES, pack(attributes), bucket.id, key, found.rank)
-            await tell_of_object(f.outbox, tx, event, bucket, found, caller, now_ms)
+            await emit_object_event(f.outbox, tx, event, bucket, found, caller, now_ms)
             return bucket, found._replace(attributes=attributes)
 
         return await f.meta.transact(work)

@@ -15,13 +15,21 @@ from lakebed.core.errors import NotFound, StateConflict, StoreMismatch
 from lakebed.core.ids import BlobId, DeploymentId
 from lakebed.meta.deployment import establish_deployment_id, find_deployment_id
 from lakebed.meta.seam import MetaStore
-from lakebed.storage.ownership import Marker, StoreOwnership, claim_marker, read_marker
+from lakebed.storage.ownership import DeploymentMarker, StoreOwnership, claim_marker, read_marker
 from lakebed.storage.seam import Key, ObjectStorage
 
 from .. import rows
 from .ingest import BLOBS_PREFIX, blob_key
 
-__all__ = ["STREAM_SERVERS_PREFIX", "Attachment", "Decision", "Evidence", "References", "StoreState", "decide"]
+__all__ = [
+    "STREAM_SERVERS_PREFIX",
+    "ReferenceSample",
+    "StoreAttachment",
+    "StoreEvidence",
+    "StoreState",
+    "StoreVerdict",
+    "decide",
+]
 
 STREAMS_PREFIX: Final = "streams/"
 STREAM_SERVERS_PREFIX: Final = f"{STREAMS_PREFIX}servers/"
@@ -33,7 +41,7 @@ SampleKeys = Callable[[int], Awaitable[Sequence[Key]]]
 """Keys in the object store that the metadata refers to, at most so many."""
 
 
-class References(Enum):
+class ReferenceSample(Enum):
     """What a sample of the metadata's references to the object store shows."""
 
     NONE = "none"
@@ -45,16 +53,16 @@ class References(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class StoreEvidence:
     """What is known of a metadata store and an object store before anything is written."""
 
     metadata_deployment: DeploymentId
     store_deployment: DeploymentId | None
     store_is_empty: bool
-    references: References
+    references: ReferenceSample
 
 
-class Decision(Enum):
+class StoreVerdict(Enum):
     """What follows from the evidence."""
 
     BELONGS = "belongs"
@@ -70,25 +78,25 @@ class Decision(Enum):
     """The store is empty, and the metadata refers to objects."""
 
 
-def decide(evidence: Evidence) -> Decision:
+def decide(evidence: StoreEvidence) -> StoreVerdict:
     """Whether the stores belong together."""
     if evidence.store_deployment is not None:
         same = evidence.store_deployment == evidence.metadata_deployment
-        return Decision.BELONGS if same else Decision.FOREIGN
+        return StoreVerdict.BELONGS if same else StoreVerdict.FOREIGN
     if evidence.store_is_empty:
-        return Decision.CLAIM if evidence.references is References.NONE else Decision.OBJECTS_MISSING
-    return Decision.ADOPT if evidence.references is References.FOUND else Decision.UNKNOWN_OBJECTS
+        return StoreVerdict.CLAIM if evidence.references is ReferenceSample.NONE else StoreVerdict.OBJECTS_MISSING
+    return StoreVerdict.ADOPT if evidence.references is ReferenceSample.FOUND else StoreVerdict.UNKNOWN_OBJECTS
 
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
     """The evidence, and what was decided of it."""
 
-    evidence: Evidence
-    decision: Decision
+    evidence: StoreEvidence
+    decision: StoreVerdict
 
 
-class Attachment:
+class StoreAttachment:
     """An object store and the metadata store that it is to belong to."""
 
     def __init__(
@@ -118,16 +126,16 @@ class Attachment:
         own, marker = await establish_deployment_id(self._meta), await read_marker(self._storage)
         if marker is not None:
             if marker.deployment != own:
-                raise self._refusal(Decision.FOREIGN, own, marker.deployment)
+                raise self._refusal(StoreVerdict.FOREIGN, own, marker.deployment)
             return self.ownership()
         state = await self.inspect()
-        if state.decision in (Decision.CLAIM, Decision.ADOPT):
+        if state.decision in (StoreVerdict.CLAIM, StoreVerdict.ADOPT):
             evidence = state.evidence
-            marker = Marker(evidence.metadata_deployment, attached=state.decision is Decision.ADOPT)
+            marker = DeploymentMarker(evidence.metadata_deployment, attached=state.decision is StoreVerdict.ADOPT)
             found = await claim_marker(self._storage, marker)
             if found.deployment != evidence.metadata_deployment:
-                raise self._refusal(Decision.FOREIGN, evidence.metadata_deployment, found.deployment)
-        elif state.decision is not Decision.BELONGS:
+                raise self._refusal(StoreVerdict.FOREIGN, evidence.metadata_deployment, found.deployment)
+        elif state.decision is not StoreVerdict.BELONGS:
             raise self._refusal(state.decision, state.evidence.metadata_deployment, state.evidence.store_deployment)
         return self.ownership()
 
@@ -143,7 +151,7 @@ class Attachment:
             # Another server may have written id and objects between the two looks.
             marker = await read_marker(self._storage)
             if marker is not None:
-                evidence = Evidence(own, marker.deployment, store_is_empty=False, references=evidence.references)
+                evidence = StoreEvidence(own, marker.deployment, store_is_empty=False, references=evidence.references)
         return StoreState(evidence, decide(evidence))
 
     async def attach(self, *, replacing: DeploymentId | None, accept_loss: bool) -> StoreState:
@@ -155,19 +163,19 @@ class Attachment:
         """
         state = await self.inspect()
         evidence = state.evidence
-        if state.decision is Decision.BELONGS:
+        if state.decision is StoreVerdict.BELONGS:
             return state
         if evidence.store_deployment != replacing:
             raise StateConflict(
                 "the object store does not carry the id that is to be replaced."
                 f" store={self._place} expected={replacing} found={evidence.store_deployment}"
             )
-        if evidence.references is References.MISSING and not accept_loss:
+        if evidence.references is ReferenceSample.MISSING and not accept_loss:
             raise StateConflict(
                 "the metadata refers to objects that this store does not have; reads of them would fail."
                 f" store={self._place} metadata_deployment={evidence.metadata_deployment}"
             )
-        if evidence.references is not References.FOUND and await self._has_stream_tables():
+        if evidence.references is not ReferenceSample.FOUND and await self._has_stream_tables():
             # Logs are found by the names of their tables: those of another deployment would be taken for our own.
             raise StateConflict(
                 "the store holds stream tables of another deployment; move them away, or use another prefix."
@@ -175,14 +183,14 @@ class Attachment:
             )
         if self._before_attaching is not None:
             await self._before_attaching()
-        marker = Marker(evidence.metadata_deployment, attached=not evidence.store_is_empty)
+        marker = DeploymentMarker(evidence.metadata_deployment, attached=not evidence.store_is_empty)
         await claim_marker(self._storage, marker, replacing=True)
         return state
 
-    async def _look(self, own: DeploymentId) -> Evidence:
+    async def _look(self, own: DeploymentId) -> StoreEvidence:
         marker = await read_marker(self._storage)
         is_empty = not (await self._has_any(BLOBS_PREFIX) or await self._has_stream_tables())
-        return Evidence(own, None if marker is None else marker.deployment, is_empty, await self._references())
+        return StoreEvidence(own, None if marker is None else marker.deployment, is_empty, await self._references())
 
     async def _has_any(self, prefix: str, *, but: str | None = None) -> bool:
         """Whether the store has an object below `prefix`, and not below `but`."""
@@ -194,7 +202,7 @@ class Attachment:
     async def _has_stream_tables(self) -> bool:
         return await self._has_any(STREAMS_PREFIX, but=STREAM_SERVERS_PREFIX)
 
-    async def _references(self) -> References:
+    async def _references(self) -> ReferenceSample:
         keys = [blob_key(BlobId(row[0])) for row in await self._meta.rows(rows.NEWEST_BLOBS, _SAMPLES)]
         if self._sample_streams is not None:
             keys += await self._sample_streams(_SAMPLES)
@@ -203,19 +211,19 @@ class Attachment:
                 await self._storage.head(key)
             except NotFound:
                 continue
-            return References.FOUND
-        return References.MISSING if keys else References.NONE
+            return ReferenceSample.FOUND
+        return ReferenceSample.MISSING if keys else ReferenceSample.NONE
 
-    def _refusal(self, decision: Decision, own: DeploymentId, other: DeploymentId | None) -> StoreMismatch:
+    def _refusal(self, decision: StoreVerdict, own: DeploymentId, other: DeploymentId | None) -> StoreMismatch:
         ids = f"store={self._place} store_deployment={other or 'none'} metadata_deployment={own}"
-        if decision is Decision.FOREIGN:
+        if decision is StoreVerdict.FOREIGN:
             return StoreMismatch(
                 f"the object store belongs to another deployment; nothing was changed. {ids}."
                 " Use the metadata that belongs to it (server.data, meta.url), or another bucket or prefix"
                 " (storage.s3.bucket, storage.s3.prefix). If the other deployment is gone for good:"
                 f" lakebed storage attach --replace {other}"
             )
-        if decision is Decision.OBJECTS_MISSING:
+        if decision is StoreVerdict.OBJECTS_MISSING:
             return StoreMismatch(
                 f"the object store is empty, but the metadata refers to objects in it; nothing was changed. {ids}."
                 " See that the disk is mounted and that bucket and prefix are right (storage.*). If the objects are"

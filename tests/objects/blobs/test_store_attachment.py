@@ -13,13 +13,13 @@ from lakebed.core.errors import StateConflict, StoreMismatch
 from lakebed.core.ids import DeploymentId, new_blob_id
 from lakebed.meta.deployment import establish_deployment_id
 from lakebed.meta.seam import MetaStore
-from lakebed.objects.blobs.attachment import Attachment, Decision, Evidence, References, decide
-from lakebed.objects.blobs.garbage_collection import BlobReaper
+from lakebed.objects.blobs.garbage_collection import BlobGarbageCollector
 from lakebed.objects.blobs.ingest import blob_key
-from lakebed.objects.blobs.orphan_sweep import Sweeper, SweepReport
+from lakebed.objects.blobs.orphan_sweep import OrphanSweep, SweepReport
+from lakebed.objects.blobs.store_attachment import ReferenceSample, StoreAttachment, StoreEvidence, StoreVerdict, decide
 from lakebed.server.streams.composition import SERVERS_PREFIX
 from lakebed.storage.memory import MemoryStorage
-from lakebed.storage.ownership import MARKER_KEY, Marker, claim_marker, read_marker
+from lakebed.storage.ownership import MARKER_KEY, DeploymentMarker, claim_marker, read_marker
 from lakebed.storage.seam import Key, ObjectHead
 from tests.meta.stores import open_migrated_file
 
@@ -30,25 +30,25 @@ WINDOW_MS = 60_000
 # -- the decision -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("is_empty", "references"), list(product([True, False], References)))
-def test_an_id_in_the_store_decides_alone(is_empty: bool, references: References) -> None:
-    assert decide(Evidence(OURS, OURS, is_empty, references)) is Decision.BELONGS
-    assert decide(Evidence(OURS, THEIRS, is_empty, references)) is Decision.FOREIGN
+@pytest.mark.parametrize(("is_empty", "references"), list(product([True, False], ReferenceSample)))
+def test_an_id_in_the_store_decides_alone(is_empty: bool, references: ReferenceSample) -> None:
+    assert decide(StoreEvidence(OURS, OURS, is_empty, references)) is StoreVerdict.BELONGS
+    assert decide(StoreEvidence(OURS, THEIRS, is_empty, references)) is StoreVerdict.FOREIGN
 
 
 @pytest.mark.parametrize(
     ("is_empty", "references", "expected"),
     [
-        (True, References.NONE, Decision.CLAIM),
-        (True, References.FOUND, Decision.OBJECTS_MISSING),
-        (True, References.MISSING, Decision.OBJECTS_MISSING),
-        (False, References.NONE, Decision.UNKNOWN_OBJECTS),
-        (False, References.MISSING, Decision.UNKNOWN_OBJECTS),
-        (False, References.FOUND, Decision.ADOPT),
+        (True, ReferenceSample.NONE, StoreVerdict.CLAIM),
+        (True, ReferenceSample.FOUND, StoreVerdict.OBJECTS_MISSING),
+        (True, ReferenceSample.MISSING, StoreVerdict.OBJECTS_MISSING),
+        (False, ReferenceSample.NONE, StoreVerdict.UNKNOWN_OBJECTS),
+        (False, ReferenceSample.MISSING, StoreVerdict.UNKNOWN_OBJECTS),
+        (False, ReferenceSample.FOUND, StoreVerdict.ADOPT),
     ],
 )
-def test_without_an_id_only_proof_decides(is_empty: bool, references: References, expected: Decision) -> None:
-    assert decide(Evidence(OURS, None, is_empty, references)) is expected
+def test_without_an_id_only_proof_decides(is_empty: bool, references: ReferenceSample, expected: StoreVerdict) -> None:
+    assert decide(StoreEvidence(OURS, None, is_empty, references)) is expected
 
 
 # -- at start ---------------------------------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class Site:
         self.meta = meta
         self.storage = storage
         self.clock = clock
-        self.attachment = Attachment(meta, storage, "folder /data/bytes", sample_streams=self._manifests)
+        self.attachment = StoreAttachment(meta, storage, "folder /data/bytes", sample_streams=self._manifests)
         self.manifests: list[Key] = []
 
     async def blob(self, *, referred: bool = True, stored: bool = True) -> Key:
@@ -75,8 +75,8 @@ class Site:
 
     async def sweep(self) -> SweepReport:
         ownership = self.attachment.ownership()
-        reaper = BlobReaper(self.meta, self.storage, ownership, self.clock, grace_ms=0)
-        return await Sweeper(self.meta, self.storage, ownership, reaper, self.clock, window_ms=WINDOW_MS).sweep()
+        reaper = BlobGarbageCollector(self.meta, self.storage, ownership, self.clock, grace_ms=0)
+        return await OrphanSweep(self.meta, self.storage, ownership, reaper, self.clock, window_ms=WINDOW_MS).sweep()
 
     async def keys(self) -> set[str]:
         return {head.key async for head in self.storage.list_prefix() if head.key != MARKER_KEY}
@@ -103,12 +103,12 @@ async def other(tmp_path: Path, site: Site) -> AsyncIterator[Site]:
 
 async def test_the_first_start_gives_both_stores_the_same_id(site: Site) -> None:
     await site.attachment.confirm_at_start()
-    assert await read_marker(site.storage) == Marker(await establish_deployment_id(site.meta))
+    assert await read_marker(site.storage) == DeploymentMarker(await establish_deployment_id(site.meta))
     await site.attachment.confirm_at_start()
 
 
 async def test_servers_that_start_together_all_succeed(site: Site) -> None:
-    attachments = [Attachment(site.meta, site.storage, "store") for _ in range(4)]
+    attachments = [StoreAttachment(site.meta, site.storage, "store") for _ in range(4)]
     await asyncio.gather(*(each.confirm_at_start() for each in attachments))
     await attachments[0].ownership().confirm()
 
@@ -147,7 +147,7 @@ async def test_a_store_from_before_ids_is_adopted_if_it_has_what_the_metadata_re
     await site.blob()
     await site.attachment.confirm_at_start()
     marker = await read_marker(site.storage)
-    assert marker == Marker(await establish_deployment_id(site.meta), attached=True)
+    assert marker == DeploymentMarker(await establish_deployment_id(site.meta), attached=True)
 
 
 async def test_stream_tables_prove_a_store_as_objects_do(site: Site) -> None:
@@ -183,7 +183,7 @@ async def test_a_sweep_stops_when_the_store_changes_hands(site: Site) -> None:
     await site.attachment.confirm_at_start()
     key = await site.blob(referred=False)
     site.clock.advance(10 * WINDOW_MS / 1000)
-    await claim_marker(site.storage, Marker(THEIRS), replacing=True)
+    await claim_marker(site.storage, DeploymentMarker(THEIRS), replacing=True)
     with pytest.raises(StoreMismatch):
         await site.sweep()
     assert await site.keys() == {key}
@@ -197,13 +197,13 @@ class ReattachedWhileListed(MemoryStorage):
     async def list_prefix(self, prefix: str = "", start_after: str = "") -> AsyncIterator[ObjectHead]:
         async for head in super().list_prefix(prefix, start_after):
             yield head
-        await claim_marker(self, Marker(self.own, attached=True), replacing=True)
+        await claim_marker(self, DeploymentMarker(self.own, attached=True), replacing=True)
 
 
 async def test_a_sweep_looks_again_since_when_the_store_is_ours(site: Site) -> None:
     storage = ReattachedWhileListed(site.clock)
     reattached = Site(site.meta, storage, site.clock)
-    await claim_marker(storage, Marker(await establish_deployment_id(site.meta)))
+    await claim_marker(storage, DeploymentMarker(await establish_deployment_id(site.meta)))
     storage.own = await establish_deployment_id(site.meta)
     key = await reattached.blob(referred=False)
     site.clock.advance(10 * WINDOW_MS / 1000)
@@ -216,9 +216,9 @@ async def test_recorded_garbage_is_kept_while_the_store_is_another(site: Site) -
     blob = new_blob_id(site.clock)
     await site.storage.put(blob_key(blob), b"x")
     await site.meta.transact(lambda tx: tx.run("INSERT INTO garbage (id, due_ms) VALUES (?, 0)", blob))
-    await claim_marker(site.storage, Marker(THEIRS), replacing=True)
+    await claim_marker(site.storage, DeploymentMarker(THEIRS), replacing=True)
     with pytest.raises(StoreMismatch):
-        await BlobReaper(site.meta, site.storage, site.attachment.ownership(), site.clock, grace_ms=0).sweep()
+        await BlobGarbageCollector(site.meta, site.storage, site.attachment.ownership(), site.clock, grace_ms=0).sweep()
     assert await site.keys() == {blob_key(blob)}
 
 
@@ -258,7 +258,7 @@ async def test_an_attached_store_keeps_what_the_metadata_does_not_know(site: Sit
 async def test_an_attached_store_keeps_them_after_it_was_copied_without_times(site: Site) -> None:
     blob = new_blob_id(site.clock)
     site.clock.advance(1)
-    await claim_marker(site.storage, Marker(await establish_deployment_id(site.meta), attached=True))
+    await claim_marker(site.storage, DeploymentMarker(await establish_deployment_id(site.meta), attached=True))
     site.clock.advance(1)
     await site.storage.put(blob_key(blob), b"x")
     site.clock.advance(10 * WINDOW_MS / 1000)
@@ -279,7 +279,7 @@ async def test_attaching_repeats_the_id_that_is_replaced(site: Site, other: Site
     for wrong in (None, THEIRS):
         with pytest.raises(StateConflict, match="to be replaced"):
             await other.attachment.attach(replacing=wrong, accept_loss=False)
-    assert await read_marker(site.storage) == Marker(await establish_deployment_id(site.meta))
+    assert await read_marker(site.storage) == DeploymentMarker(await establish_deployment_id(site.meta))
 
 
 async def test_a_store_that_lacks_objects_is_attached_only_if_the_loss_is_accepted(site: Site) -> None:
@@ -291,12 +291,12 @@ async def test_a_store_that_lacks_objects_is_attached_only_if_the_loss_is_accept
 
 
 async def test_before_a_store_is_attached_the_servers_on_the_former_one_are_forgotten(site: Site) -> None:
-    markers: list[Marker | None] = []
+    markers: list[DeploymentMarker | None] = []
 
     async def forget_servers() -> None:
         markers.append(await read_marker(site.storage))
 
-    attachment = Attachment(site.meta, site.storage, "store", before_attaching=forget_servers)
+    attachment = StoreAttachment(site.meta, site.storage, "store", before_attaching=forget_servers)
     await attachment.attach(replacing=None, accept_loss=False)
     await attachment.attach(replacing=None, accept_loss=False)
     assert markers == [None], "once, and again only if the attaching did not succeed"

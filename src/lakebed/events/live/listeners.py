@@ -20,7 +20,7 @@ from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.buckets.bucket import Bucket
 
 from ..names import ON_DEMAND, SINGLES
-from ..selection import Selection
+from ..selection import EventSelection
 
 log = logging.getLogger("lakebed.events")
 
@@ -37,17 +37,17 @@ _ASK_FOR_REQUESTS: Final = "SELECT name FROM request_log_cursors LIMIT 1"
 _ADD: Final = "INSERT INTO event_listeners (holder, bucket, mask, expires_ms) VALUES (?, ?, ?, ?)"
 
 
-def asked_by(selection: Selection) -> tuple[str, int]:
+def read_event_mask(selection: EventSelection) -> tuple[str, int]:
     """The bucket that a selection is about, or all, and what changes nothing and is asked for of it."""
     return selection.subject.partition("/")[0] or ALL_BUCKETS, mask_of_selection(selection)
 
 
-def mask_of_selection(selection: Selection) -> int:
+def mask_of_selection(selection: EventSelection) -> int:
     """What changes nothing and is asked for by name. Who asks for everything asks for what there is."""
     return sum(bit for kind, bit in _BITS.items() if selection.names_kind(kind))
 
 
-class Interests:
+class ListenerRegistry:
     """Who listens for what. Used from one event loop."""
 
     def __init__(self, meta: MetaStore, clock: Clock, holder: str) -> None:

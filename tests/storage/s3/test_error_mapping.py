@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from lakebed.core import errors as e
 from lakebed.core.errors import LakebedError
-from lakebed.storage.s3.failures import Operation, Refusal, failure, failure_kind
+from lakebed.storage.s3.error_mapping import Refusal, StoreOperation, failure, failure_kind
 from lakebed.storage.seam import IfAbsent, IfMatch, WriteCondition
 
 ABSENT = IfAbsent()
 MATCH = IfMatch("tag")
-PUT, COMPLETE, GET, HEAD = Operation.PUT, Operation.COMPLETE, Operation.GET, Operation.HEAD
+PUT, COMPLETE, GET, HEAD = StoreOperation.PUT, StoreOperation.COMPLETE, StoreOperation.GET, StoreOperation.HEAD
 
-TABLE: list[tuple[int, str, Operation, WriteCondition | None, type[LakebedError]]] = [
+TABLE: list[tuple[int, str, StoreOperation, WriteCondition | None, type[LakebedError]]] = [
     (404, "NoSuchKey", GET, None, e.NoSuchKey),
     (404, "NoSuchBucket", GET, None, e.NoSuchBucket),
-    (404, "NoSuchUpload", Operation.UPLOAD_PART, None, e.NoSuchUpload),
+    (404, "NoSuchUpload", StoreOperation.UPLOAD_PART, None, e.NoSuchUpload),
     (404, "NoSuchVersion", GET, None, e.NoSuchVersion),
     (404, "404", HEAD, None, e.NotFound),
     (412, "PreconditionFailed", PUT, ABSENT, e.AlreadyExists),
@@ -69,12 +69,12 @@ TABLE: list[tuple[int, str, Operation, WriteCondition | None, type[LakebedError]
     (400, "InvalidPart", COMPLETE, ABSENT, e.InvalidPart),
     (400, "InvalidPartOrder", COMPLETE, None, e.InvalidPartOrder),
     (400, "InvalidArgument", PUT, None, e.InvalidInput),
-    (400, "MalformedXML", Operation.DELETE_MANY, None, e.InvalidInput),
+    (400, "MalformedXML", StoreOperation.DELETE_MANY, None, e.InvalidInput),
     (400, "SomethingNew", PUT, None, e.InvalidInput),
     (416, "InvalidRange", GET, None, e.InvalidRange),
-    (501, "NotImplemented", Operation.DELETE_MANY, None, e.NotSupported),
+    (501, "NotImplemented", StoreOperation.DELETE_MANY, None, e.NotSupported),
     (405, "MethodNotAllowed", PUT, None, e.NotSupported),
-    (400, "MissingContentMD5", Operation.DELETE_MANY, None, e.NotSupported),
+    (400, "MissingContentMD5", StoreOperation.DELETE_MANY, None, e.NotSupported),
     (400, "MissingContentMD5", PUT, None, e.InvalidInput),
     (301, "PermanentRedirect", GET, None, e.InvalidSetting),
     (307, "", GET, None, e.InvalidSetting),
@@ -84,7 +84,7 @@ TABLE: list[tuple[int, str, Operation, WriteCondition | None, type[LakebedError]
 
 @pytest.mark.parametrize(("status", "code", "operation", "condition", "kind"), TABLE)
 def test_answer_means(
-    status: int, code: str, operation: Operation, condition: WriteCondition | None, kind: type[LakebedError]
+    status: int, code: str, operation: StoreOperation, condition: WriteCondition | None, kind: type[LakebedError]
 ) -> None:
     assert failure_kind(status, code, operation, condition) is kind
     assert type(failure(Refusal(status, code), operation, "key", condition)) is kind
@@ -93,11 +93,11 @@ def test_answer_means(
 @given(
     status=st.integers(300, 599),
     code=st.text(max_size=20),
-    operation=st.sampled_from(Operation),
+    operation=st.sampled_from(StoreOperation),
     condition=st.sampled_from([None, ABSENT, MATCH]),
 )
 def test_undecided_answers_are_never_taken_for_decided_ones(
-    status: int, code: str, operation: Operation, condition: WriteCondition | None
+    status: int, code: str, operation: StoreOperation, condition: WriteCondition | None
 ) -> None:
     kind = failure_kind(status, code, operation, condition)
     if issubclass(kind, e.AlreadyExists | e.PreconditionFailed):
@@ -106,7 +106,7 @@ def test_undecided_answers_are_never_taken_for_decided_ones(
 
 def test_refusal_is_told_with_its_values_last() -> None:
     refusal = Refusal(503, "SlowDown", "Please slow down", "REQ1")
-    told = str(failure(refusal, Operation.PUT, "a/b"))
+    told = str(failure(refusal, StoreOperation.PUT, "a/b"))
     assert told == (
         "the store refused. operation=PutObject status=503 code=SlowDown key='a/b' request=REQ1 "
         "detail='Please slow down'"
@@ -114,7 +114,7 @@ def test_refusal_is_told_with_its_values_last() -> None:
 
 
 def test_range_error_carries_the_size_if_the_store_told_it() -> None:
-    error = failure(Refusal(416, "InvalidRange", object_size=7), Operation.GET, "k")
+    error = failure(Refusal(416, "InvalidRange", object_size=7), StoreOperation.GET, "k")
     assert isinstance(error, e.InvalidRange)
     assert error.size == 7
 
@@ -124,15 +124,15 @@ def test_range_error_carries_the_size_if_the_store_told_it() -> None:
     [
         (500, "InternalError", PUT, True),
         (502, "", COMPLETE, True),
-        (504, "", Operation.DELETE, True),
+        (504, "", StoreOperation.DELETE, True),
         (500, "InternalError", GET, False),
-        (500, "InternalError", Operation.UPLOAD_PART, False),
+        (500, "InternalError", StoreOperation.UPLOAD_PART, False),
         (400, "RequestTimeout", PUT, False),
         (507, "XMinioStorageFull", PUT, False),
     ],
 )
 def test_failure_in_the_middle_of_a_change_leaves_open_whether_it_happened(
-    status: int, code: str, operation: Operation, undecided: bool
+    status: int, code: str, operation: StoreOperation, undecided: bool
 ) -> None:
     error = failure(Refusal(status, code), operation, "k")
     assert isinstance(error, e.Unavailable)

@@ -16,8 +16,8 @@ from lakebed.core.errors import AccessDenied, Corrupted, LakebedError, SelectErr
 from lakebed.objects.reading import FoundObject
 from lakebed.select.errors import SelectCode
 from lakebed.select.model import Counts
-from lakebed.wire.s3.select.answering import SelectAnswer, pause_seconds
 from lakebed.wire.s3.select.messages import MAX_RECORDS_BYTES
+from lakebed.wire.s3.select.response import SelectResponse, pause_seconds
 from tests.wire.s3.select.scripted import ScriptedQuery, Step
 
 NEVER = 1e9
@@ -49,7 +49,7 @@ class Case:
         self.query = ScriptedQuery(found, steps, knows_its_end=knows_its_end)
         self.told = Told()
         self.clock = ManualClock()
-        self.answer = SelectAnswer(self.query, self.clock, progress=progress, ended=self.told, pulse=pulse)
+        self.answer = SelectResponse(self.query, self.clock, progress=progress, ended=self.told, pulse=pulse)
 
     async def rest(self) -> list[str]:
         """The names of all messages that are left; the answer is closed then."""
