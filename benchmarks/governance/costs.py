@@ -31,11 +31,11 @@ from lakebed.governance.policies.maintenance_content import (
 )
 from lakebed.governance.rbac.model import GrantTarget
 from lakebed.governance.rbac.privileges import GrantKind, Privilege
-from lakebed.governance.tokens.model import IssuedToken, NewCredentials
+from lakebed.governance.tokens.model import IssuedToken, NewClientCredentials
 from lakebed.iceberg.commits.creation import parse_create_table
 from lakebed.meta.seam import Transaction
 from lakebed.objects.model import Caller
-from lakebed.server.decisions import wire_decisions
+from lakebed.server.decisions import wire_authorizer
 
 CACHED_GOAL_SECONDS: Final = 20e-6
 LEVELS: Final = tuple(f"level{number}" for number in range(1, 6))
@@ -113,7 +113,7 @@ async def _decisions(site: Site, rounds: int, seconds: float) -> list[Timed]:
     async with _decision_point() as url:
         for title, remember in (("it said before", 300.0), ("it is asked for", 0.0)):
             settings = DecisionsSettings(url=url, mode=DecisionMode.AND, remember=remember)
-            decisions = wire_decisions(settings, site.facilities.clock)
+            decisions = wire_authorizer(settings, site.facilities.clock)
             gate = Gate(replace(site.facilities, authorizer=decisions.authorizer))
             try:
                 times.append(
@@ -140,7 +140,7 @@ async def _policies(site: Site, rounds: int, seconds: float) -> Timed:
 async def _tokens(site: Site, rounds: int, seconds: float) -> list[Timed]:
     user = await site.principals.create_user("service")
 
-    async def give(tx: Transaction) -> NewCredentials:
+    async def give(tx: Transaction) -> NewClientCredentials:
         return await site.credentials.create(tx, user)
 
     made = await site.facilities.meta.transact(give)

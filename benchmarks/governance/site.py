@@ -21,19 +21,19 @@ from lakebed.governance.credentials.access_keys import AccessKeys
 from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.governance.principals import Principals
 from lakebed.governance.rbac.administrator import Administrator
-from lakebed.governance.rbac.catalog_grants import Granting
+from lakebed.governance.rbac.catalog_grants import CatalogGrants
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
 from lakebed.governance.rbac.model import GrantTarget
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.governance.rbac.privileges import Privilege
-from lakebed.governance.rbac.rows import COUNT_CHANGE
+from lakebed.governance.rbac.rows import INVALIDATE_GRANTS
 from lakebed.governance.tokens import (
-    Attempts,
-    ClientCredentials,
-    Clients,
-    SecretHashes,
-    SigningKeys,
+    ClientAuthenticator,
+    ClientCredentialStore,
+    LoginThrottle,
+    SecretHasher,
     TokenIssuer,
+    TokenSigningKeys,
     TokenVerifier,
 )
 from lakebed.meta.seam import Transaction
@@ -63,14 +63,14 @@ class Site:
     catalog: planning.Site
     gate: Gate
     keys: AccessKeys
-    clients: Clients
-    credentials: ClientCredentials
+    clients: ClientAuthenticator
+    credentials: ClientCredentialStore
     issuer: TokenIssuer
     verifier: TokenVerifier
     principals: Principals
     principal_roles: PrincipalRoles
     catalog_roles: CatalogRoles
-    granting: Granting
+    granting: CatalogGrants
     creation: Creation
 
     async def holder(self, name: str, *grants: tuple[GrantTarget, Privilege]) -> str:
@@ -93,7 +93,7 @@ class Site:
         """Have the number of changes move, as every change of roles and grants does."""
 
         async def work(tx: Transaction) -> None:
-            await tx.run(COUNT_CHANGE)
+            await tx.run(INVALIDATE_GRANTS)
 
         await self.facilities.meta.transact(work)
 
@@ -124,10 +124,10 @@ def _wire(
 ) -> Site:
     meta, outbox, clock = facilities.meta, facilities.outbox, facilities.clock
     gate, keys = Gate(facilities), AccessKeys(meta, outbox, master, clock, root)
-    hashes, own = SecretHashes(), settings.tokens
+    hashes, own = SecretHasher(), settings.tokens
     verifier = TokenVerifier(meta, keys, master, clock, issuer=own.issuer)
     issuer = TokenIssuer(
-        SigningKeys(meta, outbox, master, clock, root.principal),
+        TokenSigningKeys(meta, outbox, master, clock, root.principal),
         verifier,
         clock,
         issuer=own.issuer,
@@ -139,14 +139,14 @@ def _wire(
         catalog,
         gate,
         keys,
-        Clients(meta, keys, hashes, Attempts(clock), master),
-        ClientCredentials(meta, outbox, hashes, clock, root.principal, root.access_key_id),
+        ClientAuthenticator(meta, keys, hashes, LoginThrottle(clock), master),
+        ClientCredentialStore(meta, outbox, hashes, clock, root.principal, root.access_key_id),
         issuer,
         verifier,
         Principals(meta, outbox, clock, root.principal),
         PrincipalRoles(meta, outbox, clock),
         CatalogRoles(meta, outbox, clock),
-        Granting(meta, outbox, clock),
+        CatalogGrants(meta, outbox, clock),
         Creation(facilities, gate, catalog.entries, catalog.files, catalog.publisher, MetadataCache(), catalog.claims),
     )
 

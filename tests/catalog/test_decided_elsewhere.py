@@ -10,25 +10,25 @@ import pytest
 
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.model import EntryKind
-from lakebed.core.access import LastingKey
+from lakebed.core.access import LongLivedKey
 from lakebed.core.errors import AccessDenied, Unavailable
 from lakebed.core.settings import DecisionMode
 from lakebed.governance.authorizer import PolicyAuthorizer
-from lakebed.governance.decision_point import DecisionPoint, DelegatingAuthorizer
+from lakebed.governance.decision_point import DecisionPoint, ExternalAuthorizer
 from tests.governance.decision_point.asking import Oracle
 
 from .harness import Catalog, may, name, wire_catalog
 
 TABLE = EntryKind.TABLE
 ANN = may("s3tables:*")
-ANN = ANN._replace(principal=replace(ANN.principal, key=LastingKey("KEY", 1)), request_id="R1")
+ANN = ANN._replace(principal=replace(ANN.principal, key=LongLivedKey("KEY", 1)), request_id="R1")
 
 
 def asking(catalog: Catalog, oracle: Oracle, *, batch: bool = True) -> Catalog:
     """The same catalog, by a server that asks."""
     store = catalog.store
     point = DecisionPoint(oracle.post, store.clock, remember_seconds=0, post_batch=oracle.post if batch else None)
-    authorizer = DelegatingAuthorizer(PolicyAuthorizer(store.clock), point, DecisionMode.AND)
+    authorizer = ExternalAuthorizer(PolicyAuthorizer(store.clock), point, DecisionMode.AND)
     return wire_catalog(replace(store, facilities=replace(store.facilities, authorizer=authorizer)))
 
 

@@ -14,7 +14,7 @@ from lakebed.core.errors import AccessDenied, NoSuchPrincipal
 from lakebed.governance.rbac import GrantKind, Privilege
 from lakebed.governance.rbac.administrator import Administrator
 from lakebed.governance.rbac.caller_grants import CallerGrants
-from lakebed.governance.rbac.catalog_grants import Granting
+from lakebed.governance.rbac.catalog_grants import CatalogGrants
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
 from lakebed.governance.rbac.model import CATALOG_ADMIN, GrantTarget
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
@@ -43,7 +43,7 @@ class Roles:
         self.by = Administrator(root_of(DEFAULT_ACCOUNT), allow)
         self.catalog_roles = CatalogRoles(f.meta, f.outbox, f.clock)
         self.principal_roles = PrincipalRoles(f.meta, f.outbox, f.clock)
-        self.granting = Granting(f.meta, f.outbox, f.clock)
+        self.granting = CatalogGrants(f.meta, f.outbox, f.clock)
         self.grants = CallerGrants(f.meta)
 
     async def open(self) -> Roles:

@@ -5,45 +5,45 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
-from lakebed.core.operations import Family, Operation, parse_operations
+from lakebed.core.operations import Operation, OperationFamily, parse_operations
 
 COUNTS = {
-    Family.CATALOG: 5,
-    Family.CATALOG_ROLE: 9,
-    Family.PRINCIPAL: 10,
-    Family.PRINCIPAL_ROLE: 9,
-    Family.NAMESPACE: 6,
-    Family.TABLE: 9,
-    Family.VIEW: 9,
-    Family.CREDENTIAL: 1,
-    Family.TRANSACTION: 1,
-    Family.NOTIFICATION: 1,
-    Family.CONFIG: 1,
-    Family.POLICY: 8,
-    Family.GENERIC_TABLE: 4,
-    Family.TASK_EXECUTION: 1,
-    Family.RATE_LIMITING: 1,
+    OperationFamily.CATALOG: 5,
+    OperationFamily.CATALOG_ROLE: 9,
+    OperationFamily.PRINCIPAL: 10,
+    OperationFamily.PRINCIPAL_ROLE: 9,
+    OperationFamily.NAMESPACE: 6,
+    OperationFamily.TABLE: 9,
+    OperationFamily.VIEW: 9,
+    OperationFamily.CREDENTIAL: 1,
+    OperationFamily.TRANSACTION: 1,
+    OperationFamily.NOTIFICATION: 1,
+    OperationFamily.CONFIG: 1,
+    OperationFamily.POLICY: 8,
+    OperationFamily.GENERIC_TABLE: 4,
+    OperationFamily.TASK_EXECUTION: 1,
+    OperationFamily.RATE_LIMITING: 1,
 }
 """Operations of each family, as the tables of the reference have them."""
 
 
 def test_every_family_has_its_operations() -> None:
-    found = {family: sum(operation.family is family for operation in Operation) for family in Family}
+    found = {family: sum(operation.family is family for operation in Operation) for family in OperationFamily}
     assert found == COUNTS
 
 
 @pytest.mark.parametrize(
     ("operation", "family"),
     [
-        (Operation.LIST_GRANTS_FOR_CATALOG_ROLE, Family.CATALOG_ROLE),
-        (Operation.LIST_ASSIGNED_PRINCIPAL_ROLES, Family.PRINCIPAL),
-        (Operation.REFRESH_TABLE, Family.TABLE),
-        (Operation.REGISTER_VIEW, Family.VIEW),
-        (Operation.GET_APPLICABLE_POLICIES, Family.POLICY),
-        (Operation.LOAD_GENERIC_TABLE, Family.GENERIC_TABLE),
+        (Operation.LIST_GRANTS_FOR_CATALOG_ROLE, OperationFamily.CATALOG_ROLE),
+        (Operation.LIST_ASSIGNED_PRINCIPAL_ROLES, OperationFamily.PRINCIPAL),
+        (Operation.REFRESH_TABLE, OperationFamily.TABLE),
+        (Operation.REGISTER_VIEW, OperationFamily.VIEW),
+        (Operation.GET_APPLICABLE_POLICIES, OperationFamily.POLICY),
+        (Operation.LOAD_GENERIC_TABLE, OperationFamily.GENERIC_TABLE),
     ],
 )
-def test_the_last_of_a_family_is_of_it(operation: Operation, family: Family) -> None:
+def test_the_last_of_a_family_is_of_it(operation: Operation, family: OperationFamily) -> None:
     assert operation.family is family
 
 
@@ -68,7 +68,7 @@ def test_names_mean_themselves(operations: set[Operation]) -> None:
 def test_words_may_begin_names_or_name_families() -> None:
     assert parse_operations(["*"]) == frozenset(Operation)
     assert parse_operations(["drop_*"]) == {one for one in Operation if one.value.startswith("DROP_")}
-    assert parse_operations(["POLICY"]) == {one for one in Operation if one.family is Family.POLICY}
+    assert parse_operations(["POLICY"]) == {one for one in Operation if one.family is OperationFamily.POLICY}
     assert parse_operations([]) == frozenset()
 
 

@@ -8,7 +8,7 @@ import pytest
 from lakebed.core.access import Credential, root_of
 from lakebed.core.clock import ManualClock
 from lakebed.core.secrets import Secret
-from lakebed.governance import AccessKeys, Credentials, MasterKeys, Principals, Sessions
+from lakebed.governance import AccessKeys, CredentialLookup, MasterKeys, Principals, Sessions
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.sqlite.store import SqliteStore
@@ -62,5 +62,5 @@ def sessions(master_keys: MasterKeys, access_keys: AccessKeys, clock: ManualCloc
 
 
 @pytest.fixture
-def credentials(access_keys: AccessKeys, sessions: Sessions) -> Credentials:
-    return Credentials(access_keys, sessions)
+def credentials(access_keys: AccessKeys, sessions: Sessions) -> CredentialLookup:
+    return CredentialLookup(access_keys, sessions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from lakebed.core.access import LastingKey, Principal, Session
+from lakebed.core.access import LongLivedKey, Principal, Session
 
 OWNER = "111122223333"
 OTHER = "444455556666"
@@ -39,7 +39,7 @@ def user(name: str = "bob", account: str = OWNER, *policies: bytes, session: Ses
         policies=policies,
         session=session,
         user_id=f"LKBU-{name}",
-        key=LastingKey(f"LKBD-{name}", created_ms=1_690_000_000_000),
+        key=LongLivedKey(f"LKBD-{name}", created_ms=1_690_000_000_000),
     )
 
 

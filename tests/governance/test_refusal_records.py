@@ -21,7 +21,14 @@ from lakebed.core.errors import (
     Vetoed,
 )
 from lakebed.governance import refusal_records
-from lakebed.governance.refusal_records import Attempt, AttemptEvent, AttemptRecorder, Outcome, outcome_of, shortened
+from lakebed.governance.refusal_records import (
+    RefusalEvent,
+    RefusalOutcome,
+    RefusalRecord,
+    RefusalRecorder,
+    outcome_of,
+    shortened,
+)
 from lakebed.meta.outbox import Outbox, OutboxEntry
 from lakebed.meta.seam import MetaStore, T, Work
 from tests.meta.stores import open_migrated_file
@@ -40,11 +47,11 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def recorder(meta: MetaStore, clock: ManualClock) -> AttemptRecorder:
-    return AttemptRecorder(meta, Outbox(meta), clock)
+def recorder(meta: MetaStore, clock: ManualClock) -> RefusalRecorder:
+    return RefusalRecorder(meta, Outbox(meta), clock)
 
 
-AN_ATTEMPT = Attempt(
+AN_ATTEMPT = RefusalRecord(
     edge="catalog",
     route="dropTable",
     operation="DROP_TABLE",
@@ -54,7 +61,7 @@ AN_ATTEMPT = Attempt(
     source_ip="10.0.0.1",
     request_id="R1",
     status=403,
-    outcome=Outcome.DENIED,
+    outcome=RefusalOutcome.DENIED,
     reason="no identity policy allows it",
 )
 
@@ -63,40 +70,40 @@ async def written(meta: MetaStore) -> list[OutboxEntry]:
     return await Outbox(meta).read_after(meta, 0, 10_000)
 
 
-def payload(entry: OutboxEntry) -> AttemptEvent:
-    return msgspec.msgpack.decode(entry.event.payload, type=AttemptEvent)
+def payload(entry: OutboxEntry) -> RefusalEvent:
+    return msgspec.msgpack.decode(entry.event.payload, type=RefusalEvent)
 
 
 @pytest.mark.parametrize(
     ("error", "status", "changes", "outcome"),
     [
-        (Vetoed("no"), 403, True, Outcome.VETOED),
-        (AccessDenied("no"), 403, False, Outcome.DENIED),
-        (AccessDenied("hidden"), 404, False, Outcome.DENIED),
-        (Unauthenticated("who"), 401, False, Outcome.DENIED),
-        (CredentialsExpired("old"), 401, True, Outcome.DENIED),
-        (LakebedError("a wire's own"), 403, False, Outcome.DENIED),
-        (Throttled("slow"), 429, False, Outcome.LIMITED),
-        (AlreadyExists("there"), 409, True, Outcome.FAILED),
-        (Unavailable("down"), 503, False, Outcome.FAILED),
-        (NoSuchTable("gone"), 404, True, Outcome.FAILED),
+        (Vetoed("no"), 403, True, RefusalOutcome.VETOED),
+        (AccessDenied("no"), 403, False, RefusalOutcome.DENIED),
+        (AccessDenied("hidden"), 404, False, RefusalOutcome.DENIED),
+        (Unauthenticated("who"), 401, False, RefusalOutcome.DENIED),
+        (CredentialsExpired("old"), 401, True, RefusalOutcome.DENIED),
+        (LakebedError("a wire's own"), 403, False, RefusalOutcome.DENIED),
+        (Throttled("slow"), 429, False, RefusalOutcome.LIMITED),
+        (AlreadyExists("there"), 409, True, RefusalOutcome.FAILED),
+        (Unavailable("down"), 503, False, RefusalOutcome.FAILED),
+        (NoSuchTable("gone"), 404, True, RefusalOutcome.FAILED),
         (NoSuchTable("gone"), 404, False, None),
         (LakebedError("not modified"), 304, False, None),
     ],
 )
-def test_what_is_worth_a_word(error: LakebedError, status: int, changes: bool, outcome: Outcome | None) -> None:
+def test_what_is_worth_a_word(error: LakebedError, status: int, changes: bool, outcome: RefusalOutcome | None) -> None:
     assert outcome_of(error, status, changes=changes) is outcome
 
 
 async def test_an_attempt_is_written_with_who_what_where_and_why(
-    recorder: AttemptRecorder, meta: MetaStore, clock: ManualClock
+    recorder: RefusalRecorder, meta: MetaStore, clock: ManualClock
 ) -> None:
     recorder.note(AN_ATTEMPT)
     assert await recorder.write() == 1
     (entry,) = await written(meta)
     assert (entry.event.kind, entry.event.subject) == ("AttemptDenied", "lake/sales/orders")
     assert entry.event.occurred_ms == clock.now_ms()
-    assert payload(entry) == AttemptEvent(
+    assert payload(entry) == RefusalEvent(
         edge="catalog",
         route="dropTable",
         operation="DROP_TABLE",
@@ -109,7 +116,7 @@ async def test_an_attempt_is_written_with_who_what_where_and_why(
 
 
 async def test_the_same_again_is_counted_and_the_count_written_once_a_minute(
-    recorder: AttemptRecorder, meta: MetaStore, clock: ManualClock
+    recorder: RefusalRecorder, meta: MetaStore, clock: ManualClock
 ) -> None:
     for number in range(4):
         recorder.note(replace(AN_ATTEMPT, request_id=f"R{number}", reason=f"reason {number}"))
@@ -130,30 +137,30 @@ async def test_the_same_again_is_counted_and_the_count_written_once_a_minute(
 
 
 async def test_one_caller_cannot_hide_another_or_fill_the_trail(
-    recorder: AttemptRecorder, meta: MetaStore, clock: ManualClock
+    recorder: RefusalRecorder, meta: MetaStore, clock: ManualClock
 ) -> None:
     for number in range(5000):
         recorder.note(replace(AN_ATTEMPT, principal="", claimed="mallory", subject=f"lake/{number}"))
     recorder.note(AN_ATTEMPT)
     await recorder.write()
     entries = await written(meta)
-    assert len(entries) == refusal_records.MOST_OF_ONE_CALLER + 1
+    assert len(entries) == refusal_records.MAX_KINDS_PER_CALLER + 1
     assert payload(entries[-1]).principal == "anna"
     clock.advance(61)
     assert await recorder.write() == 1
     last = (await written(meta))[-1]
-    assert (last.event.kind, payload(last).count) == ("AttemptsUncounted", 5000 - refusal_records.MOST_OF_ONE_CALLER)
+    assert (last.event.kind, payload(last).count) == ("AttemptsUncounted", 5000 - refusal_records.MAX_KINDS_PER_CALLER)
 
 
-async def test_all_callers_together_cannot_fill_it_either(recorder: AttemptRecorder, meta: MetaStore) -> None:
+async def test_all_callers_together_cannot_fill_it_either(recorder: RefusalRecorder, meta: MetaStore) -> None:
     for number in range(3000):
         recorder.note(replace(AN_ATTEMPT, principal=f"p{number}"))
     await recorder.write()
-    assert len(await written(meta)) == refusal_records.MOST_KINDS
+    assert len(await written(meta)) == refusal_records.MAX_KINDS
 
 
-async def test_who_is_told_to_slow_down_is_told_of_as_the_limit(recorder: AttemptRecorder, meta: MetaStore) -> None:
-    recorder.note(replace(AN_ATTEMPT, outcome=Outcome.LIMITED, route="getToken", operation="", status=429))
+async def test_who_is_told_to_slow_down_is_told_of_as_the_limit(recorder: RefusalRecorder, meta: MetaStore) -> None:
+    recorder.note(replace(AN_ATTEMPT, outcome=RefusalOutcome.LIMITED, route="getToken", operation="", status=429))
     await recorder.write()
     (entry,) = await written(meta)
     assert (entry.event.kind, payload(entry).operation) == ("AttemptLimited", "LIMIT_REQUEST_RATE")
@@ -174,7 +181,7 @@ class Failing:
 
 async def test_what_could_not_be_written_is_kept(meta: MetaStore, clock: ManualClock) -> None:
     failing = Failing(meta)
-    recorder = AttemptRecorder(failing, Outbox(meta), clock)  # type: ignore[arg-type]  # only transact is called
+    recorder = RefusalRecorder(failing, Outbox(meta), clock)  # type: ignore[arg-type]  # only transact is called
     recorder.note(AN_ATTEMPT)
     recorder.note(AN_ATTEMPT)
     with pytest.raises(Unavailable):
@@ -191,7 +198,7 @@ async def test_what_could_not_be_written_is_kept(meta: MetaStore, clock: ManualC
 
 
 async def test_the_recorder_writes_by_itself_and_the_rest_at_the_end(
-    recorder: AttemptRecorder, meta: MetaStore
+    recorder: RefusalRecorder, meta: MetaStore
 ) -> None:
     running = asyncio.create_task(recorder.run())
     recorder.note(AN_ATTEMPT)

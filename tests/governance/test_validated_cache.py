@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from lakebed.governance.validated_cache import Remembered
+from lakebed.governance.validated_cache import ValidatedCache
 
 
 def test_value_comes_back_while_its_source_is_equal() -> None:
-    memory: Remembered[list[int], object] = Remembered(2)
+    memory: ValidatedCache[list[int], object] = ValidatedCache(2)
     value = memory.keep("a", [1], object())
     assert memory.recall("a", [1]) is value
     assert memory.recall("a", [2]) is None
@@ -12,7 +12,7 @@ def test_value_comes_back_while_its_source_is_equal() -> None:
 
 
 def test_least_recently_used_goes_first() -> None:
-    memory: Remembered[int, str] = Remembered(2)
+    memory: ValidatedCache[int, str] = ValidatedCache(2)
     memory.keep("a", 1, "A")
     memory.keep("b", 1, "B")
     memory.recall("a", 1)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from lakebed.core.errors import AccessDenied, PreconditionFailed
-from lakebed.governance.policy_language.condition_keys import carriers
+from lakebed.governance.policy_language.condition_keys import actions_with_key
 from lakebed.governance.policy_language.wildcards import fold_key
 from lakebed.objects.condition_context import (
     ConditionKeys,
@@ -58,7 +58,7 @@ def test_every_fact_is_a_key_that_a_bucket_policy_may_name() -> None:
     facts: ConditionKeys = creation_condition_keys(creates=True)
     facts |= lock_condition_keys(KEEP, True, NOW_MS) | tag_condition_keys(TAGS) | bucket_tag_condition_keys(TAGS)
     facts |= match_condition_keys(WriteConditions('"etag"', "*")) | version_condition_keys("v", None)
-    assert [key for key in facts if carriers(fold_key(key)) is None] == []
+    assert [key for key in facts if actions_with_key(fold_key(key)) is None] == []
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from lakebed.catalog.scans.scan_plans import Scans
 from lakebed.catalog.tables import drops
 from lakebed.catalog.tables.metrics_reports import KEPT_MS
 from lakebed.governance.credentials.sessions import MAX_DELEGATION_SECONDS
-from lakebed.governance.delegation.delegated_accesses import AccessPlace, AccessTally, Holder
-from lakebed.governance.delegation.delegations import KEPT_SECONDS, Delegations
+from lakebed.governance.delegation.delegated_accesses import AccessCounter, AccessGroup, CredentialRecipient
+from lakebed.governance.delegation.delegations import KEPT_SECONDS, DelegationLog
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskLease
 from lakebed.server import catalog_jobs
@@ -56,7 +56,7 @@ def jobs(workshop: Workshop) -> CatalogJobs:
         tasks=catalog.tasks,
         scheduler=parts.scheduler,
         clock=clock,
-        delegations=Delegations(meta),
+        delegations=DelegationLog(meta),
         trace_retention_seconds=KEPT_SECONDS,
     )
 
@@ -107,9 +107,9 @@ async def test_tasks_that_ended_long_ago_are_forgotten_and_others_stay(workshop:
 async def test_what_was_done_with_keys_of_which_no_record_is_goes_in_its_time(
     workshop: Workshop, jobs: CatalogJobs
 ) -> None:
-    tally = AccessTally(workshop.store.meta, workshop.store.clock)
-    place = AccessPlace("lake", "f", "LOST", "GetObject", 200)
-    tally.note(place, Holder("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R2")
+    tally = AccessCounter(workshop.store.meta, workshop.store.clock)
+    place = AccessGroup("lake", "f", "LOST", "GetObject", 200)
+    tally.note(place, CredentialRecipient("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R2")
     await tally.flush()
     workshop.age(KEPT_SECONDS + MAX_DELEGATION_SECONDS)
     assert (await jobs.remove_old()).delegations == 0

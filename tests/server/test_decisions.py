@@ -15,7 +15,7 @@ import pytest
 from lakebed.core.clock import SystemClock
 from lakebed.core.errors import InvalidSetting
 from lakebed.core.settings import DecisionsSettings
-from lakebed.server.decisions import wire_decisions
+from lakebed.server.decisions import wire_authorizer
 from tests.clients.boto import Keys, connected, root_keys
 from tests.clients.people import User, make_user
 from tests.clients.plain_http import Answer, fetch
@@ -236,7 +236,7 @@ def test_wrong_token_allows_nothing(tmp_path: Path, site: Site) -> None:
 def test_authorities_that_cannot_be_read_are_refused_by_their_path(tmp_path: Path) -> None:
     settings = DecisionsSettings(url="https://localhost/", ca_bundle=tmp_path / "none.pem")
     with pytest.raises(InvalidSetting, match=r"^decisions\.ca_bundle: cannot be read"):
-        wire_decisions(settings, SystemClock())
+        wire_authorizer(settings, SystemClock())
 
 
 def test_agent_decides_in_place_of_policies_and_by_roles(tmp_path: Path) -> None:

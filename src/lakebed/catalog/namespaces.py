@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from lakebed.core.errors import AccessDenied, AlreadyExists, NamespaceNotEmpty, NoSuchNamespace
-from lakebed.governance.rbac.grant_cleanup import release_namespace
+from lakebed.governance.rbac.grant_cleanup import invalidate_namespace_grants
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
@@ -209,7 +209,7 @@ class Namespaces:
             if await tx.row(rows.NAMESPACE_HAS_POLICIES, namespace.id) is not None:
                 # They may hold elsewhere: whoever drops them sees to that.
                 raise _not_empty(name, "policies")
-            await release_namespace(tx, namespace.id)
+            await invalidate_namespace_grants(tx, namespace.id)
             await tx.run(rows.DELETE_NAMESPACE, namespace.id)
             await tell(f.outbox, tx, "NamespaceDropped", caller, now_ms, warehouse_name, name)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakebed.governance.policies import RESTRICTING
+from lakebed.governance.policies import RESTRICTION_TYPES
 from lakebed.meta.seam import Row
 from lakebed.objects.buckets.bucket import Bucket, bucket_from
 from lakebed.objects.rows import BUCKET_COLUMNS
@@ -13,7 +13,7 @@ from .model import Entry, EntryKind, Namespace, Warehouse, WarehouseKind
 
 _BUCKET: Final = "b.id, b.name, b.owner, b.region, b.created_ms, b.versioning, b.settings"
 _OWN_NAMES: Final = "id, name, base_prefix, kind, allowed, properties, created_ms"
-_RESTRICTING: Final = ", ".join(f"'{name}'" for name in sorted(RESTRICTING))
+_RESTRICTING: Final = ", ".join(f"'{name}'" for name in sorted(RESTRICTION_TYPES))
 _STATE: Final = (
     # Mostly neither. Read with the row that every request reads, so that it is asked by none of its own.
     f"EXISTS (SELECT 1 FROM policy_attachments a WHERE a.warehouse = w.id AND a.type IN ({_RESTRICTING}))",  # noqa: S608

@@ -20,7 +20,7 @@ DEFAULT_ACCOUNT: Final = "000000000000"
 
 
 @dataclass(frozen=True, slots=True)
-class LastingKey:
+class LongLivedKey:
     """A lasting access key, without its secret: what tells it from every other, earlier ones of the same id too."""
 
     id: str
@@ -86,7 +86,7 @@ class Securable(NamedTuple):
     """
 
 
-class Target(NamedTuple):
+class AccessTarget(NamedTuple):
     """What a question is about, by names: for who decides elsewhere and knows no ids of ours."""
 
     kind: str
@@ -143,7 +143,7 @@ class Principal:
     user_id: str = ""
     """Unique and never used again, unlike the name: what `aws:userid` says."""
 
-    key: LastingKey | None = None
+    key: LongLivedKey | None = None
     """The key that signed, or that the session came from. None for who needs none: anonymous, the server itself."""
 
     grants: Grants | None = None
@@ -174,7 +174,7 @@ ANONYMOUS = Principal(name="anonymous", account="", arn="*", is_anonymous=True)
 
 def root_of(account: str, access_key_id: str | None = None) -> Principal:
     """The root principal of an account, with the key that the settings give it."""
-    key = None if access_key_id is None else LastingKey(access_key_id, created_ms=0)
+    key = None if access_key_id is None else LongLivedKey(access_key_id, created_ms=0)
     arn = f"arn:aws:iam::{account}:root"
     return Principal(name="root", account=account, arn=arn, is_root=True, user_id=account, key=key)
 
@@ -195,7 +195,7 @@ class Credential:
     expires_ms: int | None = None
 
 
-class CredentialSource(Protocol):
+class CredentialResolver(Protocol):
     """Whose key is this? What an edge asks before it checks a signature."""
 
     async def credential(self, access_key_id: str, session_token: str | None = None) -> Credential:
@@ -235,7 +235,7 @@ class AccessRequest(NamedTuple):
     privileges: tuple[int, ...] = ()
     """What the action takes of who holds grants: all of them, by number."""
 
-    target: Target | None = None
+    target: AccessTarget | None = None
     """The resource by its names, where it is of a catalog and somebody reads them."""
 
     request_id: str = ""
@@ -285,8 +285,8 @@ class Authorizer(Protocol):
         ...
 
     async def visible(
-        self, request: AccessRequest, rules: ResourceRules, targets: Sequence[Target]
-    ) -> Sequence[Target]:
+        self, request: AccessRequest, rules: ResourceRules, targets: Sequence[AccessTarget]
+    ) -> Sequence[AccessTarget]:
         """Those of `targets` that a list shows to the caller of `request`, who may see the list.
 
         As many questions as it takes, not one for each of them. Raises Unavailable.

@@ -20,7 +20,7 @@ BEFORE: Final = "BEFORE_"
 AFTER: Final = "AFTER_"
 
 
-class Family(StrEnum):
+class OperationFamily(StrEnum):
     """What an operation is on."""
 
     CATALOG = "CATALOG"
@@ -135,7 +135,7 @@ class Operation(StrEnum):
     """Not asked for by anybody, and not to be vetoed: told in the audit trail of whoever was told to slow down."""
 
     @property
-    def family(self) -> Family:
+    def family(self) -> OperationFamily:
         """What it is on."""
         return _FAMILY_OF[self]
 
@@ -157,29 +157,29 @@ class Operation(StrEnum):
 
 _READS: Final = ("GET_", "LIST_", "LOAD_", "CHECK_EXISTS_")
 
-_FIRSTS: Final[Mapping[Operation, Family]] = {
-    Operation.CREATE_CATALOG: Family.CATALOG,
-    Operation.CREATE_CATALOG_ROLE: Family.CATALOG_ROLE,
-    Operation.CREATE_PRINCIPAL: Family.PRINCIPAL,
-    Operation.CREATE_PRINCIPAL_ROLE: Family.PRINCIPAL_ROLE,
-    Operation.CREATE_NAMESPACE: Family.NAMESPACE,
-    Operation.CREATE_TABLE: Family.TABLE,
-    Operation.CREATE_VIEW: Family.VIEW,
-    Operation.LOAD_CREDENTIALS: Family.CREDENTIAL,
-    Operation.COMMIT_TRANSACTION: Family.TRANSACTION,
-    Operation.SEND_NOTIFICATION: Family.NOTIFICATION,
-    Operation.GET_CONFIG: Family.CONFIG,
-    Operation.CREATE_POLICY: Family.POLICY,
-    Operation.CREATE_GENERIC_TABLE: Family.GENERIC_TABLE,
-    Operation.ATTEMPT_TASK: Family.TASK_EXECUTION,
-    Operation.LIMIT_REQUEST_RATE: Family.RATE_LIMITING,
+_FIRSTS: Final[Mapping[Operation, OperationFamily]] = {
+    Operation.CREATE_CATALOG: OperationFamily.CATALOG,
+    Operation.CREATE_CATALOG_ROLE: OperationFamily.CATALOG_ROLE,
+    Operation.CREATE_PRINCIPAL: OperationFamily.PRINCIPAL,
+    Operation.CREATE_PRINCIPAL_ROLE: OperationFamily.PRINCIPAL_ROLE,
+    Operation.CREATE_NAMESPACE: OperationFamily.NAMESPACE,
+    Operation.CREATE_TABLE: OperationFamily.TABLE,
+    Operation.CREATE_VIEW: OperationFamily.VIEW,
+    Operation.LOAD_CREDENTIALS: OperationFamily.CREDENTIAL,
+    Operation.COMMIT_TRANSACTION: OperationFamily.TRANSACTION,
+    Operation.SEND_NOTIFICATION: OperationFamily.NOTIFICATION,
+    Operation.GET_CONFIG: OperationFamily.CONFIG,
+    Operation.CREATE_POLICY: OperationFamily.POLICY,
+    Operation.CREATE_GENERIC_TABLE: OperationFamily.GENERIC_TABLE,
+    Operation.ATTEMPT_TASK: OperationFamily.TASK_EXECUTION,
+    Operation.LIMIT_REQUEST_RATE: OperationFamily.RATE_LIMITING,
 }
 """The first operation of each family: those that follow it are of the same, up to the next."""
 
 
-def _families() -> dict[Operation, Family]:
-    found: dict[Operation, Family] = {}
-    family = Family.CATALOG
+def _families() -> dict[Operation, OperationFamily]:
+    found: dict[Operation, OperationFamily] = {}
+    family = OperationFamily.CATALOG
     for operation in Operation:
         family = _FIRSTS.get(operation, family)
         found[operation] = family
@@ -188,7 +188,7 @@ def _families() -> dict[Operation, Family]:
 
 _FAMILY_OF: Final = _families()
 
-under_way: ContextVar[str] = ContextVar("lakebed_operation", default="")
+current_operation: ContextVar[str] = ContextVar("lakebed_operation", default="")
 """The operation that this request asks for, while it is carried out; empty for whatever the server does by itself.
 
 The outbox writes it beside every event, so that no use case has to pass it on.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakebed.core.errors import NotFound
-from lakebed.governance.delegation.delegated_accesses import Access, AccessPlace, DelegatedAccesses
-from lakebed.governance.delegation.delegations import Delegation, DelegationFilter, Delegations
+from lakebed.governance.delegation.delegated_accesses import AccessGroup, DelegatedAccess, DelegatedAccesses
+from lakebed.governance.delegation.delegations import DelegationFilter, DelegationLog, DelegationRecord
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
@@ -17,8 +17,8 @@ from .log import READ_AUDIT
 class TracedAccess:
     """What was done, and for whom the keys had been made."""
 
-    access: Access
-    delegation: Delegation | None
+    access: DelegatedAccess
+    delegation: DelegationRecord | None
     """None if its issue is not on record: lost in a crash, or not written yet. The access says for whom the key was."""
 
 
@@ -27,21 +27,23 @@ class DelegationAudit:
 
     def __init__(self, facilities: ObjectContext) -> None:
         self._f = facilities
-        self._delegations = Delegations(facilities.meta)
+        self._delegations = DelegationLog(facilities.meta)
         self._accesses = DelegatedAccesses(facilities.meta)
 
-    async def handed_out(self, caller: Caller, asked: DelegationFilter, *, before: int, limit: int) -> list[Delegation]:
+    async def handed_out(
+        self, caller: Caller, asked: DelegationFilter, *, before: int, limit: int
+    ) -> list[DelegationRecord]:
         """What was handed out, newest first, from before a place among all."""
         await self._admit(caller)
         return await self._delegations.list(asked, before=before, limit=limit)
 
-    async def get(self, caller: Caller, delegation_id: str) -> Delegation:
+    async def get(self, caller: Caller, delegation_id: str) -> DelegationRecord:
         """To whom a key was handed out. Raises NotFound."""
         await self._admit(caller)
         return await self._delegations.find(delegation_id)
 
     async def of_delegation(
-        self, caller: Caller, delegation_id: str, *, after: AccessPlace | None, limit: int
+        self, caller: Caller, delegation_id: str, *, after: AccessGroup | None, limit: int
     ) -> list[TracedAccess]:
         """What was done with a key, by bucket and object."""
         await self._admit(caller)
@@ -50,7 +52,7 @@ class DelegationAudit:
         return [TracedAccess(access, delegation) for access in found]
 
     async def of_object(
-        self, caller: Caller, bucket: str, key: str, *, after: AccessPlace | None, limit: int
+        self, caller: Caller, bucket: str, key: str, *, after: AccessGroup | None, limit: int
     ) -> list[TracedAccess]:
         """What was done to an object, with whichever key."""
         await self._admit(caller)
@@ -58,7 +60,7 @@ class DelegationAudit:
         known = {name: await self._found(name) for name in {access.place.delegation for access in found}}
         return [TracedAccess(access, known[access.place.delegation]) for access in found]
 
-    async def _found(self, delegation_id: str) -> Delegation | None:
+    async def _found(self, delegation_id: str) -> DelegationRecord | None:
         try:
             return await self._delegations.find(delegation_id)
         except NotFound:

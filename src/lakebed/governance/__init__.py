@@ -2,8 +2,8 @@
 
 from .authorizer import PolicyAuthorizer
 from .credentials.access_keys import AccessKeys
-from .credentials.lookup import Credentials
-from .credentials.master_key_fingerprints import confirm_master_keys
+from .credentials.lookup import CredentialLookup
+from .credentials.master_key_fingerprints import verify_master_keys
 from .credentials.sessions import Sessions, TemporaryKey
 from .credentials.vault import MasterKeys, Vault
 from .model import AccessKey, NewAccessKey, User, UserPolicy
@@ -16,7 +16,7 @@ __all__ = [
     "CANNED_POLICIES",
     "AccessKey",
     "AccessKeys",
-    "Credentials",
+    "CredentialLookup",
     "MasterKeys",
     "NewAccessKey",
     "PolicyAuthorizer",
@@ -28,6 +28,6 @@ __all__ = [
     "Vault",
     "check_bucket_policy",
     "check_identity_policy",
-    "confirm_master_keys",
     "is_public",
+    "verify_master_keys",
 ]

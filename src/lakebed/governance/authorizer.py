@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from lakebed.core.access import AccessRequest, ResourceRules, Target
+from lakebed.core.access import AccessRequest, AccessTarget, ResourceRules
 from lakebed.core.clock import Clock
 from lakebed.core.errors import AccessDenied, Corrupted, InvalidPolicy
 
 from .policy_language.bucket_policy import check_bucket_policy, is_public
-from .policy_language.document import Policy, parse_policy
-from .policy_language.principal_element import Grant
-from .policy_language.request_context import Possibility, Question
+from .policy_language.document import CompiledPolicy, parse_policy
+from .policy_language.principal_element import GrantScope
+from .policy_language.request_context import PartialRequestContext, RequestContext
 
 _OWN_POLICY_ACTIONS: Final = frozenset({"s3:getbucketpolicy", "s3:putbucketpolicy", "s3:deletebucketpolicy"})
 """What root of the owning account may always do, so that no bucket policy locks everybody out."""
@@ -50,8 +50,8 @@ class PolicyAuthorizer:
         self.decide(request, rules)
 
     async def visible(
-        self, request: AccessRequest, rules: ResourceRules, targets: Sequence[Target]
-    ) -> Sequence[Target]:
+        self, request: AccessRequest, rules: ResourceRules, targets: Sequence[AccessTarget]
+    ) -> Sequence[AccessTarget]:
         """All: who may see a list is asked about the list, and grants that show a part of it are found by it."""
         return targets
 
@@ -61,18 +61,18 @@ class PolicyAuthorizer:
         # The commonest question, answered first: root on its own bucket that has no policy, with lasting keys.
         if caller.is_root and rules.policy is None and caller.session is None and caller.account == rules.owner:
             return
-        _raise(_refusal(Question(request, self._clock), rules), request)
+        _raise(_refusal(RequestContext(request, self._clock), rules), request)
 
     def could_allow(self, request: AccessRequest, rules: ResourceRules) -> bool:
         """Whether some request with this action could be allowed, as far as policies and grants say."""
-        return _refusal(Possibility(request, self._clock), rules) is None
+        return _refusal(PartialRequestContext(request, self._clock), rules) is None
 
     def check_limits(self, request: AccessRequest, rules: ResourceRules) -> bool:
         """Raise AccessDenied if something refuses, whoever may allow: a denial, or a session policy that is silent.
 
         True if nothing has to allow it besides.
         """
-        question = Question(request, self._clock)
+        question = RequestContext(request, self._clock)
         documents = _documents(question, rules)
         _raise(_limit(question, documents), request)
         return _needs_no_allowance(question, documents)
@@ -101,13 +101,13 @@ class _Documents(NamedTuple):
 
     owns: bool
     """Whether the caller is of the account that owns the resource."""
-    resource: Policy | None
-    identity: list[Policy]
-    session: list[Policy]
-    outer: list[Policy]
+    resource: CompiledPolicy | None
+    identity: list[CompiledPolicy]
+    session: list[CompiledPolicy]
+    outer: list[CompiledPolicy]
 
 
-def _documents(question: Question, rules: ResourceRules) -> _Documents:
+def _documents(question: RequestContext, rules: ResourceRules) -> _Documents:
     caller = question.caller
     owns = caller.account == rules.owner and not caller.is_anonymous
     # Not even a damaged policy keeps the owner's root from replacing it.
@@ -122,7 +122,7 @@ def _documents(question: Question, rules: ResourceRules) -> _Documents:
     )
 
 
-def _refusal(question: Question, rules: ResourceRules) -> str | None:
+def _refusal(question: RequestContext, rules: ResourceRules) -> str | None:
     """Why the answer is no; None if it is yes."""
     documents = _documents(question, rules)
     limit = _limit(question, documents)
@@ -136,7 +136,7 @@ def _refusal(question: Question, rules: ResourceRules) -> str | None:
     return f"{refusal}, and no grant" if refusal is not None and question.asks_for_privileges else refusal
 
 
-def _limit(question: Question, documents: _Documents) -> str | None:
+def _limit(question: RequestContext, documents: _Documents) -> str | None:
     """Why nothing could allow it; None if something could."""
     if question.caller.must_rotate:
         return "the client secret has to be rotated first"
@@ -155,7 +155,7 @@ def _limit(question: Question, documents: _Documents) -> str | None:
     return None
 
 
-def _needs_no_allowance(question: Question, documents: _Documents) -> bool:
+def _needs_no_allowance(question: RequestContext, documents: _Documents) -> bool:
     """Whether what is within the limits is allowed by that alone."""
     session = question.caller.session
     # Within the account that owns the table. A bucket of the same name that is somebody else's by now is not meant.
@@ -163,27 +163,32 @@ def _needs_no_allowance(question: Question, documents: _Documents) -> bool:
     return is_delegated or _is_of_own_identity(question, documents)
 
 
-def _is_of_own_identity(question: Question, documents: _Documents) -> bool:
+def _is_of_own_identity(question: RequestContext, documents: _Documents) -> bool:
     return documents.owns and question.action in _OWN_IDENTITY_ACTIONS
 
 
 def _policy_refusal(
-    question: Question, rules: ResourceRules, resource_policy: Policy | None, *, owns: bool, identity_allows: bool
+    question: RequestContext,
+    rules: ResourceRules,
+    resource_policy: CompiledPolicy | None,
+    *,
+    owns: bool,
+    identity_allows: bool,
 ) -> str | None:
     """Why policies do not allow what no identity policy allows within the owning account; None if they do."""
     caller = question.caller
     if not owns and not caller.is_anonymous and not identity_allows:
         return "no identity policy allows it"
-    granted = Grant.NONE if resource_policy is None else _grant(resource_policy, question)
+    granted = GrantScope.NONE if resource_policy is None else _grant(resource_policy, question)
     # Naming an account hands the right to it. Within the owning account that adds nothing to what identities hold.
-    if granted is Grant.NONE or (owns and granted is Grant.ACCOUNT):
+    if granted is GrantScope.NONE or (owns and granted is GrantScope.ACCOUNT):
         return "no identity policy and no resource policy allows it" if owns else "no resource policy allows it"
     if not owns and rules.restrict_public_buckets and rules.policy is not None and is_public(rules.policy):
         return "the resource policy is public, and public policies are restricted"
     return None
 
 
-def _stored(document: bytes) -> Policy:
+def _stored(document: bytes) -> CompiledPolicy:
     try:
         return parse_policy(document)
     except InvalidPolicy as error:
@@ -191,23 +196,23 @@ def _stored(document: bytes) -> Policy:
         raise Corrupted(f"a stored policy does not parse. reason={error}") from error
 
 
-def _denies(policy: Policy, question: Question) -> bool:
+def _denies(policy: CompiledPolicy, question: RequestContext) -> bool:
     for statement in policy.denials:  # noqa: SIM110 - asked on every request: a generator costs more than the answer
         if statement.denies(question.caller) and question.denied_by(statement):
             return True
     return False
 
 
-def _grant(policy: Policy, question: Question) -> Grant:
+def _grant(policy: CompiledPolicy, question: RequestContext) -> GrantScope:
     """The strongest grant of a resource policy to the caller."""
-    strongest = Grant.NONE
+    strongest = GrantScope.NONE
     for statement in policy.grants:
         granted = statement.grant(question.caller)
-        if granted is Grant.NONE or granted is strongest:
+        if granted is GrantScope.NONE or granted is strongest:
             continue
         if not question.allowed_by(statement):
             continue
-        if granted is Grant.DIRECT:
+        if granted is GrantScope.DIRECT:
             return granted
         strongest = granted
     return strongest

@@ -50,7 +50,9 @@ _encode = msgspec.msgpack.Encoder().encode
 decode_event = msgspec.msgpack.Decoder(IdentityEvent).decode
 
 
-async def tell_of_user(outbox: Outbox, tx: Transaction, name: str, user: User, caller: Principal, now_ms: int) -> None:
+async def append_user_event(
+    outbox: Outbox, tx: Transaction, name: str, user: User, caller: Principal, now_ms: int
+) -> None:
     """Record what became of a user."""
     event = IdentityEvent(
         user=user.name, user_id=user.user_id, arn=user.arn, principal=caller.name, account=caller.account
@@ -58,7 +60,7 @@ async def tell_of_user(outbox: Outbox, tx: Transaction, name: str, user: User, c
     await outbox.append(tx, OutboxEvent(name, user.name, _encode(event), now_ms))
 
 
-async def tell_of_key(
+async def append_access_key_event(
     outbox: Outbox, tx: Transaction, name: str, user: str, access_key_id: str, caller: Principal, now_ms: int
 ) -> None:
     """Record what became of a user's access key."""
@@ -66,7 +68,7 @@ async def tell_of_key(
     await outbox.append(tx, OutboxEvent(name, f"{user}/{access_key_id}", _encode(event), now_ms))
 
 
-async def tell_of_policy(
+async def append_user_policy_event(
     outbox: Outbox,
     tx: Transaction,
     name: str,
@@ -82,7 +84,7 @@ async def tell_of_policy(
     await outbox.append(tx, OutboxEvent(name, f"{user}/{policy}", _encode(event), now_ms))
 
 
-async def tell_of_client(
+async def append_client_event(
     outbox: Outbox, tx: Transaction, name: str, user: str, client_id: str, caller: Principal, now_ms: int
 ) -> None:
     """Record what became of a user's client credentials."""
@@ -90,7 +92,7 @@ async def tell_of_client(
     await outbox.append(tx, OutboxEvent(name, f"{user}/{client_id}", _encode(event), now_ms))
 
 
-async def tell_of_identity(outbox: Outbox, tx: Transaction, user: User, issuer: str, now_ms: int) -> None:
+async def append_identity_event(outbox: Outbox, tx: Transaction, user: User, issuer: str, now_ms: int) -> None:
     """Record that a user came with a token of a provider for the first time."""
     event = IdentityEvent(
         user=user.name, user_id=user.user_id, issuer=issuer, principal=user.name, account=user.account
@@ -98,7 +100,7 @@ async def tell_of_identity(outbox: Outbox, tx: Transaction, user: User, issuer: 
     await outbox.append(tx, OutboxEvent("ExternalIdentityLinked", user.name, _encode(event), now_ms))
 
 
-async def tell_of_token_key(
+async def append_token_key_event(
     outbox: Outbox, tx: Transaction, name: str, key_id: str, caller: Principal, now_ms: int
 ) -> None:
     """Record what became of a key that tokens are signed with."""

@@ -9,18 +9,18 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from lakebed.core.access import Grants, LastingKey, Principal
+from lakebed.core.access import Grants, LongLivedKey, Principal
 from lakebed.core.clock import Clock
 from lakebed.core.errors import AlreadyExists, Corrupted, InvalidInput, InvalidPolicy, NoSuchPrincipal, NoSuchUserPolicy
 from lakebed.core.ids import new_access_key_id
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 
-from .events import tell_of_key, tell_of_policy, tell_of_user
+from .events import append_access_key_event, append_user_event, append_user_policy_event
 from .model import User, UserPolicy, check_account, check_policy_name, check_user_name
 from .policy_language.canned import CANNED_POLICIES
 from .policy_language.identity_policy import check_identity_policy, unknown_actions
-from .rbac.principal_roles import leave_roles, tell_of_left_roles
+from .rbac.principal_roles import append_revocation_events, revoke_all_roles
 
 MAX_POLICIES: Final = 50
 """Most policies of one user: they are read with every lookup of a key."""
@@ -76,7 +76,7 @@ class Principals:
             await insert_user(tx, user)
             for policy in attached:
                 await tx.run(_PUT_POLICY, name, _CANNED, policy, None)
-            await tell_of_user(self._outbox, tx, "UserCreated", user, self._root, user.created_ms)
+            await append_user_event(self._outbox, tx, "UserCreated", user, self._root, user.created_ms)
             for policy in attached:
                 await self._tell_of_policy(tx, "PolicyAttached", name, _CANNED, policy, user.created_ms)
 
@@ -101,7 +101,7 @@ class Principals:
                 return user
             await tx.run(_ENABLE_USER, int(enabled), name)
             kind = "UserEnabled" if enabled else "UserDisabled"
-            await tell_of_user(self._outbox, tx, kind, user, self._root, now_ms)
+            await append_user_event(self._outbox, tx, kind, user, self._root, now_ms)
             return replace(user, enabled=enabled)
 
         return await self._store.transact(work)
@@ -167,7 +167,9 @@ class Principals:
         await self._store.transact(work)
 
     async def _tell_of_policy(self, tx: Transaction, name: str, user: str, kind: str, policy: str, now_ms: int) -> None:
-        await tell_of_policy(self._outbox, tx, name, user, policy, self._root, now_ms, is_canned=kind == _CANNED)
+        await append_user_policy_event(
+            self._outbox, tx, name, user, policy, self._root, now_ms, is_canned=kind == _CANNED
+        )
 
 
 async def insert_user(tx: Transaction, user: User) -> None:
@@ -182,16 +184,18 @@ async def remove_user(tx: Transaction, outbox: Outbox, name: str, caller: Princi
     user = await find_user(tx, name)
     keys = await tx.rows(_USER_KEYS, name)
     policies = await tx.rows(_POLICIES, name)
-    roles = await leave_roles(tx, name)
+    roles = await revoke_all_roles(tx, name)
     await tx.run(_DELETE_USER_KEYS, name)
     await tx.run(_DELETE_USER_POLICIES, name)
     await tx.run(_DELETE_USER, name)
     for (key_id,) in keys:
-        await tell_of_key(outbox, tx, "AccessKeyDeleted", name, key_id, caller, now_ms)
+        await append_access_key_event(outbox, tx, "AccessKeyDeleted", name, key_id, caller, now_ms)
     for kind, policy, _ in policies:
-        await tell_of_policy(outbox, tx, "PolicyDetached", name, policy, caller, now_ms, is_canned=kind == _CANNED)
-    await tell_of_left_roles(outbox, tx, name, roles, caller, now_ms)
-    await tell_of_user(outbox, tx, "UserDeleted", user, caller, now_ms)
+        await append_user_policy_event(
+            outbox, tx, "PolicyDetached", name, policy, caller, now_ms, is_canned=kind == _CANNED
+        )
+    await append_revocation_events(outbox, tx, name, roles, caller, now_ms)
+    await append_user_event(outbox, tx, "UserDeleted", user, caller, now_ms)
 
 
 async def find_user(reader: Reader, name: str) -> User:
@@ -208,7 +212,7 @@ def user_from(row: Row) -> User:
     return User(name, user_id, account, bool(enabled), created_ms)
 
 
-def principal_from(user: User, policies: Iterable[Row], key: LastingKey, grants: Grants | None = None) -> Principal:
+def principal_from(user: User, policies: Iterable[Row], key: LongLivedKey, grants: Grants | None = None) -> Principal:
     """A caller from a user, kind, name and document of its policies as an outer join has them, its key and grants."""
     documents = tuple(policy_document(kind, name, document) for kind, name, document in policies if kind is not None)
     return Principal(

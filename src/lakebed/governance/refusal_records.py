@@ -34,15 +34,15 @@ from lakebed.meta.seam import MetaStore, Transaction
 log = logging.getLogger("lakebed.governance")
 
 WINDOW_MS: Final = 60_000
-MOST_KINDS: Final = 500
-MOST_OF_ONE_CALLER: Final = 100
+MAX_KINDS: Final = 500
+MAX_KINDS_PER_CALLER: Final = 100
 MAX_CHARS: Final = 1024
 """Of each text: strangers choose some of them."""
 
 _PAUSE_SECONDS: Final = 1.0
 
 
-class Outcome(StrEnum):
+class RefusalOutcome(StrEnum):
     """How an attempt ended; also the kind of its event."""
 
     DENIED = "AttemptDenied"
@@ -55,7 +55,7 @@ UNCOUNTED: Final = "AttemptsUncounted"
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class RefusalRecord:
     """Something that somebody tried."""
 
     edge: str
@@ -73,11 +73,11 @@ class Attempt:
     source_ip: str
     request_id: str
     status: int
-    outcome: Outcome
+    outcome: RefusalOutcome
     reason: str
 
 
-class AttemptEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class RefusalEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The payload."""
 
     edge: str = ""
@@ -96,22 +96,22 @@ class AttemptEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     """When the first and the last of several were."""
 
 
-def outcome_of(error: LakebedError, status: int, *, changes: bool) -> Outcome | None:
+def outcome_of(error: LakebedError, status: int, *, changes: bool) -> RefusalOutcome | None:
     """How an attempt ended that was answered with an error; None for what is no attempt worth a word.
 
     That is a read that found nothing, or that was asked for in the wrong way.
     """
     if isinstance(error, Vetoed):
-        return Outcome.VETOED
+        return RefusalOutcome.VETOED
     if isinstance(error, AccessDenied | Unauthenticated) or status in (401, 403):
-        return Outcome.DENIED
+        return RefusalOutcome.DENIED
     if isinstance(error, Throttled):
-        return Outcome.LIMITED
-    return Outcome.FAILED if status >= 500 or (changes and status >= 400) else None
+        return RefusalOutcome.LIMITED
+    return RefusalOutcome.FAILED if status >= 500 or (changes and status >= 400) else None
 
 
 class _Kind(NamedTuple):
-    outcome: Outcome
+    outcome: RefusalOutcome
     edge: str
     route: str
     subject: str
@@ -125,7 +125,7 @@ class _Kind(NamedTuple):
 class _Repeated:
     """What came after the first attempt of a kind."""
 
-    last: Attempt
+    last: RefusalRecord
     first_ms: int
     last_ms: int
     count: int = 0
@@ -139,14 +139,14 @@ class _Window(NamedTuple):
     uncounted: int
 
 
-class AttemptRecorder:
+class RefusalRecorder:
     """Notes attempts, and writes them down in the background."""
 
     def __init__(self, meta: MetaStore, outbox: Outbox, clock: Clock) -> None:
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
-        self._fresh: list[tuple[Attempt, int]] = []
+        self._fresh: list[tuple[RefusalRecord, int]] = []
         """First ones of their kind, with the time of each, that are not written yet."""
         self._kinds: dict[_Kind, _Repeated] = {}
         self._callers: dict[tuple[str, str], int] = {}
@@ -155,7 +155,7 @@ class AttemptRecorder:
         self._news = asyncio.Event()
         self._writing = asyncio.Lock()
 
-    def note(self, attempt: Attempt) -> None:
+    def note(self, attempt: RefusalRecord) -> None:
         """Remember an attempt. Returns at once, whatever the store does."""
         now_ms = self._clock.now_ms()
         if not self._kinds:
@@ -170,7 +170,7 @@ class AttemptRecorder:
             return
         caller = (attempt.principal or attempt.claimed, attempt.source_ip)
         of_caller = self._callers.get(caller, 0)
-        if of_caller >= MOST_OF_ONE_CALLER or len(self._kinds) >= MOST_KINDS:
+        if of_caller >= MAX_KINDS_PER_CALLER or len(self._kinds) >= MAX_KINDS:
             self._uncounted += 1
             return
         self._callers[caller] = of_caller + 1
@@ -229,9 +229,9 @@ class AttemptRecorder:
             raise
         return len(events)
 
-    def _take_back(self, fresh: list[tuple[Attempt, int]], closed: _Window) -> None:
+    def _take_back(self, fresh: list[tuple[RefusalRecord, int]], closed: _Window) -> None:
         """Remember again what could not be written. What came since is kept beside it, within the same bounds."""
-        self._fresh = (fresh + self._fresh)[:MOST_KINDS]
+        self._fresh = (fresh + self._fresh)[:MAX_KINDS]
         if closed.kinds:
             since, self._kinds, self._callers = self._kinds, closed.kinds, closed.callers
             self._uncounted += closed.uncounted
@@ -240,7 +240,7 @@ class AttemptRecorder:
                 if before is not None:
                     before.count += repeated.count
                     before.last, before.last_ms = repeated.last, repeated.last_ms
-                elif len(self._kinds) < MOST_KINDS:
+                elif len(self._kinds) < MAX_KINDS:
                     self._kinds[kind] = repeated
                 else:
                     self._uncounted += repeated.count
@@ -259,7 +259,7 @@ class AttemptRecorder:
             return
 
 
-def shortened(attempt: Attempt) -> Attempt:
+def shortened(attempt: RefusalRecord) -> RefusalRecord:
     """The attempt with texts of a length that can be kept."""
     return replace(
         attempt,
@@ -274,7 +274,7 @@ def _kept(text: str) -> str:
     return text[:MAX_CHARS].encode(errors="backslashreplace").decode().replace("\0", "\\0")
 
 
-def _kind_of(attempt: Attempt) -> _Kind:
+def _kind_of(attempt: RefusalRecord) -> _Kind:
     return _Kind(
         attempt.outcome,
         attempt.edge,
@@ -294,16 +294,16 @@ def _repetitions(window: _Window, now_ms: int) -> list[OutboxEvent]:
         if one.count
     ]
     if window.uncounted:
-        events.append(OutboxEvent(UNCOUNTED, "", msgspec.msgpack.encode(AttemptEvent(count=window.uncounted)), now_ms))
+        events.append(OutboxEvent(UNCOUNTED, "", msgspec.msgpack.encode(RefusalEvent(count=window.uncounted)), now_ms))
     return events
 
 
-def _event(attempt: Attempt, at_ms: int, *, count: int = 1, first_ms: int = 0) -> OutboxEvent:
+def _event(attempt: RefusalRecord, at_ms: int, *, count: int = 1, first_ms: int = 0) -> OutboxEvent:
     is_several = count > 1
-    payload = AttemptEvent(
+    payload = RefusalEvent(
         edge=attempt.edge,
         route=attempt.route,
-        operation=Operation.LIMIT_REQUEST_RATE if attempt.outcome is Outcome.LIMITED else attempt.operation,
+        operation=Operation.LIMIT_REQUEST_RATE if attempt.outcome is RefusalOutcome.LIMITED else attempt.operation,
         principal=attempt.principal,
         claimed=attempt.claimed,
         source_ip=attempt.source_ip,

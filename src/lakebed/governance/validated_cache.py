@@ -12,7 +12,7 @@ S = TypeVar("S")
 V = TypeVar("V")
 
 
-class Remembered(Generic[S, V]):
+class ValidatedCache(Generic[S, V]):
     """Values by name, each with its source. The least recently used go first."""
 
     __slots__ = ("_entries", "_limit")

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from lakebed.core.operations import AFTER, under_way
+from lakebed.core.operations import AFTER, current_operation
 
 from .commit_notifier import CommitNotifier
 from .seam import MetaStore, Reader, Transaction
@@ -105,7 +105,7 @@ class Outbox:
             event.subject,
             event.payload,
             event.occurred_ms,
-            event.operation or under_way.get(),
+            event.operation or current_operation.get(),
         )
         if self._store.dialect == "postgres":
             appended = await tx.row(self._sql.append_in_turn, self._sql.order_lock, *columns)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
-from lakebed.core.access import AccessRequest, Authorizer, ResourceRules, Securable, Target
+from lakebed.core.access import AccessRequest, AccessTarget, Authorizer, ResourceRules, Securable
 from lakebed.core.clock import Clock
 from lakebed.core.errors import AccessDenied, NoSuchBucket
 from lakebed.core.ids import BlobId
@@ -188,7 +188,7 @@ class ObjectContext:
         *,
         securable: Securable | None = None,
         privileges: tuple[int, ...] = (),
-        target: Target | None = None,
+        target: AccessTarget | None = None,
     ) -> None:
         """Ask whether `caller` may do `action` on a resource under these rules. Raises AccessDenied, Unavailable.
 
@@ -216,8 +216,8 @@ class ObjectContext:
         action: str,
         resource: str,
         extra: ConditionKeys,
-        targets: Sequence[Target],
-    ) -> Sequence[Target]:
+        targets: Sequence[AccessTarget],
+    ) -> Sequence[AccessTarget]:
         """Those of `targets` that a list shows to a caller who may see the list. Raises Unavailable."""
         context = self._facts(caller, rules.owner) | extra
         request = AccessRequest(caller.principal, action, resource, context, request_id=caller.request_id)

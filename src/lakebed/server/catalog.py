@@ -45,7 +45,7 @@ from lakebed.catalog.tables.renaming import Renaming
 from lakebed.catalog.tables.views import Views
 from lakebed.catalog.validation.commit import CommitValidator
 from lakebed.catalog.validation.model import Level
-from lakebed.core.access import DEFAULT_ACCOUNT, CredentialSource
+from lakebed.core.access import DEFAULT_ACCOUNT, CredentialResolver
 from lakebed.core.delegation import AccessDelegation
 from lakebed.core.ids import DeploymentId
 from lakebed.core.settings import FederationSettings
@@ -55,8 +55,8 @@ from lakebed.events.live.feed import LiveFeed
 from lakebed.events.log import EventLog, audit_trail
 from lakebed.governance.credentials.bearer_tokens import BearerTokens
 from lakebed.governance.credentials.vault import MasterKeys
-from lakebed.governance.delegation.delegations import KEPT_SECONDS, Delegations
-from lakebed.governance.delegation.vending import Vending
+from lakebed.governance.delegation.delegations import KEPT_SECONDS, DelegationLog
+from lakebed.governance.delegation.vending import CredentialVending
 from lakebed.meta.leases import Leases
 from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import Http
@@ -110,8 +110,8 @@ class Catalog:
 
 def wire_catalog(
     facilities: ObjectContext,
-    credentials: CredentialSource,
-    vending: Vending,
+    credentials: CredentialResolver,
+    vending: CredentialVending,
     store: StoreAddress,
     observe: Observe,
     master: MasterKeys,
@@ -298,7 +298,7 @@ def wire_catalog(
             tasks=tasks,
             scheduler=maintenance.scheduler,
             clock=clock,
-            delegations=Delegations(meta),
+            delegations=DelegationLog(meta),
             trace_retention_seconds=trace_retention_seconds,
         ),
         extensions.polling,

@@ -20,7 +20,7 @@ from lakebed.catalog.tables.drops import PURGE_KIND, Dropping
 from lakebed.catalog.tables.metrics_reports import Reports
 from lakebed.catalog.tables.purging import PurgeWorker
 from lakebed.core.clock import Clock
-from lakebed.governance.delegation.delegations import Delegations
+from lakebed.governance.delegation.delegations import DelegationLog
 from lakebed.meta.tasks import TaskQueue
 
 TASKS_KEPT_MS: Final = 30 * 86_400_000
@@ -63,7 +63,7 @@ class CatalogJobs:
     tasks: TaskQueue
     scheduler: Scheduler
     clock: Clock
-    delegations: Delegations
+    delegations: DelegationLog
     trace_retention_seconds: float
 
     async def expire_dropped(self) -> int:

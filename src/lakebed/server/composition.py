@@ -18,13 +18,13 @@ from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.ids import DeploymentId
 from lakebed.core.settings import Settings, StorageKind
 from lakebed.governance.credentials.access_keys import AccessKeys
-from lakebed.governance.credentials.lookup import Credentials
+from lakebed.governance.credentials.lookup import CredentialLookup
 from lakebed.governance.credentials.sessions import Sessions
 from lakebed.governance.credentials.vault import MasterKeys
-from lakebed.governance.delegation.delegated_accesses import AccessTally, TraceWriter
-from lakebed.governance.delegation.delegations import Delegations
-from lakebed.governance.delegation.vending import Vending
-from lakebed.governance.tokens import LastingIdentities, SigningKeys
+from lakebed.governance.delegation.delegated_accesses import AccessCounter, DelegationTraceWriter
+from lakebed.governance.delegation.delegations import DelegationLog
+from lakebed.governance.delegation.vending import CredentialVending
+from lakebed.governance.tokens import SessionPrincipals, TokenSigningKeys
 from lakebed.meta.deployment import establish_deployment_id
 from lakebed.meta.leases import Leases
 from lakebed.meta.outbox import Outbox
@@ -53,7 +53,7 @@ from lakebed.wire.s3.sts import SecurityTokenService
 
 from .catalog import wire_catalog
 from .catalog_jobs import CatalogJobs
-from .decisions import Decisions, wire_decisions
+from .decisions import AuthorizerSetup, wire_authorizer
 from .events.governance_events import GovernanceEvents, wire_governance_events
 from .events.live_events import LiveEvents, wire_live_events
 from .events.request_log import RequestAudit, wire_request_audit
@@ -92,11 +92,11 @@ class WorkerParts:
     instruments: Instruments
     bridges: Polling
     catalog_jobs: CatalogJobs
-    token_keys: SigningKeys
+    token_keys: TokenSigningKeys
     worker_starter: WorkerStarter
-    trace: TraceWriter
+    trace: DelegationTraceWriter
     governance: GovernanceEvents
-    decisions: Decisions
+    decisions: AuthorizerSetup
     outbound: AsyncHttpClient
     """Connections to other catalogs."""
     live: LiveEvents
@@ -148,7 +148,7 @@ class Foundation:
 
     facilities: ObjectContext
     reaper: BlobGarbageCollector
-    decisions: Decisions
+    decisions: AuthorizerSetup
     live: LiveEvents
 
 
@@ -170,7 +170,7 @@ def build_foundation(
     is_local = settings.storage.kind is StorageKind.FOLDER
     grace_ms = 0 if is_local else REMOTE_GRACE_MS
     reaper = BlobGarbageCollector(meta, storage, ownership, clock, grace_ms=grace_ms)
-    decisions = wire_decisions(settings.decisions, clock)
+    decisions = wire_authorizer(settings.decisions, clock)
     outbox = Outbox(meta)
     live = wire_live_events(meta, outbox, clock)
     facilities = ObjectContext(
@@ -238,8 +238,8 @@ def _wire(
     day_ms = round(settings.objects.lifecycle_day * 1000)
     root = root_credential(identity)
     access_keys = AccessKeys(meta, facilities.outbox, master, clock, root)
-    sessions = Sessions(master, LastingIdentities(meta, access_keys), clock, max_policy_bytes=20 * 1024)
-    credentials = Credentials(access_keys, sessions)
+    sessions = Sessions(master, SessionPrincipals(meta, access_keys), clock, max_policy_bytes=20 * 1024)
+    credentials = CredentialLookup(access_keys, sessions)
     authenticator = SignatureAuthenticator(credentials, clock)
     governance = wire_governance_events(facilities, master, settings.listeners, settings.targets, ground.live.interests)
     services = S3Services.on(
@@ -259,7 +259,7 @@ def _wire(
         default_seconds=int(settings.sts.default_duration),
         max_seconds=int(settings.sts.max_duration),
     )
-    delegations, accesses = Delegations(meta), AccessTally(meta, clock)
+    delegations, accesses = DelegationLog(meta), AccessCounter(meta, clock)
     s3 = S3Application(
         services,
         session_tokens,
@@ -288,7 +288,7 @@ def _wire(
     catalog = wire_catalog(
         facilities,
         credentials,
-        Vending(sessions, delegations, ttl_seconds=settings.tables.credential_ttl),
+        CredentialVending(sessions, delegations, ttl_seconds=settings.tables.credential_ttl),
         _store_address(settings),
         instruments.catalog.observe,
         master,
@@ -376,7 +376,7 @@ def _wire(
         catalog_jobs=catalog.jobs,
         token_keys=tokens.keys,
         worker_starter=WorkerStarter(settings, identity, catalog.jobs.tasks, leases),
-        trace=TraceWriter(delegations, accesses),
+        trace=DelegationTraceWriter(delegations, accesses),
         governance=governance,
         decisions=ground.decisions,
         outbound=outbound,

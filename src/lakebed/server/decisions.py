@@ -11,11 +11,11 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidSetting
 from lakebed.core.settings import DecisionsSettings
 from lakebed.governance.authorizer import PolicyAuthorizer
-from lakebed.governance.decision_point import DecisionEndpoint, DecisionPoint, DelegatingAuthorizer
+from lakebed.governance.decision_point import DecisionEndpoint, DecisionPoint, ExternalAuthorizer
 
 
 @dataclass(frozen=True, slots=True)
-class Decisions:
+class AuthorizerSetup:
     """Who decides."""
 
     authorizer: Authorizer
@@ -29,11 +29,11 @@ class Decisions:
             await endpoint.close()
 
 
-def wire_decisions(settings: DecisionsSettings, clock: Clock) -> Decisions:
+def wire_authorizer(settings: DecisionsSettings, clock: Clock) -> AuthorizerSetup:
     """Whom the settings name. Nothing is asked before the first question. Raises InvalidSetting."""
     policies = PolicyAuthorizer(clock)
     if settings.url is None:
-        return Decisions(policies, policies)
+        return AuthorizerSetup(policies, policies)
     bundle = None if settings.ca_bundle is None else str(settings.ca_bundle)
 
     def connect(url: str) -> DecisionEndpoint:
@@ -51,7 +51,7 @@ def wire_decisions(settings: DecisionsSettings, clock: Clock) -> Decisions:
         post_batch=None if batch is None else batch.post,
     )
     endpoints = (single,) if batch is None else (single, batch)
-    return Decisions(DelegatingAuthorizer(policies, point, settings.mode), policies, endpoints)
+    return AuthorizerSetup(ExternalAuthorizer(policies, point, settings.mode), policies, endpoints)
 
 
 def _check_authorities(ca_bundle: str | None) -> None:

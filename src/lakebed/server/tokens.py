@@ -11,18 +11,25 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import InvalidInput, InvalidSetting
 from lakebed.core.settings import OidcProvider, Settings, TokenMode
 from lakebed.governance.credentials.access_keys import AccessKeys
-from lakebed.governance.credentials.bearer_tokens import BearerTokens, TokenSource
+from lakebed.governance.credentials.bearer_tokens import BearerTokens, PrincipalResolver
 from lakebed.governance.credentials.vault import MasterKeys
-from lakebed.governance.oidc import ClaimPath, ExternalIdentities, Provider, ProviderKeys, ProviderTokens, RoleMapping
+from lakebed.governance.oidc import (
+    ClaimPath,
+    ExternalIdentities,
+    ProviderKeys,
+    ProviderTokens,
+    RoleMapping,
+    TokenProvider,
+)
 from lakebed.governance.principals import Principals
 from lakebed.governance.rbac.caller_grants import CallerGrants
 from lakebed.governance.tokens import (
-    Attempts,
-    ClientCredentials,
-    Clients,
-    SecretHashes,
-    SigningKeys,
+    ClientAuthenticator,
+    ClientCredentialStore,
+    LoginThrottle,
+    SecretHasher,
     TokenIssuer,
+    TokenSigningKeys,
     TokenVerifier,
 )
 from lakebed.meta.outbox import Outbox
@@ -38,13 +45,13 @@ PROVIDERS_AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class TokenServices:
     """What the rest of the server needs of tokens."""
 
     application: TokenApplication
     bearers: BearerTokens
-    clients: ClientCredentials
-    keys: SigningKeys
+    clients: ClientCredentialStore
+    keys: TokenSigningKeys
 
 
 def wire_tokens(
@@ -58,11 +65,11 @@ def wire_tokens(
     observe: Observe | None = None,
     http: Http | None = None,
     refused: OnRefusal | None = None,
-) -> Tokens:
+) -> TokenServices:
     """Tokens as the settings have them. Raises InvalidSetting. `http` is how providers are spoken to."""
     own = settings.tokens
-    hashes = SecretHashes()
-    keys = SigningKeys(meta, outbox, master, clock, root.principal)
+    hashes = SecretHasher()
+    keys = TokenSigningKeys(meta, outbox, master, clock, root.principal)
     verifier = TokenVerifier(meta, access_keys, master, clock, issuer=own.issuer)
     issuer = TokenIssuer(
         keys,
@@ -72,7 +79,7 @@ def wire_tokens(
         lifetime_seconds=int(own.lifetime),
         renewal_seconds=int(own.renewal),
     )
-    sources: dict[str, TokenSource] = {}
+    sources: dict[str, PrincipalResolver] = {}
     if own.mode is not TokenMode.EXTERNAL:
         sources[own.issuer] = verifier
     if settings.oidc.providers:
@@ -85,9 +92,9 @@ def wire_tokens(
             bundle = None if stated.ca_bundle is None else str(stated.ca_bundle)
             published = ProviderKeys(http or threaded_http(bundle, threads), clock, provider.issuer)
             sources[provider.issuer] = ProviderTokens(provider, published, identities, grants, clock)
-    return Tokens(
+    return TokenServices(
         TokenApplication(
-            Clients(meta, access_keys, hashes, Attempts(clock), master),
+            ClientAuthenticator(meta, access_keys, hashes, LoginThrottle(clock), master),
             issuer,
             keys,
             clock=clock,
@@ -96,12 +103,12 @@ def wire_tokens(
             refused=refused,
         ),
         BearerTokens(sources),
-        ClientCredentials(meta, outbox, hashes, clock, root.principal, root.access_key_id),
+        ClientCredentialStore(meta, outbox, hashes, clock, root.principal, root.access_key_id),
         keys,
     )
 
 
-def read_provider(path: str, stated: OidcProvider) -> Provider:
+def read_provider(path: str, stated: OidcProvider) -> TokenProvider:
     """A provider of the settings, its claim paths and expressions read. Raises InvalidSetting by its path."""
     try:
         name_claim = ClaimPath.parse(stated.name_claim)
@@ -111,4 +118,4 @@ def read_provider(path: str, stated: OidcProvider) -> Provider:
         roles = RoleMapping.of(stated.roles_claim, stated.roles_filter, stated.roles_mappings)
     except InvalidInput as error:
         raise InvalidSetting(f"{path}: roles: {error}", argument=path) from error
-    return Provider(stated.issuer, frozenset(stated.audiences), name_claim, roles, stated.create_users)
+    return TokenProvider(stated.issuer, frozenset(stated.audiences), name_claim, roles, stated.create_users)

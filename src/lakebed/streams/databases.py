@@ -11,7 +11,7 @@ import msgspec
 from lakebed.core.clock import Clock
 from lakebed.core.json.parsing import parse_body
 from lakebed.fluss.errors import ErrorCode, FlussError
-from lakebed.governance.rbac.grant_cleanup import release_stream
+from lakebed.governance.rbac.grant_cleanup import remove_stream_grants
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 from lakebed.objects.model import Caller
@@ -137,7 +137,7 @@ class StreamDatabases:
                 raise FlussError(ErrorCode.DATABASE_NOT_EMPTY, f"the database has tables. database={name}")
             dropped = [await self._tables.remove(tx, caller, name, table, now_ms) for table in names]
             await tx.run(_DELETE, name)
-            await release_stream(tx, name)
+            await remove_stream_grants(tx, name)
             await append_event(self._outbox, tx, "StreamDatabaseDropped", caller, now_ms, name)
             return [table.id for table in dropped]
 

@@ -16,7 +16,7 @@ from lakebed.core.clock import Clock
 from lakebed.core.json.parsing import parse_body
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.schema import Schema
-from lakebed.governance.rbac.grant_cleanup import release_stream
+from lakebed.governance.rbac.grant_cleanup import remove_stream_grants
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 from lakebed.objects.model import Caller
@@ -229,7 +229,7 @@ class StreamTables:
         table = await self.find(tx, database, name)
         await tx.run(_LEAVE, table.id, database, name, now_ms)
         await tx.run(_DELETE, table.id)
-        await release_stream(tx, database, name)
+        await remove_stream_grants(tx, database, name)
         await append_event(self._outbox, tx, "StreamTableDropped", caller, now_ms, database, name, table_id=table.id)
         return table
 

@@ -11,7 +11,7 @@ from lakebed.catalog.labels.service import Labelled, Labelling
 from lakebed.catalog.tables.generic_tables import GenericTables, NewGenericTable
 from lakebed.core.access import DEFAULT_ACCOUNT
 from lakebed.core.unset import UNSET, Unset
-from lakebed.governance.labels import LabelChange, LabelKind, LabelQuery, Labels, Owner, OwnerKind, Subject
+from lakebed.governance.labels import LabelChange, LabelKind, LabelOwner, LabelQuery, Labels, LabelSubject, OwnerKind
 from lakebed.governance.labels import parse_tag_filter as tag
 from lakebed.governance.labels.events import LabelEvent, decode_label_event
 from lakebed.governance.principals import Principals
@@ -24,20 +24,20 @@ from tests.catalog.policies.policing import Policing, policing_on
 from tests.objects.stores import ROOT
 
 K = LabelKind
-ANN = Owner(OwnerKind.PRINCIPAL, "ann")
-TEAM = Owner(OwnerKind.PRINCIPAL_ROLE, "team")
-ROOT_OWNER = Owner(OwnerKind.PRINCIPAL, "root")
+ANN = LabelOwner(OwnerKind.PRINCIPAL, "ann")
+TEAM = LabelOwner(OwnerKind.PRINCIPAL_ROLE, "team")
+ROOT_OWNER = LabelOwner(OwnerKind.PRINCIPAL, "root")
 
 SUBJECTS = {
-    K.CATALOG: Subject(K.CATALOG, "lake"),
-    K.NAMESPACE: Subject(K.NAMESPACE, "lake", ("ns",)),
-    K.TABLE: Subject(K.TABLE, "lake", ("ns",), "t"),
-    K.VIEW: Subject(K.VIEW, "lake", ("ns",), "v"),
-    K.GENERIC_TABLE: Subject(K.GENERIC_TABLE, "lake", ("ns",), "g"),
-    K.POLICY: Subject(K.POLICY, "lake", ("ns",), "p"),
-    K.CATALOG_ROLE: Subject(K.CATALOG_ROLE, "lake", name="reader"),
-    K.PRINCIPAL: Subject(K.PRINCIPAL, name="ann"),
-    K.PRINCIPAL_ROLE: Subject(K.PRINCIPAL_ROLE, name="team"),
+    K.CATALOG: LabelSubject(K.CATALOG, "lake"),
+    K.NAMESPACE: LabelSubject(K.NAMESPACE, "lake", ("ns",)),
+    K.TABLE: LabelSubject(K.TABLE, "lake", ("ns",), "t"),
+    K.VIEW: LabelSubject(K.VIEW, "lake", ("ns",), "v"),
+    K.GENERIC_TABLE: LabelSubject(K.GENERIC_TABLE, "lake", ("ns",), "g"),
+    K.POLICY: LabelSubject(K.POLICY, "lake", ("ns",), "p"),
+    K.CATALOG_ROLE: LabelSubject(K.CATALOG_ROLE, "lake", name="reader"),
+    K.PRINCIPAL: LabelSubject(K.PRINCIPAL, name="ann"),
+    K.PRINCIPAL_ROLE: LabelSubject(K.PRINCIPAL_ROLE, name="team"),
 }
 TABLE = SUBJECTS[K.TABLE]
 
@@ -57,17 +57,17 @@ class Shelf:
 
     async def label(
         self,
-        subject: Subject = TABLE,
+        subject: LabelSubject = TABLE,
         *,
         remove: Sequence[str] = (),
-        owner: Owner | Unset | None = UNSET,
+        owner: LabelOwner | Unset | None = UNSET,
         caller: Caller = ROOT,
         **tags: str,
     ) -> Labels:
         """Change labels."""
         return await self.labelling.change(caller, subject, LabelChange(tags, remove, owner))
 
-    async def labels(self, subject: Subject = TABLE, caller: Caller = ROOT) -> Labels:
+    async def labels(self, subject: LabelSubject = TABLE, caller: Caller = ROOT) -> Labels:
         """The labels of something."""
         return await self.labelling.get(caller, subject)
 

@@ -19,7 +19,7 @@ from lakebed.core.errors import (
     NoSuchTable,
     NoSuchView,
 )
-from lakebed.governance.labels import LabelChange, LabelKind, LabelQuery, Labels, Subject
+from lakebed.governance.labels import LabelChange, LabelKind, LabelQuery, Labels, LabelSubject
 from lakebed.governance.rbac import INCLUDES, Privilege
 from lakebed.governance.rbac.operations import LABEL_OPERATIONS
 from lakebed.governance.rbac.securables import SERVICE_KEY, catalog_key, entry_key, namespace_key, policy_key
@@ -146,7 +146,7 @@ async def test_renamed_table_keeps_its_labels(shelf: Shelf) -> None:
     labels = await shelf.label(tier="gold", owner=ANN)
     await shelf.catalog.namespace("other")
     await shelf.catalog.renaming.rename(Mutation(ROOT), "lake", name("t"), name("u", "other"), EntryKind.TABLE)
-    renamed = Subject(K.TABLE, "lake", ("other",), "u")
+    renamed = LabelSubject(K.TABLE, "lake", ("other",), "u")
     assert await shelf.labels(renamed) == labels
     [found] = await shelf.find("tier:gold")
     assert (found.subject, found.labels) == (renamed, labels)
@@ -222,25 +222,27 @@ async def test_page_goes_on_where_it_was_though_things_come_and_go(shelf: Shelf)
 @pytest.mark.parametrize(
     ("subject", "error"),
     [
-        (Subject(K.CATALOG, "none"), NoSuchCatalog),
-        (Subject(K.NAMESPACE, "lake", ("none",)), NoSuchNamespace),
-        (Subject(K.NAMESPACE, "lake"), InvalidName),
-        (Subject(K.TABLE, "lake", ("ns",), "none"), NoSuchTable),
-        (Subject(K.TABLE, "lake", ("ns",), "v"), NoSuchTable),
-        (Subject(K.TABLE, "lake", ("ns",), "g"), NoSuchTable),
-        (Subject(K.TABLE, "none", ("ns",), "t"), NoSuchCatalog),
-        (Subject(K.VIEW, "lake", ("ns",), "t"), NoSuchView),
-        (Subject(K.GENERIC_TABLE, "lake", ("ns",), "t"), NoSuchTable),
-        (Subject(K.TABLE, "lake", ("ns",), ""), InvalidName),
-        (Subject(K.POLICY, "lake", ("ns",), "none"), NoSuchPolicy),
-        (Subject(K.POLICY, "lake", ("ns",), "a b"), InvalidName),
-        (Subject(K.CATALOG_ROLE, "lake", name="none"), NoSuchPrincipal),
-        (Subject(K.PRINCIPAL, name="none"), NoSuchPrincipal),
-        (Subject(K.PRINCIPAL, name="root"), InvalidInput),
-        (Subject(K.PRINCIPAL_ROLE, name="none"), NoSuchPrincipal),
+        (LabelSubject(K.CATALOG, "none"), NoSuchCatalog),
+        (LabelSubject(K.NAMESPACE, "lake", ("none",)), NoSuchNamespace),
+        (LabelSubject(K.NAMESPACE, "lake"), InvalidName),
+        (LabelSubject(K.TABLE, "lake", ("ns",), "none"), NoSuchTable),
+        (LabelSubject(K.TABLE, "lake", ("ns",), "v"), NoSuchTable),
+        (LabelSubject(K.TABLE, "lake", ("ns",), "g"), NoSuchTable),
+        (LabelSubject(K.TABLE, "none", ("ns",), "t"), NoSuchCatalog),
+        (LabelSubject(K.VIEW, "lake", ("ns",), "t"), NoSuchView),
+        (LabelSubject(K.GENERIC_TABLE, "lake", ("ns",), "t"), NoSuchTable),
+        (LabelSubject(K.TABLE, "lake", ("ns",), ""), InvalidName),
+        (LabelSubject(K.POLICY, "lake", ("ns",), "none"), NoSuchPolicy),
+        (LabelSubject(K.POLICY, "lake", ("ns",), "a b"), InvalidName),
+        (LabelSubject(K.CATALOG_ROLE, "lake", name="none"), NoSuchPrincipal),
+        (LabelSubject(K.PRINCIPAL, name="none"), NoSuchPrincipal),
+        (LabelSubject(K.PRINCIPAL, name="root"), InvalidInput),
+        (LabelSubject(K.PRINCIPAL_ROLE, name="none"), NoSuchPrincipal),
     ],
 )
-async def test_what_is_not_there_has_no_labels(light_shelf: Shelf, subject: Subject, error: type[LakebedError]) -> None:
+async def test_what_is_not_there_has_no_labels(
+    light_shelf: Shelf, subject: LabelSubject, error: type[LakebedError]
+) -> None:
     async with light_shelf.catalog.unchanged():
         for refused in (light_shelf.labels(subject), light_shelf.label(subject, tier="gold")):
             with pytest.raises(error):
@@ -300,7 +302,7 @@ async def test_grants_go_by_the_properties_of_each_kind(light_shelf: Shelf, kind
     await light_shelf.label(subject, tier="iron", caller=holding((key, writes)))
 
 
-async def key_to(shelf: Shelf, subject: Subject) -> str:
+async def key_to(shelf: Shelf, subject: LabelSubject) -> str:
     """What a grant on something is on; of what nothing is granted on, what it is in."""
     meta = shelf.catalog.store.meta
     if subject.kind in (K.PRINCIPAL, K.PRINCIPAL_ROLE):

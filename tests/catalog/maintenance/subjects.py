@@ -12,7 +12,7 @@ from lakebed.catalog.maintenance.reachability.walking import LiveFiles, Reachabi
 from lakebed.catalog.maintenance.rules.job_rules import TableState
 from lakebed.catalog.model import Entry, EntryKind, Namespace
 from lakebed.core.ids import BucketId
-from lakebed.governance.policies import Applicable, Place, Policy, TargetKind
+from lakebed.governance.policies import AttachmentTarget, EffectivePolicy, Policy, PolicyTargetKind
 from lakebed.iceberg.manifests import DataFile, ManifestFile
 from lakebed.iceberg.metadata import TableMetadata, parse_table
 from lakebed.objects.buckets.bucket import Bucket
@@ -111,7 +111,7 @@ def applicable(
     inherited: bool = True,
     content: str | None = None,
     **config: Any,
-) -> Applicable:
+) -> EffectivePolicy:
     """A policy that holds for the table; `_` in names of its config stands for `-`."""
     document = {"enable": enable, "config": {key.replace("_", "-"): one for key, one in config.items()}}
     policy = Policy(
@@ -126,5 +126,9 @@ def applicable(
         created_ms=0,
         updated_ms=0,
     )
-    place = Place(TargetKind.NAMESPACE, ("ns",)) if inherited else Place(TargetKind.TABLE, ("ns", "t"))
-    return Applicable(policy, place, inherited=inherited, parameters=parameters or {})
+    place = (
+        AttachmentTarget(PolicyTargetKind.NAMESPACE, ("ns",))
+        if inherited
+        else AttachmentTarget(PolicyTargetKind.TABLE, ("ns", "t"))
+    )
+    return EffectivePolicy(policy, place, inherited=inherited, parameters=parameters or {})

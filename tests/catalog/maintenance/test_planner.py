@@ -19,7 +19,7 @@ from lakebed.catalog.maintenance.planner import (
 from lakebed.catalog.maintenance.reachability.walking import LiveFiles
 from lakebed.catalog.maintenance.rules.job_rules import DetailLevel, TableState
 from lakebed.core.jobs import JobKind, decode_order, encode_order
-from lakebed.governance.policies import Applicable
+from lakebed.governance.policies import EffectivePolicy
 from tests.iceberg.manifests.avro_files import a_file
 
 from .subjects import (
@@ -47,7 +47,7 @@ def messy(**more: Any) -> TableState:
 
 
 def plan(
-    one: TableState, *policies: Applicable, runs: Mapping[JobKind, LastRun] | None = None, **more: Any
+    one: TableState, *policies: EffectivePolicy, runs: Mapping[JobKind, LastRun] | None = None, **more: Any
 ) -> TaskPlan:
     return plan_table(one, policies, runs or {}, {}, **more)
 
@@ -238,7 +238,9 @@ runs_of_any_sort = st.dictionaries(
 
 
 @given(tables(), policies_of_any_sort, runs_of_any_sort)
-def test_planning_keeps_its_promises(one: TableState, policies: list[Applicable], runs: dict[JobKind, LastRun]) -> None:
+def test_planning_keeps_its_promises(
+    one: TableState, policies: list[EffectivePolicy], runs: dict[JobKind, LastRun]
+) -> None:
     found = plan_table(one, policies, runs, {})
     assert found == plan_table(one, policies, runs, {})
     enabled = {policy.policy.type for policy in policies if '"enable": true' in policy.policy.content}
@@ -264,7 +266,7 @@ def test_planning_keeps_its_promises(one: TableState, policies: list[Applicable]
 
 
 @given(tables(), policies_of_any_sort)
-def test_nothing_is_planned_for_policies_that_are_off(one: TableState, policies: list[Applicable]) -> None:
+def test_nothing_is_planned_for_policies_that_are_off(one: TableState, policies: list[EffectivePolicy]) -> None:
     off = [applicable(policy.policy.type, enable=False) for policy in policies]
     found = plan_table(one, off, {}, {})
     assert found.tasks == ()

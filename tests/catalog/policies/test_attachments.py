@@ -17,7 +17,7 @@ from lakebed.core.errors import (
     NoSuchTarget,
     NotAttachable,
 )
-from lakebed.governance.policies import TargetKind
+from lakebed.governance.policies import PolicyTargetKind
 from tests.catalog.harness import NOBODY, Catalog, may, name
 from tests.objects.stores import ROOT
 
@@ -114,7 +114,7 @@ async def test_target_has_any_number_of_policies_that_are_not_inheritable(light_
 
 async def test_type_says_what_its_policies_go_with(light_catalog: Catalog) -> None:
     policing = await furnished(light_catalog)
-    await policing.define(targets=(TargetKind.VIEW, TargetKind.NAMESPACE))
+    await policing.define(targets=(PolicyTargetKind.VIEW, PolicyTargetKind.NAMESPACE))
     await policing.create("n", "user.note")
     await policing.attach("n", NS)
     await policing.attach("n", VIEW)

@@ -19,7 +19,7 @@ from lakebed.core.errors import (
     NoSuchTarget,
     NotAttachable,
 )
-from lakebed.governance.policies import TargetKind
+from lakebed.governance.policies import PolicyTargetKind
 from lakebed.governance.rbac import Privilege
 from lakebed.governance.rbac.securables import entry_key, policy_key
 from lakebed.objects.model import Caller
@@ -133,7 +133,7 @@ async def test_reason_says_what_would_be_overridden(catalog: Catalog) -> None:
     assert page.passage.examined == 3
     whys = {".".join(one.place.path): one.effects[0].why for one in page.affected}
     assert whys["ns.deep.u"] == "policy ns.p v0, inherited from namespace ns, over ns.q v0 of catalog"
-    assert {one.place.kind for one in page.affected} == {TargetKind.TABLE, TargetKind.VIEW}
+    assert {one.place.kind for one in page.affected} == {PolicyTargetKind.TABLE, PolicyTargetKind.VIEW}
 
 
 async def test_policy_that_is_not_inheritable_reaches_its_target_alone(light_catalog: Catalog) -> None:
@@ -146,7 +146,7 @@ async def test_policy_that_is_not_inheritable_reaches_its_target_alone(light_cat
 
 async def test_questions_are_refused_as_the_change_would_be(light_catalog: Catalog) -> None:
     policing = await furnished(light_catalog)
-    await policing.define("user.tables", targets=(TargetKind.TABLE,))
+    await policing.define("user.tables", targets=(PolicyTargetKind.TABLE,))
     await policing.create("tables-only", "user.tables")
     await policing.attach("q", NS)
     async with light_catalog.unchanged():

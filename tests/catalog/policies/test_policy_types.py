@@ -5,7 +5,7 @@ import pytest
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, AlreadyExists, InvalidPolicy, NoSuchPolicyType, PolicyInUse
-from lakebed.governance.policies import SYSTEM_TYPES, TargetKind, define_type
+from lakebed.governance.policies import SYSTEM_TYPES, PolicyTargetKind, define_type
 from lakebed.objects.model import Caller
 from tests.catalog.harness import NOBODY, Catalog, may
 from tests.objects.stores import ROOT
@@ -18,7 +18,7 @@ RETENTION = {"type": "object", "required": ["days"], "properties": {"days": {"ty
 async def test_type_is_defined_and_its_schema_holds(catalog: Catalog) -> None:
     policing = policing_on(catalog)
     before = await catalog.last_event()
-    made = await policing.define("user.retention", RETENTION, inheritable=False, targets=(TargetKind.TABLE,))
+    made = await policing.define("user.retention", RETENTION, inheritable=False, targets=(PolicyTargetKind.TABLE,))
     assert await policing.types.get(ROOT, "lake", "user.retention") == made
     [(kind, event)] = await policing.told(before)
     assert (kind, event.facts) == ("CatalogPolicyTypeCreated", {"type": "user.retention"})

@@ -25,7 +25,7 @@ from lakebed.core.errors import (
     NotAttachable,
 )
 from lakebed.governance.rbac import INCLUDES, GrantKind, Privilege
-from lakebed.governance.rbac.catalog_grants import Granting
+from lakebed.governance.rbac.catalog_grants import CatalogGrants
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
 from lakebed.governance.rbac.model import GrantTarget, HeldGrant
 from lakebed.governance.rbac.securables import entry_key
@@ -285,7 +285,7 @@ async def test_keys_to_files_take_the_rights_to_data(light_catalog: Catalog) -> 
 async def test_grants_on_it_are_given_listed_and_gone_with_it(catalog: Catalog) -> None:
     f = catalog.store.facilities
     by = catalog.administrator()
-    granting, roles = Granting(f.meta, f.outbox, f.clock), CatalogRoles(f.meta, f.outbox, f.clock)
+    granting, roles = CatalogGrants(f.meta, f.outbox, f.clock), CatalogRoles(f.meta, f.outbox, f.clock)
     await roles.create(by, "lake", "reader", properties={})
     made = await create(catalog)
     target = GrantTarget(GrantKind.TABLE, ("ns",), "g")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.core.access import Credential, LastingKey
+from lakebed.core.access import Credential, LongLivedKey
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import (
     AlreadyExists,
@@ -37,7 +37,7 @@ async def test_key_finds_its_secret_and_its_user(principals: Principals, access_
     assert found.principal.arn == user.arn
     assert found.principal.user_id == user.user_id
     assert found.principal.policies == (CANNED_POLICIES["readonly"], CANNED_POLICIES["writeonly"])
-    assert found.principal.key == LastingKey(made.key.id, made.key.created_ms)
+    assert found.principal.key == LongLivedKey(made.key.id, made.key.created_ms)
     assert not found.principal.is_root
     assert (len(made.key.id), len(made.secret.reveal())) == (20, 40)
 

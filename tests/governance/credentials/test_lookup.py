@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.core.access import Credential, CredentialSource
+from lakebed.core.access import Credential, CredentialResolver
 from lakebed.core.errors import Unauthenticated
-from lakebed.governance import AccessKeys, Credentials, Principals, Sessions
+from lakebed.governance import AccessKeys, CredentialLookup, Principals, Sessions
 
 
 async def test_each_kind_of_key_finds_its_caller(
-    credentials: Credentials, principals: Principals, access_keys: AccessKeys, sessions: Sessions, root: Credential
+    credentials: CredentialLookup, principals: Principals, access_keys: AccessKeys, sessions: Sessions, root: Credential
 ) -> None:
-    source: CredentialSource = credentials
+    source: CredentialResolver = credentials
     await principals.create_user("bob")
     lasting = await access_keys.create("bob")
     assert await source.credential("ROOTKEY") is root
@@ -22,7 +22,9 @@ async def test_each_kind_of_key_finds_its_caller(
     assert in_session.secret == temporary.secret
 
 
-async def test_temporary_key_needs_its_token(credentials: Credentials, sessions: Sessions, root: Credential) -> None:
+async def test_temporary_key_needs_its_token(
+    credentials: CredentialLookup, sessions: Sessions, root: Credential
+) -> None:
     key = sessions.issue(root.principal)
     with pytest.raises(Unauthenticated, match="needs its session token"):
         await credentials.credential(key.access_key_id)
@@ -30,7 +32,7 @@ async def test_temporary_key_needs_its_token(credentials: Credentials, sessions:
         await credentials.credential(key.access_key_id, "")
 
 
-async def test_lasting_key_takes_no_token(credentials: Credentials, sessions: Sessions, root: Credential) -> None:
+async def test_lasting_key_takes_no_token(credentials: CredentialLookup, sessions: Sessions, root: Credential) -> None:
     key = sessions.issue(root.principal)
     with pytest.raises(Unauthenticated, match="temporary key only"):
         await credentials.credential("ROOTKEY", key.session_token.reveal())

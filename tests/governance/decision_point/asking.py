@@ -6,20 +6,28 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from lakebed.core.access import DEFAULT_ACCOUNT, AccessRequest, LastingKey, Principal, ResourceRules, Session, Target
+from lakebed.core.access import (
+    DEFAULT_ACCOUNT,
+    AccessRequest,
+    AccessTarget,
+    LongLivedKey,
+    Principal,
+    ResourceRules,
+    Session,
+)
 from lakebed.core.errors import Unavailable
 from lakebed.governance.rbac import GrantSet
 from lakebed.net.http import HttpResponse
 
 RULES = ResourceRules(DEFAULT_ACCOUNT)
-TABLE = Target("TABLE_LIKE", ("lake", "sales", "eu", "orders"))
+TABLE = AccessTarget("TABLE_LIKE", ("lake", "sales", "eu", "orders"))
 
 
 def user(
     *policies: bytes, name: str = "ann", grants: GrantSet | None = None, session: Session | None = None
 ) -> Principal:
     arn = f"arn:aws:iam::{DEFAULT_ACCOUNT}:user/{name}"
-    key = LastingKey("KEY", 1)
+    key = LongLivedKey("KEY", 1)
     return Principal(
         name, DEFAULT_ACCOUNT, arn, policies=policies, session=session, user_id=f"ID-{name}", key=key, grants=grants
     )

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.core.access import Target
+from lakebed.core.access import AccessTarget
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
-from lakebed.governance.decision_point import Asked, DecisionPoint
+from lakebed.governance.decision_point import DecisionPoint, DecisionQuery
 from lakebed.governance.decision_point import client as module
 from lakebed.net.http import HttpResponse
 
 from .asking import RULES, Oracle, question, user
 
-ASKED = Asked.of(question(), RULES)
-OTHER = Asked.of(question(user(name="bob")), RULES)
+ASKED = DecisionQuery.of(question(), RULES)
+OTHER = DecisionQuery.of(question(user(name="bob")), RULES)
 
 
 def point_of(oracle: Oracle, clock: ManualClock | None = None, remember: float = 2.0) -> DecisionPoint:
@@ -121,10 +121,10 @@ async def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     oracle = Oracle()
     point = point_of(oracle)
     for name in "abcd":
-        await point.allows(Asked.of(question(user(name=name)), RULES), "R")
-    assert await point.allows(Asked.of(question(user(name="d")), RULES), "R")
+        await point.allows(DecisionQuery.of(question(user(name=name)), RULES), "R")
+    assert await point.allows(DecisionQuery.of(question(user(name="d")), RULES), "R")
     assert len(oracle.asked) == 4
-    assert await point.allows(Asked.of(question(user(name="a")), RULES), "R")
+    assert await point.allows(DecisionQuery.of(question(user(name="a")), RULES), "R")
     assert len(oracle.asked) == 5
 
 
@@ -186,8 +186,8 @@ async def test_all_who_wait_are_told_that_there_is_no_answer() -> None:
     assert len(oracle.asked) == 1
 
 
-def tables(count: int) -> list[Target]:
-    return [Target("TABLE_LIKE", ("lake", "ns", f"t{number}")) for number in range(count)]
+def tables(count: int) -> list[AccessTarget]:
+    return [AccessTarget("TABLE_LIKE", ("lake", "ns", f"t{number}")) for number in range(count)]
 
 
 async def test_lists_are_asked_about_in_few_questions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,18 +8,18 @@ from lakebed.core.access import (
     ANONYMOUS,
     DEFAULT_ACCOUNT,
     AccessRequest,
+    AccessTarget,
     Authorizer,
     Principal,
     ResourceRules,
     Session,
-    Target,
     root_of,
 )
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied, Unavailable
 from lakebed.core.settings import DecisionMode
 from lakebed.governance.authorizer import PolicyAuthorizer
-from lakebed.governance.decision_point import DecisionPoint, DelegatingAuthorizer
+from lakebed.governance.decision_point import DecisionPoint, ExternalAuthorizer
 from tests.governance.documents import policy, statement
 
 from .asking import RULES, Oracle, question, user
@@ -30,10 +30,10 @@ DENIES = policy(statement("Deny", action="s3tables:GetTableData", resource="*"))
 ROOT = root_of(DEFAULT_ACCOUNT, "ROOTKEY")
 
 
-def authorizer_of(oracle: Oracle, mode: DecisionMode, *, batch: bool = False) -> DelegatingAuthorizer:
+def authorizer_of(oracle: Oracle, mode: DecisionMode, *, batch: bool = False) -> ExternalAuthorizer:
     clock = ManualClock()
     point = DecisionPoint(oracle.post, clock, remember_seconds=2, post_batch=oracle.post if batch else None)
-    return DelegatingAuthorizer(PolicyAuthorizer(clock), point, mode)
+    return ExternalAuthorizer(PolicyAuthorizer(clock), point, mode)
 
 
 async def is_allowed(oracle: Oracle, mode: DecisionMode, caller: Principal, rules: ResourceRules = RULES) -> bool:
@@ -143,7 +143,7 @@ async def test_lists_show_what_it_shows() -> None:
     oracle = Oracle(lambda asked: [1])
     authorizer = authorizer_of(oracle, AND, batch=True)
     assert authorizer.filters_lists
-    some = [Target("TABLE_LIKE", ("lake", "ns", name)) for name in "ab"]
+    some = [AccessTarget("TABLE_LIKE", ("lake", "ns", name)) for name in "ab"]
     assert await authorizer.visible(question(), RULES, some) == some[1:]
     assert await authorizer.visible(question(root_of(DEFAULT_ACCOUNT)), RULES, some) == some
     oracle.is_down = True

@@ -15,14 +15,14 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import NotFound, Unavailable
 from lakebed.governance.delegation import delegated_accesses
 from lakebed.governance.delegation.delegated_accesses import (
-    Access,
-    AccessPlace,
-    AccessTally,
+    AccessCounter,
+    AccessGroup,
+    CredentialRecipient,
+    DelegatedAccess,
     DelegatedAccesses,
-    Holder,
-    TraceWriter,
+    DelegationTraceWriter,
 )
-from lakebed.governance.delegation.delegations import Delegations
+from lakebed.governance.delegation.delegations import DelegationLog
 from lakebed.meta.seam import MetaStore
 from tests.governance.failing import Failing
 from tests.meta.conftest import address
@@ -32,10 +32,10 @@ from .test_delegations import VENDED
 
 __all__ = ["address"]
 
-PLACE = AccessPlace("lake", "tables/t/f", "KEY", "GetObject", 206)
-HOLDER = Holder("bob", "T1", "R0")
+PLACE = AccessGroup("lake", "tables/t/f", "KEY", "GetObject", 206)
+HOLDER = CredentialRecipient("bob", "T1", "R0")
 places = st.builds(
-    AccessPlace,
+    AccessGroup,
     st.sampled_from(["lake", "pond"]),
     st.sampled_from(["f", "g", ""]),
     st.sampled_from(["KEY1", "KEY2"]),
@@ -51,17 +51,17 @@ async def store(address: str) -> AsyncIterator[MetaStore]:
     await opened.close()
 
 
-def note(tally: AccessTally, place: AccessPlace = PLACE, request_id: str = "R1", sent: int = 10) -> None:
+def note(tally: AccessCounter, place: AccessGroup = PLACE, request_id: str = "R1", sent: int = 10) -> None:
     tally.note(place, HOLDER, received_bytes=1, sent_bytes=sent, request_id=request_id)
 
 
-async def all_of(store: MetaStore, delegation: str = "KEY") -> list[Access]:
+async def all_of(store: MetaStore, delegation: str = "KEY") -> list[DelegatedAccess]:
     return await DelegatedAccesses(store).of_delegation(delegation, after=None, limit=1000)
 
 
 async def test_requests_that_came_to_the_same_are_one_row(store: MetaStore) -> None:
     clock = ManualClock(1_000)
-    tally = AccessTally(store, clock)
+    tally = AccessCounter(store, clock)
     note(tally, request_id="R1")
     clock.advance(1)
     note(tally, request_id="R2", sent=5)
@@ -71,8 +71,8 @@ async def test_requests_that_came_to_the_same_are_one_row(store: MetaStore) -> N
     note(tally, request_id="R4")
     await tally.flush()
     assert await all_of(store) == [
-        Access(PLACE, 3, 3, 25, 1_000, 3_000, "R4", HOLDER),
-        Access(PLACE._replace(status=403), 1, 1, 10, 2_000, 2_000, "R3", HOLDER),
+        DelegatedAccess(PLACE, 3, 3, 25, 1_000, 3_000, "R4", HOLDER),
+        DelegatedAccess(PLACE._replace(status=403), 1, 1, 10, 2_000, 2_000, "R3", HOLDER),
     ]
     assert await tally.flush() == 0
 
@@ -80,12 +80,12 @@ async def test_requests_that_came_to_the_same_are_one_row(store: MetaStore) -> N
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(places, st.integers(0, 2**40), st.booleans()), max_size=30), st.integers(0, 10**6))
 async def test_rows_hold_what_was_counted_however_often_they_were_written(
-    store: MetaStore, noted: list[tuple[AccessPlace, int, bool]], salt: int
+    store: MetaStore, noted: list[tuple[AccessGroup, int, bool]], salt: int
 ) -> None:
     """Against a counter; each example under keys of its own."""
-    tally = AccessTally(store, ManualClock())
-    requests: Counter[AccessPlace] = Counter()
-    sent: Counter[AccessPlace] = Counter()
+    tally = AccessCounter(store, ManualClock())
+    requests: Counter[AccessGroup] = Counter()
+    sent: Counter[AccessGroup] = Counter()
     before = Counter({access.place: access.requests for access in await _everything(store)})
     sent_before = Counter({access.place: access.sent_bytes for access in await _everything(store)})
     for place, size, is_flushed in noted:
@@ -102,13 +102,13 @@ async def test_rows_hold_what_was_counted_however_often_they_were_written(
     }
 
 
-async def _everything(store: MetaStore) -> list[Access]:
+async def _everything(store: MetaStore) -> list[DelegatedAccess]:
     return [access for key in ("KEY1", "KEY2") for access in await all_of(store, key)]
 
 
 async def test_what_cannot_be_written_waits(store: MetaStore) -> None:
     failing = Failing(store)
-    tally = AccessTally(failing, ManualClock())
+    tally = AccessCounter(failing, ManualClock())
     note(tally, request_id="R1")
     with pytest.raises(Unavailable):
         await tally.flush()
@@ -122,7 +122,7 @@ async def test_what_cannot_be_written_waits(store: MetaStore) -> None:
 
 async def test_no_more_waits_than_may(store: MetaStore) -> None:
     failing = Failing(store)
-    tally = AccessTally(failing, ManualClock(), max_rows=2)
+    tally = AccessCounter(failing, ManualClock(), max_rows=2)
     for key in ("a", "b", "c"):
         note(tally, PLACE._replace(key=key))
     with pytest.raises(Unavailable):
@@ -135,9 +135,9 @@ async def test_no_more_waits_than_may(store: MetaStore) -> None:
 
 
 async def test_pages_go_on_where_they_were(store: MetaStore) -> None:
-    tally, read = AccessTally(store, ManualClock()), DelegatedAccesses(store)
+    tally, read = AccessCounter(store, ManualClock()), DelegatedAccesses(store)
     expected = sorted(
-        AccessPlace("lake", key, delegation, operation, status)
+        AccessGroup("lake", key, delegation, operation, status)
         for key in ("f", "g")
         for delegation in ("K1", "K2")
         for operation in ("GetObject", "PutObject")
@@ -147,14 +147,14 @@ async def test_pages_go_on_where_they_were(store: MetaStore) -> None:
         note(tally, place)
     await tally.flush()
 
-    async def pages_of_key(delegation: str) -> list[AccessPlace]:
-        found: list[AccessPlace] = []
+    async def pages_of_key(delegation: str) -> list[AccessGroup]:
+        found: list[AccessGroup] = []
         while page := await read.of_delegation(delegation, after=found[-1] if found else None, limit=3):
             found += [access.place for access in page]
         return found
 
-    async def pages_of_object(key: str) -> list[AccessPlace]:
-        found: list[AccessPlace] = []
+    async def pages_of_object(key: str) -> list[AccessGroup]:
+        found: list[AccessGroup] = []
         while page := await read.of_object("lake", key, after=found[-1] if found else None, limit=3):
             found += [access.place for access in page]
         return found
@@ -165,12 +165,12 @@ async def test_pages_go_on_where_they_were(store: MetaStore) -> None:
         assert await pages_of_object(key) == [place for place in expected if place.key == key]
 
 
-KEY1_PLACE = AccessPlace("lake", "f", "KEY1", "GetObject", 200)
+KEY1_PLACE = AccessGroup("lake", "f", "KEY1", "GetObject", 200)
 
 
 async def is_kept(store: MetaStore, delegation_id: str) -> bool:
     try:
-        await Delegations(store).find(delegation_id)
+        await DelegationLog(store).find(delegation_id)
     except NotFound:
         return False
     return True
@@ -181,10 +181,10 @@ async def test_what_waits_is_written_however_often_the_store_fails(
 ) -> None:
     monkeypatch.setattr(delegated_accesses, "FLUSH_SECONDS", 0.0)
     failing = Failing(store)
-    delegations, accesses = Delegations(failing), AccessTally(failing, ManualClock())
-    running = asyncio.create_task(TraceWriter(delegations, accesses).run())
+    delegations, accesses = DelegationLog(failing), AccessCounter(failing, ManualClock())
+    running = asyncio.create_task(DelegationTraceWriter(delegations, accesses).run())
     delegations.keep_soon(VENDED)
-    accesses.note(KEY1_PLACE, Holder("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R2")
+    accesses.note(KEY1_PLACE, CredentialRecipient("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R2")
     while "could not be written down yet" not in caplog.text:
         await asyncio.sleep(0)
     failing.is_down = False

@@ -11,8 +11,19 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import NotFound, Unavailable
 from lakebed.governance.credentials.sessions import MAX_DELEGATION_SECONDS
 from lakebed.governance.delegation import delegations
-from lakebed.governance.delegation.delegated_accesses import AccessPlace, AccessTally, DelegatedAccesses, Holder
-from lakebed.governance.delegation.delegations import Delegation, DelegationFilter, DelegationKind, Delegations, Purpose
+from lakebed.governance.delegation.delegated_accesses import (
+    AccessCounter,
+    AccessGroup,
+    CredentialRecipient,
+    DelegatedAccesses,
+)
+from lakebed.governance.delegation.delegations import (
+    DelegationFilter,
+    DelegationKind,
+    DelegationLog,
+    DelegationPurpose,
+    DelegationRecord,
+)
 from lakebed.meta.seam import MetaStore
 from tests.meta.conftest import address
 from tests.meta.stores import open_migrated
@@ -20,9 +31,9 @@ from tests.meta.stores import open_migrated
 __all__ = ["address"]
 
 NEWEST = (1 << 63) - 1
-VENDED = Delegation(
+VENDED = DelegationRecord(
     "KEY1",
-    Purpose(DelegationKind.VENDED, "R1", "192.0.2.1", "lake", "a\x1fb", "t"),
+    DelegationPurpose(DelegationKind.VENDED, "R1", "192.0.2.1", "lake", "a\x1fb", "t"),
     "bob",
     "U1",
     "arn:aws:iam::1:user/bob",
@@ -44,21 +55,21 @@ async def store(address: str) -> AsyncIterator[MetaStore]:
 
 
 @pytest.fixture
-def kept(store: MetaStore) -> Delegations:
-    return Delegations(store)
+def kept(store: MetaStore) -> DelegationLog:
+    return DelegationLog(store)
 
 
-async def keep(kept: Delegations, *made: Delegation) -> None:
+async def keep(kept: DelegationLog, *made: DelegationRecord) -> None:
     for one in made:
         kept.keep_soon(one)
     await kept.flush()
 
 
-async def names(kept: Delegations, asked: DelegationFilter, *, before: int = NEWEST, limit: int = 100) -> list[str]:
+async def names(kept: DelegationLog, asked: DelegationFilter, *, before: int = NEWEST, limit: int = 100) -> list[str]:
     return [one.id for one in await kept.list(asked, before=before, limit=limit)]
 
 
-async def test_what_was_kept_is_found_whole(kept: Delegations) -> None:
+async def test_what_was_kept_is_found_whole(kept: DelegationLog) -> None:
     signed = replace(
         VENDED,
         id="KEY2",
@@ -73,7 +84,7 @@ async def test_what_was_kept_is_found_whole(kept: Delegations) -> None:
         await kept.find("KEY3")
 
 
-async def test_records_that_wait_are_written_together_and_once(kept: Delegations) -> None:
+async def test_records_that_wait_are_written_together_and_once(kept: DelegationLog) -> None:
     woken: list[str] = []
     kept.wake = lambda: woken.append("now")
     for number in range(501):
@@ -90,7 +101,7 @@ async def test_records_that_wait_are_written_together_and_once(kept: Delegations
 
 
 async def test_no_more_records_wait_than_may(store: MetaStore) -> None:
-    kept = Delegations(store, max_waiting=1)
+    kept = DelegationLog(store, max_waiting=1)
     kept.keep_soon(VENDED)
     with pytest.raises(Unavailable, match="cannot be recorded"):
         kept.keep_soon(replace(VENDED, id="KEY2"))
@@ -98,7 +109,7 @@ async def test_no_more_records_wait_than_may(store: MetaStore) -> None:
     kept.keep_soon(replace(VENDED, id="KEY2"))
 
 
-async def test_lists_are_newest_first_and_go_on_where_they_were(kept: Delegations) -> None:
+async def test_lists_are_newest_first_and_go_on_where_they_were(kept: DelegationLog) -> None:
     for number in range(5):
         await keep(kept, replace(VENDED, id=f"KEY{number}"))
     first = await kept.list(DelegationFilter(), before=NEWEST, limit=2)
@@ -106,7 +117,7 @@ async def test_lists_are_newest_first_and_go_on_where_they_were(kept: Delegation
     assert await names(kept, DelegationFilter(), before=first[-1].seq) == ["KEY2", "KEY1", "KEY0"]
 
 
-async def test_lists_are_of_what_was_asked_for(kept: Delegations) -> None:
+async def test_lists_are_of_what_was_asked_for(kept: DelegationLog) -> None:
     await keep(kept, VENDED)
     await keep(kept, replace(VENDED, id="OTHERS", principal="eve"))
     await keep(kept, replace(VENDED, id="LATER", purpose=replace(VENDED.purpose, request_id="R2")))
@@ -123,14 +134,14 @@ async def test_lists_are_of_what_was_asked_for(kept: Delegations) -> None:
         assert await names(kept, asked) == found
 
 
-async def test_what_ended_long_ago_is_forgotten_with_what_was_done(kept: Delegations, store: MetaStore) -> None:
+async def test_what_ended_long_ago_is_forgotten_with_what_was_done(kept: DelegationLog, store: MetaStore) -> None:
     clock = ManualClock()
     await keep(kept, VENDED)
     await keep(kept, replace(VENDED, id="KEY2", expires_ms=3_000))
-    tally, read = AccessTally(store, clock), DelegatedAccesses(store)
+    tally, read = AccessCounter(store, clock), DelegatedAccesses(store)
     for key in ("KEY1", "KEY2"):
-        place = AccessPlace("lake", "f", key, "GetObject", 200)
-        tally.note(place, Holder("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R")
+        place = AccessGroup("lake", "f", key, "GetObject", 200)
+        tally.note(place, CredentialRecipient("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R")
     await tally.flush()
     assert await kept.forget_ended(before_ms=2_000) == 0
     assert await kept.forget_ended(before_ms=2_001) == 1
@@ -141,10 +152,10 @@ async def test_what_ended_long_ago_is_forgotten_with_what_was_done(kept: Delegat
 
 
 async def note(store: MetaStore, clock: ManualClock, *keys: str) -> None:
-    tally = AccessTally(store, clock)
+    tally = AccessCounter(store, clock)
     for key in keys:
-        place = AccessPlace("lake", "f", key, "GetObject", 200)
-        tally.note(place, Holder("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R")
+        place = AccessGroup("lake", "f", key, "GetObject", 200)
+        tally.note(place, CredentialRecipient("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R")
     await tally.flush()
 
 
@@ -154,7 +165,7 @@ async def used(store: MetaStore) -> list[str]:
 
 
 async def test_what_was_done_with_keys_whose_record_was_lost_is_forgotten_too(
-    kept: Delegations, store: MetaStore
+    kept: DelegationLog, store: MetaStore
 ) -> None:
     clock = ManualClock()
     await keep(kept, replace(VENDED, expires_ms=clock.now_ms() + 1))
@@ -167,7 +178,7 @@ async def test_what_was_done_with_keys_whose_record_was_lost_is_forgotten_too(
 
 
 async def test_all_keys_that_were_used_are_looked_at_some_at_a_time(
-    kept: Delegations, store: MetaStore, monkeypatch: pytest.MonkeyPatch
+    kept: DelegationLog, store: MetaStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delegations, "_FORGET_AT_ONCE", 2)
     clock = ManualClock()

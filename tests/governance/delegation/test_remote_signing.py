@@ -12,11 +12,11 @@ from lakebed.core.errors import AccessDenied, InvalidInput
 from lakebed.governance.delegation.remote_signing import (
     UNSIGNED_PAYLOAD,
     UNSIGNED_TRAILER,
-    Reach,
-    StoreCall,
+    AffectedKeys,
+    SigningRequest,
+    affected_keys,
     check_within,
-    passed_on,
-    reach_of,
+    returned_headers,
     signed_headers,
 )
 
@@ -33,8 +33,8 @@ class InT:
         return prefix.startswith("t/") and prefix.endswith("/")
 
 
-def call(method: str, key: str = KEY, query: Mapping[str, str] | None = None, **more: object) -> StoreCall:
-    return StoreCall(method, "lake", key, query or {}, **more)  # type: ignore[arg-type]  # checked where it is used
+def call(method: str, key: str = KEY, query: Mapping[str, str] | None = None, **more: object) -> SigningRequest:
+    return SigningRequest(method, "lake", key, query or {}, **more)  # type: ignore[arg-type]  # checked where it is used
 
 
 @pytest.mark.parametrize(
@@ -52,34 +52,34 @@ def call(method: str, key: str = KEY, query: Mapping[str, str] | None = None, **
         (call("GET", query={"uploadId": "u"}), True),
     ],
 )
-def test_requests_for_one_key_read_it_or_write_it(asked: StoreCall, writes: bool) -> None:
-    assert reach_of(asked) == Reach((KEY,), None, writes)
+def test_requests_for_one_key_read_it_or_write_it(asked: SigningRequest, writes: bool) -> None:
+    assert affected_keys(asked) == AffectedKeys((KEY,), None, writes)
 
 
 @pytest.mark.parametrize(
     ("query", "reach"),
     [
-        ({"list-type": "2", "prefix": "t/data/"}, Reach((), "t/data/", False)),
-        ({"prefix": "t/", "delimiter": "/", "marker": "t/a", "x-id": "ListObjects"}, Reach((), "t/", False)),
-        ({"list-type": "2"}, Reach((), "", False)),
-        ({"uploads": "", "prefix": "t/"}, Reach((), "t/", True)),
+        ({"list-type": "2", "prefix": "t/data/"}, AffectedKeys((), "t/data/", False)),
+        ({"prefix": "t/", "delimiter": "/", "marker": "t/a", "x-id": "ListObjects"}, AffectedKeys((), "t/", False)),
+        ({"list-type": "2"}, AffectedKeys((), "", False)),
+        ({"uploads": "", "prefix": "t/"}, AffectedKeys((), "t/", True)),
     ],
 )
-def test_listings_reach_all_keys_of_their_prefix(query: dict[str, str], reach: Reach) -> None:
-    assert reach_of(call("GET", "", query)) == reach
+def test_listings_reach_all_keys_of_their_prefix(query: dict[str, str], reach: AffectedKeys) -> None:
+    assert affected_keys(call("GET", "", query)) == reach
 
 
 def test_deletion_of_many_reaches_each_of_them() -> None:
     asked = call("POST", "", {"delete": ""}, batch=("t/a", "t/b"))
-    assert reach_of(asked) == Reach(("t/a", "t/b"), None, True)
+    assert affected_keys(asked) == AffectedKeys(("t/a", "t/b"), None, True)
     with pytest.raises(InvalidInput, match="the body is missing"):
-        reach_of(call("POST", "", {"delete": ""}))
+        affected_keys(call("POST", "", {"delete": ""}))
 
 
 def test_copy_reaches_its_source() -> None:
-    assert reach_of(call("PUT", copy_source=("lake", "u/secret"))).keys == (KEY, "u/secret")
+    assert affected_keys(call("PUT", copy_source=("lake", "u/secret"))).keys == (KEY, "u/secret")
     with pytest.raises(AccessDenied, match="another bucket"):
-        reach_of(call("PUT", copy_source=("vault", "t/secret")))
+        affected_keys(call("PUT", copy_source=("vault", "t/secret")))
 
 
 @pytest.mark.parametrize(
@@ -97,30 +97,30 @@ def test_copy_reaches_its_source() -> None:
         call("POST", "", {"delete": "", "policy": ""}, batch=("t/a",)),
     ],
 )
-def test_other_requests_are_not_signed(refused: StoreCall) -> None:
+def test_other_requests_are_not_signed(refused: SigningRequest) -> None:
     with pytest.raises(InvalidInput):
-        reach_of(refused)
+        affected_keys(refused)
 
 
 def test_every_key_has_to_be_inside() -> None:
-    check_within(Reach(("t/a", "t/b/c"), None, True), InT(), may_write=True)
+    check_within(AffectedKeys(("t/a", "t/b/c"), None, True), InT(), may_write=True)
     for outside in ("t", "t10/a", "u/a", "", "t/../u/a", "t/./a"):
         with pytest.raises(AccessDenied, match="not in a directory"):
-            check_within(Reach(("t/a", outside), None, True), InT(), may_write=True)
+            check_within(AffectedKeys(("t/a", outside), None, True), InT(), may_write=True)
 
 
 def test_who_may_read_gets_no_write_signed() -> None:
-    check_within(Reach((KEY,), None, False), InT(), may_write=False)
+    check_within(AffectedKeys((KEY,), None, False), InT(), may_write=False)
     with pytest.raises(AccessDenied, match="not change them"):
-        check_within(Reach((KEY,), None, True), InT(), may_write=False)
+        check_within(AffectedKeys((KEY,), None, True), InT(), may_write=False)
 
 
 @pytest.mark.parametrize("prefix", ["", "t", "t1", "t10/", "u/", "t/dat"])
 def test_listing_is_of_a_directory_inside(prefix: str) -> None:
     """`t` would list `t10` as well."""
-    check_within(Reach((), "t/data/", False), InT(), may_write=False)
+    check_within(AffectedKeys((), "t/data/", False), InT(), may_write=False)
     with pytest.raises(AccessDenied, match="not that of a directory"):
-        check_within(Reach((), prefix, False), InT(), may_write=False)
+        check_within(AffectedKeys((), prefix, False), InT(), may_write=False)
 
 
 def test_headers_that_change_from_one_request_to_the_next_are_not_signed() -> None:
@@ -141,7 +141,7 @@ def test_headers_that_change_from_one_request_to_the_next_are_not_signed() -> No
         "content-md5": "abc=",
         "x-amz-content-sha256": UNSIGNED_PAYLOAD,
     }
-    returned = passed_on(sent)
+    returned = returned_headers(sent)
     assert returned["Range"] == ["bytes=0-7"]
     assert {name.lower() for name in returned} == {name.lower() for name in sent} - {
         "authorization",
@@ -178,6 +178,6 @@ def test_body_signed_in_chunks_is_refused() -> None:
 )
 def test_store_finds_every_header_signed_that_it_insists_on(headers: dict[str, list[str]]) -> None:
     signed = signed_headers(headers)
-    for name in passed_on(headers):
+    for name in returned_headers(headers):
         if name.lower().startswith("x-amz-"):
             assert signed[name.lower()] == ",".join(headers[name])

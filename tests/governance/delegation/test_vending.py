@@ -16,8 +16,8 @@ from lakebed.core.errors import AccessDenied, InvalidInput, NotFound, Unavailabl
 from lakebed.governance import AccessKeys, Principals, Sessions
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.governance.credentials.sessions import DEFAULT_POLICY_BYTES
-from lakebed.governance.delegation.delegations import DelegationKind, Delegations, Purpose
-from lakebed.governance.delegation.vending import Vending, directory_policy, outermost, plain_text
+from lakebed.governance.delegation.delegations import DelegationKind, DelegationLog, DelegationPurpose
+from lakebed.governance.delegation.vending import CredentialVending, directory_policy, outermost, plain_text
 from lakebed.governance.policy_language.identity_policy import check_identity_policy
 from lakebed.meta.seam import MetaStore
 from tests.governance.documents import OWNER, session, user
@@ -188,13 +188,13 @@ async def nobody(principals: Principals, access_keys: AccessKeys) -> Principal:
     return (await access_keys.lookup("nobodys-key")).principal
 
 
-PURPOSE = Purpose(DelegationKind.VENDED, "REQUEST", "192.0.2.1", "lake", "ns\x1fdeep", "t")
+PURPOSE = DelegationPurpose(DelegationKind.VENDED, "REQUEST", "192.0.2.1", "lake", "ns\x1fdeep", "t")
 
 
 async def test_vended_keys_work_for_who_has_no_rights_to_the_bucket(
     nobody: Principal, sessions: Sessions, store: MetaStore
 ) -> None:
-    vending = Vending(sessions, Delegations(store), ttl_seconds=900)
+    vending = CredentialVending(sessions, DelegationLog(store), ttl_seconds=900)
     key = vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=True)
     caller = (await sessions.credential(key.session_token.reveal(), key.access_key_id)).principal
     authorizer = PolicyAuthorizer(ManualClock())
@@ -218,7 +218,7 @@ async def test_life_of_vended_keys_is_within_bounds(
     wish: float,
     given: int,
 ) -> None:
-    vending = Vending(sessions, Delegations(store), ttl_seconds=wish)
+    vending = CredentialVending(sessions, DelegationLog(store), ttl_seconds=wish)
     assert vending.ttl_seconds == given
     warned = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert bool(warned) is not (60 <= wish <= 3600)
@@ -228,8 +228,8 @@ async def test_life_of_vended_keys_is_within_bounds(
 
 
 async def test_whom_keys_were_made_for_goes_on_record(nobody: Principal, sessions: Sessions, store: MetaStore) -> None:
-    kept = Delegations(store)
-    vending = Vending(sessions, kept, ttl_seconds=900)
+    kept = DelegationLog(store)
+    vending = CredentialVending(sessions, kept, ttl_seconds=900)
     key = vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/", "far/"], writes=True)
     assert key.session.delegation == key.access_key_id
     await kept.flush()
@@ -245,10 +245,10 @@ async def test_whom_keys_were_made_for_goes_on_record(nobody: Principal, session
     "purpose", [PURPOSE, replace(PURPOSE, kind=DelegationKind.SIGNED, method="GET", target="lake/t/f")]
 )
 async def test_keys_and_signatures_are_recorded_together_and_say_themselves_for_whom_they_are(
-    nobody: Principal, sessions: Sessions, store: MetaStore, purpose: Purpose
+    nobody: Principal, sessions: Sessions, store: MetaStore, purpose: DelegationPurpose
 ) -> None:
-    kept = Delegations(store)
-    vending = Vending(sessions, kept, ttl_seconds=900)
+    kept = DelegationLog(store)
+    vending = CredentialVending(sessions, kept, ttl_seconds=900)
     key = vending.vend(nobody, purpose, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
     # The token says what every use is traced by: a crash before the record is written takes no more than the names.
     opened = sessions.open(key.session_token.reveal(), key.access_key_id).session
@@ -262,7 +262,7 @@ async def test_keys_and_signatures_are_recorded_together_and_say_themselves_for_
 async def test_no_keys_are_handed_out_that_could_not_be_recorded(
     nobody: Principal, sessions: Sessions, store: MetaStore
 ) -> None:
-    vending = Vending(sessions, Delegations(store, max_waiting=1), ttl_seconds=900)
+    vending = CredentialVending(sessions, DelegationLog(store, max_waiting=1), ttl_seconds=900)
     vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)
     with pytest.raises(Unavailable, match="cannot be recorded"):
         vending.vend(nobody, PURPOSE, table="t1", bucket=BUCKET, directories=["t/"], writes=False)

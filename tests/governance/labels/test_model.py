@@ -10,20 +10,20 @@ from lakebed.core.errors import ConflictingProperties, InvalidInput
 from lakebed.governance.labels import (
     LabelChange,
     LabelKind,
+    LabelOwner,
     Labels,
-    Owner,
+    LabelSubject,
     OwnerKind,
-    Subject,
     TagFilter,
     apply_change,
     parse_owner,
     parse_tag_filter,
 )
 from lakebed.governance.labels.model import MAX_TAGS
-from lakebed.governance.labels.rows import COLUMNS, key_of, reference
+from lakebed.governance.labels.rows import COLUMNS, label_key, reference
 
-ANN = Owner(OwnerKind.PRINCIPAL, "ann")
-TEAM = Owner(OwnerKind.PRINCIPAL_ROLE, "team:data")
+ANN = LabelOwner(OwnerKind.PRINCIPAL, "ann")
+TEAM = LabelOwner(OwnerKind.PRINCIPAL_ROLE, "team:data")
 
 keys = st.text(
     st.characters(codec="utf-8", exclude_characters=":", exclude_categories=("Cc", "Cs")), min_size=1
@@ -106,7 +106,7 @@ def test_no_filter_and_no_owner_crashes(text: str) -> None:
 
 
 @pytest.mark.parametrize("owner", [ANN, TEAM])
-def test_owner_is_read_as_it_is_written(owner: Owner) -> None:
+def test_owner_is_read_as_it_is_written(owner: LabelOwner) -> None:
     assert parse_owner(str(owner)) == owner
 
 
@@ -117,11 +117,11 @@ def test_owners_that_are_none(text: str) -> None:
 
 
 def test_every_kind_refers_to_one_row() -> None:
-    assert {key_of(kind, 1) for kind in LabelKind} == {f"{column} 1" for column in COLUMNS}
+    assert {label_key(kind, 1) for kind in LabelKind} == {f"{column} 1" for column in COLUMNS}
     for kind in LabelKind:
         assert [one for one in reference(kind, 7) if one is not None] == [7]
 
 
 def test_subject_is_shown_by_its_parts() -> None:
-    assert str(Subject(LabelKind.TABLE, "lake", ("a", "b"), "t")) == "lake/a.b/t"
-    assert str(Subject(LabelKind.PRINCIPAL, name="ann")) == "ann"
+    assert str(LabelSubject(LabelKind.TABLE, "lake", ("a", "b"), "t")) == "lake/a.b/t"
+    assert str(LabelSubject(LabelKind.PRINCIPAL, name="ann")) == "ann"

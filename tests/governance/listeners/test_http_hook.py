@@ -12,7 +12,7 @@ from lakebed.core.errors import InvalidInput, Unavailable
 from lakebed.core.operations import parse_operations
 from lakebed.core.settings import HookFailure
 from lakebed.core.webhooks import new_secret, verify
-from lakebed.governance.listeners import HookPolicy, HttpHook
+from lakebed.governance.listeners import HookConfig, HttpHook
 from lakebed.net.http import HttpRequest, HttpResponse
 
 from .intents import an_intent
@@ -40,7 +40,7 @@ class Answering:
 
 
 def a_hook(http: Answering, **more: Any) -> HttpHook:
-    policy = HookPolicy(url="https://guard.example/ask", secret=SECRET, operations=parse_operations(["TABLE"]), **more)
+    policy = HookConfig(url="https://guard.example/ask", secret=SECRET, operations=parse_operations(["TABLE"]), **more)
     return HttpHook("guard", policy, http, ManualClock())
 
 

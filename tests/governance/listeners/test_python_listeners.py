@@ -5,8 +5,8 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from lakebed.core.errors import InvalidSetting
-from lakebed.core.operations import Family, Operation
-from lakebed.governance.listeners import GROUP, load_listener
+from lakebed.core.operations import Operation, OperationFamily
+from lakebed.governance.listeners import ENTRY_POINT_GROUP, load_listener
 
 from .intents import an_intent
 
@@ -26,12 +26,12 @@ async def test_an_asynchronous_one_is_waited_for_and_asked_only_what_it_wants() 
     listener = load_listener(f"{HERE}:Asynchronous")
     assert await listener.before(an_intent()) == "not now"
     assert Operation.DROP_VIEW in listener.operations
-    assert {one for one in Operation if one.family is Family.POLICY} < listener.operations
+    assert {one for one in Operation if one.family is OperationFamily.POLICY} < listener.operations
     assert Operation.CREATE_TABLE not in listener.operations
 
 
 async def test_a_name_without_a_colon_is_an_entry_point() -> None:
-    points = [EntryPoint("guard", f"{HERE}:Plain", GROUP)]
+    points = [EntryPoint("guard", f"{HERE}:Plain", ENTRY_POINT_GROUP)]
     assert await load_listener("guard", points).before(an_intent()) == "on mondays never"
     with pytest.raises(InvalidSetting, match=r"listeners.python: sentry: no entry point .* known=guard"):
         load_listener("sentry", points)

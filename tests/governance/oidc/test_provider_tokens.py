@@ -15,10 +15,10 @@ from lakebed.governance.credentials.bearer_tokens import BearerTokens
 from lakebed.governance.oidc import (
     ClaimPath,
     ExternalIdentities,
-    Provider,
     ProviderKeys,
     ProviderTokens,
     RoleMapping,
+    TokenProvider,
 )
 from lakebed.governance.rbac import SERVICE
 from lakebed.governance.rbac.caller_grants import CallerGrants
@@ -45,7 +45,7 @@ class Tokens:
         self._provider, self._store, self._identities, self._clock = provider, store, identities, clock
 
     def __call__(self, *, creates: bool = False, roles: RoleMapping | None = None) -> ProviderTokens:
-        expected = Provider(
+        expected = TokenProvider(
             self._provider.issuer,
             frozenset({AUDIENCE}),
             ClaimPath.parse("preferred_username"),

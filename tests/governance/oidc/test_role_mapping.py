@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
 from lakebed.governance.oidc import RoleMapping
-from lakebed.governance.tokens import EVERY_ROLE, RoleScope
+from lakebed.governance.tokens import ALL_ROLES, RoleScope
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
@@ -21,7 +21,7 @@ def roles(mapping: RoleMapping, said: object) -> set[str] | None:
 
 
 def test_without_a_path_the_user_s_own_roles_are_meant() -> None:
-    assert RoleMapping.of("").scope({"groups": ["PRINCIPAL_ROLE:a"]}) == EVERY_ROLE
+    assert RoleMapping.of("").scope({"groups": ["PRINCIPAL_ROLE:a"]}) == ALL_ROLES
 
 
 def test_roles_come_as_a_list_or_as_a_text_with_spaces() -> None:
@@ -59,5 +59,5 @@ def test_expressions_that_cannot_be_are_refused_at_once(path: str, keep: str, re
 @given(json_values)
 def test_whatever_a_token_says_is_roles_or_nothing(said: object) -> None:
     scope = RoleMapping.of("groups", "", {"^g-": "PRINCIPAL_ROLE:"}).scope({"groups": said})
-    assert scope == EVERY_ROLE or isinstance(scope, RoleScope)
+    assert scope == ALL_ROLES or isinstance(scope, RoleScope)
     assert scope.roles is None or all(scope.roles)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidPolicy
-from lakebed.governance.policies.audiences import ALL, Audience, Person, read_audience
+from lakebed.governance.policies.audiences import EVERYONE, Audience, AudiencePrincipal, read_audience
 
 AT = ("restricts",)
 
@@ -17,7 +17,7 @@ def read(**document: Any) -> Audience:
 
 
 def test_everyone_users_and_roles() -> None:
-    assert read(everyone=True) == ALL
+    assert read(everyone=True) == EVERYONE
     told = read(principals=["ann"], principal_roles=["reader"], except_principals=["bo"], except_principal_roles=["a"])
     assert told == Audience(False, frozenset({"ann"}), frozenset({"reader"}), frozenset({"bo"}), frozenset({"a"}))
 
@@ -25,18 +25,18 @@ def test_everyone_users_and_roles() -> None:
 @pytest.mark.parametrize(
     ("person", "included"),
     [
-        (Person("ann"), True),
-        (Person("cy"), False),
-        (Person("cy", frozenset({"reader"}), frozenset({"reader"})), True),
+        (AudiencePrincipal("ann"), True),
+        (AudiencePrincipal("cy"), False),
+        (AudiencePrincipal("cy", frozenset({"reader"}), frozenset({"reader"})), True),
         # A token that leaves the role out does not leave the restriction out.
-        (Person("cy", frozenset({"reader"})), True),
-        (Person("cy", frozenset({"reader", "chief"}), frozenset({"reader", "chief"})), False),
+        (AudiencePrincipal("cy", frozenset({"reader"})), True),
+        (AudiencePrincipal("cy", frozenset({"reader", "chief"}), frozenset({"reader", "chief"})), False),
         # An exception is for who calls with the role.
-        (Person("cy", frozenset({"reader", "chief"}), frozenset({"reader"})), True),
-        (Person("bo", frozenset({"reader"}), frozenset({"reader"})), False),
+        (AudiencePrincipal("cy", frozenset({"reader", "chief"}), frozenset({"reader"})), True),
+        (AudiencePrincipal("bo", frozenset({"reader"}), frozenset({"reader"})), False),
     ],
 )
-def test_who_is_included(person: Person, included: bool) -> None:
+def test_who_is_included(person: AudiencePrincipal, included: bool) -> None:
     told = read(
         principals=["ann"], principal_roles=["reader"], except_principals=["bo"], except_principal_roles=["chief"]
     )
@@ -78,5 +78,5 @@ def test_activating_less_never_sheds_a_restriction(
     dropped: frozenset[str],
 ) -> None:
     audience = Audience(everyone, users, roles, frozenset(), spared)
-    full, less = Person(name, held, held), Person(name, held, held - dropped)
+    full, less = AudiencePrincipal(name, held, held), AudiencePrincipal(name, held, held - dropped)
     assert not audience.includes(full) or audience.includes(less)

@@ -15,8 +15,8 @@ from lakebed.governance.policies.config_options import (
     ORPHAN_FILE_REMOVAL,
     SNAPSHOT_EXPIRY,
     TEXT,
-    Option,
-    Reading,
+    ConfigOption,
+    ValueParser,
     choice,
     number,
     whole,
@@ -70,7 +70,7 @@ VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | s
         (choice("binpack", "zorder"), 1, None),
     ],
 )
-def test_values_are_read(reading: Reading, value: object, read: object) -> None:
+def test_values_are_read(reading: ValueParser, value: object, read: object) -> None:
     found = reading.read(value)
     assert found == read
     assert type(found) is type(read)
@@ -78,7 +78,7 @@ def test_values_are_read(reading: Reading, value: object, read: object) -> None:
 
 @pytest.mark.parametrize("reading", [whole(), number(), FLAG, TEXT, NAMES, DURATION, choice("a")])
 @given(value=VALUES)
-def test_values_of_any_kind_are_read_or_refused(reading: Reading, value: object) -> None:
+def test_values_of_any_kind_are_read_or_refused(reading: ValueParser, value: object) -> None:
     reading.read(value)
 
 
@@ -109,5 +109,5 @@ def test_published_names_mean_the_options_of_jobs() -> None:
 
 
 @pytest.mark.parametrize("options", [DATA_COMPACTION, METADATA_COMPACTION, SNAPSHOT_EXPIRY, ORPHAN_FILE_REMOVAL])
-def test_every_meaning_is_an_option_under_its_own_name(options: Mapping[str, Option]) -> None:
+def test_every_meaning_is_an_option_under_its_own_name(options: Mapping[str, ConfigOption]) -> None:
     assert {option.means for option in options.values()} <= options.keys()

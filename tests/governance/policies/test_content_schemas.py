@@ -13,7 +13,7 @@ from jsonschema_rs import validator_for
 from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.policies.column_masks import MaskKind
 from lakebed.governance.policies.content_schemas import CONTENT_SCHEMAS
-from lakebed.governance.policies.restrictions import COLUMN_MASK, RESTRICTING, ROW_FILTER, parse_restricting
+from lakebed.governance.policies.restrictions import COLUMN_MASK, RESTRICTION_TYPES, ROW_FILTER, parse_restriction
 from lakebed.iceberg.expressions.unbound import PredicateOperation
 
 VALIDATORS = {name: validator_for(json.dumps(schema)) for name, schema in CONTENT_SCHEMAS.items()}
@@ -24,14 +24,14 @@ def is_taken(kind: str, document: Any) -> bool:
         # SQL, which is beyond what a schema can say.
         document = document | {"filter": "a = 1"}
     try:
-        parse_restricting(kind, json.dumps(document))
+        parse_restriction(kind, json.dumps(document))
     except InvalidPolicy:
         return False
     return True
 
 
 def test_each_restricting_type_has_one() -> None:
-    assert set(CONTENT_SCHEMAS) == RESTRICTING
+    assert set(CONTENT_SCHEMAS) == RESTRICTION_TYPES
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 1001) | st.just(1.5) | st.sampled_from(["", "a", "b"])

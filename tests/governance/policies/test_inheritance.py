@@ -6,21 +6,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.governance.policies import (
-    Applicable,
-    Attachment,
-    Level,
-    Overridden,
-    Place,
+    AttachedPolicy,
+    AttachmentTarget,
+    EffectivePolicy,
+    InheritanceLevel,
     Policy,
-    TargetKind,
-    effects_of,
-    resolve,
+    PolicyTargetKind,
+    ShadowedPolicy,
+    policy_effects,
+    resolve_policies,
 )
-from lakebed.governance.policies.inheritance import position
+from lakebed.governance.policies.inheritance import sort_key
 
-CATALOG = Place(TargetKind.CATALOG)
-NAMESPACE = Place(TargetKind.NAMESPACE, ("a",))
-TABLE = Place(TargetKind.TABLE, ("a", "t"))
+CATALOG = AttachmentTarget(PolicyTargetKind.CATALOG)
+NAMESPACE = AttachmentTarget(PolicyTargetKind.NAMESPACE, ("a",))
+TABLE = AttachmentTarget(PolicyTargetKind.TABLE, ("a", "t"))
 
 
 def a_policy(name: str, kind: str = "compaction", *, inheritable: bool = True, version: int = 0) -> Policy:
@@ -38,26 +38,26 @@ def a_policy(name: str, kind: str = "compaction", *, inheritable: bool = True, v
     )
 
 
-def at(place: Place, *policies: Policy, **parameters: str) -> Level:
-    return Level(place, [Attachment(policy, parameters) for policy in policies])
+def at(place: AttachmentTarget, *policies: Policy, **parameters: str) -> InheritanceLevel:
+    return InheritanceLevel(place, [AttachedPolicy(policy, parameters) for policy in policies])
 
 
-def names(found: Sequence[Applicable]) -> list[str]:
+def names(found: Sequence[EffectivePolicy]) -> list[str]:
     return [one.policy.name for one in found]
 
 
 def test_policy_holds_for_what_is_inside_its_target() -> None:
     p = a_policy("p", version=3)
-    [found] = resolve([at(CATALOG), at(NAMESPACE, p, mode="quick"), at(TABLE)])
-    assert found == Applicable(p, NAMESPACE, inherited=True, parameters={"mode": "quick"})
+    [found] = resolve_policies([at(CATALOG), at(NAMESPACE, p, mode="quick"), at(TABLE)])
+    assert found == EffectivePolicy(p, NAMESPACE, inherited=True, parameters={"mode": "quick"})
     assert found.reason == "policy home.p v3, inherited from namespace a"
 
 
 def test_nearest_of_a_type_wins_whole_and_says_what_it_overrides() -> None:
     far, near, own = a_policy("far"), a_policy("near", version=1), a_policy("own")
-    [found] = resolve([at(CATALOG, far), at(NAMESPACE, near), at(TABLE, own)])
+    [found] = resolve_policies([at(CATALOG, far), at(NAMESPACE, near), at(TABLE, own)])
     assert (found.policy, found.inherited) == (own, False)
-    assert found.overrides == (Overridden(near, NAMESPACE), Overridden(far, CATALOG))
+    assert found.overrides == (ShadowedPolicy(near, NAMESPACE), ShadowedPolicy(far, CATALOG))
     assert (
         found.reason
         == "policy home.own v0, attached to table a.t, over home.near v1 of namespace a, home.far v0 of catalog"
@@ -68,7 +68,7 @@ def test_policies_that_restrict_all_hold() -> None:
     kind = "lakebed.row-filter"
     far, near, own, other = (a_policy(name, kind) for name in ("far", "near", "own", "other"))
     mask = a_policy("mask", "lakebed.column-mask")
-    found = resolve([at(CATALOG, far, mask), at(NAMESPACE, near, far), at(TABLE, own, other)])
+    found = resolve_policies([at(CATALOG, far, mask), at(NAMESPACE, near, far), at(TABLE, own, other)])
     assert names(found) == ["mask", "far", "near", "other", "own"]
     assert [one.inherited for one in found] == [True, True, True, False, False]
     # Attached twice, it holds by the nearer one.
@@ -76,7 +76,7 @@ def test_policies_that_restrict_all_hold() -> None:
 
 
 def test_types_do_not_touch_each_other() -> None:
-    found = resolve([at(CATALOG, a_policy("e", "expiry")), at(NAMESPACE, a_policy("c")), at(TABLE)])
+    found = resolve_policies([at(CATALOG, a_policy("e", "expiry")), at(NAMESPACE, a_policy("c")), at(TABLE)])
     assert names(found) == ["c", "e"]
     assert all(not one.overrides for one in found)
 
@@ -84,27 +84,31 @@ def test_types_do_not_touch_each_other() -> None:
 def test_not_inheritable_ones_hold_at_the_target_alone_and_all_of_them() -> None:
     above = a_policy("above", "note", inheritable=False)
     own = [a_policy(name, "note", inheritable=False) for name in ("y", "x")]
-    found = resolve([at(CATALOG, above), at(NAMESPACE, above), at(TABLE, a_policy("c"), *own)])
+    found = resolve_policies([at(CATALOG, above), at(NAMESPACE, above), at(TABLE, a_policy("c"), *own)])
     assert names(found) == ["x", "y", "c"]
     assert not any(one.inherited for one in found)
 
 
 def test_way_ends_at_the_catalog_or_a_namespace_too() -> None:
     p, q = a_policy("p"), a_policy("q", "note", inheritable=False)
-    assert [(one.policy, one.inherited) for one in resolve([at(CATALOG, p, q)])] == [(q, False), (p, False)]
-    assert [(one.policy, one.inherited) for one in resolve([at(CATALOG, p, q), at(NAMESPACE)])] == [(p, True)]
+    assert [(one.policy, one.inherited) for one in resolve_policies([at(CATALOG, p, q)])] == [(q, False), (p, False)]
+    assert [(one.policy, one.inherited) for one in resolve_policies([at(CATALOG, p, q), at(NAMESPACE)])] == [(p, True)]
 
 
 INHERITABLE = {"compaction": True, "expiry": True, "note": False, "label": False}
 
 
 @st.composite
-def ways(draw: st.DrawFn) -> list[Level]:
+def ways(draw: st.DrawFn) -> list[InheritanceLevel]:
     """A way from the catalog down: at each place, at most one policy of a type that is inheritable."""
     depth = draw(st.integers(0, 4))
-    places = [CATALOG, *(Place(TargetKind.NAMESPACE, ("n",) * level) for level in range(1, depth + 1))]
+    places = [CATALOG, *(AttachmentTarget(PolicyTargetKind.NAMESPACE, ("n",) * level) for level in range(1, depth + 1))]
     if depth and draw(st.booleans()):
-        places.append(Place(draw(st.sampled_from([TargetKind.TABLE, TargetKind.VIEW])), ("n",) * depth + ("t",)))
+        places.append(
+            AttachmentTarget(
+                draw(st.sampled_from([PolicyTargetKind.TABLE, PolicyTargetKind.VIEW])), ("n",) * depth + ("t",)
+            )
+        )
     count = 0
     way = []
     for place in places:
@@ -113,14 +117,14 @@ def ways(draw: st.DrawFn) -> list[Level]:
             for _ in range(draw(st.integers(0, 1 if inheritable else 3))):
                 count += 1
                 policy = a_policy(f"p{count}", kind, inheritable=inheritable)
-                attached.append(Attachment(policy, {"number": str(count)}))
-        way.append(Level(place, draw(st.permutations(attached))))
+                attached.append(AttachedPolicy(policy, {"number": str(count)}))
+        way.append(InheritanceLevel(place, draw(st.permutations(attached))))
     return way
 
 
-def by_the_book(way: Sequence[Level]) -> dict[str, tuple[Place, bool, list[str], str]]:
+def by_the_book(way: Sequence[InheritanceLevel]) -> dict[str, tuple[AttachmentTarget, bool, list[str], str]]:
     """The same, type by type and from the target up: name → where, inherited, what is overridden, its parameter."""
-    held: dict[str, tuple[Place, bool, list[str], str]] = {}
+    held: dict[str, tuple[AttachmentTarget, bool, list[str], str]] = {}
     target = way[-1]
     for kind, inheritable in INHERITABLE.items():
         if not inheritable:
@@ -137,8 +141,8 @@ def by_the_book(way: Sequence[Level]) -> dict[str, tuple[Place, bool, list[str],
 
 
 @given(ways())
-def test_what_holds_is_what_the_rules_say(way: list[Level]) -> None:
-    found = resolve(way)
+def test_what_holds_is_what_the_rules_say(way: list[InheritanceLevel]) -> None:
+    found = resolve_policies(way)
     assert {
         one.policy.name: (
             one.place,
@@ -148,13 +152,13 @@ def test_what_holds_is_what_the_rules_say(way: list[Level]) -> None:
         )
         for one in found
     } == by_the_book(way)
-    positions = [position(one) for one in found]
+    positions = [sort_key(one) for one in found]
     assert positions == sorted(positions)
     assert len(set(positions)) == len(positions)
 
 
-NS = Place(TargetKind.NAMESPACE, ("ns",))
-NS_TABLE = Place(TargetKind.TABLE, ("ns", "t"))
+NS = AttachmentTarget(PolicyTargetKind.NAMESPACE, ("ns",))
+NS_TABLE = AttachmentTarget(PolicyTargetKind.TABLE, ("ns", "t"))
 PLACES = (CATALOG, NS, NS_TABLE)
 
 
@@ -162,44 +166,44 @@ def policy(number: int, kind: str = "compact", *, inheritable: bool = True, vers
     return Policy(number, ("ops",), f"p{number}", kind, inheritable, None, "{}", version, 0, 0)
 
 
-def holding(one: Policy, place: Place = NS_TABLE, **parameters: str) -> Applicable:
-    return Applicable(one, place, inherited=place != NS_TABLE, parameters=parameters)
+def holding(one: Policy, place: AttachmentTarget = NS_TABLE, **parameters: str) -> EffectivePolicy:
+    return EffectivePolicy(one, place, inherited=place != NS_TABLE, parameters=parameters)
 
 
 def test_policy_where_none_was_is_told_with_why_it_holds() -> None:
-    [effect] = effects_of([], [holding(policy(1), NS)])
+    [effect] = policy_effects([], [holding(policy(1), NS)])
     assert (effect.type, effect.before) == ("compact", None)
     assert effect.why == "policy ops.p1 v0, inherited from namespace ns"
 
 
 def test_policy_that_goes_leaves_nothing_or_the_one_further_up() -> None:
     near, far = holding(policy(1)), holding(policy(2), CATALOG)
-    [effect] = effects_of([near], [far])
+    [effect] = policy_effects([near], [far])
     assert (effect.before, effect.after) == (near, far)
     assert effect.why == "policy ops.p2 v0, inherited from catalog"
-    [effect] = effects_of([near], [])
+    [effect] = policy_effects([near], [])
     assert (effect.before, effect.after) == (near, None)
     assert effect.why == "no other policy of compact is attached to it, or to what it is in"
 
 
 def test_same_policy_from_elsewhere_is_no_effect() -> None:
-    assert effects_of([holding(policy(1), CATALOG)], [holding(policy(1), NS)]) == []
+    assert policy_effects([holding(policy(1), CATALOG)], [holding(policy(1), NS)]) == []
 
 
 def test_other_parameters_and_other_versions_are() -> None:
-    assert len(effects_of([holding(policy(1), a="1")], [holding(policy(1), a="2")])) == 1
-    assert len(effects_of([holding(policy(1))], [holding(policy(1, version=1))])) == 1
+    assert len(policy_effects([holding(policy(1), a="1")], [holding(policy(1), a="2")])) == 1
+    assert len(policy_effects([holding(policy(1))], [holding(policy(1, version=1))])) == 1
 
 
 def test_policies_that_are_not_inheritable_come_and_go_each_for_itself() -> None:
     one, two, three = (holding(policy(number, "note", inheritable=False)) for number in (1, 2, 3))
-    effects = effects_of([one, two], [two, three])
+    effects = policy_effects([one, two], [two, three])
     assert [(effect.before, effect.after) for effect in effects] == [(one, None), (None, three)]
 
 
 def test_types_are_told_in_order() -> None:
     after = [holding(policy(1, "z")), holding(policy(2, "a"))]
-    assert [effect.type for effect in effects_of([], after)] == ["a", "z"]
+    assert [effect.type for effect in policy_effects([], after)] == ["a", "z"]
 
 
 policies = st.builds(
@@ -211,9 +215,9 @@ policies = st.builds(
 paths = st.lists(st.lists(policies, max_size=2, unique_by=lambda one: one.type), min_size=3, max_size=3)
 
 
-def answers(attached: list[list[Policy]]) -> list[Applicable]:
+def answers(attached: list[list[Policy]]) -> list[EffectivePolicy]:
     levels = zip(PLACES, attached, strict=True)
-    return resolve([Level(place, [Attachment(one) for one in here]) for place, here in levels])
+    return resolve_policies([InheritanceLevel(place, [AttachedPolicy(one) for one in here]) for place, here in levels])
 
 
 @given(paths, paths)
@@ -221,7 +225,7 @@ def test_effects_are_just_the_types_of_which_another_policy_holds(before: object
     was, now = answers(before), answers(after)  # type: ignore[arg-type]  # what `paths` draws
     held = {one.policy.type: one.policy.id for one in was}
     then = {one.policy.type: one.policy.id for one in now}
-    effects = effects_of(was, now)
+    effects = policy_effects(was, now)
     assert {effect.type for effect in effects} == {
         kind for kind in held.keys() | then.keys() if held.get(kind) != then.get(kind)
     }
@@ -233,4 +237,4 @@ def test_effects_are_just_the_types_of_which_another_policy_holds(before: object
 @given(paths)
 def test_nothing_differs_from_itself(way: object) -> None:
     found = answers(way)  # type: ignore[arg-type]  # what `paths` draws
-    assert effects_of(found, found) == []
+    assert policy_effects(found, found) == []

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidPolicy
-from lakebed.governance.policies.json_documents import MAX_DEPTH, MAX_DOCUMENT_BYTES, fault, json_path, read_document
+from lakebed.governance.policies.json_documents import (
+    MAX_DEPTH,
+    MAX_DOCUMENT_BYTES,
+    json_path,
+    policy_fault,
+    read_document,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
@@ -33,11 +39,11 @@ def test_paths_are_written_as_the_standard_has_them(steps: tuple[str | int, ...]
 
 
 def test_fault_says_where_it_is_and_shows_no_more_than_helps() -> None:
-    error = fault(("a",), "must be short", "x" * 1000)
+    error = policy_fault(("a",), "must be short", "x" * 1000)
     assert error.argument == "$.a"
     assert str(error).startswith('$.a: must be short. found="xxx')
     assert len(str(error)) < 150
-    assert str(fault((), "is missing")) == "$: is missing"
+    assert str(policy_fault((), "is missing")) == "$: is missing"
 
 
 @given(JSON)

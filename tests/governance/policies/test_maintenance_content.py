@@ -16,7 +16,7 @@ from lakebed.governance.policies.maintenance_content import (
     ORPHAN_FILE_REMOVAL,
     SNAPSHOT_EXPIRY,
     MaintenanceContent,
-    parse_content,
+    parse_maintenance_content,
 )
 
 TYPES = list(CONFIG_OPTIONS)
@@ -24,7 +24,7 @@ DAY_MS = 86_400_000
 
 
 def read(policy_type: str, document: object) -> MaintenanceContent:
-    return parse_content(policy_type, json.dumps(document))
+    return parse_maintenance_content(policy_type, json.dumps(document))
 
 
 @pytest.mark.parametrize("policy_type", TYPES)
@@ -185,4 +185,4 @@ def test_content_of_any_kind_is_read_or_refused_with_a_path(policy_type: str, do
 @given(st.sampled_from(TYPES), st.text())
 def test_texts_of_any_kind_are_read_or_refused(policy_type: str, text: str) -> None:
     with contextlib.suppress(InvalidPolicy):
-        parse_content(policy_type, text)
+        parse_maintenance_content(policy_type, text)

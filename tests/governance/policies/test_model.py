@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lakebed.core.errors import InvalidInput, InvalidName
-from lakebed.governance.policies import Place, TargetKind, check_description, check_policy_name
+from lakebed.governance.policies import AttachmentTarget, PolicyTargetKind, check_description, check_policy_name
 
 
 @pytest.mark.parametrize("name", ["p", "Compact-Daily_2", "0", "-", "x" * 255])
@@ -29,11 +29,11 @@ def test_descriptions_are_text_of_some_length() -> None:
 @pytest.mark.parametrize(
     ("place", "text"),
     [
-        (Place(TargetKind.CATALOG), "catalog"),
-        (Place(TargetKind.NAMESPACE, ("a", "b")), "namespace a.b"),
-        (Place(TargetKind.TABLE, ("a", "t")), "table a.t"),
-        (Place(TargetKind.VIEW, ("a", "v")), "view a.v"),
+        (AttachmentTarget(PolicyTargetKind.CATALOG), "catalog"),
+        (AttachmentTarget(PolicyTargetKind.NAMESPACE, ("a", "b")), "namespace a.b"),
+        (AttachmentTarget(PolicyTargetKind.TABLE, ("a", "t")), "table a.t"),
+        (AttachmentTarget(PolicyTargetKind.VIEW, ("a", "v")), "view a.v"),
     ],
 )
-def test_places_are_named_for_people(place: Place, text: str) -> None:
+def test_places_are_named_for_people(place: AttachmentTarget, text: str) -> None:
     assert str(place) == text

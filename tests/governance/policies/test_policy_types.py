@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lakebed.core.errors import InvalidInput, InvalidName, InvalidPolicy
-from lakebed.governance.policies import SYSTEM_TYPES, PolicyType, TargetKind, define_type
+from lakebed.governance.policies import SYSTEM_TYPES, PolicyTargetKind, PolicyType, define_type
 
 
 def test_types_of_the_system() -> None:
@@ -20,7 +20,7 @@ def test_types_of_the_system() -> None:
     for name, kind in SYSTEM_TYPES.items():
         if name.startswith("lakebed."):
             continue
-        assert (kind.name, kind.inheritable, kind.targets) == (name, True, tuple(TargetKind))
+        assert (kind.name, kind.inheritable, kind.targets) == (name, True, tuple(PolicyTargetKind))
         assert kind.is_system
         kind.check_content('{"enable": true}')
         assert not kind.adds_up
@@ -36,7 +36,7 @@ def test_types_that_restrict_add_up_and_go_with_what_has_rows(name: str, says: d
     assert kind.is_system
     assert kind.adds_up
     assert kind.inheritable
-    assert kind.targets == (TargetKind.CATALOG, TargetKind.NAMESPACE, TargetKind.TABLE)
+    assert kind.targets == (PolicyTargetKind.CATALOG, PolicyTargetKind.NAMESPACE, PolicyTargetKind.TABLE)
     kind.check_content(json.dumps({"enable": True, "restricts": {"everyone": True}, **says}))
     with pytest.raises(InvalidPolicy):
         kind.check_content('{"enable": true}')
@@ -47,12 +47,17 @@ def test_type_of_a_user_s_own() -> None:
         "user.retention",
         {"required": ["days"]},
         inheritable=False,
-        targets=(TargetKind.VIEW, TargetKind.TABLE, TargetKind.VIEW),
+        targets=(PolicyTargetKind.VIEW, PolicyTargetKind.TABLE, PolicyTargetKind.VIEW),
         description="how long",
         now_ms=7,
     )
     assert kind == PolicyType(
-        "user.retention", False, (TargetKind.TABLE, TargetKind.VIEW), "how long", b'{"required":["days"]}', 7
+        "user.retention",
+        False,
+        (PolicyTargetKind.TABLE, PolicyTargetKind.VIEW),
+        "how long",
+        b'{"required":["days"]}',
+        7,
     )
     assert not kind.is_system
     kind.check_content('{"days": 1}')

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from lakebed.core.errors import InvalidPolicy
-from lakebed.governance.policies import Person, Policy, restrict
+from lakebed.governance.policies import AudiencePrincipal, Policy, restriction_for
 from lakebed.governance.policies.column_masks import HIDDEN, Mask, MaskKind
-from lakebed.governance.policies.restrictions import COLUMN_MASK, ROW_FILTER, parse_restricting
+from lakebed.governance.policies.restrictions import COLUMN_MASK, ROW_FILTER, parse_restriction
 from lakebed.governance.policies.row_filters import column_predicate
 from lakebed.iceberg.expressions.unbound import FALSE, PredicateOperation
 
-ANN = Person("ann")
+ANN = AudiencePrincipal("ann")
 EU = {"type": "eq", "term": "region", "value": "EU"}
 
 
@@ -35,15 +35,15 @@ def a_policy(
 
 
 def test_nobody_is_restricted_without_a_policy_about_them() -> None:
-    assert restrict([], ANN) is None
+    assert restriction_for([], ANN) is None
     others = a_policy(1, filter=False, restricts={"principals": ["bo"]})
     off = a_policy(2, filter=False, enable=False)
     of_another_kind = a_policy(3, "system.data-compaction")
-    assert restrict([others, off, of_another_kind], ANN) is None
+    assert restriction_for([others, off, of_another_kind], ANN) is None
 
 
 def test_filters_and_masks_of_all_policies_add_up() -> None:
-    found = restrict(
+    found = restriction_for(
         [
             a_policy(2, COLUMN_MASK, columns={"Email": "hash", "ssn": "year"}),
             a_policy(1, filter=EU),
@@ -61,8 +61,8 @@ def test_filters_and_masks_of_all_policies_add_up() -> None:
     assert found.policies == ("home.p1 v0", "home.p2 v0", "home.p3 v0", "home.p4 v3")
 
 
-def key(*policies: Policy, person: Person = ANN) -> str:
-    found = restrict(policies, person)
+def key(*policies: Policy, person: AudiencePrincipal = ANN) -> str:
+    found = restriction_for(policies, person)
     assert found is not None
     return found.key
 
@@ -72,13 +72,13 @@ def test_the_key_is_that_of_policies_and_their_versions() -> None:
     assert key(one, two) == key(two, one)
     assert key(one, two, a_policy(3, filter=True, restricts={"principals": ["bo"]})) == key(one, two)
     for_all = a_policy(1, filter=EU, restricts={"everyone": True})
-    assert key(for_all) == key(for_all, person=Person("bo"))
+    assert key(for_all) == key(for_all, person=AudiencePrincipal("bo"))
     assert len({key(one), key(two), key(one, two), key(a_policy(1, filter=EU, version=1))}) == 4
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"enable": true}', '{"enable": true, "filter": true}'])
 def test_content_that_cannot_be_read_shows_nothing_to_anybody(content: str) -> None:
-    found = restrict([a_policy(1, content=content)], Person("somebody else"))
+    found = restriction_for([a_policy(1, content=content)], AudiencePrincipal("somebody else"))
     assert found is not None
     assert found.filters == (FALSE,)
 
@@ -101,5 +101,5 @@ def test_content_that_cannot_be_read_shows_nothing_to_anybody(content: str) -> N
 )
 def test_faults_are_told_with_their_path(kind: str, document: Any, path: str) -> None:
     with pytest.raises(InvalidPolicy) as refused:
-        parse_restricting(kind, json.dumps(document))
+        parse_restriction(kind, json.dumps(document))
     assert refused.value.argument == path

@@ -12,7 +12,7 @@ import pytest
 import lakebed
 from lakebed.catalog.access.authorization import Action, ServerAction
 from lakebed.governance.policy_language.actions import KNOWN_ACTIONS, action_problem
-from lakebed.governance.rbac.administrator import action_of
+from lakebed.governance.rbac.administrator import action_name
 from lakebed.governance.rbac.operations import MANAGEMENT_OPERATIONS
 from lakebed.streams.authorization import StreamOperation
 
@@ -35,7 +35,7 @@ def _asked() -> Iterator[str]:
     yield from (action.value for action in Action)
     yield from (action.value for action in ServerAction)
     yield from (f"streams:{need}" for need in StreamOperation)
-    yield from map(action_of, MANAGEMENT_OPERATIONS)
+    yield from map(action_name, MANAGEMENT_OPERATIONS)
 
 
 @pytest.mark.parametrize("action", sorted(set(_asked())))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.policy_language.bucket_policy import _LIMITING_KEYS, check_bucket_policy
-from lakebed.governance.policy_language.condition_keys import _CARRIERS, ADDRESS_KEYS, carriers
+from lakebed.governance.policy_language.condition_keys import _CARRIERS, ADDRESS_KEYS, actions_with_key
 from lakebed.governance.policy_language.identity_policy import check_identity_policy
 from lakebed.governance.policy_language.resource_actions import (
     BUCKET_ACTIONS,
@@ -59,7 +59,7 @@ RESOURCES = ["arn:aws:s3:::bucket", "arn:aws:s3:::bucket/*", TABLE_BUCKET, f"{TA
     ],
 )
 def test_each_key_has_its_actions(key: str, action: str, expected: bool) -> None:
-    able = carriers(key)
+    able = actions_with_key(key)
     assert able is not None
     assert (action in able) is expected
 
@@ -84,7 +84,7 @@ def test_each_key_has_its_actions(key: str, action: str, expected: bool) -> None
     ],
 )
 def test_there_is_no_such_key(key: str) -> None:
-    assert carriers(key) is None
+    assert actions_with_key(key) is None
 
 
 def test_table_speaks_of_known_actions_and_in_lower_case() -> None:
@@ -102,7 +102,7 @@ def test_policy_is_taken_exactly_where_the_action_carries_the_key(key: str, acti
     named = statement(
         principal="*", action=action, resource=RESOURCES, condition={"StringEquals": {written: value}}, effect="Deny"
     )
-    able = carriers(fold_key(written))
+    able = actions_with_key(fold_key(written))
     assert able is not None
     if action in able:
         assert check_bucket_policy(policy(named), "bucket", TABLE_BUCKET).denials

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.access import Principal, ResourceRules, Session
-from lakebed.governance.policy_language.directory_probes import UNNAMED, probes, witnesses
-from lakebed.governance.policy_language.wildcards import Pattern
+from lakebed.governance.policy_language.directory_probes import UNNAMED, matching_arns, probe_arns
+from lakebed.governance.policy_language.wildcards import PolicyPattern
 
 DIRECTORY = "arn:aws:s3:::lake/other/"
 
@@ -43,8 +43,8 @@ def policy(resource: str, element: str = "Resource") -> bytes:
     ],
 )
 def test_pattern_that_reaches_into_the_directory_has_a_witness_there(pattern: str, found: bool) -> None:
-    compiled = Pattern(pattern)
-    texts = list(witnesses(compiled, DIRECTORY, no_values))
+    compiled = PolicyPattern(pattern)
+    texts = list(matching_arns(compiled, DIRECTORY, no_values))
     assert bool(texts) is found
     for text in texts:
         assert text.startswith(DIRECTORY)
@@ -59,8 +59,8 @@ texts = st.text(alphabet="ab/*", max_size=6)
 def test_if_a_pattern_stands_for_some_key_of_the_directory_there_is_a_witness(
     pattern: str, directory: str, rest: str
 ) -> None:
-    compiled = Pattern(pattern)
-    found = list(witnesses(compiled, directory, no_values))
+    compiled = PolicyPattern(pattern)
+    found = list(matching_arns(compiled, directory, no_values))
     assert all(compiled.matches(text, no_values) and text.startswith(directory) for text in found)
     if compiled.matches(directory + rest, no_values):
         assert found
@@ -72,7 +72,7 @@ def test_documents_of_the_bucket_the_identity_and_the_session_are_all_asked() ->
     )
     principal = Principal("alice", "1", "arn", policies=(policy("arn:aws:s3:::lake/other/b"),), session=session)
     rules = ResourceRules(owner="1", policy=policy("arn:aws:s3:::lake/other/a", "NotResource"))
-    found = probes(DIRECTORY, principal, rules, no_values)
+    found = probe_arns(DIRECTORY, principal, rules, no_values)
     assert {DIRECTORY, f"{DIRECTORY}{UNNAMED}"} <= set(found)
     assert set(found) >= {f"{DIRECTORY}{key}" for key in "abc"}
     assert any(text.endswith("/other/d") for text in found)
@@ -83,10 +83,10 @@ def test_no_key_matches_less_than_some_probe_does(patterns: list[str], rest: str
     """So a key that an allowing statement leaves out, or `NotResource` of a denying one covers, is found."""
     whole = [f"{DIRECTORY}{pattern}" for pattern in patterns]
     principal = Principal("alice", "1", "arn", policies=tuple(map(policy, whole)))
-    compiled = [Pattern(text) for text in whole]
+    compiled = [PolicyPattern(text) for text in whole]
 
     def matching(key: str) -> set[str]:
         return {pattern.text for pattern in compiled if pattern.matches(key, no_values)}
 
-    found = probes(DIRECTORY, principal, ResourceRules(owner="1"), no_values)
+    found = probe_arns(DIRECTORY, principal, ResourceRules(owner="1"), no_values)
     assert any(matching(probe) <= matching(f"{DIRECTORY}{rest}") for probe in found)

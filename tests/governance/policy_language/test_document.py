@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lakebed.core.access import ANONYMOUS
 from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.policy_language.document import MAX_POLICY_BYTES, parse_policy
-from lakebed.governance.policy_language.principal_element import Grant
+from lakebed.governance.policy_language.principal_element import GrantScope
 from tests.governance.documents import policy, statement
 
 
@@ -122,13 +122,13 @@ def test_grant_with_another_resource_is_not_lost_to_an_unknown_variable() -> Non
 
 def test_statement_without_principal_grants_nothing_on_a_resource() -> None:
     (only,) = parse_policy(policy(statement())).grants
-    assert only.grant(ANONYMOUS) is Grant.NONE
+    assert only.grant(ANONYMOUS) is GrantScope.NONE
     assert not only.denies(ANONYMOUS)
 
 
 def test_allowing_not_principal_grants_nothing() -> None:
     (only,) = parse_policy(policy(statement(NotPrincipal={"AWS": "111122223333"}))).grants
-    assert only.grant(ANONYMOUS) is Grant.NONE
+    assert only.grant(ANONYMOUS) is GrantScope.NONE
 
 
 def without(element: str) -> dict[str, object]:

@@ -4,7 +4,7 @@ import pytest
 
 from lakebed.core.access import ANONYMOUS, canonical_id, root_of
 from lakebed.core.errors import InvalidPolicy
-from lakebed.governance.policy_language.principal_element import Grant, parse_grantees
+from lakebed.governance.policy_language.principal_element import GrantScope, parse_principal_element
 from tests.governance.documents import OTHER, OWNER, session, user
 
 BOB = "arn:aws:iam::111122223333:user/bob"
@@ -13,30 +13,30 @@ BOB = "arn:aws:iam::111122223333:user/bob"
 @pytest.mark.parametrize(
     ("element", "caller", "expected"),
     [
-        ("*", ANONYMOUS, Grant.DIRECT),
-        ({"AWS": "*"}, ANONYMOUS, Grant.DIRECT),
-        ({"AWS": ["*"]}, user(), Grant.DIRECT),
-        ({"AWS": BOB}, user(), Grant.DIRECT),
-        ({"AWS": BOB}, user("eve"), Grant.NONE),
-        ({"AWS": BOB}, user(account=OTHER), Grant.NONE),
-        ({"AWS": BOB}, ANONYMOUS, Grant.NONE),
-        ({"AWS": BOB}, root_of(OWNER), Grant.NONE),
-        ({"AWS": OWNER}, user(), Grant.ACCOUNT),
-        ({"AWS": f"arn:aws:iam::{OWNER}:root"}, user(), Grant.ACCOUNT),
-        ({"AWS": OWNER}, root_of(OWNER), Grant.DIRECT),
-        ({"AWS": OWNER}, user(account=OTHER), Grant.NONE),
-        ({"AWS": OWNER}, ANONYMOUS, Grant.NONE),
-        ({"CanonicalUser": canonical_id(OWNER)}, user(), Grant.ACCOUNT),
-        ({"CanonicalUser": canonical_id(OWNER)}, root_of(OWNER), Grant.DIRECT),
-        ({"CanonicalUser": canonical_id(OTHER)}, user(), Grant.NONE),
-        ({"CanonicalUser": canonical_id("")}, ANONYMOUS, Grant.NONE),
-        ({"AWS": canonical_id(OWNER)}, root_of(OWNER), Grant.DIRECT),
-        ({"Service": "logging.s3.amazonaws.com"}, root_of(OWNER), Grant.NONE),
-        ({"Service": "logging.s3.amazonaws.com", "AWS": BOB}, user(), Grant.DIRECT),
+        ("*", ANONYMOUS, GrantScope.DIRECT),
+        ({"AWS": "*"}, ANONYMOUS, GrantScope.DIRECT),
+        ({"AWS": ["*"]}, user(), GrantScope.DIRECT),
+        ({"AWS": BOB}, user(), GrantScope.DIRECT),
+        ({"AWS": BOB}, user("eve"), GrantScope.NONE),
+        ({"AWS": BOB}, user(account=OTHER), GrantScope.NONE),
+        ({"AWS": BOB}, ANONYMOUS, GrantScope.NONE),
+        ({"AWS": BOB}, root_of(OWNER), GrantScope.NONE),
+        ({"AWS": OWNER}, user(), GrantScope.ACCOUNT),
+        ({"AWS": f"arn:aws:iam::{OWNER}:root"}, user(), GrantScope.ACCOUNT),
+        ({"AWS": OWNER}, root_of(OWNER), GrantScope.DIRECT),
+        ({"AWS": OWNER}, user(account=OTHER), GrantScope.NONE),
+        ({"AWS": OWNER}, ANONYMOUS, GrantScope.NONE),
+        ({"CanonicalUser": canonical_id(OWNER)}, user(), GrantScope.ACCOUNT),
+        ({"CanonicalUser": canonical_id(OWNER)}, root_of(OWNER), GrantScope.DIRECT),
+        ({"CanonicalUser": canonical_id(OTHER)}, user(), GrantScope.NONE),
+        ({"CanonicalUser": canonical_id("")}, ANONYMOUS, GrantScope.NONE),
+        ({"AWS": canonical_id(OWNER)}, root_of(OWNER), GrantScope.DIRECT),
+        ({"Service": "logging.s3.amazonaws.com"}, root_of(OWNER), GrantScope.NONE),
+        ({"Service": "logging.s3.amazonaws.com", "AWS": BOB}, user(), GrantScope.DIRECT),
     ],
 )
-def test_grant(element: object, caller: object, expected: Grant) -> None:
-    assert parse_grantees(element).grant(caller) is expected  # type: ignore[arg-type]  # a table of principals
+def test_grant(element: object, caller: object, expected: GrantScope) -> None:
+    assert parse_principal_element(element).grant(caller) is expected  # type: ignore[arg-type]  # a table of principals
 
 
 IN_ROLE = user(session=session(arn=f"arn:aws:sts::{OWNER}:assumed-role/etl/nightly"))
@@ -51,19 +51,19 @@ IN_ROLE = user(session=session(arn=f"arn:aws:sts::{OWNER}:assumed-role/etl/night
     ],
 )
 def test_claimed_role_can_be_denied_but_never_granted(named: str) -> None:
-    grantees = parse_grantees({"AWS": named})
+    grantees = parse_principal_element({"AWS": named})
     assert grantees.denies(IN_ROLE)
-    assert grantees.grant(IN_ROLE) is Grant.NONE
+    assert grantees.grant(IN_ROLE) is GrantScope.NONE
     assert not grantees.exempts(IN_ROLE)
 
 
 @pytest.mark.parametrize("named", [BOB, OWNER, "*"])
 def test_claiming_a_role_escapes_no_denial(named: str) -> None:
-    assert parse_grantees({"AWS": named}).denies(IN_ROLE)
+    assert parse_principal_element({"AWS": named}).denies(IN_ROLE)
 
 
 def test_denial_of_an_account_hits_all_in_it() -> None:
-    grantees = parse_grantees({"AWS": OWNER})
+    grantees = parse_principal_element({"AWS": OWNER})
     assert grantees.denies(user())
     assert grantees.denies(root_of(OWNER))
     assert not grantees.denies(user(account=OTHER))
@@ -71,12 +71,12 @@ def test_denial_of_an_account_hits_all_in_it() -> None:
 
 
 def test_denial_of_all_but_an_account_spares_its_root_only() -> None:
-    grantees = parse_grantees({"AWS": OWNER})
+    grantees = parse_principal_element({"AWS": OWNER})
     assert grantees.exempts(root_of(OWNER))
     assert not grantees.exempts(user())
     assert not grantees.exempts(ANONYMOUS)
-    assert parse_grantees({"AWS": BOB}).exempts(user())
-    assert parse_grantees("*").exempts(ANONYMOUS)
+    assert parse_principal_element({"AWS": BOB}).exempts(user())
+    assert parse_principal_element("*").exempts(ANONYMOUS)
 
 
 @pytest.mark.parametrize(
@@ -111,4 +111,4 @@ def test_denial_of_all_but_an_account_spares_its_root_only() -> None:
 )
 def test_invalid_principal_is_refused(element: object) -> None:
     with pytest.raises(InvalidPolicy, match="principal"):
-        parse_grantees(element)
+        parse_principal_element(element)

@@ -7,12 +7,14 @@ import pytest
 
 from lakebed.core.access import ANONYMOUS, AccessRequest, Principal, root_of
 from lakebed.core.clock import ManualClock
-from lakebed.governance.policy_language.request_context import Question
+from lakebed.governance.policy_language.request_context import RequestContext
 from tests.governance.documents import OWNER, session, user
 
 
-def ask(caller: Principal, context: Mapping[str, str | tuple[str, ...]] = MappingProxyType({})) -> Question:
-    return Question(AccessRequest(caller, "s3:GetObject", "arn:aws:s3:::b/k", context), ManualClock(1_700_000_000_500))
+def ask(caller: Principal, context: Mapping[str, str | tuple[str, ...]] = MappingProxyType({})) -> RequestContext:
+    return RequestContext(
+        AccessRequest(caller, "s3:GetObject", "arn:aws:s3:::b/k", context), ManualClock(1_700_000_000_500)
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidPolicy
-from lakebed.governance.policy_language.wildcards import Pattern, fold_key
+from lakebed.governance.policy_language.wildcards import PolicyPattern, fold_key
 
 ALPHABET = st.text(alphabet="ab:/*?.\n", max_size=10)
 
@@ -45,7 +45,7 @@ def naive(pattern: str, text: str, *, arn: bool = False) -> bool:
 @example(pattern="*ab*b", text="aabab")
 @example(pattern="?", text="\n")
 def test_pattern_agrees_with_trying_everything(pattern: str, text: str) -> None:
-    assert Pattern(pattern).matches(text, none) is naive(pattern, text)
+    assert PolicyPattern(pattern).matches(text, none) is naive(pattern, text)
 
 
 @settings(deadline=None)
@@ -54,50 +54,50 @@ def test_pattern_agrees_with_trying_everything(pattern: str, text: str) -> None:
 @example(pattern="*", text="a:b")
 @example(pattern=":::::*", text="::::::a")
 def test_arn_pattern_agrees_with_trying_everything(pattern: str, text: str) -> None:
-    assert Pattern(pattern, arn=True).matches(text, none) is naive(pattern, text, arn=True)
+    assert PolicyPattern(pattern, arn=True).matches(text, none) is naive(pattern, text, arn=True)
 
 
 @settings(deadline=None)
 @given(text=st.text(max_size=20))
 def test_plain_text_stands_for_itself_only(text: str) -> None:
-    pattern = Pattern(text, wildcards=False, variables=False)
+    pattern = PolicyPattern(text, wildcards=False, variables=False)
     assert pattern.matches(text, none)
     assert not pattern.matches(text + "x", none)
 
 
 def test_many_stars_on_a_long_text_end() -> None:
     # With backtracking this would take longer than the universe has.
-    assert not Pattern("*a" * 40 + "b").matches("a" * 5000, none)
+    assert not PolicyPattern("*a" * 40 + "b").matches("a" * 5000, none)
 
 
 def test_variable_takes_the_requests_value() -> None:
-    pattern = Pattern("home/${aws:username}/*")
+    pattern = PolicyPattern("home/${aws:username}/*")
     assert pattern.matches("home/bob/x", values(**{"aws:username": "bob"}))  # type: ignore[arg-type]  # a lambda
     assert not pattern.matches("home/eve/x", values(**{"aws:username": "bob"}))  # type: ignore[arg-type]  # a lambda
 
 
 @pytest.mark.parametrize("name", ["*", "b?b", "${aws:username}", "[a-z]", "b.b", "(?:x)"])
 def test_variables_value_is_plain_text(name: str) -> None:
-    pattern = Pattern("home/${aws:username}/*")
+    pattern = PolicyPattern("home/${aws:username}/*")
     assert pattern.matches(f"home/{name}/x", lambda key: (name,))
     assert not pattern.matches("home/bob/x", lambda key: (name,))
 
 
 def test_variable_without_value_stands_for_nothing() -> None:
-    pattern = Pattern("home/${aws:username}/*")
+    pattern = PolicyPattern("home/${aws:username}/*")
     assert not pattern.matches("home//x", none)
     assert not pattern.matches("home/${aws:username}/x", none)
 
 
 def test_variable_with_several_values_stands_for_nothing() -> None:
-    assert not Pattern("${aws:tagkeys}").matches("a", lambda key: ("a", "b"))
+    assert not PolicyPattern("${aws:tagkeys}").matches("a", lambda key: ("a", "b"))
 
 
 @pytest.mark.parametrize("text", ["${aws:username,'nobody'}", "${ aws:username , 'nobody' }"])
 def test_variable_default_stands_in_for_a_missing_value(text: str) -> None:
-    assert Pattern(text).matches("nobody", none)
-    assert Pattern(text).matches("bob", lambda key: ("bob",))
-    assert not Pattern(text).matches("nobody", lambda key: ("bob",))
+    assert PolicyPattern(text).matches("nobody", none)
+    assert PolicyPattern(text).matches("bob", lambda key: ("bob",))
+    assert not PolicyPattern(text).matches("nobody", lambda key: ("bob",))
 
 
 def test_variable_names_are_asked_for_in_lower_case() -> None:
@@ -107,19 +107,19 @@ def test_variable_names_are_asked_for_in_lower_case() -> None:
         asked.append(key)
         return ("x",)
 
-    Pattern("${AWS:PrincipalTag/Team}").matches("x", record)
+    PolicyPattern("${AWS:PrincipalTag/Team}").matches("x", record)
     assert asked == ["aws:principaltag/Team"]
 
 
 @pytest.mark.parametrize(("text", "plain"), [("a${*}b", "a*b"), ("a${?}b", "a?b"), ("a${$}{b}", "a${b}")])
 def test_escaped_wildcards_are_plain_characters(text: str, plain: str) -> None:
-    assert Pattern(text).matches(plain, none)
-    assert not Pattern(text).matches("axb", none)
-    assert Pattern(text).is_fixed
+    assert PolicyPattern(text).matches(plain, none)
+    assert not PolicyPattern(text).matches("axb", none)
+    assert PolicyPattern(text).is_fixed
 
 
 def test_older_version_has_no_variables() -> None:
-    pattern = Pattern("${aws:username}", variables=False)
+    pattern = PolicyPattern("${aws:username}", variables=False)
     assert pattern.matches("${aws:username}", lambda key: ("bob",))
     assert not pattern.matches("bob", lambda key: ("bob",))
 
@@ -127,11 +127,11 @@ def test_older_version_has_no_variables() -> None:
 @pytest.mark.parametrize("text", ["${", "${}", "${aws:username", "${username}", "${aws:a b}", "x${aws:a, b}"])
 def test_unreadable_variable_is_refused(text: str) -> None:
     with pytest.raises(InvalidPolicy, match="variable"):
-        Pattern(text)
+        PolicyPattern(text)
 
 
 def test_case_is_ignored_when_asked_for_in_text_value_and_variable() -> None:
-    pattern = Pattern("Straße-${aws:username}", wildcards=False, ignore_case=True)
+    pattern = PolicyPattern("Straße-${aws:username}", wildcards=False, ignore_case=True)
     assert pattern.matches("STRASSE-BOB", lambda key: ("Bob",))
     assert not pattern.matches("STRASSE-EVE", lambda key: ("Bob",))
 

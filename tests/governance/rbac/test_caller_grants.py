@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from lakebed.core.access import Principal, Securable
 from lakebed.governance import AccessKeys, MasterKeys, Sessions
 from lakebed.governance.rbac.caller_grants import CallerGrants, GrantSet
-from lakebed.governance.rbac.catalogs import find_catalog, find_place
+from lakebed.governance.rbac.catalogs import find_catalog, resolve_target
 from lakebed.governance.rbac.model import GrantTarget
 from lakebed.governance.rbac.privileges import INCLUDES, GrantKind, Privilege
 from lakebed.governance.rbac.securables import (
@@ -53,7 +53,7 @@ async def engineer(world: World, *names: str) -> None:
 
 
 async def table(world: World) -> Securable:
-    return (await find_place(world.store, await find_catalog(world.store, "lake"), TABLE)).securable
+    return (await resolve_target(world.store, await find_catalog(world.store, "lake"), TABLE)).securable
 
 
 async def called(world: World, key_id: str) -> Principal:

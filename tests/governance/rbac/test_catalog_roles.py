@@ -13,7 +13,7 @@ from lakebed.core.errors import (
     NoSuchPrincipal,
     PreconditionFailed,
 )
-from lakebed.governance.rbac.catalog_roles import ADMIN_PRIVILEGES, establish_catalog
+from lakebed.governance.rbac.catalog_roles import ADMIN_PRIVILEGES, create_catalog_admin
 from lakebed.governance.rbac.catalogs import find_catalog
 from lakebed.governance.rbac.model import CATALOG_ADMIN, GrantTarget
 from lakebed.governance.rbac.privileges import GrantKind, Privilege
@@ -175,7 +175,7 @@ async def test_establishing_again_changes_nothing(world: World) -> None:
     before, told = await world.number(), len(await world.told())
 
     async def again(tx: Transaction) -> None:
-        await establish_catalog(tx, world.outbox, catalog, "sea", ROOT, 9)
+        await create_catalog_admin(tx, world.outbox, catalog, "sea", ROOT, 9)
 
     await world.store.transact(again)
     assert (await world.number(), len(await world.told())) == (before, told)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
 from lakebed.governance.rbac.privileges import (
-    COMES_WITH,
+    DIRECTLY_INCLUDED,
     GRANTABLE,
     INCLUDES,
     MASKS,
@@ -38,7 +38,7 @@ def includes_naively(holder: Privilege, sought: Privilege) -> bool:
     """Whether one brings the other along: by looking, for as long as something new is found, at everything."""
     reached = {holder}
     while True:
-        further = {held for each in reached for held in COMES_WITH.get(each, ())} | reached
+        further = {held for each in reached for held in DIRECTLY_INCLUDED.get(each, ())} | reached
         if further == reached:
             return sought in reached
         reached = further

@@ -5,7 +5,7 @@ import pytest
 from lakebed.core.access import AccessRequest, ResourceRules, Securable
 from lakebed.core.errors import AccessDenied, NoSuchPrincipal
 from lakebed.governance import PolicyAuthorizer
-from lakebed.governance.rbac.grant_cleanup import release_stream
+from lakebed.governance.rbac.grant_cleanup import remove_stream_grants
 from lakebed.governance.rbac.privileges import Privilege
 from lakebed.governance.rbac.securables import stream_key, stream_securable
 from lakebed.governance.rbac.stream_grants import GranteeKind, StreamGrant, StreamGrants
@@ -130,10 +130,10 @@ async def test_grants_go_with_what_they_are_on(world: World, grants: StreamGrant
         await grants.add(StreamGrant(USER, "alice", place, P.STREAM_READ), ROOT)
 
     async def drop_table(tx: Transaction) -> None:
-        await release_stream(tx, "sales", "orders")
+        await remove_stream_grants(tx, "sales", "orders")
 
     async def drop_database(tx: Transaction) -> None:
-        await release_stream(tx, "sales")
+        await remove_stream_grants(tx, "sales")
 
     await world.store.transact(drop_table)
     assert len(await grants.all()) == 4

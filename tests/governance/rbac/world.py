@@ -11,13 +11,13 @@ from lakebed.core.errors import AccessDenied
 from lakebed.core.secrets import Secret
 from lakebed.governance import AccessKeys, MasterKeys, Principals
 from lakebed.governance.rbac.administrator import Administrator
-from lakebed.governance.rbac.catalog_grants import Granting
-from lakebed.governance.rbac.catalog_roles import CatalogRoles, establish_catalog
+from lakebed.governance.rbac.catalog_grants import CatalogGrants
+from lakebed.governance.rbac.catalog_roles import CatalogRoles, create_catalog_admin
 from lakebed.governance.rbac.catalogs import Catalogs
 from lakebed.governance.rbac.events import RoleEvent, decode_role_event
 from lakebed.governance.rbac.managed_principals import ManagedPrincipals
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
-from lakebed.governance.tokens import ClientCredentials, SecretHashes
+from lakebed.governance.tokens import ClientCredentialStore, SecretHasher
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from tests.governance.documents import OWNER
@@ -55,13 +55,13 @@ class World:
         self.by = Administrator(ROOT, self.questions)
         self.users = Principals(store, outbox, clock, ROOT)
         self.access_keys = AccessKeys(store, outbox, MasterKeys({"first": b"1" * 32}, "first"), clock, root)
-        self.clients = ClientCredentials(
-            store, outbox, SecretHashes(passes=1, memory_kib=8), clock, ROOT, root.access_key_id
+        self.clients = ClientCredentialStore(
+            store, outbox, SecretHasher(passes=1, memory_kib=8), clock, ROOT, root.access_key_id
         )
         self.principals = ManagedPrincipals(store, outbox, clock, root, self.clients)
         self.principal_roles = PrincipalRoles(store, outbox, clock)
         self.catalog_roles = CatalogRoles(store, outbox, clock)
-        self.granting = Granting(store, outbox, clock)
+        self.granting = CatalogGrants(store, outbox, clock)
         self.catalogs = Catalogs(store)
 
     def administrator(self, principal: Principal) -> Administrator:
@@ -90,7 +90,7 @@ class World:
                 made[0],
                 _EMPTY,
             )
-            await establish_catalog(tx, self.outbox, catalog, name, ROOT, self.clock.now_ms())
+            await create_catalog_admin(tx, self.outbox, catalog, name, ROOT, self.clock.now_ms())
             return catalog
 
         return await self.store.transact(work)

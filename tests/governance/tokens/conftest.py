@@ -9,12 +9,12 @@ from lakebed.core.access import Credential
 from lakebed.core.clock import ManualClock
 from lakebed.governance import AccessKeys, MasterKeys
 from lakebed.governance.tokens import (
-    Attempts,
-    ClientCredentials,
-    Clients,
-    SecretHashes,
-    SigningKeys,
+    ClientAuthenticator,
+    ClientCredentialStore,
+    LoginThrottle,
+    SecretHasher,
     TokenIssuer,
+    TokenSigningKeys,
     TokenVerifier,
 )
 from lakebed.meta.outbox import Outbox
@@ -36,35 +36,35 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 @pytest.fixture(scope="session")
-def hashes() -> SecretHashes:
+def hashes() -> SecretHasher:
     """Hashes that cost next to nothing."""
-    return SecretHashes(passes=1, memory_kib=8)
+    return SecretHasher(passes=1, memory_kib=8)
 
 
 @pytest.fixture
 def client_credentials(
-    store: MetaStore, outbox: Outbox, hashes: SecretHashes, clock: ManualClock, root: Credential
-) -> ClientCredentials:
-    return ClientCredentials(store, outbox, hashes, clock, root.principal, root.access_key_id)
+    store: MetaStore, outbox: Outbox, hashes: SecretHasher, clock: ManualClock, root: Credential
+) -> ClientCredentialStore:
+    return ClientCredentialStore(store, outbox, hashes, clock, root.principal, root.access_key_id)
 
 
 @pytest.fixture
-def attempts(clock: ManualClock) -> Attempts:
-    return Attempts(clock)
+def attempts(clock: ManualClock) -> LoginThrottle:
+    return LoginThrottle(clock)
 
 
 @pytest.fixture
 def clients(
-    store: MetaStore, access_keys: AccessKeys, hashes: SecretHashes, attempts: Attempts, master_keys: MasterKeys
-) -> Clients:
-    return Clients(store, access_keys, hashes, attempts, master_keys)
+    store: MetaStore, access_keys: AccessKeys, hashes: SecretHasher, attempts: LoginThrottle, master_keys: MasterKeys
+) -> ClientAuthenticator:
+    return ClientAuthenticator(store, access_keys, hashes, attempts, master_keys)
 
 
 @pytest.fixture
 def signing_keys(
     store: MetaStore, outbox: Outbox, master_keys: MasterKeys, clock: ManualClock, root: Credential
-) -> SigningKeys:
-    return SigningKeys(store, outbox, master_keys, clock, root.principal)
+) -> TokenSigningKeys:
+    return TokenSigningKeys(store, outbox, master_keys, clock, root.principal)
 
 
 @pytest.fixture
@@ -73,5 +73,5 @@ def verifier(store: MetaStore, access_keys: AccessKeys, master_keys: MasterKeys,
 
 
 @pytest.fixture
-def issuer(signing_keys: SigningKeys, verifier: TokenVerifier, clock: ManualClock) -> TokenIssuer:
+def issuer(signing_keys: TokenSigningKeys, verifier: TokenVerifier, clock: ManualClock) -> TokenIssuer:
     return TokenIssuer(signing_keys, verifier, clock, issuer=ISSUER, lifetime_seconds=3600, renewal_seconds=7 * 86_400)

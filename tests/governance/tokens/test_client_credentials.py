@@ -20,14 +20,14 @@ from lakebed.core.errors import (
 from lakebed.core.secrets import Secret
 from lakebed.governance import AccessKeys, Principals
 from lakebed.governance.events import decode_event
-from lakebed.governance.tokens import ClientCredentials, ClientPair, Clients
+from lakebed.governance.tokens import ClientAuthenticator, ClientCredentialInfo, ClientCredentialStore
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 
 from .people import ADDRESS, with_credentials
 
 
-async def is_accepted(clients: Clients, client_id: str, secret: Secret) -> bool:
+async def is_accepted(clients: ClientAuthenticator, client_id: str, secret: Secret) -> bool:
     try:
         await clients.authenticate(client_id, secret, ADDRESS)
     except Unauthenticated:
@@ -36,7 +36,7 @@ async def is_accepted(clients: Clients, client_id: str, secret: Secret) -> bool:
 
 
 async def test_new_credentials_look_as_clients_of_polaris_expect(
-    store: MetaStore, principals: Principals, client_credentials: ClientCredentials, clients: Clients
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore, clients: ClientAuthenticator
 ) -> None:
     user, made = await with_credentials(store, principals, client_credentials)
     assert re.fullmatch("[0-9a-f]{16}", made.client_id)
@@ -47,7 +47,7 @@ async def test_new_credentials_look_as_clients_of_polaris_expect(
 
 
 async def test_expiry_of_an_access_key_is_told_to_the_holder_of_its_secret_alone(
-    principals: Principals, access_keys: AccessKeys, clients: Clients, clock: ManualClock
+    principals: Principals, access_keys: AccessKeys, clients: ClientAuthenticator, clock: ManualClock
 ) -> None:
     await principals.create_user("bob")
     made = await access_keys.create("bob", expires_ms=clock.now_ms() + 1000)
@@ -59,7 +59,7 @@ async def test_expiry_of_an_access_key_is_told_to_the_holder_of_its_secret_alone
 
 
 async def test_the_store_has_no_secret(
-    store: MetaStore, principals: Principals, client_credentials: ClientCredentials
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore
 ) -> None:
     _, made = await with_credentials(store, principals, client_credentials)
     rows = await store.rows("SELECT * FROM client_credentials")
@@ -68,7 +68,7 @@ async def test_the_store_has_no_secret(
 
 
 async def test_credentials_can_be_made_in_the_transaction_that_makes_the_user_and_go_with_it(
-    store: MetaStore, principals: Principals, client_credentials: ClientCredentials, clients: Clients
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore, clients: ClientAuthenticator
 ) -> None:
     user = await principals.create_user("bob")
 
@@ -92,7 +92,7 @@ async def test_credentials_can_be_made_in_the_transaction_that_makes_the_user_an
 
 
 async def test_a_user_has_one_pair(
-    store: MetaStore, principals: Principals, client_credentials: ClientCredentials
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore
 ) -> None:
     user, _ = await with_credentials(store, principals, client_credentials)
     with pytest.raises(StateConflict):
@@ -100,7 +100,7 @@ async def test_a_user_has_one_pair(
 
 
 async def test_a_secret_survives_one_rotation_and_ends_with_the_next(
-    store: MetaStore, principals: Principals, client_credentials: ClientCredentials, clients: Clients
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore, clients: ClientAuthenticator
 ) -> None:
     user, first = await with_credentials(store, principals, client_credentials)
     second = await client_credentials.rotate(user)
@@ -114,7 +114,7 @@ async def test_a_secret_survives_one_rotation_and_ends_with_the_next(
 
 
 async def test_a_reset_ends_both_at_once(
-    store: MetaStore, principals: Principals, client_credentials: ClientCredentials, clients: Clients
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore, clients: ClientAuthenticator
 ) -> None:
     user, first = await with_credentials(store, principals, client_credentials)
     second = await client_credentials.rotate(user)
@@ -127,7 +127,7 @@ async def test_a_reset_ends_both_at_once(
 
 
 async def test_a_reset_takes_an_id_and_a_secret_of_the_caller_s(
-    store: MetaStore, principals: Principals, client_credentials: ClientCredentials, clients: Clients
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore, clients: ClientAuthenticator
 ) -> None:
     user, first = await with_credentials(store, principals, client_credentials)
     made = await client_credentials.reset(user, client_id="bobs-client", secret=Secret("a-chosen-secret"))
@@ -140,7 +140,7 @@ async def test_ids_that_somebody_has_are_not_to_be_had(
     store: MetaStore,
     principals: Principals,
     access_keys: AccessKeys,
-    client_credentials: ClientCredentials,
+    client_credentials: ClientCredentialStore,
     root: Credential,
 ) -> None:
     user, _ = await with_credentials(store, principals, client_credentials)
@@ -156,7 +156,9 @@ async def test_ids_that_somebody_has_are_not_to_be_had(
         await client_credentials.reset(user, secret=Secret("short"))
 
 
-async def test_who_has_none_has_none_to_change(principals: Principals, client_credentials: ClientCredentials) -> None:
+async def test_who_has_none_has_none_to_change(
+    principals: Principals, client_credentials: ClientCredentialStore
+) -> None:
     user = await principals.create_user("bob")
     with pytest.raises(InvalidInput):
         await client_credentials.rotate(user)
@@ -165,7 +167,7 @@ async def test_who_has_none_has_none_to_change(principals: Principals, client_cr
 
 
 async def test_every_change_is_told_without_secrets(
-    store: MetaStore, principals: Principals, client_credentials: ClientCredentials, outbox: Outbox
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore, outbox: Outbox
 ) -> None:
     user, first = await with_credentials(store, principals, client_credentials)
     second = await client_credentials.rotate(user)
@@ -185,8 +187,8 @@ async def test_every_change_is_told_without_secrets(
 async def test_guessing_is_slowed_down_and_the_right_secret_with_it(
     store: MetaStore,
     principals: Principals,
-    client_credentials: ClientCredentials,
-    clients: Clients,
+    client_credentials: ClientCredentialStore,
+    clients: ClientAuthenticator,
     clock: ManualClock,
 ) -> None:
     """Were the right secret let through at once, the limit would slow nobody down who finds it."""
@@ -200,7 +202,7 @@ async def test_guessing_is_slowed_down_and_the_right_secret_with_it(
     assert await is_accepted(clients, made.client_id, made.secret)
 
 
-async def test_one_address_cannot_try_many_clients(clients: Clients) -> None:
+async def test_one_address_cannot_try_many_clients(clients: ClientAuthenticator) -> None:
     for number in range(60):
         assert not await is_accepted(clients, f"client-{number}", Secret("password"))
     with pytest.raises(Throttled):
@@ -210,7 +212,7 @@ async def test_one_address_cannot_try_many_clients(clients: Clients) -> None:
 
 
 async def test_keys_of_s3_are_accepted_while_they_are_good(
-    principals: Principals, access_keys: AccessKeys, clients: Clients, root: Credential
+    principals: Principals, access_keys: AccessKeys, clients: ClientAuthenticator, root: Credential
 ) -> None:
     user = await principals.create_user("bob")
     made = await access_keys.create("bob")
@@ -223,7 +225,7 @@ async def test_keys_of_s3_are_accepted_while_they_are_good(
 
 
 async def test_a_disabled_user_is_no_client(
-    store: MetaStore, principals: Principals, client_credentials: ClientCredentials, clients: Clients
+    store: MetaStore, principals: Principals, client_credentials: ClientCredentialStore, clients: ClientAuthenticator
 ) -> None:
     _, made = await with_credentials(store, principals, client_credentials)
     await principals.set_user_enabled("bob", enabled=False)
@@ -235,20 +237,20 @@ class Rotations(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.pair = ClientPair("c", "u", generation=1, has_secondary=False, created_ms=0, rotated_ms=0)
+        self.pair = ClientCredentialInfo("c", "u", generation=1, has_secondary=False, created_ms=0, rotated_ms=0)
         self.good = {1}
         self.made = 1
 
     @rule()
     def rotate(self) -> None:
         present = self.pair.generation
-        self.pair = ClientPair("c", "u", present + 1, True, 0, 0)
+        self.pair = ClientCredentialInfo("c", "u", present + 1, True, 0, 0)
         self.made += 1
         self.good = {present, present + 1}
 
     @rule()
     def reset(self) -> None:
-        self.pair = ClientPair("c", "u", self.pair.generation + 1, False, 0, 0)
+        self.pair = ClientCredentialInfo("c", "u", self.pair.generation + 1, False, 0, 0)
         self.made += 1
         self.good = {self.pair.generation}
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from lakebed.core.settings import OidcProvider, Settings, SettingsFile, known_settings, load_settings
-from lakebed.governance.tokens.model import Claims
+from lakebed.governance.tokens.model import TokenClaims
 from lakebed.server.tokens import read_provider
 from lakebed.wire.oauth.app import KEYS_PATH, TOKEN_PATHS
 from lakebed.wire.oauth.errors import OAUTH_ERRORS
@@ -40,7 +40,7 @@ def test_every_setting_is_there_with_its_default() -> None:
 
 
 def test_every_claim_and_every_path_is_named() -> None:
-    for field in msgspec.structs.fields(Claims):
+    for field in msgspec.structs.fields(TokenClaims):
         assert f"`{field.name}`" in TEXT
     assert KEYS_PATH in TEXT
     for path in TOKEN_PATHS:

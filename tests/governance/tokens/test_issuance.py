@@ -6,7 +6,7 @@ from lakebed.core.access import Credential
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import CredentialsExpired, CredentialsRevoked, InvalidScope, Unauthenticated
 from lakebed.governance import Principals
-from lakebed.governance.tokens import ClientCredentials, Clients, TokenIssuer, TokenVerifier
+from lakebed.governance.tokens import ClientAuthenticator, ClientCredentialStore, TokenIssuer, TokenVerifier
 from lakebed.meta.seam import MetaStore
 
 from .forging import parts
@@ -18,8 +18,8 @@ HOUR = 3600.0
 async def test_a_token_is_exchanged_for_a_fresh_one_of_the_same_caller(
     store: MetaStore,
     principals: Principals,
-    client_credentials: ClientCredentials,
-    clients: Clients,
+    client_credentials: ClientCredentialStore,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
     clock: ManualClock,
@@ -37,7 +37,7 @@ async def test_a_token_is_exchanged_for_a_fresh_one_of_the_same_caller(
 
 
 async def test_an_exchange_asks_for_as_many_roles_or_fewer(
-    clients: Clients, issuer: TokenIssuer, root: Credential
+    clients: ClientAuthenticator, issuer: TokenIssuer, root: Credential
 ) -> None:
     client = await clients.authenticate("ROOTKEY", root.secret, ADDRESS)
     every = (await issuer.issue(client, None)).token
@@ -52,7 +52,7 @@ async def test_an_exchange_asks_for_as_many_roles_or_fewer(
 
 
 async def test_tokens_are_not_exchanged_for_ever(
-    clients: Clients, issuer: TokenIssuer, root: Credential, clock: ManualClock
+    clients: ClientAuthenticator, issuer: TokenIssuer, root: Credential, clock: ManualClock
 ) -> None:
     client = await clients.authenticate("ROOTKEY", root.secret, ADDRESS)
     token = (await issuer.issue(client, None)).token
@@ -72,8 +72,8 @@ async def test_tokens_are_not_exchanged_for_ever(
 async def test_an_expired_token_is_exchanged_by_who_shows_the_secret_only(
     store: MetaStore,
     principals: Principals,
-    client_credentials: ClientCredentials,
-    clients: Clients,
+    client_credentials: ClientCredentialStore,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     root: Credential,
     clock: ManualClock,
@@ -93,8 +93,8 @@ async def test_an_expired_token_is_exchanged_by_who_shows_the_secret_only(
 async def test_what_is_ended_is_not_exchanged(
     store: MetaStore,
     principals: Principals,
-    client_credentials: ClientCredentials,
-    clients: Clients,
+    client_credentials: ClientCredentialStore,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
 ) -> None:
     user, made = await with_credentials(store, principals, client_credentials)
@@ -107,8 +107,8 @@ async def test_what_is_ended_is_not_exchanged(
 async def test_an_exchanged_token_ends_with_the_secret_of_the_first(
     store: MetaStore,
     principals: Principals,
-    client_credentials: ClientCredentials,
-    clients: Clients,
+    client_credentials: ClientCredentialStore,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
 ) -> None:

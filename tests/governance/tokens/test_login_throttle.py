@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Throttled
-from lakebed.governance.tokens.login_throttle import Allowance, Attempts
+from lakebed.governance.tokens.login_throttle import FailureBudget, LoginThrottle
 
 HOME, AWAY = "192.0.2.1", "198.51.100.9"
 
 
-def attempts(clock: ManualClock) -> Attempts:
-    return Attempts(clock, client_mistakes=3, address_mistakes=5, grows_back_seconds=10)
+def attempts(clock: ManualClock) -> LoginThrottle:
+    return LoginThrottle(clock, client_mistakes=3, address_mistakes=5, grows_back_seconds=10)
 
 
 def test_after_some_mistakes_a_client_waits() -> None:
@@ -80,7 +80,7 @@ def test_home_is_no_place_to_guess_from_either() -> None:
 @given(st.lists(st.floats(0, 100), max_size=60))
 def test_no_more_is_spent_than_there_was_and_grew_back(pauses: list[float]) -> None:
     clock = ManualClock()
-    allowance = Allowance(clock, most=4, grows_back_seconds=7)
+    allowance = FailureBudget(clock, most=4, grows_back_seconds=7)
     spent = 0
     for pause in pauses:
         clock.advance(pause)
@@ -93,7 +93,7 @@ def test_no_more_is_spent_than_there_was_and_grew_back(pauses: list[float]) -> N
 @given(st.integers(0, 20), st.floats(0, 1000))
 def test_whoever_waits_as_long_as_told_may_try_again(mistakes: int, pause: float) -> None:
     clock = ManualClock()
-    allowance = Allowance(clock, most=4, grows_back_seconds=7)
+    allowance = FailureBudget(clock, most=4, grows_back_seconds=7)
     for _ in range(mistakes):
         allowance.spend("x")
     clock.advance(pause)
@@ -102,7 +102,7 @@ def test_whoever_waits_as_long_as_told_may_try_again(mistakes: int, pause: float
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    allowance = Allowance(ManualClock(), most=1)
+    allowance = FailureBudget(ManualClock(), most=1)
     for number in range(20_000):
         allowance.spend(str(number))
     assert allowance.wait_seconds("0") == 0

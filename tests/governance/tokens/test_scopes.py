@@ -5,17 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidScope
-from lakebed.governance.tokens.scopes import EVERY_ROLE, ROLE_PREFIX, RoleScope, parse_scope, stored_scope
+from lakebed.governance.tokens.scopes import ALL_ROLES, ROLE_PREFIX, RoleScope, parse_scope, stored_scope
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1, max_size=40).filter(
     lambda name: name != "ALL" and not any(character.isspace() for character in name)
 )
-scopes = st.one_of(st.just(EVERY_ROLE), st.frozensets(names, min_size=1, max_size=5).map(RoleScope))
+scopes = st.one_of(st.just(ALL_ROLES), st.frozensets(names, min_size=1, max_size=5).map(RoleScope))
 
 
 @pytest.mark.parametrize("text", [None, "", "catalog", "sign", "catalog sign", "PRINCIPAL_ROLE:ALL", " catalog "])
 def test_words_that_name_no_role_mean_all_of_them(text: str | None) -> None:
-    assert parse_scope(text) == EVERY_ROLE
+    assert parse_scope(text) == ALL_ROLES
 
 
 def test_named_roles_are_activated_and_no_others() -> None:
@@ -23,7 +23,7 @@ def test_named_roles_are_activated_and_no_others() -> None:
 
 
 def test_all_includes_what_is_named_beside_it() -> None:
-    assert parse_scope("PRINCIPAL_ROLE:a PRINCIPAL_ROLE:ALL") == EVERY_ROLE
+    assert parse_scope("PRINCIPAL_ROLE:a PRINCIPAL_ROLE:ALL") == ALL_ROLES
 
 
 @pytest.mark.parametrize(

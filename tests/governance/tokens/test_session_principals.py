@@ -9,7 +9,13 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import CredentialsRevoked
 from lakebed.governance import AccessKeys, MasterKeys, Principals, Sessions, TemporaryKey
 from lakebed.governance.delegation.vending import directory_policy
-from lakebed.governance.tokens import ClientCredentials, Clients, LastingIdentities, TokenIssuer, TokenVerifier
+from lakebed.governance.tokens import (
+    ClientAuthenticator,
+    ClientCredentialStore,
+    SessionPrincipals,
+    TokenIssuer,
+    TokenVerifier,
+)
 from lakebed.meta.seam import MetaStore
 
 from .people import ADDRESS, token_for, with_credentials
@@ -17,7 +23,7 @@ from .people import ADDRESS, token_for, with_credentials
 
 @pytest.fixture
 def vending(store: MetaStore, access_keys: AccessKeys, master_keys: MasterKeys, clock: ManualClock) -> Sessions:
-    return Sessions(master_keys, LastingIdentities(store, access_keys), clock)
+    return Sessions(master_keys, SessionPrincipals(store, access_keys), clock)
 
 
 def vend(sessions: Sessions, caller: Principal) -> TemporaryKey:
@@ -32,8 +38,8 @@ async def opened(sessions: Sessions, key: TemporaryKey) -> Principal:
 async def test_keys_for_a_caller_with_a_token_are_the_user_s_and_end_with_it(
     store: MetaStore,
     principals: Principals,
-    client_credentials: ClientCredentials,
-    clients: Clients,
+    client_credentials: ClientCredentialStore,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
     vending: Sessions,
@@ -58,8 +64,8 @@ async def test_keys_for_a_caller_with_a_token_are_the_user_s_and_end_with_it(
 async def test_keys_end_with_the_secret_that_the_token_was_given_for(
     store: MetaStore,
     principals: Principals,
-    client_credentials: ClientCredentials,
-    clients: Clients,
+    client_credentials: ClientCredentialStore,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
     vending: Sessions,
@@ -80,7 +86,7 @@ async def test_keys_end_with_the_secret_that_the_token_was_given_for(
 
 
 async def test_keys_for_root_with_a_token_are_as_those_for_its_key(
-    clients: Clients, issuer: TokenIssuer, verifier: TokenVerifier, vending: Sessions, root: Credential
+    clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, vending: Sessions, root: Credential
 ) -> None:
     client = await clients.authenticate("ROOTKEY", root.secret, ADDRESS)
     caller = await verifier.principal((await issuer.issue(client, None)).token)

@@ -10,7 +10,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import CredentialsExpired, NotFound, Unauthenticated
 from lakebed.core.secrets import Secret
 from lakebed.governance import AccessKeys, MasterKeys
-from lakebed.governance.tokens import Clients, SigningKeys, TokenIssuer, TokenVerifier
+from lakebed.governance.tokens import ClientAuthenticator, TokenIssuer, TokenSigningKeys, TokenVerifier
 from lakebed.governance.tokens.signing_keys import RETIRED_SECONDS
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
@@ -25,9 +25,9 @@ DAY = 86_400.0
 class Server:
     """What one of several servers on a store has of tokens."""
 
-    def __init__(self, store: MetaStore, clock: ManualClock, root: Credential, clients: Clients) -> None:
+    def __init__(self, store: MetaStore, clock: ManualClock, root: Credential, clients: ClientAuthenticator) -> None:
         master, outbox = MasterKeys({"first": b"1" * 32}, active="first"), Outbox(store)
-        self.keys = SigningKeys(store, outbox, master, clock, root.principal)
+        self.keys = TokenSigningKeys(store, outbox, master, clock, root.principal)
         access_keys = AccessKeys(store, outbox, master, clock, root)
         self.verifier = TokenVerifier(store, access_keys, master, clock, issuer=ISSUER)
         self.issuer = TokenIssuer(
@@ -48,7 +48,9 @@ class Server:
 
 
 @pytest.fixture
-def servers(store: MetaStore, clock: ManualClock, root: Credential, clients: Clients) -> tuple[Server, Server]:
+def servers(
+    store: MetaStore, clock: ManualClock, root: Credential, clients: ClientAuthenticator
+) -> tuple[Server, Server]:
     return Server(store, clock, root, clients), Server(store, clock, root, clients)
 
 
@@ -58,7 +60,7 @@ async def test_the_first_token_makes_the_first_key_once_however_many_ask(servers
     assert len(await servers[0].keys.keys()) == 1
 
 
-async def test_nothing_is_made_before_it_is_needed(signing_keys: SigningKeys) -> None:
+async def test_nothing_is_made_before_it_is_needed(signing_keys: TokenSigningKeys) -> None:
     assert not await signing_keys.rotate_older(0)
     assert await signing_keys.keys() == []
 
@@ -153,15 +155,15 @@ async def test_what_is_published_verifies_tokens_elsewhere_and_holds_no_private_
 
 
 async def test_the_private_half_is_sealed_and_bound_to_its_row(
-    signing_keys: SigningKeys, store: MetaStore, outbox: Outbox, clock: ManualClock, root: Credential
+    signing_keys: TokenSigningKeys, store: MetaStore, outbox: Outbox, clock: ManualClock, root: Credential
 ) -> None:
     await signing_keys.signer()
     other = MasterKeys({"first": b"2" * 32}, active="first")
     with pytest.raises(Exception, match="sealed bytes do not open"):
-        await SigningKeys(store, outbox, other, clock, root.principal).signer()
+        await TokenSigningKeys(store, outbox, other, clock, root.principal).signer()
 
 
-async def test_what_becomes_of_keys_is_told(signing_keys: SigningKeys, outbox: Outbox, store: MetaStore) -> None:
+async def test_what_becomes_of_keys_is_told(signing_keys: TokenSigningKeys, outbox: Outbox, store: MetaStore) -> None:
     first = await signing_keys.signer()
     second = await signing_keys.rotate()
     await signing_keys.revoke(first.id)

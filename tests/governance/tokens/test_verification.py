@@ -13,11 +13,11 @@ from lakebed.core.secrets import Secret
 from lakebed.governance import AccessKeys, MasterKeys, Principals
 from lakebed.governance.rbac import SERVICE, Privilege
 from lakebed.governance.tokens import (
-    ClientCredentials,
-    Clients,
-    NewCredentials,
-    SigningKeys,
+    ClientAuthenticator,
+    ClientCredentialStore,
+    NewClientCredentials,
     TokenIssuer,
+    TokenSigningKeys,
     TokenVerifier,
 )
 from lakebed.governance.tokens.jws import read_unverified
@@ -29,7 +29,9 @@ from .forging import es256, hs256, parts, with_signature
 from .people import ADDRESS, token_for, with_credentials
 
 
-async def root_token(clients: Clients, issuer: TokenIssuer, root: Credential, scope: str | None = None) -> Secret:
+async def root_token(
+    clients: ClientAuthenticator, issuer: TokenIssuer, root: Credential, scope: str | None = None
+) -> Secret:
     return (await issuer.issue(await clients.authenticate("ROOTKEY", root.secret, ADDRESS), scope)).token
 
 
@@ -39,8 +41,8 @@ async def root_token(clients: Clients, issuer: TokenIssuer, root: Credential, sc
 async def test_who_calls_is_the_user_as_the_store_has_it_now(
     store: MetaStore,
     principals: Principals,
-    client_credentials: ClientCredentials,
-    clients: Clients,
+    client_credentials: ClientCredentialStore,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
 ) -> None:
@@ -56,14 +58,14 @@ async def test_who_calls_is_the_user_as_the_store_has_it_now(
 async def test_first_secret_may_be_good_for_its_rotation_alone(
     store: MetaStore,
     principals: Principals,
-    client_credentials: ClientCredentials,
-    clients: Clients,
+    client_credentials: ClientCredentialStore,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
 ) -> None:
     user = await principals.create_user("new")
 
-    async def work(tx: Transaction) -> NewCredentials:
+    async def work(tx: Transaction) -> NewClientCredentials:
         return await client_credentials.create(tx, user, rotation_required=True)
 
     first = await store.transact(work)
@@ -78,7 +80,7 @@ async def test_first_secret_may_be_good_for_its_rotation_alone(
 
 
 async def test_root_calls_with_a_token_for_its_access_key(
-    clients: Clients, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
+    clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
 ) -> None:
     caller = await verifier.principal(await root_token(clients, issuer, root))
     assert (caller.is_root, caller.key) == (True, root.principal.key)
@@ -87,8 +89,8 @@ async def test_root_calls_with_a_token_for_its_access_key(
 async def test_who_calls_is_known_by_the_roles_of_its_token(
     store: MetaStore,
     principals: Principals,
-    client_credentials: ClientCredentials,
-    clients: Clients,
+    client_credentials: ClientCredentialStore,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
 ) -> None:
@@ -101,8 +103,8 @@ async def test_who_calls_is_known_by_the_roles_of_its_token(
 async def test_a_token_says_whose_it_is_for_whom_and_how_long(
     store: MetaStore,
     principals: Principals,
-    client_credentials: ClientCredentials,
-    clients: Clients,
+    client_credentials: ClientCredentialStore,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     clock: ManualClock,
 ) -> None:
@@ -123,7 +125,7 @@ async def test_a_token_says_whose_it_is_for_whom_and_how_long(
 
 
 async def test_a_token_expires_to_the_second(
-    clients: Clients, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential, clock: ManualClock
+    clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential, clock: ManualClock
 ) -> None:
     token = await root_token(clients, issuer, root)
     clock.advance(3599.999)
@@ -136,8 +138,8 @@ async def test_a_token_expires_to_the_second(
 async def test_disabling_or_deleting_the_user_ends_its_tokens_at_once(
     store: MetaStore,
     principals: Principals,
-    client_credentials: ClientCredentials,
-    clients: Clients,
+    client_credentials: ClientCredentialStore,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
 ) -> None:
@@ -161,8 +163,8 @@ async def test_disabling_or_deleting_the_user_ends_its_tokens_at_once(
 async def test_the_second_rotation_ends_tokens_and_a_reset_does_at_once(
     store: MetaStore,
     principals: Principals,
-    client_credentials: ClientCredentials,
-    clients: Clients,
+    client_credentials: ClientCredentialStore,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
 ) -> None:
@@ -183,8 +185,8 @@ async def test_the_second_rotation_ends_tokens_and_a_reset_does_at_once(
 async def test_a_secondary_secret_gives_tokens_that_end_with_it(
     store: MetaStore,
     principals: Principals,
-    client_credentials: ClientCredentials,
-    clients: Clients,
+    client_credentials: ClientCredentialStore,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
 ) -> None:
@@ -198,7 +200,11 @@ async def test_a_secondary_secret_gives_tokens_that_end_with_it(
 
 
 async def test_what_becomes_of_an_access_key_becomes_of_its_tokens(
-    principals: Principals, access_keys: AccessKeys, clients: Clients, issuer: TokenIssuer, verifier: TokenVerifier
+    principals: Principals,
+    access_keys: AccessKeys,
+    clients: ClientAuthenticator,
+    issuer: TokenIssuer,
+    verifier: TokenVerifier,
 ) -> None:
     await principals.create_user("bob")
     made = await access_keys.create("bob")
@@ -226,7 +232,7 @@ async def test_what_becomes_of_an_access_key_becomes_of_its_tokens(
 async def test_another_secret_of_root_ends_root_s_tokens(
     store: MetaStore,
     outbox: Outbox,
-    clients: Clients,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     master_keys: MasterKeys,
     clock: ManualClock,
@@ -242,7 +248,7 @@ async def test_another_secret_of_root_ends_root_s_tokens(
 async def test_tokens_for_access_keys_survive_a_change_of_the_master_key(
     store: MetaStore,
     access_keys: AccessKeys,
-    clients: Clients,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     clock: ManualClock,
     root: Credential,
@@ -266,7 +272,7 @@ async def refused(verifier: TokenVerifier, token: Secret) -> None:
 
 
 async def test_a_token_without_a_signature_is_none(
-    clients: Clients, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
+    clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
 ) -> None:
     token = await root_token(clients, issuer, root)
     header, claims = parts(token)
@@ -281,10 +287,10 @@ async def test_a_token_without_a_signature_is_none(
 
 
 async def test_the_public_key_is_no_secret_to_make_a_mac_with(
-    clients: Clients,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
-    signing_keys: SigningKeys,
+    signing_keys: TokenSigningKeys,
     root: Credential,
 ) -> None:
     token = await root_token(clients, issuer, root)
@@ -306,7 +312,7 @@ async def test_the_public_key_is_no_secret_to_make_a_mac_with(
 
 
 async def test_keys_that_are_not_ours_sign_nothing(
-    clients: Clients, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
+    clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
 ) -> None:
     header, claims = parts(await root_token(clients, issuer, root))
     stranger = ec.generate_private_key(ec.SECP256R1())
@@ -328,7 +334,7 @@ async def test_keys_that_are_not_ours_sign_nothing(
 
 
 async def test_what_was_signed_cannot_be_changed(
-    clients: Clients, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
+    clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
 ) -> None:
     token = await root_token(clients, issuer, root, "PRINCIPAL_ROLE:reader")
     header, claims = parts(token)
@@ -355,10 +361,10 @@ async def test_what_was_signed_cannot_be_changed(
 )
 async def test_claims_that_are_not_for_us_are_refused_even_with_our_signature(
     change: dict[str, object],
-    clients: Clients,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
-    signing_keys: SigningKeys,
+    signing_keys: TokenSigningKeys,
     root: Credential,
 ) -> None:
     header, claims = parts(await root_token(clients, issuer, root))
@@ -377,10 +383,10 @@ async def test_claims_that_are_not_for_us_are_refused_even_with_our_signature(
 )
 async def test_headers_that_ask_for_something_else_are_refused_even_with_our_signature(
     change: dict[str, object],
-    clients: Clients,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
-    signing_keys: SigningKeys,
+    signing_keys: TokenSigningKeys,
     root: Credential,
 ) -> None:
     header, claims = parts(await root_token(clients, issuer, root))
@@ -388,9 +394,9 @@ async def test_headers_that_ask_for_something_else_are_refused_even_with_our_sig
 
 
 async def test_a_token_of_another_installation_is_not_ours(
-    clients: Clients,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
-    signing_keys: SigningKeys,
+    signing_keys: TokenSigningKeys,
     store: MetaStore,
     access_keys: AccessKeys,
     master_keys: MasterKeys,
@@ -402,7 +408,7 @@ async def test_a_token_of_another_installation_is_not_ours(
 
 
 async def test_a_signature_under_a_damaged_row_is_an_error_of_ours_and_lets_nobody_in(
-    store: MetaStore, clients: Clients, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
+    store: MetaStore, clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
 ) -> None:
     token = await root_token(clients, issuer, root)
     await verifier.verify(token)
@@ -427,7 +433,7 @@ def test_noise_is_refused_as_a_token(text: str) -> None:
 async def test_no_character_of_a_token_can_be_another(
     position: int,
     character: str,
-    clients: Clients,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
     root: Credential,
@@ -480,8 +486,8 @@ async def held(verifier: TokenVerifier, token: Secret) -> set[int]:
 async def test_a_token_activates_the_roles_of_its_scope_as_they_are_now(
     store: MetaStore,
     principals: Principals,
-    client_credentials: ClientCredentials,
-    clients: Clients,
+    client_credentials: ClientCredentialStore,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
 ) -> None:
@@ -504,8 +510,8 @@ async def test_a_token_activates_the_roles_of_its_scope_as_they_are_now(
 async def test_a_role_that_others_have_is_not_activated_by_naming_it(
     store: MetaStore,
     principals: Principals,
-    client_credentials: ClientCredentials,
-    clients: Clients,
+    client_credentials: ClientCredentialStore,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
 ) -> None:
@@ -521,7 +527,7 @@ async def test_roles_count_for_tokens_of_access_keys_too(
     store: MetaStore,
     principals: Principals,
     access_keys: AccessKeys,
-    clients: Clients,
+    clients: ClientAuthenticator,
     issuer: TokenIssuer,
     verifier: TokenVerifier,
 ) -> None:
@@ -537,7 +543,7 @@ async def test_roles_count_for_tokens_of_access_keys_too(
 
 
 async def test_root_with_a_token_of_some_roles_is_not_root_but_holds_what_they_hold(
-    store: MetaStore, clients: Clients, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
+    store: MetaStore, clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
 ) -> None:
     admin = await verifier.principal(await root_token(clients, issuer, root, "PRINCIPAL_ROLE:service_admin"))
     assert (admin.is_root, admin.name) == (False, "root")
@@ -552,7 +558,7 @@ async def test_root_with_a_token_of_some_roles_is_not_root_but_holds_what_they_h
 
 
 async def test_role_that_is_taken_from_root_is_gone_from_its_tokens(
-    store: MetaStore, clients: Clients, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
+    store: MetaStore, clients: ClientAuthenticator, issuer: TokenIssuer, verifier: TokenVerifier, root: Credential
 ) -> None:
     token = await root_token(clients, issuer, root, "PRINCIPAL_ROLE:service_admin")
     before = (await verifier.principal(token)).grants

@@ -21,12 +21,12 @@ from lakebed.core.ids import new_deployment_id
 from lakebed.core.operations import Operation
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import FederationSettings
-from lakebed.governance import AccessKeys, Credentials, MasterKeys, PolicyAuthorizer, Principals, Sessions
-from lakebed.governance.delegation.delegated_accesses import AccessTally, TraceWriter
-from lakebed.governance.delegation.delegations import Delegations
-from lakebed.governance.delegation.vending import Vending
+from lakebed.governance import AccessKeys, CredentialLookup, MasterKeys, PolicyAuthorizer, Principals, Sessions
+from lakebed.governance.delegation.delegated_accesses import AccessCounter, DelegationTraceWriter
+from lakebed.governance.delegation.delegations import DelegationLog
+from lakebed.governance.delegation.vending import CredentialVending
 from lakebed.governance.listeners import Listener, Listeners
-from lakebed.governance.tokens import ClientCredentials, SecretHashes
+from lakebed.governance.tokens import ClientCredentialStore, SecretHasher
 from lakebed.net.http import Http
 from lakebed.select.seam import Selecting
 from lakebed.server.catalog import wire_catalog
@@ -95,7 +95,7 @@ class Lake:
     admin: JsonApplication
     management: JsonApplication
     s3: S3Application
-    trace: TraceWriter
+    trace: DelegationTraceWriter
     """Writes only when it is told to."""
     governance: GovernanceEvents
 
@@ -237,15 +237,15 @@ def wire_lake(
     )
     access_keys = AccessKeys(f.meta, f.outbox, master, clock, root)
     sessions = Sessions(master, access_keys, clock)
-    credentials = Credentials(access_keys, sessions)
+    credentials = CredentialLookup(access_keys, sessions)
     authorizer = PolicyAuthorizer(clock)
-    delegations, accesses = Delegations(f.meta), AccessTally(f.meta, clock)
+    delegations, accesses = DelegationLog(f.meta), AccessCounter(f.meta, clock)
     hooks = OperationHooks(Listeners(listeners), f.meta, f.outbox, clock, INTENT_READERS, reported_reads=reported_reads)
     governance = replace(wire_governance_events(f, master), hooks=hooks)
     catalog = wire_catalog(
         f,
         credentials,
-        Vending(sessions, delegations, ttl_seconds=ttl_seconds),
+        CredentialVending(sessions, delegations, ttl_seconds=ttl_seconds),
         StoreAddress(REGION, endpoint, domains),
         lambda *_: None,
         master,
@@ -269,10 +269,10 @@ def wire_lake(
         refused=governance.refused_at("s3"),
     )
     principals = Principals(f.meta, f.outbox, clock, root.principal)
-    clients = ClientCredentials(
+    clients = ClientCredentialStore(
         f.meta,
         f.outbox,
-        SecretHashes(passes=1, memory_kib=8),
+        SecretHasher(passes=1, memory_kib=8),
         clock,
         root.principal,
         root.access_key_id,
@@ -282,7 +282,7 @@ def wire_lake(
         [management_mount().on(ManagementServices.on(f, root, clients, catalog.jobs.copies.leave, catalog.federation))],
         refused=governance.refused_at("management"),
     )
-    trace = TraceWriter(delegations, accesses)
+    trace = DelegationTraceWriter(delegations, accesses)
     return Lake(
         store, clock, principals, access_keys, catalog.application, catalog.admin, management, s3, trace, governance
     )

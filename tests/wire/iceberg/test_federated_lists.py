@@ -11,7 +11,7 @@ import pytest
 from lakebed.core.clock import ManualClock
 from lakebed.core.settings import DecisionMode
 from lakebed.governance.authorizer import PolicyAuthorizer
-from lakebed.governance.decision_point import DecisionPoint, DelegatingAuthorizer
+from lakebed.governance.decision_point import DecisionPoint, ExternalAuthorizer
 from tests.catalog.test_decided_elsewhere import showing
 from tests.governance.decision_point.asking import Oracle
 
@@ -26,7 +26,7 @@ async def asking(folder: Path, oracle: Oracle) -> AsyncIterator[TwoLakes]:
     """Two servers, the near one of which asks; tables `a` to `f` are in the far one."""
     clock = ManualClock()
     point = DecisionPoint(oracle.post, clock, remember_seconds=0, post_batch=oracle.post)
-    authorizer = DelegatingAuthorizer(PolicyAuthorizer(clock), point, DecisionMode.AND)
+    authorizer = ExternalAuthorizer(PolicyAuthorizer(clock), point, DecisionMode.AND)
     async with two_lakes(folder, authorizer=authorizer) as lakes:
         for name in "abcdef":
             assert (await lakes.far.table(name)).status == 200

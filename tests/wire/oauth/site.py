@@ -15,15 +15,15 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.ids import new_deployment_id
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import Settings
-from lakebed.governance import AccessKeys, Credentials, MasterKeys, Principals, Sessions
-from lakebed.governance.delegation.delegations import Delegations
-from lakebed.governance.delegation.vending import Vending
-from lakebed.governance.tokens import LastingIdentities, NewCredentials
+from lakebed.governance import AccessKeys, CredentialLookup, MasterKeys, Principals, Sessions
+from lakebed.governance.delegation.delegations import DelegationLog
+from lakebed.governance.delegation.vending import CredentialVending
+from lakebed.governance.tokens import NewClientCredentials, SessionPrincipals
 from lakebed.meta.seam import Transaction
 from lakebed.server.catalog import Catalog, wire_catalog
 from lakebed.server.http.api_paths import Api, server_api_paths
 from lakebed.server.http.dispatch import CatalogListenerChoice
-from lakebed.server.tokens import Tokens, wire_tokens
+from lakebed.server.tokens import TokenServices, wire_tokens
 from lakebed.wire.aws.store_address import StoreAddress
 from lakebed.wire.http.body import RequestBody
 from lakebed.wire.http.message import Request, Response
@@ -67,7 +67,7 @@ class Site:
     clock: ManualClock
     principals: Principals
     access_keys: AccessKeys
-    tokens: Tokens
+    tokens: TokenServices
     catalog: Catalog
 
     async def send(
@@ -122,7 +122,7 @@ class Site:
         sent = {"authorization": f"Bearer {token}"} | {name.replace("_", "-"): text for name, text in headers.items()}
         return await self.send(method, path, body, sent)
 
-    async def client(self, name: str, *actions: str) -> NewCredentials:
+    async def client(self, name: str, *actions: str) -> NewClientCredentials:
         """A user with client credentials who may do these things."""
         user = await self.principals.create_user(name)
         if actions:
@@ -130,7 +130,7 @@ class Site:
             document = {"Version": "2012-10-17", "Statement": [statement]}
             await self.principals.put_policy(name, "own", json.dumps(document).encode())
 
-        async def work(tx: Transaction) -> NewCredentials:
+        async def work(tx: Transaction) -> NewClientCredentials:
             return await self.tokens.clients.create(tx, user)
 
         return await self.store.facilities.meta.transact(work)
@@ -148,12 +148,12 @@ async def opened_site(folder: Path, settings: Settings | None = None) -> AsyncIt
         master = MasterKeys({"first": b"1" * 32}, active="first")
         root = Credential(ROOT_ID, Secret(ROOT_SECRET), root_of(DEFAULT_ACCOUNT, ROOT_ID))
         access_keys = AccessKeys(f.meta, f.outbox, master, clock, root)
-        sessions = Sessions(master, LastingIdentities(f.meta, access_keys), clock)
+        sessions = Sessions(master, SessionPrincipals(f.meta, access_keys), clock)
         tokens = wire_tokens(settings or Settings(), f.meta, f.outbox, master, clock, access_keys, root)
         catalog = wire_catalog(
             f,
-            Credentials(access_keys, sessions),
-            Vending(sessions, Delegations(f.meta), ttl_seconds=900),
+            CredentialLookup(access_keys, sessions),
+            CredentialVending(sessions, DelegationLog(f.meta), ttl_seconds=900),
             StoreAddress(REGION, None, ()),
             lambda *_: None,
             master,

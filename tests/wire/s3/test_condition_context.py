@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lakebed.core.access import ANONYMOUS, root_of
-from lakebed.governance.policy_language.condition_keys import carriers
+from lakebed.governance.policy_language.condition_keys import actions_with_key
 from lakebed.governance.policy_language.wildcards import fold_key
 from lakebed.wire.aws.authentication import Authenticated, PayloadClaim
 from lakebed.wire.aws.chunk_signing import StreamingKind
@@ -35,7 +35,7 @@ def test_every_fact_is_a_key_that_a_bucket_policy_may_name() -> None:
     headers = dict.fromkeys([*_HEADERS, "authorization"], "x")
     facts = request_condition_keys(request(headers, "TLSv1.2"), SIGNED, NOW_MS)
     facts |= form_condition_keys(facts, dict.fromkeys(OBJECT_HEADERS, "x"), SIGNED_AT, NOW_MS)
-    assert [key for key in facts if carriers(fold_key(key)) is None] == []
+    assert [key for key in facts if actions_with_key(fold_key(key)) is None] == []
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lakebed.catalog.access.authorization import Gate
 from lakebed.catalog.catalogs.service import Warehouses
-from lakebed.core.access import ANONYMOUS, Credential, CredentialSource, Principal
+from lakebed.core.access import ANONYMOUS, Credential, CredentialResolver, Principal
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unauthenticated
 from lakebed.governance.authorizer import PolicyAuthorizer
@@ -365,7 +365,7 @@ async def test_feature_that_is_left_out_answers_as_the_inventory_says(feature: s
         await store.put("bucket", "k", b"there")
         await store.bucket("tables")
         await Warehouses(store.facilities, Gate(store.facilities)).enable(ROOT, "tables")
-        source: CredentialSource = _NobodysKeys()
+        source: CredentialResolver = _NobodysKeys()
         services = S3Services.on(
             store.facilities,
             _EverybodyIsRoot(source, clock),

@@ -14,7 +14,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
-from lakebed.core.access import AccessRequest, ResourceRules, Securable, Target
+from lakebed.core.access import AccessRequest, AccessTarget, ResourceRules, Securable
 from lakebed.core.errors import AccessDenied
 from lakebed.governance.rbac import (
     GrantKind,
@@ -196,8 +196,8 @@ class Gate:
         return [target.path[1:] for target in seen]
 
     async def _visible(
-        self, caller: Caller, warehouse: Warehouse, action: Action, namespace: Levels, targets: Sequence[Target]
-    ) -> Sequence[Target]:
+        self, caller: Caller, warehouse: Warehouse, action: Action, namespace: Levels, targets: Sequence[AccessTarget]
+    ) -> Sequence[AccessTarget]:
         facts: ConditionKeys = {"s3tables:namespace": policy_value(namespace)} if namespace else {}
         return await self._f.visible(caller, warehouse.bucket.access_rules, action, warehouse.arn, facts, targets)
 
@@ -225,11 +225,11 @@ class Gate:
         return True
 
 
-def target_of(warehouse: Warehouse, namespace: Levels, name: str = "") -> Target:
+def target_of(warehouse: Warehouse, namespace: Levels, name: str = "") -> AccessTarget:
     """A catalog, a namespace, or a table or view in it, by names."""
     if name:
-        return Target("TABLE_LIKE", (warehouse.name, *namespace, name))
-    return Target("NAMESPACE" if namespace else "CATALOG", (warehouse.name, *namespace))
+        return AccessTarget("TABLE_LIKE", (warehouse.name, *namespace, name))
+    return AccessTarget("NAMESPACE" if namespace else "CATALOG", (warehouse.name, *namespace))
 
 
 def _securable(catalog: int, action: Action, namespace: Levels, entry: Entry | None) -> Securable:

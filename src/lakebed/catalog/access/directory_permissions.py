@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lakebed.core.access import AccessRequest
 from lakebed.governance.delegation.vending import DirectoryActions
-from lakebed.governance.policy_language.directory_probes import probes
-from lakebed.governance.policy_language.request_context import Question
+from lakebed.governance.policy_language.directory_probes import probe_arns
+from lakebed.governance.policy_language.request_context import RequestContext
 from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.condition_context import creation_condition_keys
 from lakebed.objects.context import ObjectContext
@@ -20,9 +20,10 @@ async def check_directory_rights(
     Not inside a transaction: the authorizer may call another service. Raises AccessDenied with the missing action.
     """
     whole = f"arn:aws:s3:::{bucket.name}"
-    values = Question(AccessRequest(caller.principal, "", whole), facilities.clock).values
+    values = RequestContext(AccessRequest(caller.principal, "", whole), facilities.clock).values
     keys = [
-        one[len(whole) + 1 :] for one in probes(f"{whole}/{directory}", caller.principal, bucket.access_rules, values)
+        one[len(whole) + 1 :]
+        for one in probe_arns(f"{whole}/{directory}", caller.principal, bucket.access_rules, values)
     ]
     for action in actions.on_bucket:
         await facilities.authorize(caller, bucket, action)

@@ -14,7 +14,7 @@ from typing import Final
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import AccessDenied, BucketHasTables, WriteConflict
-from lakebed.governance.rbac.grant_cleanup import release_catalog
+from lakebed.governance.rbac.grant_cleanup import invalidate_catalog_grants
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.context import KeyOwner
@@ -184,4 +184,4 @@ class TableGuard:
                 raise BucketHasTables(
                     f"a catalog has its files here: delete it first. bucket={bucket.name} catalog={warehouse.name}"
                 )
-            await release_catalog(tx, warehouse.id)
+            await invalidate_catalog_grants(tx, warehouse.id)

@@ -21,8 +21,8 @@ from lakebed.core.errors import (
 from lakebed.governance.rbac import SERVICE, Privilege, catalog_securable
 from lakebed.governance.rbac.administrator import Administrator
 from lakebed.governance.rbac.catalogs import find_catalog
-from lakebed.governance.rbac.grant_cleanup import release_catalog
-from lakebed.governance.rbac.model import Catalog, check_role_name, check_version
+from lakebed.governance.rbac.grant_cleanup import invalidate_catalog_grants
+from lakebed.governance.rbac.model import ManagedCatalog, check_role_name, check_version
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.buckets.bucket import encode_settings
 from lakebed.objects.context import ObjectContext
@@ -68,7 +68,7 @@ class CatalogManagement:
         properties: Mapping[str, str],
         allowed: Sequence[str],
         also: Also | None = None,
-    ) -> Catalog:
+    ) -> ManagedCatalog:
         """Make a catalog in a bucket that is there; its `default-base-location` is among the properties.
 
         `also` is a further step of the transaction that makes it.
@@ -86,7 +86,7 @@ class CatalogManagement:
         places = read_places(base, allowed)
         now_ms = f.clock.now_ms()
 
-        async def work(tx: Transaction) -> Catalog:
+        async def work(tx: Transaction) -> ManagedCatalog:
             bucket = await f.bucket(tx, places.bucket)
             if bucket.id != asked.id:
                 raise WriteConflict(f"the bucket was made anew meanwhile. bucket={places.bucket}")
@@ -121,7 +121,7 @@ class CatalogManagement:
         version: int,
         properties: Mapping[str, str] | None = None,
         allowed: Sequence[str] | None = None,
-    ) -> Catalog:
+    ) -> ManagedCatalog:
         """Replace the properties, or the allowed locations, of a catalog that is at `version`; None leaves them.
 
         What is not allowed any more is not handed out from the next request on, though tables are there. Raises
@@ -131,7 +131,7 @@ class CatalogManagement:
         now_ms = f.clock.now_ms()
         asked = await self._admitted(by, "updateCatalog", name)
 
-        async def work(tx: Transaction) -> Catalog:
+        async def work(tx: Transaction) -> ManagedCatalog:
             warehouse = await _found_again(tx, asked)
             check_version((await find_catalog(tx, name)).version, version)
             kept = warehouse.properties if properties is None else _unmoved(warehouse, properties)
@@ -171,7 +171,7 @@ class CatalogManagement:
                     f"the catalog is not empty: maintenance holds files in quarantine: release or purge them."
                     f" catalog={name}"
                 )
-            await release_catalog(tx, warehouse.id)
+            await invalidate_catalog_grants(tx, warehouse.id)
             await tx.run(rows.DELETE_WAREHOUSE, warehouse.id)
             if not await tx.rows(rows.WAREHOUSES_OF_BUCKET, bucket.id):
                 settings = msgspec.structs.replace(bucket.settings, tables=False)

@@ -15,7 +15,7 @@ from lakebed.core.access import Principal, ResourceRules
 from lakebed.core.delegation import AccessDelegation
 from lakebed.core.errors import AccessDenied, AlreadyExists, Corrupted, InvalidInput, NoSuchCatalog
 from lakebed.governance.rbac import SERVICE, Privilege, catalog_securable
-from lakebed.governance.rbac.catalog_roles import establish_catalog
+from lakebed.governance.rbac.catalog_roles import create_catalog_admin
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.buckets.bucket import Bucket, encode_settings
 from lakebed.objects.context import ObjectContext
@@ -225,7 +225,7 @@ async def make_warehouse(
     if made is None:
         raise AlreadyExists(f"a catalog of that name is there. catalog={new.name}")
     await claim_places(tx, bucket, new.places, int(made[0]))
-    await establish_catalog(tx, f.outbox, int(made[0]), new.name, by, now_ms)
+    await create_catalog_admin(tx, f.outbox, int(made[0]), new.name, by, now_ms)
     found = await tx.row(rows.WAREHOUSE, new.name)
     if found is None:
         raise Corrupted(f"a catalog that was made just now is not there. catalog={new.name}")

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from lakebed.core.access import ResourceRules, Securable
 from lakebed.core.errors import InvalidInput, NoSuchPolicy, NoSuchPrincipal, NotFound
-from lakebed.governance.labels import LabelKind, Subject
+from lakebed.governance.labels import LabelKind, LabelSubject
 from lakebed.governance.policies import check_policy_name
 from lakebed.governance.principals import find_user
 from lakebed.governance.rbac import (
@@ -59,7 +59,7 @@ _OPERATIONS: Final = {Action.GET_LABELS: "getLabels", Action.SET_LABELS: "setLab
 class Place(NamedTuple):
     """Something as far as it is there."""
 
-    subject: Subject
+    subject: LabelSubject
     warehouse: Warehouse | None = None
     """Where it is, if in a catalog."""
     securable: Securable = SERVICE
@@ -91,7 +91,7 @@ class Places:
         self._policies = policies
         self._rules = ResourceRules(owner=account)
 
-    async def find(self, reader: Reader, subject: Subject) -> Place:
+    async def find(self, reader: Reader, subject: LabelSubject) -> Place:
         """What has a name. Raises InvalidName, InvalidInput, NoSuchCatalog."""
         if subject.kind is LabelKind.PRINCIPAL:
             return await _principal(reader, subject)
@@ -132,7 +132,7 @@ class Places:
             securable=place.securable,
         )
 
-    async def _namespace(self, reader: Reader, subject: Subject) -> Place:
+    async def _namespace(self, reader: Reader, subject: LabelSubject) -> Place:
         levels = check_namespace(subject.namespace)
         sought = await self._entries.seek(reader, subject.catalog, Identifier(levels, ""))
         place = Place(subject, sought.warehouse, namespace_securable(sought.warehouse.id, levels))
@@ -140,7 +140,7 @@ class Places:
             return place._replace(missing=no_such_namespace(levels))
         return place._replace(row_id=sought.namespace.id)
 
-    async def _entry(self, reader: Reader, subject: Subject) -> Place:
+    async def _entry(self, reader: Reader, subject: LabelSubject) -> Place:
         identifier = check_identifier(subject.namespace, subject.name)
         sought = await self._entries.seek(reader, subject.catalog, identifier)
         catalog, kind, entry = sought.warehouse.id, ENTRY_KINDS[subject.kind], sought.live
@@ -150,7 +150,7 @@ class Places:
         on = entry_securable(catalog, identifier.namespace, entry.id)
         return Place(subject, sought.warehouse, on, entry.id, entry.id)
 
-    async def _policy(self, reader: Reader, subject: Subject) -> Place:
+    async def _policy(self, reader: Reader, subject: LabelSubject) -> Place:
         levels = check_namespace(subject.namespace)
         check_policy_name(subject.name)
         warehouse = await self._warehouses.find(reader, subject.catalog)
@@ -162,7 +162,7 @@ class Places:
         return Place(subject, warehouse, policy_securable(catalog, levels, policy.id), policy.id)
 
 
-async def _principal(reader: Reader, subject: Subject) -> Place:
+async def _principal(reader: Reader, subject: LabelSubject) -> Place:
     if subject.name == ROOT:
         raise InvalidInput("root is what the settings say it is, and has no labels", argument="name", value=ROOT)
     try:
@@ -171,7 +171,7 @@ async def _principal(reader: Reader, subject: Subject) -> Place:
         return Place(subject, missing=error)
 
 
-async def _principal_role(reader: Reader, subject: Subject) -> Place:
+async def _principal_role(reader: Reader, subject: LabelSubject) -> Place:
     try:
         return Place(subject, row_id=(await find_principal_role(reader, subject.name)).id)
     except NoSuchPrincipal as error:

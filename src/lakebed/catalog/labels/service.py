@@ -9,16 +9,16 @@ from typing import Final, NamedTuple
 from lakebed.core.errors import AccessDenied, NoSuchCatalog, NotFound
 from lakebed.governance.labels import (
     LabelChange,
+    LabelOwner,
     LabelQuery,
     Labels,
-    Owner,
+    LabelSubject,
     OwnerKind,
-    Subject,
     apply_change,
     rows,
 )
-from lakebed.governance.labels.events import tell_of_labels
-from lakebed.governance.labels.rows import FoundRow
+from lakebed.governance.labels.events import append_labels_event
+from lakebed.governance.labels.rows import LabelledRow
 from lakebed.governance.principals import find_user
 from lakebed.governance.rbac import (
     SERVICE,
@@ -46,7 +46,7 @@ _MAX_GONE_THROUGH: Final = 10_000
 class Labelled(NamedTuple):
     """Something and its labels."""
 
-    subject: Subject
+    subject: LabelSubject
     labels: Labels
 
 
@@ -68,13 +68,13 @@ class Labelling:
         self._warehouses = warehouses
         self._places = places
 
-    async def get(self, caller: Caller, subject: Subject) -> Labels:
+    async def get(self, caller: Caller, subject: LabelSubject) -> Labels:
         """The labels of something. Raises NotFound in the words of its kind."""
         meta = self._f.meta
         key = await self._admitted(meta, caller, subject, Action.GET_LABELS)
         return await _labels(meta, key)
 
-    async def change(self, caller: Caller, subject: Subject, change: LabelChange) -> Labels:
+    async def change(self, caller: Caller, subject: LabelSubject, change: LabelChange) -> Labels:
         """Set and remove tags, and say who owns something; the labels that it has then. What is the same is no change.
 
         Raises NotFound in the words of its kind, NoSuchPrincipal for an owner that is not there, InvalidInput.
@@ -86,13 +86,13 @@ class Labelling:
         async def work(tx: Transaction) -> Labels:
             place = await self._places.find(tx, subject)
             row_id = _present(place)
-            key = rows.key_of(subject.kind, row_id)
+            key = rows.label_key(subject.kind, row_id)
             before = await _labels(tx, key)
             after = apply_change(before, change)
             if after == before:
                 return after
             await _store(tx, key, place, row_id, before, after)
-            await tell_of_labels(f.outbox, tx, subject, before, after, caller.principal, now_ms)
+            await append_labels_event(f.outbox, tx, subject, before, after, caller.principal, now_ms)
             return after
 
         return await f.meta.transact(work)
@@ -116,19 +116,19 @@ class Labelling:
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
-    async def _admitted(self, reader: Reader, caller: Caller, subject: Subject, action: Action) -> str:
+    async def _admitted(self, reader: Reader, caller: Caller, subject: LabelSubject, action: Action) -> str:
         """The key of something, if the caller may do `action` to its labels."""
         place = await self._places.find(reader, subject)
         await self._places.check(caller, place, action)
-        return rows.key_of(subject.kind, _present(place))
+        return rows.label_key(subject.kind, _present(place))
 
-    async def _page(self, query: LabelQuery, after: str) -> list[FoundRow]:
+    async def _page(self, query: LabelQuery, after: str) -> list[LabelledRow]:
         statement, sought = _statement(query)
         kind = query.kind or ""
         found = await self._f.meta.rows(
             statement, *sought, kind, kind, query.catalog, query.catalog, after, rows.TAGS_AT_ONCE
         )
-        return [rows.found_from(row) for row in found]
+        return [rows.labelled_from(row) for row in found]
 
     async def _tags(self, keys: Sequence[str]) -> dict[str, dict[str, str]]:
         tags: dict[str, dict[str, str]] = {}
@@ -137,7 +137,7 @@ class Labelling:
                 tags.setdefault(key, {})[name] = value
         return tags
 
-    async def _may_see(self, caller: Caller, one: FoundRow, warehouses: dict[str, Warehouse | None]) -> bool:
+    async def _may_see(self, caller: Caller, one: LabelledRow, warehouses: dict[str, Warehouse | None]) -> bool:
         place = await self._place(one, warehouses)
         if place is None:
             return False
@@ -147,7 +147,7 @@ class Labelling:
             return False
         return True
 
-    async def _place(self, one: FoundRow, warehouses: dict[str, Warehouse | None]) -> Place | None:
+    async def _place(self, one: LabelledRow, warehouses: dict[str, Warehouse | None]) -> Place | None:
         """Where something is that was found; None if its catalog has gone meanwhile."""
         subject, catalog = one.subject, one.catalog
         if catalog is None:
@@ -190,7 +190,7 @@ def _statement(query: LabelQuery) -> tuple[str, tuple[Value, ...]]:
     if exact is not None:
         return rows.WITH_TAG, (exact.key, exact.value)
     if query.owner is not None:
-        if query.owner == Owner(OwnerKind.PRINCIPAL, rows.ROOT):
+        if query.owner == LabelOwner(OwnerKind.PRINCIPAL, rows.ROOT):
             return rows.OWNED_BY_ROOT, ()
         is_user = query.owner.kind is OwnerKind.PRINCIPAL
         return rows.OWNED_BY_PRINCIPAL if is_user else rows.OWNED_BY_ROLE, (query.owner.name,)
@@ -217,7 +217,7 @@ async def _store(tx: Transaction, key: str, place: Place, row_id: int | str, bef
             await tx.run(rows.SET_TAG, key, name, value)
 
 
-async def _owner_columns(reader: Reader, owner: Owner | None) -> tuple[Value, ...]:
+async def _owner_columns(reader: Reader, owner: LabelOwner | None) -> tuple[Value, ...]:
     """Who owns something, as its row has it: a user, a role, and whether it is root. Raises NoSuchPrincipal."""
     if owner is None:
         return None, None, 0

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from lakebed.core.jobs import JobKind, Option, PolicyOrigin, TaskOrder
-from lakebed.governance.policies import Applicable
+from lakebed.governance.policies import EffectivePolicy
 
 from .rules.costs import estimate_cost
 from .rules.job_rules import DetailLevel, JobDue, NeedsDetail, NotDue, RuleResult, TableState, evaluate_rule
@@ -112,7 +112,7 @@ class TaskPlan:
 
 def plan_table(
     subject: TableState,
-    policies: Sequence[Applicable],
+    policies: Sequence[EffectivePolicy],
     runs: Mapping[JobKind, LastRun],
     speeds: Mapping[JobKind, int],
     *,
@@ -164,7 +164,7 @@ def plan_table(
     return TaskPlan(in_turn, tuple(quiet), closer, min(again, default=None), verdicts)
 
 
-def policy_origin(applicable: Applicable) -> PolicyOrigin:
+def policy_origin(applicable: EffectivePolicy) -> PolicyOrigin:
     """A policy as tasks refer to it."""
     policy = applicable.policy
     return PolicyOrigin(
@@ -177,7 +177,7 @@ def policy_origin(applicable: Applicable) -> PolicyOrigin:
     )
 
 
-def policy_fingerprint(policies: Sequence[Applicable]) -> str:
+def policy_fingerprint(policies: Sequence[EffectivePolicy]) -> str:
     """A digest of a table's policies: their ids, versions, attachments and parameters."""
     digest = hashlib.sha256()
     for applicable in policies:

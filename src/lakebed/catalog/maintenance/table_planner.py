@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from lakebed.core.errors import LakebedError
 from lakebed.core.jobs import JobKind, PolicyOrigin
-from lakebed.governance.policies import Applicable
+from lakebed.governance.policies import EffectivePolicy
 from lakebed.iceberg.metadata.snapshots import Snapshot
 from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Reader, Transaction
@@ -74,7 +74,7 @@ class TablePlan:
     """The plan of a table, beside the tasks that are open."""
 
     known: Known
-    policies: Sequence[Applicable]
+    policies: Sequence[EffectivePolicy]
     plan: TaskPlan
     revisions: Sequence[tuple[OpenTask, PlannedTask]] = ()
     """Waiting tasks, and what replaces their orders."""
@@ -117,7 +117,7 @@ class TablePlanner:
         tables = [known for known in tables if not is_of_copies(known.namespace.levels)]
         ids = [known.entry.id for known in tables]
         looks = await self._history.marks(meta, ids)
-        changed: list[tuple[Known, Sequence[Applicable], str]] = []
+        changed: list[tuple[Known, Sequence[EffectivePolicy], str]] = []
         for known, policies in await self._with_policies(meta, tables):
             before = looks.get(known.entry.id)
             if not policies and before is None and not is_pressing:
@@ -166,12 +166,14 @@ class TablePlanner:
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
-    async def _with_policies(self, reader: Reader, tables: Sequence[Known]) -> list[tuple[Known, Sequence[Applicable]]]:
+    async def _with_policies(
+        self, reader: Reader, tables: Sequence[Known]
+    ) -> list[tuple[Known, Sequence[EffectivePolicy]]]:
         """Tables with the policies that apply to them; a few statements for each table bucket.
 
         No policy applies to tables of external catalogs: the catalog that commits to them maintains them.
         """
-        found: list[tuple[Known, Sequence[Applicable]]] = []
+        found: list[tuple[Known, Sequence[EffectivePolicy]]] = []
         in_order = sorted(tables, key=lambda known: (known.entry.warehouse, known.entry.id))
         for warehouse, group in groupby(in_order, key=lambda known: known.entry.warehouse):
             members = list(group)
@@ -186,7 +188,7 @@ class TablePlanner:
     async def _examine(
         self,
         known: Known,
-        policies: Sequence[Applicable],
+        policies: Sequence[EffectivePolicy],
         mark: str,
         state: _State,
     ) -> TablePlan:
@@ -224,7 +226,7 @@ class TablePlanner:
     async def _plan(
         self,
         known: Known,
-        policies: Sequence[Applicable],
+        policies: Sequence[EffectivePolicy],
         state: _State,
         is_open: Container[JobKind],
     ) -> TaskPlan:
@@ -269,7 +271,7 @@ class TablePlanner:
         return read_signals((kind, document) for _, kind, document, _, received_ms in found if received_ms > oldest_ms)
 
 
-def _asked_for(policies: Sequence[Applicable]) -> dict[JobKind, PolicyOrigin]:
+def _asked_for(policies: Sequence[EffectivePolicy]) -> dict[JobKind, PolicyOrigin]:
     """The jobs that policies require, each with its policy."""
     asked: dict[JobKind, PolicyOrigin] = {}
     for applicable in policies:

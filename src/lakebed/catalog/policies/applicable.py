@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lakebed.governance.policies import Applicable, Attachment, Level, Place, TargetKind, resolve, rows
+from lakebed.governance.policies import (
+    AttachedPolicy,
+    AttachmentTarget,
+    EffectivePolicy,
+    InheritanceLevel,
+    PolicyTargetKind,
+    resolve_policies,
+    rows,
+)
 from lakebed.meta.seam import Reader, Row
 
 from ..identifiers import Levels, path_of
@@ -13,19 +21,19 @@ from ..model import Entry, EntryKind, Namespace
 
 __all__ = ["Attached", "applicable_to", "entry_place", "read_attached"]
 
-_Attachments = Mapping[str, Sequence[Attachment]]
+_Attachments = Mapping[str, Sequence[AttachedPolicy]]
 
-_KINDS = {EntryKind.TABLE: TargetKind.TABLE, EntryKind.VIEW: TargetKind.VIEW}
+_KINDS = {EntryKind.TABLE: PolicyTargetKind.TABLE, EntryKind.VIEW: PolicyTargetKind.VIEW}
 
 
-def entry_place(levels: Levels, entry: Entry) -> Place:
+def entry_place(levels: Levels, entry: Entry) -> AttachmentTarget:
     """A table or view as a target of policies."""
-    return Place(_KINDS[entry.kind], (*levels, entry.name))
+    return AttachmentTarget(_KINDS[entry.kind], (*levels, entry.name))
 
 
 async def applicable_to(
     reader: Reader, warehouse: int, levels: Levels = (), entry: Entry | None = None
-) -> list[Applicable]:
+) -> list[EffectivePolicy]:
     """The policies that apply to a warehouse, a namespace, or a table or view. Two statements."""
     paths = [path_of(levels[:depth]) for depth in range(1, len(levels) + 1)]
     ids: dict[str, int] = {}
@@ -34,10 +42,10 @@ async def applicable_to(
     keys = [rows.warehouse_key(warehouse), *(rows.namespace_key(ids[path]) for path in paths if path in ids)]
     if entry is not None:
         keys.append(rows.entry_key(entry.id))
-    attached: dict[str, list[Attachment]] = {}
+    attached: dict[str, list[AttachedPolicy]] = {}
     for batch in rows.batches(keys):
         _gather(attached, await reader.rows(rows.ATTACHED_TO, *batch))
-    return resolve(_way(attached, warehouse, ids, levels, entry))
+    return resolve_policies(_way(attached, warehouse, ids, levels, entry))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +60,31 @@ class Attached:
     """Ids of namespaces that policies are attached to, by path."""
     attachments: _Attachments
 
-    def assuming(self, key: str, attached: Sequence[Attachment], namespace: Namespace | None = None) -> Attached:
+    def assuming(self, key: str, attached: Sequence[AttachedPolicy], namespace: Namespace | None = None) -> Attached:
         """The same, assuming that exactly these are attached to a target; `namespace` is the target, if it is one."""
         namespaces = self.namespaces if namespace is None else {**self.namespaces, namespace.path: namespace.id}
         return replace(self, namespaces=namespaces, attachments={**self.attachments, key: attached})
 
     async def with_entries(self, reader: Reader, first: str, last: str) -> Attached:
         """The same, and what is attached to the entries with ids from `first` to `last`. One statement."""
-        of_entries: dict[str, list[Attachment]] = {}
+        of_entries: dict[str, list[AttachedPolicy]] = {}
         _gather(of_entries, await reader.rows(rows.ATTACHED_TO_ENTRIES, self.warehouse, first, last))
         return replace(self, attachments={**self.attachments, **of_entries})
 
-    def applicable_to(self, levels: Levels, entry: Entry | None = None) -> list[Applicable]:
+    def applicable_to(self, levels: Levels, entry: Entry | None = None) -> list[EffectivePolicy]:
         """The policies that apply to a namespace, or to a table or view whose attachments were read."""
-        return resolve(_way(self.attachments, self.warehouse, self.namespaces, levels, entry))
+        return resolve_policies(_way(self.attachments, self.warehouse, self.namespaces, levels, entry))
 
 
 async def read_attached(reader: Reader, warehouse: int) -> Attached:
     """What is attached to a warehouse and its namespaces. Two statements."""
-    attached: dict[str, list[Attachment]] = {}
+    attached: dict[str, list[AttachedPolicy]] = {}
     _gather(attached, await reader.rows(rows.ATTACHED_TO_CONTAINERS, warehouse))
     namespaces = await reader.rows(rows.NAMESPACES_WITH_POLICIES, warehouse)
     return Attached(warehouse, dict(namespaces), attached)
 
 
-def _gather(attached: dict[str, list[Attachment]], found: Iterable[Row]) -> None:
+def _gather(attached: dict[str, list[AttachedPolicy]], found: Iterable[Row]) -> None:
     for row in found:
         key, attachment = rows.attachment_from(row)
         attached.setdefault(key, []).append(attachment)
@@ -84,13 +92,15 @@ def _gather(attached: dict[str, list[Attachment]], found: Iterable[Row]) -> None
 
 def _way(
     attached: _Attachments, warehouse: int, ids: Mapping[str, int], levels: Levels, entry: Entry | None
-) -> list[Level]:
+) -> list[InheritanceLevel]:
     """The levels from the warehouse down to the target, with the attachments of each."""
-    way = [Level(Place(TargetKind.CATALOG), attached.get(rows.warehouse_key(warehouse), ()))]
+    way = [
+        InheritanceLevel(AttachmentTarget(PolicyTargetKind.CATALOG), attached.get(rows.warehouse_key(warehouse), ()))
+    ]
     for depth in range(1, len(levels) + 1):
         namespace = ids.get(path_of(levels[:depth]))
         here = () if namespace is None else attached.get(rows.namespace_key(namespace), ())
-        way.append(Level(Place(TargetKind.NAMESPACE, levels[:depth]), here))
+        way.append(InheritanceLevel(AttachmentTarget(PolicyTargetKind.NAMESPACE, levels[:depth]), here))
     if entry is not None:
-        way.append(Level(entry_place(levels, entry), attached.get(rows.entry_key(entry.id), ())))
+        way.append(InheritanceLevel(entry_place(levels, entry), attached.get(rows.entry_key(entry.id), ())))
     return way

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakebed.core.errors import AttachmentConflict, NoSuchAttachment, NotAttachable
-from lakebed.governance.policies import Applicable, Place, Policy, PolicyType, check_policy_name, rows
-from lakebed.governance.policies.rows import Target
+from lakebed.governance.policies import AttachmentTarget, EffectivePolicy, Policy, PolicyType, check_policy_name, rows
+from lakebed.governance.policies.rows import PolicyMapping
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
@@ -31,7 +31,7 @@ __all__ = ["CATALOG", "PolicyAttachments", "TargetName", "TargetPage"]
 class TargetPage:
     """One page of the targets of a policy."""
 
-    targets: list[Target]
+    targets: list[PolicyMapping]
     truncated: bool
 
 
@@ -97,7 +97,7 @@ class PolicyAttachments:
         await f.meta.transact(work)
 
     async def confirm_attachable(
-        self, reader: Reader, warehouse: Warehouse, policy: Policy, sought: PolicyTarget, place: Place
+        self, reader: Reader, warehouse: Warehouse, policy: Policy, sought: PolicyTarget, place: AttachmentTarget
     ) -> PolicyType:
         """The type of a policy, if it can be attached to a target now.
 
@@ -141,7 +141,7 @@ class PolicyAttachments:
         """The targets of a policy, including dropped tables that can be restored. Raises NoSuchPolicy."""
         policy = await self._policies.get(caller, warehouse_name, levels, name)
         found = await self._f.meta.rows(rows.TARGETS_OF, policy.id, after, limit + 1)
-        return TargetPage([rows.target_from(row) for row in found[:limit]], len(found) > limit)
+        return TargetPage([rows.mapping_from(row) for row in found[:limit]], len(found) > limit)
 
     async def applicable(
         self,
@@ -151,7 +151,7 @@ class PolicyAttachments:
         *,
         kind: str = "",
         action: Action | None = None,
-    ) -> list[Applicable]:
+    ) -> list[EffectivePolicy]:
         """The policies that apply to a target, and why; those of one type, if one is given.
 
         It takes the right to look at the target, or to do `action` to it, and none to policies.
@@ -195,7 +195,7 @@ class PolicyAttachments:
         warehouse_name: str,
         policy: Policy,
         sought: PolicyTarget,
-        place: Place,
+        place: AttachmentTarget,
     ) -> None:
         entry_id = "" if sought.entry is None else sought.entry.id
         await append_attachment_event(
@@ -203,6 +203,6 @@ class PolicyAttachments:
         )
 
 
-def not_attached(policy: Policy, place: Place) -> NoSuchAttachment:
+def not_attached(policy: Policy, place: AttachmentTarget) -> NoSuchAttachment:
     """The error for a policy that is not attached to a target."""
     return NoSuchAttachment(f"the policy is not attached there: {policy}. target={place}")

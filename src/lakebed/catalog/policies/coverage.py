@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from lakebed.governance.policies import Attachment, Effect, Place, Policy, effects_of
+from lakebed.governance.policies import AttachedPolicy, AttachmentTarget, EffectivePolicyChange, Policy, policy_effects
 from lakebed.governance.policies import rows as policy_rows
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.listing import successor
@@ -64,8 +64,8 @@ class UncoveredPage:
 class AffectedEntry(NamedTuple):
     """A table or view that the change affects."""
 
-    place: Place
-    effects: Sequence[Effect]
+    place: AttachmentTarget
+    effects: Sequence[EffectivePolicyChange]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class EffectPage:
     """The effects of a change on tables and views."""
 
     policy: Policy
-    place: Place
+    place: AttachmentTarget
     """The target of the change."""
     affected: list[AffectedEntry]
     passage: PageProgress
@@ -186,7 +186,7 @@ class PolicyCoverage:
             def take(known: Known) -> bool:
                 around = known.namespace.levels
                 before, then = attached.applicable_to(around, known.entry), assumed.applicable_to(around, known.entry)
-                effects = effects_of(before, then)
+                effects = policy_effects(before, then)
                 if effects:
                     affected.append(AffectedEntry(entry_place(around, known.entry), effects))
                 return bool(effects)
@@ -239,5 +239,5 @@ class PolicyCoverage:
 def _assuming(attached: Attached, sought: PolicyTarget, policy: Policy, change: AttachmentChange) -> Attached:
     """The attachments after the change."""
     others = [one for one in attached.attachments.get(sought.key, ()) if one.policy.id != policy.id]
-    there = [*others, Attachment(policy)] if change is AttachmentChange.ATTACH else others
+    there = [*others, AttachedPolicy(policy)] if change is AttachmentChange.ATTACH else others
     return attached.assuming(sought.key, there, None if sought.entry is not None else sought.namespace)

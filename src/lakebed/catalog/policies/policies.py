@@ -15,9 +15,9 @@ from lakebed.core.errors import (
 )
 from lakebed.core.unset import UNSET, Unset
 from lakebed.governance.policies import Policy, PolicyType, check_description, check_policy_name, rows
-from lakebed.governance.policies.rows import Target
+from lakebed.governance.policies.rows import PolicyMapping
 from lakebed.governance.rbac import GrantKind, policy_securable
-from lakebed.governance.rbac.grant_cleanup import release_policy
+from lakebed.governance.rbac.grant_cleanup import invalidate_policy_grants
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
@@ -249,7 +249,7 @@ class Policies:
                 raise PolicyInUse(
                     f"the policy is attached; detach it, or drop it with detach-all: {policy}. {_named(targets)}"
                 )
-            await release_policy(tx, policy.id)
+            await invalidate_policy_grants(tx, policy.id)
             await tx.run(rows.DELETE_POLICY, policy.id)
             for target in targets:
                 await append_attachment_event(
@@ -282,11 +282,11 @@ class Policies:
         if await self._types.stated(tx, warehouse, kind.name) != kind:
             raise InvalidInput(f"the type was dropped and made anew meanwhile. type={kind.name}", argument="type")
 
-    async def _targets(self, tx: Transaction, policy: Policy) -> Sequence[Target]:
-        targets: list[Target] = []
+    async def _targets(self, tx: Transaction, policy: Policy) -> Sequence[PolicyMapping]:
+        targets: list[PolicyMapping] = []
         after = _FIRST_OF_ALL
         while found := await tx.rows(rows.TARGETS_OF, policy.id, after, _TARGETS_A_STEP):
-            targets += map(rows.target_from, found)
+            targets += map(rows.mapping_from, found)
             after = targets[-1].key
         return targets
 
@@ -312,7 +312,7 @@ def _check_version(policy: Policy, current_version: int) -> None:
         )
 
 
-def _named(targets: Sequence[Target]) -> str:
+def _named(targets: Sequence[PolicyMapping]) -> str:
     """Some of the targets, for an error message."""
     shown = ", ".join(str(target.place) for target in targets[:_TARGETS_NAMED])
     return f"targets={shown}" + (f" and {len(targets) - _TARGETS_NAMED} more" if len(targets) > _TARGETS_NAMED else "")

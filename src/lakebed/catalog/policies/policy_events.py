@@ -10,7 +10,7 @@ policies of users have events of their own (`governance.events`).
 
 from __future__ import annotations
 
-from lakebed.governance.policies import Place, Policy
+from lakebed.governance.policies import AttachmentTarget, Policy
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import Transaction
 from lakebed.objects.model import Caller
@@ -34,7 +34,7 @@ async def append_attachment_event(
     now_ms: int,
     warehouse: str,
     policy: Policy,
-    place: Place,
+    place: AttachmentTarget,
     entry_id: str,
 ) -> None:
     """Append the event of an attachment or detachment; `entry_id` is of a table or view, else empty."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from lakebed.core.errors import NoSuchTarget, NotAttachable, NotFound
-from lakebed.governance.policies import Place, TargetKind, rows
+from lakebed.governance.policies import AttachmentTarget, PolicyTargetKind, rows
 from lakebed.meta.seam import Reader
 from lakebed.objects.model import Caller
 
@@ -55,13 +55,13 @@ class PolicyTarget(NamedTuple):
         return self.entry is not None and self.entry.kind is EntryKind.GENERIC_TABLE
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> AttachmentTarget | None:
         """The target, if it exists and can have policies."""
         if not self.name.namespace:
-            return Place(TargetKind.CATALOG)
+            return AttachmentTarget(PolicyTargetKind.CATALOG)
         if self.name.name:
             return None if self.entry is None or self.is_generic else entry_place(self.name.namespace, self.entry)
-        return None if self.namespace is None else Place(TargetKind.NAMESPACE, self.name.namespace)
+        return None if self.namespace is None else AttachmentTarget(PolicyTargetKind.NAMESPACE, self.name.namespace)
 
     @property
     def missing(self) -> NotFound | None:
@@ -97,7 +97,9 @@ class PolicyTargets:
         sought = await self._entries.seek(reader, warehouse_name, Identifier(*target))
         return PolicyTarget(target, sought.warehouse, sought.namespace, sought.live)
 
-    async def find(self, reader: Reader, warehouse_name: str, target: TargetName) -> tuple[PolicyTarget, Place]:
+    async def find(
+        self, reader: Reader, warehouse_name: str, target: TargetName
+    ) -> tuple[PolicyTarget, AttachmentTarget]:
         """The target and its place, after authorization. Raises NoSuchTarget, NotAttachable."""
         sought = await self.seek(reader, warehouse_name, target)
         return sought, existing_place(sought)
@@ -108,7 +110,7 @@ class PolicyTargets:
         await self._gate.check(caller, sought.warehouse, action, namespace=namespace, name=name, entry=sought.entry)
 
 
-def existing_place(sought: PolicyTarget) -> Place:
+def existing_place(sought: PolicyTarget) -> AttachmentTarget:
     """The place of an existing target. Raises NoSuchTarget, NotAttachable."""
     if sought.is_generic:
         raise NotAttachable(f"policies go with tables and views, not with generic tables: {sought.name}")

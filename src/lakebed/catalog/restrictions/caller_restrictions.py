@@ -6,8 +6,8 @@ from typing import Final
 
 from lakebed.core.access import Principal
 from lakebed.core.errors import AccessDenied
-from lakebed.governance.policies import RESTRICTING, Person, Restriction, restrict
-from lakebed.governance.rbac.rows import ROLES_TO_BE_HAD
+from lakebed.governance.policies import RESTRICTION_TYPES, AudiencePrincipal, Restriction, restriction_for
+from lakebed.governance.rbac.rows import ASSIGNABLE_ROLES
 from lakebed.meta.seam import Reader
 
 from ..identifiers import Levels
@@ -48,8 +48,8 @@ class Restrictions:
         if not warehouse.restricts:
             return None
         applicable = await applicable_to(self._reader, warehouse.id, levels, entry)
-        policies = [one.policy for one in applicable if one.policy.type in RESTRICTING]
-        return restrict(policies, await self._person(principal)) if policies else None
+        policies = [one.policy for one in applicable if one.policy.type in RESTRICTION_TYPES]
+        return restriction_for(policies, await self._person(principal)) if policies else None
 
     async def refuse(self, principal: Principal, warehouse: Warehouse, levels: Levels, entry: Entry, what: str) -> None:
         """Return if the caller sees the table whole. Raises AccessDenied that says that `what` is for those alone."""
@@ -57,16 +57,16 @@ class Restrictions:
         if restriction is not None:
             raise refusal(levels, entry, what)
 
-    async def _person(self, principal: Principal) -> Person:
+    async def _person(self, principal: Principal) -> AudiencePrincipal:
         calling = principal.calling_roles
-        found = await self._reader.rows(ROLES_TO_BE_HAD, principal.name)
+        found = await self._reader.rows(ASSIGNABLE_ROLES, principal.name)
         held = frozenset(str(name) for name, is_held in found if is_held)
         if calling is None:
-            return Person(principal.name, held, held)
+            return AudiencePrincipal(principal.name, held, held)
         had = held
         if calling.by_provider:
             had |= calling.names & {str(name) for name, _ in found}
-        return Person(principal.name, had | calling.names, had & calling.names)
+        return AudiencePrincipal(principal.name, had | calling.names, had & calling.names)
 
 
 def refusal(levels: Levels, entry: Entry, what: str) -> AccessDenied:

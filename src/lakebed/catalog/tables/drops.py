@@ -16,7 +16,7 @@ import msgspec
 from lakebed.core.access import root_of
 from lakebed.core.errors import AlreadyExists, NoSuchNamespace, NoSuchTable, PointerMoved, TableProtected
 from lakebed.governance.rbac import OPERATIONS, Privilege
-from lakebed.governance.rbac.grant_cleanup import release_entry
+from lakebed.governance.rbac.grant_cleanup import invalidate_entry_grants
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskQueue
 from lakebed.objects.context import ObjectContext
@@ -385,7 +385,7 @@ class Dropping:
         *,
         purge: bool,
     ) -> None:
-        await release_entry(tx, entry.id)
+        await invalidate_entry_grants(tx, entry.id)
         await tx.run(rows.DELETE_ENTRY, entry.id)
         if not purge:
             await retain(tx, caller.principal, warehouse, identifier, entry.id, now_ms)

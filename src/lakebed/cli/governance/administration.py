@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from lakebed.core.clock import Clock, SystemClock
 from lakebed.governance import AccessKeys, MasterKeys, Principals
-from lakebed.governance.tokens import SigningKeys
+from lakebed.governance.tokens import TokenSigningKeys
 from lakebed.meta.outbox import Outbox
 from lakebed.server.stores.identity import require_identity, root_credential
 from lakebed.server.stores.metadata import open_metadata
@@ -28,7 +28,7 @@ class Administration:
 
     principals: Principals
     keys: AccessKeys
-    token_keys: SigningKeys
+    token_keys: TokenSigningKeys
     clock: Clock
 
 
@@ -67,7 +67,7 @@ async def _run(task: Task, arguments: argparse.Namespace) -> None:
     try:
         outbox = Outbox(store)
         keys = AccessKeys(store, outbox, master, clock, root)
-        token_keys = SigningKeys(store, outbox, master, clock, root.principal)
+        token_keys = TokenSigningKeys(store, outbox, master, clock, root.principal)
         principals = Principals(store, outbox, clock, root.principal)
         await task(Administration(principals, keys, token_keys, clock), arguments)
     finally:

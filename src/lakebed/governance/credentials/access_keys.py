@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from lakebed.core.access import Credential, LastingKey
+from lakebed.core.access import Credential, LongLivedKey
 from lakebed.core.clock import Clock
 from lakebed.core.errors import (
     AlreadyExists,
@@ -24,12 +24,12 @@ from lakebed.core.secrets import Secret
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 
-from ..events import tell_of_key
+from ..events import append_access_key_event
 from ..model import AccessKey, NewAccessKey, check_key_id, check_secret, is_key_id
 from ..principals import principal_from, user_from
 from ..rbac.caller_grants import CallerGrants
 from ..rbac.rows import CHANGE_NUMBER
-from ..validated_cache import Remembered
+from ..validated_cache import ValidatedCache
 from .vault import MasterKeys, Vault
 
 _KEY_COLUMNS: Final = "id, principal, enabled, created_ms, rotated_ms, expires_ms"
@@ -72,7 +72,7 @@ class AccessKeys:
         self._vault = Vault(keys, _PURPOSE)
         self._clock = clock
         self._root = root
-        self._credentials: Remembered[list[Row], Credential] = Remembered(4096)
+        self._credentials: ValidatedCache[list[Row], Credential] = ValidatedCache(4096)
 
     async def lookup(self, access_key_id: str) -> Credential:
         """The credential of a key that is good now: one read, none for root. The same object while unchanged.
@@ -98,7 +98,7 @@ class AccessKeys:
             return known
         secret = Secret(self._vault.open(sealed, _bound(access_key_id, user.name)).decode())
         grants = await self._grants.of(user.name, change_number)
-        principal = principal_from(user, (row[10:] for row in rows), LastingKey(access_key_id, created_ms), grants)
+        principal = principal_from(user, (row[10:] for row in rows), LongLivedKey(access_key_id, created_ms), grants)
         return self._credentials.keep(access_key_id, rows, Credential(access_key_id, secret, principal, expires_ms))
 
     async def has_secret(self, access_key_id: str, secret: Secret) -> bool:
@@ -191,7 +191,7 @@ class AccessKeys:
         await self._store.transact(work)
 
     async def _tell(self, tx: Transaction, name: str, key: AccessKey, now_ms: int) -> None:
-        await tell_of_key(self._outbox, tx, name, key.user, key.id, self._root.principal, now_ms)
+        await append_access_key_event(self._outbox, tx, name, key.user, key.id, self._root.principal, now_ms)
 
 
 async def _key(reader: Reader, access_key_id: str) -> AccessKey:

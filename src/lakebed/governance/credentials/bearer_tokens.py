@@ -17,7 +17,7 @@ from lakebed.core.secrets import Secret
 from ..tokens.jws import invalid_token, read_unverified
 
 
-class TokenSource(Protocol):
+class PrincipalResolver(Protocol):
     """Somebody's tokens."""
 
     async def principal(self, token: Secret) -> Principal:
@@ -35,7 +35,7 @@ _decode = msgspec.json.Decoder(_Issued).decode
 class BearerTokens:
     """All tokens that are accepted."""
 
-    def __init__(self, sources: Mapping[str, TokenSource]) -> None:
+    def __init__(self, sources: Mapping[str, PrincipalResolver]) -> None:
         """`sources` by their issuer."""
         self._sources = dict(sources)
 

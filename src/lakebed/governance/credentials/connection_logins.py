@@ -13,7 +13,7 @@ from lakebed.core.access import Principal
 from lakebed.core.errors import Unauthenticated
 from lakebed.core.secrets import Secret
 from lakebed.governance.rbac.rows import CHANGE_NUMBER
-from lakebed.governance.tokens import Client, Clients, LastingIdentities
+from lakebed.governance.tokens import AuthenticatedClient, ClientAuthenticator, SessionPrincipals
 from lakebed.governance.tokens.clients import is_generation
 from lakebed.governance.tokens.model import client_key
 from lakebed.meta.seam import MetaStore
@@ -31,19 +31,21 @@ _HELD_BY_CLIENT: Final = (
 class ConnectionLogins:
     """Verifies names and secrets."""
 
-    def __init__(self, meta: MetaStore, clients: Clients, access_keys: AccessKeys, master: MasterKeys) -> None:
+    def __init__(
+        self, meta: MetaStore, clients: ClientAuthenticator, access_keys: AccessKeys, master: MasterKeys
+    ) -> None:
         self._meta = meta
         self._master = master
         self._clients = clients
         self._access_keys = access_keys
-        self._identities = LastingIdentities(meta, access_keys)
+        self._identities = SessionPrincipals(meta, access_keys)
         self._grants = CallerGrants(meta)
 
     async def authenticate(self, name: str, secret: Secret, address: str) -> VerifiedLogin:
         """Verify a secret. Raises Unauthenticated, CredentialsExpired, Throttled."""
         return VerifiedLogin(self, await self._clients.authenticate(name, secret, address))
 
-    async def principal(self, client: Client) -> Principal:
+    async def principal(self, client: AuthenticatedClient) -> Principal:
         """The principal with its current grants. Raises Unauthenticated if the secret was replaced or revoked."""
         if not client.generation.isdecimal():
             found = await self._access_keys.lookup(client.client_id)
@@ -64,7 +66,7 @@ class VerifiedLogin:
     """A secret that was verified."""
 
     logins: ConnectionLogins
-    client: Client
+    client: AuthenticatedClient
 
     async def principal(self) -> Principal:
         """The principal with its current grants. Raises Unauthenticated if the secret was replaced or revoked."""

@@ -10,7 +10,7 @@ from .access_keys import AccessKeys
 from .sessions import Sessions
 
 
-class Credentials:
+class CredentialLookup:
     """Implements `core.access.CredentialSource`."""
 
     __slots__ = ("_access_keys", "_sessions")

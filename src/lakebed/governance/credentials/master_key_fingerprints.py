@@ -26,7 +26,7 @@ _REMEDY: Final = (
 )
 
 
-async def confirm_master_keys(store: MetaStore, keys: MasterKeys) -> None:
+async def verify_master_keys(store: MetaStore, keys: MasterKeys) -> None:
     """Compare the keys held with those recorded, and record the active one.
 
     Raises InvalidSetting, with nothing recorded, when one is missing or is another key of the same id.

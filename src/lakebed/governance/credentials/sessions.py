@@ -28,7 +28,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from lakebed.core.access import ActivatedRoles, Credential, LastingKey, Principal, Session
+from lakebed.core.access import ActivatedRoles, Credential, LongLivedKey, Principal, Session
 from lakebed.core.clock import Clock
 from lakebed.core.errors import (
     AccessDenied,
@@ -46,7 +46,7 @@ from lakebed.core.secrets import Secret
 from ..model import TEMPORARY_KEY_PREFIX
 from ..policy_language.document import MAX_POLICY_BYTES
 from ..policy_language.identity_policy import check_identity_policy
-from ..validated_cache import Remembered
+from ..validated_cache import ValidatedCache
 from .vault import MasterKeys, Vault
 
 MIN_DURATION_SECONDS: Final = 900
@@ -64,7 +64,7 @@ _SEALING: Final = "session tokens"
 _SIGNING: Final = "session secrets"
 
 
-class Held(Protocol):
+class HasPrincipal(Protocol):
     """Something that somebody holds."""
 
     @property
@@ -73,10 +73,10 @@ class Held(Protocol):
         ...
 
 
-class LastingKeys(Protocol):
+class LongLivedKeys(Protocol):
     """Whose a lasting key is, and whether it is good."""
 
-    async def lookup(self, key_id: str, /) -> Held:
+    async def lookup(self, key_id: str, /) -> HasPrincipal:
         """Who holds a key that is good now. Raises Unauthenticated, CredentialsExpired."""
         ...
 
@@ -118,7 +118,7 @@ class _Claims(msgspec.Struct, frozen=True, array_like=True):
 class OpenedToken:
     """A token that is ours and has not expired. Whether the key it came from is still good is another question."""
 
-    key: LastingKey
+    key: LongLivedKey
     user_id: str
     session: Session
     secret: Secret
@@ -130,7 +130,7 @@ class Sessions:
     def __init__(
         self,
         keys: MasterKeys,
-        lasting: LastingKeys,
+        lasting: LongLivedKeys,
         clock: Clock,
         *,
         max_policy_bytes: int = DEFAULT_POLICY_BYTES,
@@ -144,7 +144,7 @@ class Sessions:
         self._encode = msgspec.msgpack.Encoder().encode
         self._decode = msgspec.msgpack.Decoder(_Claims).decode
         self._unsealed = lru_cache(maxsize=4096)(self._unseal)
-        self._credentials: Remembered[Principal, Credential] = Remembered(4096)
+        self._credentials: ValidatedCache[Principal, Credential] = ValidatedCache(4096)
 
     def issue(
         self,
@@ -306,7 +306,7 @@ class Sessions:
             None if claims.roles is None else ActivatedRoles(frozenset(claims.roles), claims.roles_by_provider),
         )
         secret = self._secret(access_key_id, self._vault.key_id(sealed))
-        return OpenedToken(LastingKey(claims.key_id, claims.key_created_ms), claims.user_id, session, secret)
+        return OpenedToken(LongLivedKey(claims.key_id, claims.key_created_ms), claims.user_id, session, secret)
 
     def _secret(self, access_key_id: str, key_id: str) -> Secret:
         key = self._keys.derive(_SIGNING, key_id)

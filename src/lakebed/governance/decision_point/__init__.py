@@ -1,7 +1,14 @@
 """A decision point elsewhere, such as Open Policy Agent, asked by the one authorizer (ADR 23)."""
 
 from .client import DecisionEndpoint, DecisionPoint
-from .decision_input import Asked, batch_document, document
-from .external_authorizer import DelegatingAuthorizer
+from .decision_input import DecisionQuery, batch_document, decision_document
+from .external_authorizer import ExternalAuthorizer
 
-__all__ = ["Asked", "DecisionEndpoint", "DecisionPoint", "DelegatingAuthorizer", "batch_document", "document"]
+__all__ = [
+    "DecisionEndpoint",
+    "DecisionPoint",
+    "DecisionQuery",
+    "ExternalAuthorizer",
+    "batch_document",
+    "decision_document",
+]

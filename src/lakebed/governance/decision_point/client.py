@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lakebed.core.access import Target
+from lakebed.core.access import AccessTarget
 from lakebed.core.clock import Clock
 from lakebed.core.errors import Unavailable
 from lakebed.core.secrets import Secret
@@ -27,11 +27,11 @@ from lakebed.net.async_client import AsyncHttpClient
 from lakebed.net.http import HttpFailure, HttpRequest, HttpResponse, split_url
 from lakebed.net.tls import TlsFiles
 
-from .decision_input import Asked, batch_document, document
+from .decision_input import DecisionQuery, batch_document, decision_document
 
 log = logging.getLogger("lakebed.decisions")
 
-REMEMBERED: Final = 16_384
+MAX_CACHED: Final = 16_384
 """Answers kept in a process. The oldest go first."""
 
 BATCH: Final = 2_000
@@ -102,15 +102,15 @@ class DecisionPoint:
         self._post_batch = post_batch
         self._clock = clock
         self._remember = remember_seconds
-        self._known: OrderedDict[Asked, tuple[float, bool]] = OrderedDict()
-        self._asking: dict[Asked, asyncio.Future[bool]] = {}
+        self._known: OrderedDict[DecisionQuery, tuple[float, bool]] = OrderedDict()
+        self._asking: dict[DecisionQuery, asyncio.Future[bool]] = {}
 
     @property
     def answers_batches(self) -> bool:
         """Whether it can be asked about many targets at once."""
         return self._post_batch is not None
 
-    async def allows(self, asked: Asked, request_id: str) -> bool:
+    async def allows(self, asked: DecisionQuery, request_id: str) -> bool:
         """Whether it allows that. Raises Unavailable when it does not say."""
         known = self._known.get(asked)
         if known is not None:
@@ -125,9 +125,11 @@ class DecisionPoint:
             asking.add_done_callback(lambda done: self._finish(asked, done))
         return await asyncio.shield(asking)
 
-    async def visible(self, asked: Asked, targets: Sequence[Target], request_id: str) -> list[Target]:
+    async def visible(
+        self, asked: DecisionQuery, targets: Sequence[AccessTarget], request_id: str
+    ) -> list[AccessTarget]:
         """Those of the targets that it shows. Raises Unavailable when it does not say."""
-        shown: list[Target] = []
+        shown: list[AccessTarget] = []
         for start in range(0, len(targets), BATCH):
             some = targets[start : start + BATCH]
             result = await self._result(self._post_batch or self._post, batch_document(asked, some, request_id))
@@ -138,17 +140,17 @@ class DecisionPoint:
             shown += [target for index, target in enumerate(some) if index in wanted]
         return shown
 
-    async def _ask(self, asked: Asked, request_id: str) -> bool:
+    async def _ask(self, asked: DecisionQuery, request_id: str) -> bool:
         # The time before the question: it is answered as things were then, or later.
         good_until = self._clock.monotonic() + self._remember
-        allowed = self._allowed(await self._result(self._post, document(asked, request_id)))
+        allowed = self._allowed(await self._result(self._post, decision_document(asked, request_id)))
         if self._remember:
             self._known[asked] = (good_until, allowed)
-            if len(self._known) > REMEMBERED:
+            if len(self._known) > MAX_CACHED:
                 self._known.popitem(last=False)
         return allowed
 
-    def _finish(self, asked: Asked, done: asyncio.Future[bool]) -> None:
+    def _finish(self, asked: DecisionQuery, done: asyncio.Future[bool]) -> None:
         del self._asking[asked]
         if not done.cancelled():
             # Whoever waited is told. Where nobody does any more, it is no fault that nobody looks.

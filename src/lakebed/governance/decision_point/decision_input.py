@@ -8,8 +8,7 @@
 Every question is about one thing. An operation on two things, such as a renaming, is two questions, so that
 `secondaries` is always empty; it is there because policies that were written for Polaris look at it.
 
-A document is made of an `Asked` and the id of the request, and of nothing else: two questions that are equal are the
-same question, so that the answer to one is the answer to the other.
+A document is built from a `DecisionQuery` and the request id alone, so that equal queries share a cached decision.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from lakebed.core.access import AccessRequest, Principal, ResourceRules, Target
+from lakebed.core.access import AccessRequest, AccessTarget, Principal, ResourceRules
 
 from ..rbac.privileges import Privilege
 
-ROOT: Final = Target("ROOT", ())
+ROOT: Final = AccessTarget("ROOT", ())
 """The server as a whole."""
 
 _OF_THE_MOMENT: Final = frozenset({"s3:signatureage", "s3:x-amz-content-sha256"})
@@ -36,7 +35,7 @@ _encode: Final = msgspec.json.Encoder().encode
 Facts = tuple[tuple[str, str | tuple[str, ...]], ...]
 
 
-class Asked(NamedTuple):
+class DecisionQuery(NamedTuple):
     """A question, without the request that it comes of."""
 
     principal: str
@@ -47,13 +46,13 @@ class Asked(NamedTuple):
     tags: tuple[tuple[str, str], ...]
     action: str
     resource: str
-    target: Target
+    target: AccessTarget
     realm: str
     privileges: tuple[int, ...]
     facts: Facts
 
     @classmethod
-    def of(cls, request: AccessRequest, rules: ResourceRules) -> Asked:
+    def of(cls, request: AccessRequest, rules: ResourceRules) -> DecisionQuery:
         """The question that the authorizer was asked, for somebody else."""
         caller = request.principal
         session = caller.session
@@ -73,30 +72,30 @@ class Asked(NamedTuple):
         )
 
 
-def document(asked: Asked, request_id: str) -> bytes:
+def decision_document(asked: DecisionQuery, request_id: str) -> bytes:
     """What is posted."""
     return _encode({"input": _input(asked, [_entity(asked.target, asked.resource)], request_id)})
 
 
-def batch_document(asked: Asked, targets: Sequence[Target], request_id: str) -> bytes:
+def batch_document(asked: DecisionQuery, targets: Sequence[AccessTarget], request_id: str) -> bytes:
     """What is posted to ask about many targets at once."""
     return _encode({"input": _input(asked, [_entity(target) for target in targets], request_id)})
 
 
-def target_of(resource: str) -> Target:
+def target_of(resource: str) -> AccessTarget:
     """What an ARN names."""
     if resource.startswith(_S3):
         bucket, slash, key = resource.removeprefix(_S3).partition("/")
         if slash:
-            return Target("OBJECT", (bucket, key))
-        return ROOT if bucket == "*" else Target("BUCKET", (bucket,))
+            return AccessTarget("OBJECT", (bucket, key))
+        return ROOT if bucket == "*" else AccessTarget("BUCKET", (bucket,))
     parts = resource.split(":", 5)
     if len(parts) < 6:
         return ROOT
     kind, slash, name = parts[5].partition("/")
     if parts[2] == "s3tables" and kind == "bucket":
-        return Target("CATALOG", (name.partition("/")[0],))
-    return Target(kind.upper(), (name,)) if slash else ROOT
+        return AccessTarget("CATALOG", (name.partition("/")[0],))
+    return AccessTarget(kind.upper(), (name,)) if slash else ROOT
 
 
 def _kind(caller: Principal) -> str:
@@ -105,7 +104,7 @@ def _kind(caller: Principal) -> str:
     return "root" if caller.is_root else "user"
 
 
-def _input(asked: Asked, targets: list[dict[str, Any]], request_id: str) -> dict[str, Any]:
+def _input(asked: DecisionQuery, targets: list[dict[str, Any]], request_id: str) -> dict[str, Any]:
     return {
         "actor": {
             "principal": asked.principal,
@@ -126,7 +125,7 @@ def _input(asked: Asked, targets: list[dict[str, Any]], request_id: str) -> dict
     }
 
 
-def _entity(target: Target, resource: str = "") -> dict[str, Any]:
+def _entity(target: AccessTarget, resource: str = "") -> dict[str, Any]:
     path = target.path
     entity: dict[str, Any] = {
         "type": target.kind,

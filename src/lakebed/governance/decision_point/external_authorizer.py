@@ -14,18 +14,18 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from lakebed.core.access import AccessRequest, Principal, ResourceRules, Target
+from lakebed.core.access import AccessRequest, AccessTarget, Principal, ResourceRules
 from lakebed.core.errors import AccessDenied, Unavailable
 from lakebed.core.settings import DecisionMode
 
 from ..authorizer import PolicyAuthorizer
 from .client import DecisionPoint
-from .decision_input import Asked
+from .decision_input import DecisionQuery
 
 log = logging.getLogger("lakebed.decisions")
 
 
-class DelegatingAuthorizer:
+class ExternalAuthorizer:
     """Decides with a decision point elsewhere. Implements `core.access.Authorizer`."""
 
     __slots__ = ("_mode", "_point", "_policies")
@@ -52,7 +52,7 @@ class DelegatingAuthorizer:
         if _is_exempt(caller):
             return
         try:
-            allowed = await self._point.allows(Asked.of(request, rules), request.request_id)
+            allowed = await self._point.allows(DecisionQuery.of(request, rules), request.request_id)
         except Unavailable as error:
             raise _undecided(request, error) from error
         if not allowed:
@@ -70,13 +70,13 @@ class DelegatingAuthorizer:
         return True
 
     async def visible(
-        self, request: AccessRequest, rules: ResourceRules, targets: Sequence[Target]
-    ) -> Sequence[Target]:
+        self, request: AccessRequest, rules: ResourceRules, targets: Sequence[AccessTarget]
+    ) -> Sequence[AccessTarget]:
         """Those of `targets` that the decision point shows. Raises Unavailable if it does not answer."""
         if _is_exempt(request.principal):
             return targets
         try:
-            return await self._point.visible(Asked.of(request, rules), targets, request.request_id)
+            return await self._point.visible(DecisionQuery.of(request, rules), targets, request.request_id)
         except Unavailable as error:
             raise _undecided(request, error) from error
 

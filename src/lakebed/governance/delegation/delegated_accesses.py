@@ -19,7 +19,7 @@ from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
 from lakebed.meta.seam import MetaStore, Row, Transaction, Value
 
-from .delegations import Delegations
+from .delegations import DelegationLog
 
 MAX_ROWS: Final = 10_000
 """How many rows wait at most; what comes while the store cannot be written to is then counted and not kept."""
@@ -53,7 +53,7 @@ _OF_OBJECT: Final = (
 log = logging.getLogger("lakebed.governance")
 
 
-class AccessPlace(NamedTuple):
+class AccessGroup(NamedTuple):
     """What requests are added up by."""
 
     bucket: str
@@ -64,7 +64,7 @@ class AccessPlace(NamedTuple):
     status: int
 
 
-class Holder(NamedTuple):
+class CredentialRecipient(NamedTuple):
     """For whom a key was made, as its token has it."""
 
     principal: str
@@ -75,7 +75,7 @@ class Holder(NamedTuple):
 
 @dataclass(slots=True)
 class _Sum:
-    holder: Holder
+    holder: CredentialRecipient
     requests: int
     received_bytes: int
     sent_bytes: int
@@ -85,33 +85,33 @@ class _Sum:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class DelegatedAccess:
     """Requests of one kind for one key with one pair of keys."""
 
-    place: AccessPlace
+    place: AccessGroup
     requests: int
     received_bytes: int
     sent_bytes: int
     first_ms: int
     last_ms: int
     last_request_id: str
-    holder: Holder
+    holder: CredentialRecipient
 
 
-class AccessTally:
+class AccessCounter:
     """Adds up, writes down. Used from one event loop."""
 
     def __init__(self, meta: MetaStore, clock: Clock, *, max_rows: int = MAX_ROWS) -> None:
         self._meta = meta
         self._clock = clock
         self._max_rows = max_rows
-        self._sums: dict[AccessPlace, _Sum] = {}
+        self._sums: dict[AccessGroup, _Sum] = {}
         self._missed = 0
         self.wake: Callable[[], None] = _nobody_waits
         """Called when there is something to be written down: whoever calls `flush` may want to know."""
 
     def note(
-        self, place: AccessPlace, holder: Holder, *, received_bytes: int, sent_bytes: int, request_id: str
+        self, place: AccessGroup, holder: CredentialRecipient, *, received_bytes: int, sent_bytes: int, request_id: str
     ) -> None:
         """Count one request."""
         now_ms = self._clock.now_ms()
@@ -157,7 +157,7 @@ class AccessTally:
 
         await self._meta.transact(work)
 
-    def _take_back(self, noted: dict[AccessPlace, _Sum]) -> None:
+    def _take_back(self, noted: dict[AccessGroup, _Sum]) -> None:
         for place, old in noted.items():
             newer = self._sums.get(place)
             if newer is not None:
@@ -177,13 +177,13 @@ class DelegatedAccesses:
     def __init__(self, meta: MetaStore) -> None:
         self._meta = meta
 
-    async def of_delegation(self, delegation: str, *, after: AccessPlace | None, limit: int) -> list[Access]:
+    async def of_delegation(self, delegation: str, *, after: AccessGroup | None, limit: int) -> list[DelegatedAccess]:
         """What was done with one pair of keys, by bucket and key."""
         bucket, key, _, operation, status = after or _FIRST
         found = await self._meta.rows(_OF_DELEGATION, delegation, bucket, key, operation, status, limit)
         return [_access_from(row) for row in found]
 
-    async def of_object(self, bucket: str, key: str, *, after: AccessPlace | None, limit: int) -> list[Access]:
+    async def of_object(self, bucket: str, key: str, *, after: AccessGroup | None, limit: int) -> list[DelegatedAccess]:
         """What was done to one object, whoever did it."""
         _, _, delegation, operation, status = after or _FIRST
         found = await self._meta.rows(_OF_OBJECT, bucket, key, delegation, operation, status, limit)
@@ -194,7 +194,7 @@ def _nobody_waits() -> None:
     """For requests that whoever noted them flushes."""
 
 
-def _row(place: AccessPlace, total: _Sum) -> tuple[Value, ...]:
+def _row(place: AccessGroup, total: _Sum) -> tuple[Value, ...]:
     return (
         *place,
         total.requests,
@@ -207,27 +207,27 @@ def _row(place: AccessPlace, total: _Sum) -> tuple[Value, ...]:
     )
 
 
-def _access_from(row: Row) -> Access:
+def _access_from(row: Row) -> DelegatedAccess:
     requests, received_bytes, sent_bytes, first_ms, last_ms, last_request_id, *holder = row[5:]
-    return Access(
-        AccessPlace(*row[:5]),
+    return DelegatedAccess(
+        AccessGroup(*row[:5]),
         requests,
         received_bytes,
         sent_bytes,
         first_ms,
         last_ms,
         last_request_id,
-        Holder(*holder),
+        CredentialRecipient(*holder),
     )
 
 
 FLUSH_SECONDS: Final = 1.0
 
 
-class TraceWriter:
+class DelegationTraceWriter:
     """What was handed out, and what was done with it, on its way to the store. Used from one event loop."""
 
-    def __init__(self, delegations: Delegations, accesses: AccessTally) -> None:
+    def __init__(self, delegations: DelegationLog, accesses: AccessCounter) -> None:
         self._delegations = delegations
         self._accesses = accesses
         self._news = asyncio.Event()

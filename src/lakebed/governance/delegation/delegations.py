@@ -59,7 +59,7 @@ class DelegationKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Purpose:
+class DelegationPurpose:
     """What keys are handed out for, and the request that asked."""
 
     kind: DelegationKind
@@ -75,12 +75,12 @@ class Purpose:
 
 
 @dataclass(frozen=True, slots=True)
-class Delegation:
+class DelegationRecord:
     """Keys, or a signature, that were handed out."""
 
     id: str
     """The access key id. The key itself is nowhere kept."""
-    purpose: Purpose
+    purpose: DelegationPurpose
     principal: str
     user_id: str
     arn: str
@@ -121,18 +121,18 @@ class DelegationFilter:
         return [f"{column} = ?" for column, value in asked.items() if value], [*filter(None, asked.values())]
 
 
-class Delegations:
+class DelegationLog:
     """Keeps what was handed out."""
 
     def __init__(self, meta: MetaStore, *, max_waiting: int = MAX_WAITING) -> None:
         self._meta = meta
         self._max_waiting = max_waiting
-        self._waiting: list[Delegation] = []
+        self._waiting: list[DelegationRecord] = []
         self._looked_at = ""
         self.wake: Callable[[], None] = _nobody_waits
         """Called when there is something to be written down: whoever calls `flush` may want to know."""
 
-    def keep_soon(self, delegation: Delegation) -> None:
+    def keep_soon(self, delegation: DelegationRecord) -> None:
         """Have it recorded with the next `flush`. Raises Unavailable when too many wait for that."""
         if len(self._waiting) >= self._max_waiting:
             raise Unavailable(
@@ -157,7 +157,7 @@ class Delegations:
             done += len(batch)
         return done
 
-    async def find(self, delegation_id: str) -> Delegation:
+    async def find(self, delegation_id: str) -> DelegationRecord:
         """By the id of the key. Raises NotFound."""
         row = await self._meta.row(_FIND, delegation_id)
         if row is None:
@@ -167,7 +167,7 @@ class Delegations:
             )
         return delegation_from(row)
 
-    async def list(self, asked: DelegationFilter, *, before: int, limit: int) -> list[Delegation]:
+    async def list(self, asked: DelegationFilter, *, before: int, limit: int) -> list[DelegationRecord]:
         """Those handed out before a place among all, newest first."""
         terms, values = asked.terms()
         where = " AND ".join(["seq < ?", *terms])
@@ -213,7 +213,7 @@ def _nobody_waits() -> None:
     """For records that whoever made them flushes."""
 
 
-def _row(delegation: Delegation) -> Sequence[Value]:
+def _row(delegation: DelegationRecord) -> Sequence[Value]:
     purpose = delegation.purpose
     return (
         delegation.id,
@@ -238,13 +238,13 @@ def _row(delegation: Delegation) -> Sequence[Value]:
     )
 
 
-def delegation_from(row: Row) -> Delegation:
+def delegation_from(row: Row) -> DelegationRecord:
     """A delegation from its columns, its place first."""
     seq, own_id, kind, request_id, principal, user_id, arn, lasting_key, remote, *rest = row
     catalog, namespace, name, table_id, bucket, directories, writes, method, target, issued_ms, expires_ms = rest
-    return Delegation(
+    return DelegationRecord(
         own_id,
-        Purpose(DelegationKind(kind), request_id, remote, catalog, namespace, name, method, target),
+        DelegationPurpose(DelegationKind(kind), request_id, remote, catalog, namespace, name, method, target),
         principal,
         user_id,
         arn,

@@ -62,7 +62,7 @@ _REPLACED: Final = frozenset({"authorization", "host", "x-amz-date", "x-amz-secu
 
 
 @dataclass(frozen=True, slots=True)
-class StoreCall:
+class SigningRequest:
     """A request that somebody wants to have signed."""
 
     method: str
@@ -76,7 +76,7 @@ class StoreCall:
     """Bucket and key of what it copies from."""
 
 
-class Reach(NamedTuple):
+class AffectedKeys(NamedTuple):
     """What a request touches."""
 
     keys: tuple[str, ...]
@@ -90,7 +90,7 @@ class Reach(NamedTuple):
         return self.keys[0] if self.keys else self.prefix or ""
 
 
-class Directories(Protocol):
+class TableDirectories(Protocol):
     """The files of one table."""
 
     def holds(self, key: str) -> bool:
@@ -102,7 +102,7 @@ class Directories(Protocol):
         ...
 
 
-def reach_of(call: StoreCall) -> Reach:
+def affected_keys(call: SigningRequest) -> AffectedKeys:
     """What the request touches. Raises InvalidInput for a request of a kind that is not signed."""
     method, query = call.method, call.query
     if call.key:
@@ -116,19 +116,19 @@ def reach_of(call: StoreCall) -> Reach:
                 raise AccessDenied(f"the copy's source is in another bucket. bucket={bucket}")
             keys.append(source)
         # Parts of an upload are of interest to who writes them.
-        return Reach(tuple(keys), None, method not in ("GET", "HEAD") or "uploadId" in query)
+        return AffectedKeys(tuple(keys), None, method not in ("GET", "HEAD") or "uploadId" in query)
     if method == "GET":
         _refuse_others(query, _LIST_PARAMETERS, method)
-        return Reach((), query.get("prefix", ""), "uploads" in query)
+        return AffectedKeys((), query.get("prefix", ""), "uploads" in query)
     if method == "POST" and "delete" in query:
         _refuse_others(query, _BATCH_PARAMETERS, method)
         if not call.batch:
             raise InvalidInput("the body is missing, which says what is deleted", argument="body")
-        return Reach(call.batch, None, True)
+        return AffectedKeys(call.batch, None, True)
     raise InvalidInput(f"no request of this kind is signed. method={method}", argument="method", value=method)
 
 
-def check_within(reach: Reach, directories: Directories, *, may_write: bool) -> None:
+def check_within(reach: AffectedKeys, directories: TableDirectories, *, may_write: bool) -> None:
     """Return if all that a request touches is in the directories. Raises AccessDenied."""
     if reach.writes and not may_write:
         raise AccessDenied("the caller may read the table's files and not change them")
@@ -158,7 +158,7 @@ def signed_headers(headers: Mapping[str, Sequence[str]]) -> dict[str, str]:
     return signed
 
 
-def passed_on(headers: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+def returned_headers(headers: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """The headers that go back as they came."""
     return {name: list(values) for name, values in headers.items() if name.lower() not in _REPLACED}
 

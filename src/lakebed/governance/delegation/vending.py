@@ -15,7 +15,7 @@ from lakebed.core.access import Principal
 from lakebed.core.errors import InvalidInput
 
 from ..credentials.sessions import MAX_DELEGATION_SECONDS, MIN_DELEGATION_SECONDS, Sessions, TemporaryKey
-from .delegations import Delegation, Delegations, Purpose
+from .delegations import DelegationLog, DelegationPurpose, DelegationRecord
 
 log = logging.getLogger("lakebed.vending")
 
@@ -96,10 +96,10 @@ def directory_actions(*, writes: bool) -> DirectoryActions:
     )
 
 
-class Vending:
+class CredentialVending:
     """Hands out keys, and has it recorded to whom."""
 
-    def __init__(self, sessions: Sessions, kept: Delegations, *, ttl_seconds: float) -> None:
+    def __init__(self, sessions: Sessions, kept: DelegationLog, *, ttl_seconds: float) -> None:
         self._sessions = sessions
         self._kept = kept
         self._ttl_seconds = int(min(max(ttl_seconds, MIN_DELEGATION_SECONDS), MAX_DELEGATION_SECONDS))
@@ -118,7 +118,7 @@ class Vending:
     def vend(
         self,
         principal: Principal,
-        purpose: Purpose,
+        purpose: DelegationPurpose,
         *,
         table: str,
         bucket: str,
@@ -139,7 +139,7 @@ class Vending:
             duration_seconds=self._ttl_seconds,
             request_id=purpose.request_id,
         )
-        made = Delegation(
+        made = DelegationRecord(
             key.access_key_id,
             purpose,
             principal.name,

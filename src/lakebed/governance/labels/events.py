@@ -14,7 +14,7 @@ from lakebed.core.access import Principal
 from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import Transaction
 
-from .model import Labels, Subject
+from .model import Labels, LabelSubject
 
 
 class LabelEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -41,8 +41,14 @@ _encode = msgspec.msgpack.Encoder().encode
 decode_label_event = msgspec.msgpack.Decoder(LabelEvent).decode
 
 
-async def tell_of_labels(
-    outbox: Outbox, tx: Transaction, subject: Subject, before: Labels, after: Labels, caller: Principal, now_ms: int
+async def append_labels_event(
+    outbox: Outbox,
+    tx: Transaction,
+    subject: LabelSubject,
+    before: Labels,
+    after: Labels,
+    caller: Principal,
+    now_ms: int,
 ) -> None:
     """Append what differs to what `tx` commits."""
     event = LabelEvent(

@@ -35,7 +35,7 @@ class LabelKind(StrEnum):
     PRINCIPAL_ROLE = "principal-role"
 
 
-class Subject(NamedTuple):
+class LabelSubject(NamedTuple):
     """Something that can have labels, by name."""
 
     kind: LabelKind
@@ -55,7 +55,7 @@ class OwnerKind(StrEnum):
     PRINCIPAL_ROLE = "principal-role"
 
 
-class Owner(NamedTuple):
+class LabelOwner(NamedTuple):
     """Whom to ask about something. It may do no more to it than it may otherwise."""
 
     kind: OwnerKind
@@ -70,7 +70,7 @@ class Labels:
     """What something is labelled with."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
-    owner: Owner | None = None
+    owner: LabelOwner | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class LabelChange:
 
     set_tags: Mapping[str, str] = field(default_factory=dict)
     remove_tags: Sequence[str] = ()
-    owner: Owner | Unset | None = UNSET
+    owner: LabelOwner | Unset | None = UNSET
     """None takes the owner away."""
 
 
@@ -102,7 +102,7 @@ class LabelQuery:
     """What is looked for: all of it has to fit."""
 
     tags: Sequence[TagFilter] = ()
-    owner: Owner | None = None
+    owner: LabelOwner | None = None
     kind: LabelKind | None = None
     catalog: str = ""
 
@@ -144,7 +144,7 @@ def parse_tag_filter(text: str) -> TagFilter:
     return TagFilter(check_tag_key(key), value if between else None)
 
 
-def parse_owner(text: str) -> Owner:
+def parse_owner(text: str) -> LabelOwner:
     """`principal:NAME` or `principal-role:NAME`. Raises InvalidInput."""
     kind, between, name = text.partition(_BETWEEN)
     if kind not in list(OwnerKind) or not between or not name:
@@ -153,7 +153,7 @@ def parse_owner(text: str) -> Owner:
             argument="owner",
             value=text[:80],
         )
-    return Owner(OwnerKind(kind), name)
+    return LabelOwner(OwnerKind(kind), name)
 
 
 def _check_tag_value(key: str, value: str) -> None:

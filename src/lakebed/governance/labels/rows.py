@@ -1,7 +1,7 @@
-"""Statements of labels, and how rows become values. The only module of this package that knows columns.
+"""SQL statements of labels, and conversion of rows. The only module of this package that knows columns.
 
-What has labels is a row of another table: `COLUMNS` are those that refer to one, each by its id. `key_of` makes the one
-word for it that lookups go by.
+A labelled entity is a row of another table: each of `COLUMNS` refers to one by its id, and `label_key` combines kind
+and id into the key that lookups use.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from lakebed.meta.seam import Row, Value
 
-from .model import LabelKind, Labels, Owner, OwnerKind, Subject
+from .model import LabelKind, LabelOwner, Labels, LabelSubject, OwnerKind
 
 LEVEL_SEPARATOR: Final = "\x1f"
 """Between the levels of a namespace in its row."""
@@ -89,7 +89,7 @@ OWNED_BY_ROLE: Final = f"{_FOUND}{_NAMED} WHERE ow.name = ?{_OTHERWISE}"
 ALL_LABELLED: Final = f"{_FOUND}{_NAMED} WHERE 1 = 1{_OTHERWISE}"
 
 
-def key_of(kind: LabelKind, row_id: int | str) -> str:
+def label_key(kind: LabelKind, row_id: int | str) -> str:
     """What has labels, in one word."""
     return f"{_COLUMN_OF[kind]} {row_id}"
 
@@ -99,13 +99,13 @@ def reference(kind: LabelKind, row_id: int | str) -> tuple[Value, ...]:
     return tuple(row_id if column == _COLUMN_OF[kind] else None for column in COLUMNS)
 
 
-def owner_from(owned_by_root: int, principal: str | None, role: str | None) -> Owner | None:
+def owner_from(owned_by_root: int, principal: str | None, role: str | None) -> LabelOwner | None:
     """Who owns something; None if nobody does, or not any more."""
     if owned_by_root:
-        return Owner(OwnerKind.PRINCIPAL, ROOT)
+        return LabelOwner(OwnerKind.PRINCIPAL, ROOT)
     if principal is not None:
-        return Owner(OwnerKind.PRINCIPAL, principal)
-    return None if role is None else Owner(OwnerKind.PRINCIPAL_ROLE, role)
+        return LabelOwner(OwnerKind.PRINCIPAL, principal)
+    return None if role is None else LabelOwner(OwnerKind.PRINCIPAL_ROLE, role)
 
 
 def labels_from(labelled: Row | None, tags: Iterable[Row]) -> Labels:
@@ -113,23 +113,23 @@ def labels_from(labelled: Row | None, tags: Iterable[Row]) -> Labels:
     return Labels(dict(tags), None if labelled is None else owner_from(*labelled))
 
 
-class FoundRow(NamedTuple):
+class LabelledRow(NamedTuple):
     """Something that was found by its labels, and what the gate has to know of it."""
 
     key: str
-    subject: Subject
+    subject: LabelSubject
     catalog: int | None
     entry: str | None
     policy: int | None
-    owner: Owner | None
+    owner: LabelOwner | None
 
 
-def found_from(row: Row) -> FoundRow:
+def labelled_from(row: Row) -> LabelledRow:
     """A row of one of the searches."""
     key, kind, catalog_id, catalog, path, name, entry, policy, by_root, principal, role = row
     levels = tuple(path.split(LEVEL_SEPARATOR)) if path else ()
-    subject = Subject(LabelKind(kind), catalog or "", levels, name or "")
-    return FoundRow(key, subject, catalog_id, entry, policy, owner_from(by_root, principal, role))
+    subject = LabelSubject(LabelKind(kind), catalog or "", levels, name or "")
+    return LabelledRow(key, subject, catalog_id, entry, policy, owner_from(by_root, principal, role))
 
 
 def batches(keys: Sequence[str]) -> Iterator[list[str]]:

@@ -1,13 +1,13 @@
 """Those who are asked before an operation, and may veto it."""
 
-from .http_hook import HookPolicy, HttpHook
+from .http_hook import HookConfig, HttpHook
 from .model import Intent, Listener, PlainListener
-from .python_listeners import GROUP, load_listener
+from .python_listeners import ENTRY_POINT_GROUP, load_listener
 from .veto import Listeners
 
 __all__ = [
-    "GROUP",
-    "HookPolicy",
+    "ENTRY_POINT_GROUP",
+    "HookConfig",
     "HttpHook",
     "Intent",
     "Listener",

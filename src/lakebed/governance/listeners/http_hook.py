@@ -37,7 +37,7 @@ _decoder = msgspec.json.Decoder(_Verdict)
 
 
 @dataclass(frozen=True, slots=True)
-class HookPolicy:
+class HookConfig:
     """Where a hook is, and how it is asked."""
 
     url: str
@@ -54,7 +54,7 @@ class HttpHook:
 
     __slots__ = ("_clock", "_http", "_policy", "name", "operations")
 
-    def __init__(self, name: str, policy: HookPolicy, http: Http, clock: Clock) -> None:
+    def __init__(self, name: str, policy: HookConfig, http: Http, clock: Clock) -> None:
         self.name = name
         self.operations = policy.operations
         self._policy = policy

@@ -13,7 +13,7 @@ from lakebed.core.operations import Operation, parse_operations
 
 from .model import Intent, Listener, PlainListener
 
-GROUP: Final = "lakebed.listeners"
+ENTRY_POINT_GROUP: Final = "lakebed.listeners"
 """The group of entry points that packages offer listeners under."""
 
 _EVERYTHING: Final = ("*",)
@@ -58,10 +58,14 @@ def load_listener(name: str, points: Iterable[EntryPoint] | None = None) -> List
 def _found(name: str, points: Iterable[EntryPoint] | None) -> Any:  # Any: whatever somebody else's module holds
     try:
         if ":" not in name:
-            offered = {point.name: point for point in (entry_points(group=GROUP) if points is None else points)}
+            offered = {
+                point.name: point for point in (entry_points(group=ENTRY_POINT_GROUP) if points is None else points)
+            }
             if name not in offered:
                 known = ", ".join(sorted(offered)) or "none"
-                raise _refusal(name, f"no entry point of {GROUP}, and no `package.module:attribute`. known={known}")
+                raise _refusal(
+                    name, f"no entry point of {ENTRY_POINT_GROUP}, and no `package.module:attribute`. known={known}"
+                )
             return offered[name].load()
         module, _, attribute = name.partition(":")
         found = importlib.import_module(module)

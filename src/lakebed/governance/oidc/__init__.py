@@ -3,14 +3,14 @@
 from .claim_paths import ClaimPath
 from .external_identities import ExternalIdentities
 from .provider_keys import ProviderKeys
-from .provider_tokens import Provider, ProviderTokens
+from .provider_tokens import ProviderTokens, TokenProvider
 from .role_mapping import RoleMapping
 
 __all__ = [
     "ClaimPath",
     "ExternalIdentities",
-    "Provider",
     "ProviderKeys",
     "ProviderTokens",
     "RoleMapping",
+    "TokenProvider",
 ]

@@ -17,12 +17,12 @@ from lakebed.core.errors import AlreadyExists, CredentialsRevoked, InvalidName, 
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Row, Transaction
 
-from ..events import tell_of_identity
+from ..events import append_identity_event
 from ..model import User, check_user_name
 from ..principals import Principals, principal_from, user_from
 from ..rbac.rows import LATEST_CHANGE
 from ..tokens.model import user_key
-from ..validated_cache import Remembered
+from ..validated_cache import ValidatedCache
 
 _LOOKUP: Final = (
     f"SELECT ({LATEST_CHANGE}), p.name, p.user_id, p.account, p.enabled, p.created_ms, g.kind, g.name, g.document"  # noqa: S608 - ours
@@ -37,7 +37,7 @@ _LINK: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomer:
+class UserProvisioning:
     """How a subject that was never here before becomes a user."""
 
     name: str | None
@@ -47,7 +47,7 @@ class Newcomer:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class IdentifiedCaller:
     """Who calls, without grants, and the number of the latest change of those."""
 
     principal: Principal
@@ -62,9 +62,9 @@ class ExternalIdentities:
         self._outbox = outbox
         self._principals = principals
         self._clock = clock
-        self._callers: Remembered[list[Row], Arrival] = Remembered(4096)
+        self._callers: ValidatedCache[list[Row], IdentifiedCaller] = ValidatedCache(4096)
 
-    async def caller(self, issuer: str, subject: str, newcomer: Newcomer) -> Arrival:
+    async def caller(self, issuer: str, subject: str, newcomer: UserProvisioning) -> IdentifiedCaller:
         """The user that a subject is: one read. Raises Unauthenticated if it is none; CredentialsRevoked."""
         rows = await self._store.rows(_LOOKUP, issuer, subject)
         if not rows:
@@ -80,9 +80,9 @@ class ExternalIdentities:
         if known is not None:
             return known
         principal = principal_from(user, (row[6:] for row in rows), user_key(user.user_id))
-        return self._callers.keep(name, rows, Arrival(principal, rows[0][0]))
+        return self._callers.keep(name, rows, IdentifiedCaller(principal, rows[0][0]))
 
-    async def _welcome(self, issuer: str, subject: str, newcomer: Newcomer) -> None:
+    async def _welcome(self, issuer: str, subject: str, newcomer: UserProvisioning) -> None:
         if newcomer.name is None:
             raise Unauthenticated("the token does not name a user: see the provider's name_claim")
         try:
@@ -106,6 +106,6 @@ class ExternalIdentities:
             if linked is not None and linked != (issuer, subject):
                 raise Unauthenticated("the user of that name is somebody else's")
             if linked is None and await tx.run(_LINK, issuer, subject, user.user_id, now_ms):
-                await tell_of_identity(self._outbox, tx, user, issuer, now_ms)
+                await append_identity_event(self._outbox, tx, user, issuer, now_ms)
 
         await self._store.transact(work)

@@ -15,9 +15,9 @@ from lakebed.core.secrets import Secret
 
 from ..rbac.caller_grants import CallerGrants
 from ..tokens.jws import invalid_token, read_unverified, verified_payload
-from ..validated_cache import Remembered
+from ..validated_cache import ValidatedCache
 from .claim_paths import ClaimPath
-from .external_identities import ExternalIdentities, Newcomer
+from .external_identities import ExternalIdentities, UserProvisioning
 from .provider_keys import ProviderKey, ProviderKeys
 from .role_mapping import RoleMapping
 
@@ -29,7 +29,7 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class TokenProvider:
     """What is expected of the tokens of one provider, and what is made of them."""
 
     issuer: str
@@ -45,7 +45,7 @@ class ProviderTokens:
 
     def __init__(
         self,
-        provider: Provider,
+        provider: TokenProvider,
         keys: ProviderKeys,
         identities: ExternalIdentities,
         grants: CallerGrants,
@@ -56,7 +56,7 @@ class ProviderTokens:
         self._identities = identities
         self._clock = clock
         self._grants = grants
-        self._verified: Remembered[ProviderKey, Mapping[str, Any]] = Remembered(4096)
+        self._verified: ValidatedCache[ProviderKey, Mapping[str, Any]] = ValidatedCache(4096)
 
     async def principal(self, token: Secret) -> Principal:
         """Who calls with the token.
@@ -70,7 +70,7 @@ class ProviderTokens:
         subject = claims.get("sub")
         if not isinstance(subject, str) or not 0 < len(subject) <= _MAX_SUBJECT_CHARS or "\0" in subject:
             raise invalid_token()
-        newcomer = Newcomer(provider.name_claim.find_text(claims), provider.creates_users)
+        newcomer = UserProvisioning(provider.name_claim.find_text(claims), provider.creates_users)
         arrival = await self._identities.caller(provider.issuer, subject, newcomer)
         caller = arrival.principal
         roles = provider.roles.scope(claims).roles

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lakebed.core.errors import InvalidInput
 
-from ..tokens.scopes import EVERY_ROLE, ROLE_PREFIX, RoleScope
+from ..tokens.scopes import ALL_ROLES, ROLE_PREFIX, RoleScope
 from .claim_paths import ClaimPath
 
 _MAX_ROLES = 1000
@@ -38,7 +38,7 @@ class RoleMapping:
     def scope(self, claims: Mapping[str, object]) -> RoleScope:
         """The roles that the token activates. What does not come out as `PRINCIPAL_ROLE:NAME` is none."""
         if self.path is None:
-            return EVERY_ROLE
+            return ALL_ROLES
         names: set[str] = set()
         for said in _texts(self.path.find(claims)):
             if self.keep is not None and not self.keep.fullmatch(said):
@@ -49,7 +49,7 @@ class RoleMapping:
             if name == said or not name:
                 continue
             if name == "ALL":
-                return EVERY_ROLE
+                return ALL_ROLES
             names.add(name)
         return RoleScope(frozenset(names))
 

@@ -4,34 +4,49 @@ A policy has a type, lives in a namespace, and holds where it is attached: `reso
 package knows values, rules and rows; `tables.policies` binds them to names of the catalog.
 """
 
-from .audiences import Person
-from .inheritance import Applicable, Effect, Level, Overridden, effects_of, resolve
-from .maintenance_content import MaintenanceContent, parse_content
-from .model import Attachment, Place, Policy, PolicyVersion, TargetKind, check_description, check_policy_name
+from .audiences import AudiencePrincipal
+from .inheritance import (
+    EffectivePolicy,
+    EffectivePolicyChange,
+    InheritanceLevel,
+    ShadowedPolicy,
+    policy_effects,
+    resolve_policies,
+)
+from .maintenance_content import MaintenanceContent, parse_maintenance_content
+from .model import (
+    AttachedPolicy,
+    AttachmentTarget,
+    Policy,
+    PolicyTargetKind,
+    PolicyVersion,
+    check_description,
+    check_policy_name,
+)
 from .policy_types import SYSTEM_TYPES, PolicyType, define_type
-from .restrictions import RESTRICTING, Restriction, restrict
+from .restrictions import RESTRICTION_TYPES, Restriction, restriction_for
 
 __all__ = [
-    "RESTRICTING",
+    "RESTRICTION_TYPES",
     "SYSTEM_TYPES",
-    "Applicable",
-    "Attachment",
-    "Effect",
-    "Level",
+    "AttachedPolicy",
+    "AttachmentTarget",
+    "AudiencePrincipal",
+    "EffectivePolicy",
+    "EffectivePolicyChange",
+    "InheritanceLevel",
     "MaintenanceContent",
-    "Overridden",
-    "Person",
-    "Place",
     "Policy",
+    "PolicyTargetKind",
     "PolicyType",
     "PolicyVersion",
     "Restriction",
-    "TargetKind",
+    "ShadowedPolicy",
     "check_description",
     "check_policy_name",
     "define_type",
-    "effects_of",
-    "parse_content",
-    "resolve",
-    "restrict",
+    "parse_maintenance_content",
+    "policy_effects",
+    "resolve_policies",
+    "restriction_for",
 ]

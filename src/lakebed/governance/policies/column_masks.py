@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from .json_documents import Json, Steps, fault
+from .json_documents import Json, JsonPath, policy_fault
 from .row_filters import Value, read_value
 
 MAX_COLUMNS: Final = 1000
@@ -72,55 +72,55 @@ def strictest(masks: Iterable[Mask]) -> Mask:
     return of_kind[0] if all(mask == of_kind[0] for mask in of_kind) else HIDDEN
 
 
-def read_masks(document: Json, at: Steps) -> dict[str, Mask]:
+def read_masks(document: Json, at: JsonPath) -> dict[str, Mask]:
     """Masks by the names of their columns. Raises InvalidPolicy with the JSON path of what is wrong."""
     if not isinstance(document, dict) or not document:
-        raise fault(at, "is required, and an object with a mask for each column", document)
+        raise policy_fault(at, "is required, and an object with a mask for each column", document)
     if len(document) > MAX_COLUMNS:
-        raise fault(at, f"has at most {MAX_COLUMNS} columns", len(document))
+        raise policy_fault(at, f"has at most {MAX_COLUMNS} columns", len(document))
     masks: dict[str, Mask] = {}
     for column, mask in document.items():
         if not column:
-            raise fault((*at, column), "a column has a name")
+            raise policy_fault((*at, column), "a column has a name")
         masks[column] = _mask(mask, (*at, column))
     return masks
 
 
-def _mask(document: Json, at: Steps) -> Mask:
+def _mask(document: Json, at: JsonPath) -> Mask:
     """A mask: an object, or the bare word for one that takes no argument."""
     if isinstance(document, str):
         document = {"mask": document}
     if not isinstance(document, dict):
-        raise fault(at, f"must be a mask: an object, or one of {', '.join(MaskKind)}", document)
+        raise policy_fault(at, f"must be a mask: an object, or one of {', '.join(MaskKind)}", document)
     word = document.get("mask")
     if not isinstance(word, str) or word not in _STRICTNESS:
-        raise fault((*at, "mask"), f"must be one of {', '.join(MaskKind)}", word)
+        raise policy_fault((*at, "mask"), f"must be one of {', '.join(MaskKind)}", word)
     kind = MaskKind(word)
     for key in document:
         if key != "mask" and key not in _ARGUMENTS[kind]:
             known = ", ".join(("mask", *_ARGUMENTS[kind]))
-            raise fault((*at, key), f"no such key here; a mask of this kind has {known}")
+            raise policy_fault((*at, key), f"no such key here; a mask of this kind has {known}")
     if kind is MaskKind.CONSTANT:
         if "value" not in document:
-            raise fault((*at, "value"), "is required: what is shown in place of each value")
+            raise policy_fault((*at, "value"), "is required: what is shown in place of each value")
         return Mask(kind, value=read_value(document["value"], (*at, "value")))
     if kind is MaskKind.HASH:
         return Mask(kind, salt=_salt(document.get("salt", ""), (*at, "salt")))
     if kind is MaskKind.PARTIAL:
         first, last = (_count(document.get(end, 0), (*at, end)) for end in ("first", "last"))
         if not first and not last:
-            raise fault(at, "shows nothing: say how many characters, first or last; or let the mask be null")
+            raise policy_fault(at, "shows nothing: say how many characters, first or last; or let the mask be null")
         return Mask(kind, first=first, last=last)
     return Mask(kind)
 
 
-def _count(value: Json, at: Steps) -> int:
+def _count(value: Json, at: JsonPath) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_SHOWN:
-        raise fault(at, f"must be a whole number from 0 to {MAX_SHOWN}", value)
+        raise policy_fault(at, f"must be a whole number from 0 to {MAX_SHOWN}", value)
     return value
 
 
-def _salt(value: Json, at: Steps) -> str:
+def _salt(value: Json, at: JsonPath) -> str:
     if not isinstance(value, str) or len(value) > MAX_SALT_CHARS:
-        raise fault(at, f"must be a text of at most {MAX_SALT_CHARS} characters")
+        raise policy_fault(at, f"must be a text of at most {MAX_SALT_CHARS} characters")
     return value

@@ -26,7 +26,7 @@ _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,19}(\.[0-9]{1,19})?")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ValueParser:
     """How a value is read."""
 
     wanted: str
@@ -36,15 +36,15 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class ConfigOption:
     """An option under one of its names."""
 
     means: str
     """What it sets. Two names of one policy that set the same contradict each other."""
-    reading: Reading
+    reading: ValueParser
 
 
-def whole(least: int = 0) -> Reading:
+def whole(least: int = 0) -> ValueParser:
     """A whole number."""
 
     def read(value: Json) -> int | None:
@@ -56,13 +56,13 @@ def whole(least: int = 0) -> Reading:
             return None
         return value if least <= value <= _LARGEST else None
 
-    return Reading(f"a whole number from {least}", read)
+    return ValueParser(f"a whole number from {least}", read)
 
 
-def number(least: float = 0.0, most: float = math.inf) -> Reading:
+def number(least: float = 0.0, most: float = math.inf) -> ValueParser:
     """A number that need not be whole."""
     bounds = f"from {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
-    return Reading(f"a number {bounds}", lambda value: _number(value, least, most))
+    return ValueParser(f"a number {bounds}", lambda value: _number(value, least, most))
 
 
 def _number(value: Json, least: float, most: float) -> float | None:
@@ -73,14 +73,14 @@ def _number(value: Json, least: float, most: float) -> float | None:
     return float(value) if least <= value <= min(most, _LARGEST) else None
 
 
-def choice(*words: str) -> Reading:
+def choice(*words: str) -> ValueParser:
     """One of some words, in any case, with or without dashes."""
     plain = {_bare(word): word for word in words}
 
     def read(value: Json) -> str | None:
         return plain.get(_bare(value)) if isinstance(value, str) else None
 
-    return Reading(f"one of {', '.join(words)}", read)
+    return ValueParser(f"one of {', '.join(words)}", read)
 
 
 def _bare(word: str) -> str:
@@ -113,34 +113,34 @@ def _duration(value: Json) -> float | None:
     return _number(value, 0, math.inf)
 
 
-FLAG: Final = Reading("true or false", _flag)
-TEXT: Final = Reading("a text that is not empty", _text)
-NAMES: Final = Reading("a list of texts, or one text with commas between them", _names)
-DURATION: Final = Reading("a number of seconds, or a text such as 24h", _duration)
+FLAG: Final = ValueParser("true or false", _flag)
+TEXT: Final = ValueParser("a text that is not empty", _text)
+NAMES: Final = ValueParser("a list of texts, or one text with commas between them", _names)
+DURATION: Final = ValueParser("a number of seconds, or a text such as 24h", _duration)
 
 BINPACK: Final = "binpack"
 SORT: Final = "sort"
 ZORDER: Final = "zorder"
 
 
-def _named(**readings: Reading) -> dict[str, Option]:
+def _named(**readings: ValueParser) -> dict[str, ConfigOption]:
     """Options under the one name that they have."""
-    return {name: Option(name, reading) for name, reading in _dashed(readings).items()}
+    return {name: ConfigOption(name, reading) for name, reading in _dashed(readings).items()}
 
 
-def _also(means: str, **readings: Reading) -> dict[str, Option]:
+def _also(means: str, **readings: ValueParser) -> dict[str, ConfigOption]:
     """Further names of an option, as they are spelled."""
-    return {name: Option(means, reading) for name, reading in readings.items()}
+    return {name: ConfigOption(means, reading) for name, reading in readings.items()}
 
 
-def _dashed(readings: Mapping[str, Reading]) -> dict[str, Reading]:
+def _dashed(readings: Mapping[str, ValueParser]) -> dict[str, ValueParser]:
     return {name.replace("_", "-"): reading for name, reading in readings.items()}
 
 
 _INTERVAL: Final = _named(interval=DURATION)
 """How long the job rests on a table after it ran."""
 
-DATA_COMPACTION: Final[Mapping[str, Option]] = {
+DATA_COMPACTION: Final[Mapping[str, ConfigOption]] = {
     **_named(
         strategy=choice(BINPACK, SORT, ZORDER),
         sort_order=TEXT,
@@ -166,22 +166,22 @@ DATA_COMPACTION: Final[Mapping[str, Option]] = {
     **_also("strategy", compaction_strategy=choice(BINPACK, SORT, ZORDER)),
 }
 
-METADATA_COMPACTION: Final[Mapping[str, Option]] = {
+METADATA_COMPACTION: Final[Mapping[str, ConfigOption]] = {
     **_named(spec_id=whole(0), target_manifest_size_bytes=whole(1)),
     **_INTERVAL,
     **_also("spec-id", spec_id=whole(0)),
 }
 
-SNAPSHOT_EXPIRY: Final[Mapping[str, Option]] = {
+SNAPSHOT_EXPIRY: Final[Mapping[str, ConfigOption]] = {
     **_named(min_snapshots_to_keep=whole(1), max_snapshot_age_ms=whole(0), max_ref_age_ms=whole(0)),
     **_INTERVAL,
-    "retain-last": Option("min-snapshots-to-keep", whole(1)),
+    "retain-last": ConfigOption("min-snapshots-to-keep", whole(1)),
     **_also("min-snapshots-to-keep", min_snapshot_to_keep=whole(1)),
     **_also("max-snapshot-age-ms", max_snapshot_age_days=number()),
     **_also("max-ref-age-ms", max_ref_age_days=number()),
 }
 
-ORPHAN_FILE_REMOVAL: Final[Mapping[str, Option]] = {
+ORPHAN_FILE_REMOVAL: Final[Mapping[str, ConfigOption]] = {
     **_named(
         older_than_ms=whole(0),
         allow_young=FLAG,

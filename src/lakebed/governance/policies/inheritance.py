@@ -12,36 +12,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .model import Attachment, Path, Place, Policy
-from .restrictions import RESTRICTING
+from .model import AttachedPolicy, AttachmentTarget, Path, Policy
+from .restrictions import RESTRICTION_TYPES
 
 
-class Level(NamedTuple):
+class InheritanceLevel(NamedTuple):
     """One place on the way, and what is attached to it."""
 
-    place: Place
-    attached: Sequence[Attachment] = ()
+    place: AttachmentTarget
+    attached: Sequence[AttachedPolicy] = ()
 
 
-class Overridden(NamedTuple):
+class ShadowedPolicy(NamedTuple):
     """A policy that would hold if a nearer one did not."""
 
     policy: Policy
-    place: Place
+    place: AttachmentTarget
 
 
 @dataclass(frozen=True, slots=True)
-class Applicable:
+class EffectivePolicy:
     """A policy that holds for a target, and why."""
 
     policy: Policy
-    place: Place
+    place: AttachmentTarget
     """Where it is attached."""
     inherited: bool
     """Whether that is above the target."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Given where it was attached."""
-    overrides: tuple[Overridden, ...] = ()
+    overrides: tuple[ShadowedPolicy, ...] = ()
     """Policies of the same type that are attached further up, the nearest first."""
 
     @property
@@ -52,47 +52,47 @@ class Applicable:
         return f"policy {self.policy} v{self.policy.version}, {where}{f', over {over}' if over else ''}"
 
 
-def resolve(way: Sequence[Level]) -> list[Applicable]:
+def resolve_policies(way: Sequence[InheritanceLevel]) -> list[EffectivePolicy]:
     """The policies that hold at the end of a way, those that are not inheritable first, then by type and name."""
-    nearest: dict[str | int, list[tuple[Place, Attachment]]] = {}
-    own: list[Applicable] = []
+    nearest: dict[str | int, list[tuple[AttachmentTarget, AttachedPolicy]]] = {}
+    own: list[EffectivePolicy] = []
     for depth, (place, attached) in enumerate(way, start=1):
         for attachment in attached:
             policy = attachment.policy
-            if policy.type in RESTRICTING:
+            if policy.type in RESTRICTION_TYPES:
                 # Each for itself: where it is attached more than once, it holds by the nearest.
                 nearest.setdefault(policy.id, []).insert(0, (place, attachment))
             elif policy.inheritable:
                 nearest.setdefault(policy.type, []).insert(0, (place, attachment))
             elif depth == len(way):
-                own.append(Applicable(policy, place, inherited=False, parameters=attachment.parameters))
+                own.append(EffectivePolicy(policy, place, inherited=False, parameters=attachment.parameters))
     inheritable = [_nearest(found, way[-1].place) for found in nearest.values()]
-    return sorted([*own, *inheritable], key=position)
+    return sorted([*own, *inheritable], key=sort_key)
 
 
-def position(applicable: Applicable) -> tuple[bool, str, tuple[str, ...], str]:
+def sort_key(applicable: EffectivePolicy) -> tuple[bool, str, tuple[str, ...], str]:
     """The place of a policy among those that hold for a target."""
     policy = applicable.policy
     return policy.inheritable, policy.type, policy.namespace, policy.name
 
 
-def _nearest(found: Sequence[tuple[Place, Attachment]], target: Place) -> Applicable:
+def _nearest(found: Sequence[tuple[AttachmentTarget, AttachedPolicy]], target: AttachmentTarget) -> EffectivePolicy:
     (place, attachment), *others = found
-    return Applicable(
+    return EffectivePolicy(
         attachment.policy,
         place,
         inherited=place != target,
         parameters=attachment.parameters,
-        overrides=tuple(Overridden(other.policy, where) for where, other in others),
+        overrides=tuple(ShadowedPolicy(other.policy, where) for where, other in others),
     )
 
 
-class Effect(NamedTuple):
+class EffectivePolicyChange(NamedTuple):
     """A policy in place of another, or where none was, or gone. Of one type."""
 
     type: str
-    before: Applicable | None
-    after: Applicable | None
+    before: EffectivePolicy | None
+    after: EffectivePolicy | None
 
     @property
     def why(self) -> str:
@@ -102,19 +102,19 @@ class Effect(NamedTuple):
         return f"no other policy of {self.type} is attached to it, or to what it is in"
 
 
-def effects_of(before: Sequence[Applicable], after: Sequence[Applicable]) -> list[Effect]:
-    """What differs between two answers of `resolve` for one target, by type and policy."""
+def policy_effects(before: Sequence[EffectivePolicy], after: Sequence[EffectivePolicy]) -> list[EffectivePolicyChange]:
+    """What differs between two answers of `resolve_policies` for one target, by type and policy."""
     was = {_slot(one): one for one in before}
     now = {_slot(one): one for one in after}
-    pairs = [Effect(slot[0], was.get(slot), now.get(slot)) for slot in sorted(was.keys() | now.keys())]
+    pairs = [EffectivePolicyChange(slot[0], was.get(slot), now.get(slot)) for slot in sorted(was.keys() | now.keys())]
     return [pair for pair in pairs if _said(pair.before) != _said(pair.after)]
 
 
-def _slot(one: Applicable) -> tuple[str, Path]:
+def _slot(one: EffectivePolicy) -> tuple[str, Path]:
     """What a policy takes the place of another in: of an inheritable type there is one, of others each has its own."""
     policy = one.policy
     return policy.type, () if policy.inheritable else (*policy.namespace, policy.name)
 
 
-def _said(one: Applicable | None) -> tuple[int, int, dict[str, str]] | None:
+def _said(one: EffectivePolicy | None) -> tuple[int, int, dict[str, str]] | None:
     return None if one is None else (one.policy.id, one.policy.version, dict(one.parameters))

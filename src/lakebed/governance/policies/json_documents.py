@@ -15,7 +15,7 @@ from lakebed.core.json.syntax_errors import describe_json_error
 Json: TypeAlias = Any
 """A document of any shape, until it was checked."""
 
-Steps: TypeAlias = tuple[str | int, ...]
+JsonPath: TypeAlias = tuple[str | int, ...]
 """The way to a place in a document: names of keys, numbers in lists."""
 
 MAX_DOCUMENT_BYTES: Final = 64 * 1024
@@ -40,7 +40,7 @@ def json_path(steps: Iterable[str | int]) -> str:
     return path
 
 
-def fault(steps: Iterable[str | int], rule: str, *found: Json) -> InvalidPolicy:
+def policy_fault(steps: Iterable[str | int], rule: str, *found: Json) -> InvalidPolicy:
     """The error for what is wrong at a place of a document; with what was found there, if that helps."""
     path = json_path(steps)
     shown = f". found={_shown(found[0])}" if found else ""
@@ -50,21 +50,21 @@ def fault(steps: Iterable[str | int], rule: str, *found: Json) -> InvalidPolicy:
 def read_document(text: str | None) -> Json:
     """The document in a text. Raises InvalidPolicy."""
     if text is None or not text.strip():
-        raise fault((), "the content is a JSON document; there is none")
+        raise policy_fault((), "the content is a JSON document; there is none")
     encoded = text.encode(errors="surrogatepass")
     if len(encoded) > MAX_DOCUMENT_BYTES:
-        raise fault((), f"the document has at most {MAX_DOCUMENT_BYTES} bytes", len(encoded))
+        raise policy_fault((), f"the document has at most {MAX_DOCUMENT_BYTES} bytes", len(encoded))
     try:
         document = msgspec.json.decode(encoded)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise fault((), f"not a JSON document: {describe_json_error(encoded)}") from error
+        raise policy_fault((), f"not a JSON document: {describe_json_error(encoded)}") from error
     except RecursionError as error:
         raise _too_deep() from error
     check_depth(document)
     return document
 
 
-def check_depth(document: Json, at: Steps = ()) -> None:
+def check_depth(document: Json, at: JsonPath = ()) -> None:
     """Raise InvalidPolicy when a document, which is somewhere in another, is nested further than anything should be."""
     level = [document]
     for _ in range(MAX_DEPTH + 1):
@@ -79,8 +79,8 @@ def check_depth(document: Json, at: Steps = ()) -> None:
     raise _too_deep(at)
 
 
-def _too_deep(at: Steps = ()) -> InvalidPolicy:
-    return fault(at, f"the document is nested more than {MAX_DEPTH} levels deep")
+def _too_deep(at: JsonPath = ()) -> InvalidPolicy:
+    return policy_fault(at, f"the document is nested more than {MAX_DEPTH} levels deep")
 
 
 def _shown(found: Json) -> str:

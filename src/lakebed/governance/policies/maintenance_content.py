@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import Final
 
 from . import config_options
-from .config_options import ZORDER, Option, OptionValue, whole
-from .json_documents import Json, fault, read_document
+from .config_options import ZORDER, ConfigOption, OptionValue, whole
+from .json_documents import Json, policy_fault, read_document
 
 SCHEMA_VERSION: Final = "2025-02-03"
 """The one version of the content that there is."""
@@ -26,7 +26,7 @@ METADATA_COMPACTION: Final = "system.metadata-compaction"
 ORPHAN_FILE_REMOVAL: Final = "system.orphan-file-removal"
 SNAPSHOT_EXPIRY: Final = "system.snapshot-expiry"
 
-CONFIG_OPTIONS: Final[Mapping[str, Mapping[str, Option]]] = {
+CONFIG_OPTIONS: Final[Mapping[str, Mapping[str, ConfigOption]]] = {
     DATA_COMPACTION: config_options.DATA_COMPACTION,
     METADATA_COMPACTION: config_options.METADATA_COMPACTION,
     ORPHAN_FILE_REMOVAL: config_options.ORPHAN_FILE_REMOVAL,
@@ -56,22 +56,22 @@ class MaintenanceContent:
     """Where orphans are looked for instead of in the table's own location."""
 
 
-def parse_content(policy_type: str, text: str | None) -> MaintenanceContent:
+def parse_maintenance_content(policy_type: str, text: str | None) -> MaintenanceContent:
     """What a policy of a system type says. Raises InvalidPolicy with the JSON path of what is wrong."""
     document = read_document(text)
     if not isinstance(document, dict):
-        raise fault((), "the content is an object", document)
+        raise policy_fault((), "the content is an object", document)
     allowed = _TOP_KEYS + (_ORPHAN_KEYS if policy_type == ORPHAN_FILE_REMOVAL else ())
     for key in document:
         if key not in allowed:
-            raise fault((key,), f"no such key here; there are {', '.join(allowed)}")
+            raise policy_fault((key,), f"no such key here; there are {', '.join(allowed)}")
     enable = document.get("enable")
     if not isinstance(enable, bool):
-        raise fault(("enable",), "is required, and true or false", enable)
+        raise policy_fault(("enable",), "is required, and true or false", enable)
     version = document.get("version")
     # An empty one stands for the default, as an absent one does.
     if version not in (None, "", SCHEMA_VERSION):
-        raise fault(("version",), f"must be {SCHEMA_VERSION}", version)
+        raise policy_fault(("version",), f"must be {SCHEMA_VERSION}", version)
     options = CONFIG_OPTIONS[policy_type]
     config = _config(options, document.get("config"))
     _check_together(config)
@@ -86,26 +86,26 @@ def parse_content(policy_type: str, text: str | None) -> MaintenanceContent:
     return content
 
 
-def _config(options: Mapping[str, Option], config: Json) -> dict[str, OptionValue]:
+def _config(options: Mapping[str, ConfigOption], config: Json) -> dict[str, OptionValue]:
     if config is None:
         return {}
     if not isinstance(config, dict):
-        raise fault(("config",), "must be an object", config)
+        raise policy_fault(("config",), "must be an object", config)
     read: dict[str, OptionValue] = {}
     meant: dict[str, str] = {}
     for name, value in config.items():
         option = options.get(name)
         if option is None:
             if not isinstance(value, str | int | float):
-                raise fault(("config", name), "must be a text, a number, or true or false", value)
+                raise policy_fault(("config", name), "must be a text, a number, or true or false", value)
             read[name] = value
             continue
         found = option.reading.read(value)
         if found is None:
-            raise fault(("config", name), f"must be {option.reading.wanted}", value)
+            raise policy_fault(("config", name), f"must be {option.reading.wanted}", value)
         other = meant.setdefault(option.means, name)
         if other != name:
-            raise fault(("config", name), f"says what {other} says already; leave one of them out")
+            raise policy_fault(("config", name), f"says what {other} says already; leave one of them out")
         read[name] = found
     return read
 
@@ -114,22 +114,24 @@ def _check_together(config: Mapping[str, OptionValue]) -> None:
     """Raise InvalidPolicy for options that are good alone and make no sense together."""
     for name in ("strategy", "compaction_strategy"):
         if config.get(name) == ZORDER and "zorder-columns" not in config:
-            raise fault(("config", name), "zorder needs zorder-columns besides")
+            raise policy_fault(("config", name), "zorder needs zorder-columns besides")
     target = "target-file-size-bytes" if "target-file-size-bytes" in config else "target_file_size_bytes"
     sizes = [(name, config[name]) for name in ("min-file-size-bytes", target, "max-file-size-bytes") if name in config]
     for (lower, least), (upper, most) in pairwise(sizes):
         if isinstance(least, int) and isinstance(most, int) and least >= most:
-            raise fault(("config", upper), f"must be more than {lower}", most)
+            raise policy_fault(("config", upper), f"must be more than {lower}", most)
     age = config.get("older-than-ms")
     if isinstance(age, int) and age < YOUNGEST_ORPHAN_MS and not config.get("allow-young"):
-        raise fault(("config", "older-than-ms"), f"must be at least {YOUNGEST_ORPHAN_MS}, or allow-young be true", age)
+        raise policy_fault(
+            ("config", "older-than-ms"), f"must be at least {YOUNGEST_ORPHAN_MS}, or allow-young be true", age
+        )
 
 
 def _check_said_once(content: MaintenanceContent) -> None:
     if content.locations is not None and "locations" in content.config:
-        raise fault(("config", "locations"), "says what $.locations says already; leave one of them out")
+        raise policy_fault(("config", "locations"), "says what $.locations says already; leave one of them out")
     if content.max_orphan_file_age_days is not None and "older-than-ms" in content.config:
-        raise fault(
+        raise policy_fault(
             ("config", "older-than-ms"),
             "says what $.max_orphan_file_age_in_days says already; leave one of them out",
         )
@@ -140,7 +142,7 @@ def _days(value: Json) -> int | None:
         return None
     days = _DAYS.read(value)
     if not isinstance(days, int):
-        raise fault(("max_orphan_file_age_in_days",), f"must be {_DAYS.wanted}", value)
+        raise policy_fault(("max_orphan_file_age_in_days",), f"must be {_DAYS.wanted}", value)
     return days
 
 
@@ -148,8 +150,8 @@ def _locations(value: Json) -> tuple[str, ...] | None:
     if value is None:
         return None
     if not isinstance(value, list):
-        raise fault(("locations",), "must be a list of texts", value)
+        raise policy_fault(("locations",), "must be a list of texts", value)
     for number, location in enumerate(value):
         if not isinstance(location, str) or not location.strip():
-            raise fault(("locations", number), "must be a text that is not empty", location)
+            raise policy_fault(("locations", number), "must be a text that is not empty", location)
     return tuple(value) or None

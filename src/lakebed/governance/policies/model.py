@@ -19,7 +19,7 @@ MAX_DESCRIPTION_BYTES: Final = 4096
 _NAME: Final = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_NAME_CHARS}}}")
 
 
-class TargetKind(StrEnum):
+class PolicyTargetKind(StrEnum):
     """What a policy can be attached to."""
 
     CATALOG = "catalog"
@@ -28,10 +28,10 @@ class TargetKind(StrEnum):
     VIEW = "view"
 
 
-class Place(NamedTuple):
+class AttachmentTarget(NamedTuple):
     """What a policy is attached to, by name."""
 
-    kind: TargetKind
+    kind: PolicyTargetKind
     path: Path = ()
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ class PolicyVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class Attachment:
+class AttachedPolicy:
     """A policy at one of its targets."""
 
     policy: Policy

@@ -14,9 +14,9 @@ from typing import Final
 from lakebed.core.errors import InvalidInput, InvalidName
 
 from .json_documents import Json
-from .maintenance_content import CONFIG_OPTIONS, parse_content
-from .model import TargetKind, check_description
-from .restrictions import COLUMN_MASK, RESTRICTING, ROW_FILTER, parse_restricting
+from .maintenance_content import CONFIG_OPTIONS, parse_maintenance_content
+from .model import PolicyTargetKind, check_description
+from .restrictions import COLUMN_MASK, RESTRICTION_TYPES, ROW_FILTER, parse_restriction
 from .schemas import check_against, check_schema
 
 RESERVED: Final = ("system", "lakebed")
@@ -31,7 +31,7 @@ class PolicyType:
 
     name: str
     inheritable: bool = True
-    targets: tuple[TargetKind, ...] = tuple(TargetKind)
+    targets: tuple[PolicyTargetKind, ...] = tuple(PolicyTargetKind)
     description: str | None = None
     schema: bytes | None = None
     """The JSON schema of their content; None for the types of the system, which have rules of their own."""
@@ -45,16 +45,16 @@ class PolicyType:
     @property
     def adds_up(self) -> bool:
         """Whether all of its policies hold that are attached on the way, and not the nearest alone."""
-        return self.name in RESTRICTING
+        return self.name in RESTRICTION_TYPES
 
     def check_content(self, content: str | None) -> None:
         """Return if a policy of this type may say so. Raises InvalidPolicy with the JSON path of what is wrong."""
         if self.schema is not None:
             check_against(self.schema, content)
-        elif self.name in RESTRICTING:
-            parse_restricting(self.name, content)
+        elif self.name in RESTRICTION_TYPES:
+            parse_restriction(self.name, content)
         else:
-            parse_content(self.name, content)
+            parse_maintenance_content(self.name, content)
 
 
 _DESCRIPTIONS: Final[Mapping[str, str]] = {
@@ -64,7 +64,7 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "system.snapshot-expiry": "expire old snapshots",
 }
 
-_HAVING_ROWS: Final = (TargetKind.CATALOG, TargetKind.NAMESPACE, TargetKind.TABLE)
+_HAVING_ROWS: Final = (PolicyTargetKind.CATALOG, PolicyTargetKind.NAMESPACE, PolicyTargetKind.TABLE)
 """A view shows what its tables show to who asks, and has no rows of its own."""
 
 SYSTEM_TYPES: Final[Mapping[str, PolicyType]] = {
@@ -84,7 +84,7 @@ def define_type(
     schema: Json,
     *,
     inheritable: bool = True,
-    targets: tuple[TargetKind, ...] = tuple(TargetKind),
+    targets: tuple[PolicyTargetKind, ...] = tuple(PolicyTargetKind),
     description: str | None = None,
     now_ms: int = 0,
 ) -> PolicyType:
@@ -102,5 +102,5 @@ def define_type(
         )
     if not targets:
         raise InvalidInput("policies of a type go with at least one kind of target", argument="targets")
-    wanted = tuple(kind for kind in TargetKind if kind in targets)
+    wanted = tuple(kind for kind in PolicyTargetKind if kind in targets)
     return PolicyType(name, inheritable, wanted, check_description(description), check_schema(schema), now_ms)

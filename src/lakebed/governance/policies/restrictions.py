@@ -19,9 +19,9 @@ from typing import Final
 from lakebed.core.errors import InvalidPolicy
 from lakebed.iceberg.expressions.unbound import FALSE
 
-from .audiences import ALL, Audience, Person, read_audience
+from .audiences import EVERYONE, Audience, AudiencePrincipal, read_audience
 from .column_masks import Mask, read_masks, strictest
-from .json_documents import Json, fault, read_document
+from .json_documents import Json, policy_fault, read_document
 from .model import Policy
 from .row_filters import RowFilter, read_filter
 from .sql_filters import read_sql
@@ -29,7 +29,7 @@ from .sql_filters import read_sql
 ROW_FILTER: Final = "lakebed.row-filter"
 COLUMN_MASK: Final = "lakebed.column-mask"
 
-RESTRICTING: Final = frozenset({ROW_FILTER, COLUMN_MASK})
+RESTRICTION_TYPES: Final = frozenset({ROW_FILTER, COLUMN_MASK})
 """Types whose policies add up, and restrict."""
 
 SCHEMA_VERSION: Final = "2026-11-01"
@@ -41,7 +41,7 @@ _KEY_FORM: Final = "restriction 1"
 
 
 @dataclass(frozen=True, slots=True)
-class RestrictingContent:
+class RestrictionContent:
     """A policy's content, checked."""
 
     enable: bool
@@ -64,37 +64,37 @@ class Restriction:
     """Where it comes from, for people: `ns.p v3`."""
 
 
-def parse_restricting(policy_type: str, text: str | None) -> RestrictingContent:
+def parse_restriction(policy_type: str, text: str | None) -> RestrictionContent:
     """What a policy of a restricting type says. Raises InvalidPolicy with the JSON path of what is wrong."""
     document = read_document(text)
     if not isinstance(document, dict):
-        raise fault((), "the content is an object", document)
+        raise policy_fault((), "the content is an object", document)
     says = _SAYS[policy_type]
     allowed = ("enable", "version", "restricts", says)
     for key in document:
         if key not in allowed:
-            raise fault((key,), f"no such key here; there are {', '.join(allowed)}")
+            raise policy_fault((key,), f"no such key here; there are {', '.join(allowed)}")
     enable = document.get("enable")
     if not isinstance(enable, bool):
-        raise fault(("enable",), "is required, and true or false", enable)
+        raise policy_fault(("enable",), "is required, and true or false", enable)
     if document.get("version") not in (None, "", SCHEMA_VERSION):
-        raise fault(("version",), f"must be {SCHEMA_VERSION}", document["version"])
+        raise policy_fault(("version",), f"must be {SCHEMA_VERSION}", document["version"])
     audience = read_audience(document.get("restricts"), ("restricts",))
     said: Json = document.get(says)
     if policy_type == ROW_FILTER:
         if said is None:
-            raise fault((says,), "is required: which rows are shown")
+            raise policy_fault((says,), "is required: which rows are shown")
         shown = read_sql(said, (says,)) if isinstance(said, str) else read_filter(said, (says,))
-        return RestrictingContent(enable, audience, filter=shown)
-    return RestrictingContent(enable, audience, masks=MappingProxyType(read_masks(said, (says,))))
+        return RestrictionContent(enable, audience, filter=shown)
+    return RestrictionContent(enable, audience, masks=MappingProxyType(read_masks(said, (says,))))
 
 
-def restrict(policies: Iterable[Policy], person: Person) -> Restriction | None:
+def restriction_for(policies: Iterable[Policy], person: AudiencePrincipal) -> Restriction | None:
     """What policies that hold for a table leave of it for somebody; None if that is all of it."""
     about = [
         (policy, content)
         for policy in policies
-        if policy.type in RESTRICTING
+        if policy.type in RESTRICTION_TYPES
         for content in (_read(policy.type, policy.content),)
         if content.enable and content.audience.includes(person)
     ]
@@ -120,14 +120,14 @@ def _key(policies: Iterable[Policy]) -> str:
     return hashlib.sha256(told.encode()).hexdigest()
 
 
-_UNREADABLE: Final = RestrictingContent(True, ALL, FALSE)
+_UNREADABLE: Final = RestrictionContent(True, EVERYONE, FALSE)
 """In place of a content that cannot be read: nobody sees anything until it can."""
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _read(policy_type: str, text: str) -> RestrictingContent:
+def _read(policy_type: str, text: str) -> RestrictionContent:
     """Few policies hold for many tables: each is read once."""
     try:
-        return parse_restricting(policy_type, text)
+        return parse_restriction(policy_type, text)
     except InvalidPolicy:
         return _UNREADABLE

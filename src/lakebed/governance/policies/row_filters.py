@@ -26,7 +26,7 @@ from lakebed.iceberg.expressions.unbound import (
     UnboundPredicate,
 )
 
-from .json_documents import Json, Steps, fault
+from .json_documents import Json, JsonPath, policy_fault
 
 MAX_PARTS: Final = 2000
 """Most conditions and values of one filter."""
@@ -48,12 +48,12 @@ def column_predicate(operation: PredicateOperation, column: str, values: Iterabl
     return UnboundPredicate(operation, ColumnReference(column), tuple(map(Literal, values)))
 
 
-def read_filter(document: Json, at: Steps) -> RowFilter:
+def read_filter(document: Json, at: JsonPath) -> RowFilter:
     """The filter in a document. Raises InvalidPolicy with the JSON path of what is wrong."""
     reader = _Reader()
     found = reader.read(document, at)
     if reader.parts > MAX_PARTS:
-        raise fault(at, f"has at most {MAX_PARTS} conditions and values", reader.parts)
+        raise policy_fault(at, f"has at most {MAX_PARTS} conditions and values", reader.parts)
     return found
 
 
@@ -61,12 +61,12 @@ class _Reader:
     def __init__(self) -> None:
         self.parts = 0
 
-    def read(self, document: Json, at: Steps) -> RowFilter:
+    def read(self, document: Json, at: JsonPath) -> RowFilter:
         self.parts += 1
         if isinstance(document, bool):
             return TRUE if document else FALSE
         if not isinstance(document, dict):
-            raise fault(at, "must be an expression: an object with a type, or true or false", document)
+            raise policy_fault(at, "must be an expression: an object with a type, or true or false", document)
         kind = document.get("type")
         if kind in ("and", "or"):
             _only(document, at, "left", "right")
@@ -77,13 +77,13 @@ class _Reader:
             return Not(self.read(document.get("child"), (*at, "child")))
         operation = _OPERATIONS.get(kind) if isinstance(kind, str) else None
         if operation is None:
-            raise fault((*at, "type"), f"must be one of {', '.join(_WORDS)}", kind)
+            raise policy_fault((*at, "type"), f"must be one of {', '.join(_WORDS)}", kind)
         return self._condition(operation, document, at)
 
-    def _condition(self, operation: PredicateOperation, document: dict[str, Json], at: Steps) -> UnboundPredicate:
+    def _condition(self, operation: PredicateOperation, document: dict[str, Json], at: JsonPath) -> UnboundPredicate:
         term = document.get("term")
         if not isinstance(term, str) or not term:
-            raise fault((*at, "term"), "must be the name of a column", term)
+            raise policy_fault((*at, "term"), "must be the name of a column", term)
         if operation in UNARY:
             _only(document, at, "term")
             return column_predicate(operation, term)
@@ -91,7 +91,7 @@ class _Reader:
             _only(document, at, "term", "values")
             values = document.get("values")
             if not isinstance(values, list) or not values:
-                raise fault((*at, "values"), "must be a list of values that is not empty", values)
+                raise policy_fault((*at, "values"), "must be a list of values that is not empty", values)
         else:
             _only(document, at, "term", "value")
             values = [document.get("value")]
@@ -102,18 +102,18 @@ class _Reader:
         if operation in (PredicateOperation.STARTS_WITH, PredicateOperation.NOT_STARTS_WITH) and not isinstance(
             values[0], str
         ):
-            raise fault((*at, "value"), "must be a text", values[0])
+            raise policy_fault((*at, "value"), "must be a text", values[0])
         return column_predicate(operation, term, values)
 
 
-def read_value(value: Json, at: Steps) -> Value:
+def read_value(value: Json, at: JsonPath) -> Value:
     """A single value. Raises InvalidPolicy with its JSON path."""
     if not isinstance(value, bool | int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
-        raise fault(at, "must be a text, a number, or true or false", value)
+        raise policy_fault(at, "must be a text, a number, or true or false", value)
     return value
 
 
-def _only(document: dict[str, Json], at: Steps, *keys: str) -> None:
+def _only(document: dict[str, Json], at: JsonPath, *keys: str) -> None:
     for key in document:
         if key != "type" and key not in keys:
-            raise fault((*at, key), f"no such key here; there are type, {', '.join(keys)}")
+            raise policy_fault((*at, key), f"no such key here; there are type, {', '.join(keys)}")

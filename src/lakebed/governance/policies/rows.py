@@ -13,7 +13,7 @@ import msgspec
 
 from lakebed.meta.seam import Row
 
-from .model import Attachment, Path, Place, Policy, PolicyVersion, TargetKind
+from .model import AttachedPolicy, AttachmentTarget, Path, Policy, PolicyTargetKind, PolicyVersion
 from .policy_types import PolicyType
 
 LEVEL_SEPARATOR: Final = "\x1f"
@@ -102,11 +102,11 @@ TARGETS_OF: Final = (
 )
 
 
-class Target(NamedTuple):
+class PolicyMapping(NamedTuple):
     """Something that a policy is attached to."""
 
     key: str
-    place: Place
+    place: AttachmentTarget
     entry: str
     """The id of the table or view; empty for others."""
     parameters: Mapping[str, str]
@@ -160,28 +160,28 @@ def version_from(row: Row) -> PolicyVersion:
     return PolicyVersion(version, description, bytes(content).decode(), principal, created_ms)
 
 
-def attachment_from(row: Row) -> tuple[str, Attachment]:
+def attachment_from(row: Row) -> tuple[str, AttachedPolicy]:
     """The key of a target, and a policy at it."""
     target, parameters, attached_ms = row[POLICY_COLUMNS:]
-    return target, Attachment(policy_from(row), unpack_parameters(parameters), attached_ms)
+    return target, AttachedPolicy(policy_from(row), unpack_parameters(parameters), attached_ms)
 
 
-def target_from(row: Row) -> Target:
+def mapping_from(row: Row) -> PolicyMapping:
     """A target of a policy, from a row of `TARGETS_OF`."""
     key, namespace, kind, name, around, entry, parameters, attached_ms = row
     if entry is not None:
-        place = Place(TargetKind(kind), (*_levels(around), name))
+        place = AttachmentTarget(PolicyTargetKind(kind), (*_levels(around), name))
     elif namespace is not None:
-        place = Place(TargetKind.NAMESPACE, _levels(namespace))
+        place = AttachmentTarget(PolicyTargetKind.NAMESPACE, _levels(namespace))
     else:
-        place = Place(TargetKind.CATALOG)
-    return Target(key, place, entry or "", unpack_parameters(parameters), attached_ms)
+        place = AttachmentTarget(PolicyTargetKind.CATALOG)
+    return PolicyMapping(key, place, entry or "", unpack_parameters(parameters), attached_ms)
 
 
 def type_from(row: Row) -> PolicyType:
     """A type that a user defined."""
     name, inheritable, targets, description, schema, created_ms = row
-    kinds = tuple(TargetKind(kind) for kind in targets.split(" "))
+    kinds = tuple(PolicyTargetKind(kind) for kind in targets.split(" "))
     return PolicyType(name, bool(inheritable), kinds, description, bytes(schema), created_ms)
 
 

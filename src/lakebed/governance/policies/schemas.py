@@ -16,7 +16,16 @@ import msgspec
 
 from lakebed.core.errors import InvalidPolicy
 
-from .json_documents import MAX_DEPTH, MAX_DOCUMENT_BYTES, Json, Steps, check_depth, fault, json_path, read_document
+from .json_documents import (
+    MAX_DEPTH,
+    MAX_DOCUMENT_BYTES,
+    Json,
+    JsonPath,
+    check_depth,
+    json_path,
+    policy_fault,
+    read_document,
+)
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -55,14 +64,14 @@ _LONGEST_WAY: Final = 4 * MAX_DEPTH
 def check_schema(schema: Json) -> bytes:
     """The schema, as it is kept. Raises InvalidPolicy with the JSON path of what is wrong, from `$.schema` on."""
     if not isinstance(schema, dict):
-        raise fault(("schema",), "must be an object", schema)
+        raise policy_fault(("schema",), "must be an object", schema)
     check_depth(schema, ("schema",))
     encoded = msgspec.json.encode(schema)
     if len(encoded) > MAX_DOCUMENT_BYTES:
-        raise fault(("schema",), f"has at most {MAX_DOCUMENT_BYTES} bytes", len(encoded))
+        raise policy_fault(("schema",), f"has at most {MAX_DOCUMENT_BYTES} bytes", len(encoded))
     parts = _Scale(schema).weigh(schema)
     if parts > MAX_PARTS:
-        raise fault(("schema",), f"has at most {MAX_PARTS} parts with its references written out", parts)
+        raise policy_fault(("schema",), f"has at most {MAX_PARTS} parts with its references written out", parts)
     _compiled(encoded)
     return encoded
 
@@ -75,7 +84,9 @@ def check_against(schema: bytes, text: str | None) -> None:
     compiled = _compiled(schema)
     size = len(text or "")
     if size * compiled.parts > MAX_STEPS:
-        raise fault((), f"has at most {MAX_STEPS // compiled.parts} characters under a schema as large as its", size)
+        raise policy_fault(
+            (), f"has at most {MAX_STEPS // compiled.parts} characters under a schema as large as its", size
+        )
     try:
         compiled.validator.validate(document)
     except ValidationError as error:
@@ -100,9 +111,9 @@ def _compiled(schema: bytes) -> _Compiled:
             offline=True,
         )
     except ValidationError as error:
-        raise fault(("schema", *error.instance_path), f"not a schema: {_cut(error.message)}") from error
+        raise policy_fault(("schema", *error.instance_path), f"not a schema: {_cut(error.message)}") from error
     except (ReferencingError, ValueError) as error:
-        raise fault(("schema",), f"not a schema: {_cut(str(error))}") from error
+        raise policy_fault(("schema",), f"not a schema: {_cut(str(error))}") from error
     document = msgspec.json.decode(schema)
     return _Compiled(validator, _Scale(document).weigh(document))
 
@@ -118,7 +129,7 @@ class _Scale:
         self._schema = schema
         self._weighed: dict[int, int] = {}
 
-    def weigh(self, part: Json, at: Steps = (), inside: tuple[str, ...] = (), way: int = 0) -> int:
+    def weigh(self, part: Json, at: JsonPath = (), inside: tuple[str, ...] = (), way: int = 0) -> int:
         """How many parts there are from here on. `inside` are the references that led here, `way` how far it is."""
         if not isinstance(part, dict | list):
             return 1
@@ -126,7 +137,7 @@ class _Scale:
         if known is not None:
             return known
         if way > _LONGEST_WAY:
-            raise fault(("schema", *at), "is too far from the root by way of references")
+            raise policy_fault(("schema", *at), "is too far from the root by way of references")
         total = 1
         for step, inner in part.items() if isinstance(part, dict) else enumerate(part):
             here = (*at, step)
@@ -139,24 +150,24 @@ class _Scale:
         self._weighed[id(part)] = total
         return total
 
-    def _weigh_text(self, step: str | int, text: str, at: Steps, inside: tuple[str, ...], way: int) -> int:
+    def _weigh_text(self, step: str | int, text: str, at: JsonPath, inside: tuple[str, ...], way: int) -> int:
         if step in _RENAMING:
-            raise fault(("schema", *at), "parts are referred to by where they are: #/$defs/NAME")
+            raise policy_fault(("schema", *at), "parts are referred to by where they are: #/$defs/NAME")
         if step == "$schema" and (len(at) > 1 or text.rstrip("#") not in _DIALECTS):
-            raise fault(("schema", *at), "names a dialect at the root, draft 6 or newer", text)
+            raise policy_fault(("schema", *at), "names a dialect at the root, draft 6 or newer", text)
         if step != "$ref":
             return 1
         if text in inside or text == "#":
-            raise fault(("schema", *at), "a part cannot contain itself", text)
+            raise policy_fault(("schema", *at), "a part cannot contain itself", text)
         part, steps = self._part(text, at)
         return self.weigh(part, steps, (*inside, text), way + 1)
 
-    def _part(self, reference: str, at: Steps) -> tuple[Json, Steps]:
+    def _part(self, reference: str, at: JsonPath) -> tuple[Json, JsonPath]:
         """What a reference is to, and where that is."""
         if not reference.startswith("#/"):
-            raise fault(("schema", *at), "a schema refers to its own parts only: #/$defs/NAME", reference)
+            raise policy_fault(("schema", *at), "a schema refers to its own parts only: #/$defs/NAME", reference)
         part: Json = self._schema
-        steps: Steps = ()
+        steps: JsonPath = ()
         for step in unquote(reference[2:]).split("/"):
             name = step.replace("~1", "/").replace("~0", "~")
             if isinstance(part, dict) and name in part:
@@ -164,7 +175,7 @@ class _Scale:
             elif isinstance(part, list) and name.isascii() and name.isdigit() and int(name) < len(part):
                 part, steps = part[int(name)], (*steps, int(name))
             else:
-                raise fault(("schema", *at), "there is no such part", reference)
+                raise policy_fault(("schema", *at), "there is no such part", reference)
         return part, steps
 
 

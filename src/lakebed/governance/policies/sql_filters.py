@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from lakebed.iceberg.expressions.unbound import FALSE, TRUE, And, Not, Or, PredicateOperation
 
-from .json_documents import Steps, fault
+from .json_documents import JsonPath, policy_fault
 from .row_filters import RowFilter, Value, column_predicate
 
 __all__ = ["read_sql"]
@@ -53,19 +53,19 @@ class _Token(NamedTuple):
     at: int
 
 
-def read_sql(text: str, at: Steps) -> RowFilter:
+def read_sql(text: str, at: JsonPath) -> RowFilter:
     """The filter in a condition. Raises InvalidPolicy that says where in the text it goes wrong."""
     return _Parser(text, at).whole()
 
 
 class _Parser:
-    def __init__(self, text: str, at: Steps) -> None:
+    def __init__(self, text: str, at: JsonPath) -> None:
         self._at = at
         self._text = text
         self._tokens = self._split()
         self._next = 0
         if len(self._tokens) > 2 * MAX_PARTS:
-            raise fault(at, f"has at most {MAX_PARTS} conditions and values")
+            raise policy_fault(at, f"has at most {MAX_PARTS} conditions and values")
 
     def whole(self) -> RowFilter:
         found = self._any_of(0)
@@ -77,7 +77,7 @@ class _Parser:
 
     def _any_of(self, depth: int) -> RowFilter:
         if depth > MAX_DEPTH:
-            raise fault(self._at, f"is nested more than {MAX_DEPTH} levels deep")
+            raise policy_fault(self._at, f"is nested more than {MAX_DEPTH} levels deep")
         operands = [self._all_of(depth)]
         while self._take("keyword", "OR"):
             operands.append(self._all_of(depth))
@@ -194,7 +194,7 @@ class _Parser:
         while position < end:
             found = _TOKEN.match(text, position)
             if found is None or found.lastgroup is None:
-                raise fault(self._at, f"is not understood from {text[position : position + 20].strip()!r} on")
+                raise policy_fault(self._at, f"is not understood from {text[position : position + 20].strip()!r} on")
             position = found.end()
             tokens.append(_token(found.lastgroup, found[found.lastgroup], found.start(found.lastgroup)))
         return tokens
@@ -216,7 +216,7 @@ class _Parser:
     def _wrong(self, wanted: str) -> Exception:
         token = self._peek()
         here = "at its end" if token is None else f"at {self._text[token.at : token.at + 20]!r}"
-        return fault(self._at, f"is a condition in SQL, and has to have {wanted} {here}")
+        return policy_fault(self._at, f"is a condition in SQL, and has to have {wanted} {here}")
 
 
 def _token(kind: str, text: str, at: int) -> _Token:

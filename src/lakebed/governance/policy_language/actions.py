@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from ..rbac.administrator import action_of
+from ..rbac.administrator import action_name
 from ..rbac.operations import ACTION_PRIVILEGES, MANAGEMENT_OPERATIONS
 from .resource_actions import BUCKET_ACTIONS, OBJECT_ACTIONS, TABLE_ACTIONS, TABLE_BUCKET_ACTIONS, named_actions
-from .wildcards import Pattern, no_values
+from .wildcards import PolicyPattern, no_values
 
 __all__ = ["KNOWN_ACTIONS", "action_problem", "nearest_name"]
 
@@ -80,7 +80,7 @@ _STREAM_ACTIONS: Final = named_actions("streams", "Read Write Create Drop Alter 
 
 _OWN_ACTIONS: Final = (
     frozenset(name for name in ACTION_PRIVILEGES if name.startswith("lakebed:"))
-    | frozenset(map(action_of, MANAGEMENT_OPERATIONS))
+    | frozenset(map(action_name, MANAGEMENT_OPERATIONS))
     | _SERVER_ACTIONS
 )
 
@@ -124,7 +124,7 @@ def action_problem(written: str) -> str | None:
             return f'unknown action "{written}"{nearest_name(written, _ALL)}'
         return None  # another service of AWS
     if is_pattern:
-        pattern = Pattern(action, variables=False)
+        pattern = PolicyPattern(action, variables=False)
         if any(pattern.matches(name, no_values) for name in _ALL_LOWER if known is None or name in known):
             return None
         return f'no known action matches "{written}"{nearest_name(written, KNOWN_ACTIONS.get(service, ()))}'

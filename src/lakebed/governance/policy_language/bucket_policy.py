@@ -11,11 +11,11 @@ from typing import Final
 from lakebed.core.errors import InvalidPolicy
 
 from .actions import KNOWN_ACTIONS, nearest_name
-from .condition_keys import ADDRESS_KEYS, carriers
+from .condition_keys import ADDRESS_KEYS, actions_with_key
 from .conditions import Condition, Quantifier, parse_network
-from .document import Policy, Statement, parse_policy
+from .document import CompiledPolicy, PolicyStatement, parse_policy
 from .resource_actions import BUCKET_ACTIONS, OBJECT_ACTIONS, TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
-from .wildcards import Pattern, no_values
+from .wildcards import PolicyPattern, no_values
 
 _ARN_PREFIX: Final = "arn:aws:s3:::"
 _TABLES_ARN_PREFIX: Final = "arn:aws:s3tables:"
@@ -39,22 +39,22 @@ class _Kind:
     def actions(self) -> frozenset[str]:
         return self.own_actions | self.inner_actions
 
-    def owns(self, resource: Pattern) -> bool:
+    def owns(self, resource: PolicyPattern) -> bool:
         """Whether a resource is this bucket or in it."""
         if not resource.text.startswith(self.arn_prefix):
             return False
         bucket, _ = self._split(resource)
         # A variable cannot stand for a bucket: the policy is of this one.
-        return Pattern(bucket, variables=False).matches(self.arn, no_values)
+        return PolicyPattern(bucket, variables=False).matches(self.arn, no_values)
 
-    def reached(self, resource: Pattern) -> frozenset[str]:
+    def reached(self, resource: PolicyPattern) -> frozenset[str]:
         """The actions on what a resource that is owned can stand for."""
         bucket, has_more = self._split(resource)
         if has_more:
             return self.inner_actions
         return self.actions if "*" in bucket else self.own_actions
 
-    def _split(self, resource: Pattern) -> tuple[str, bool]:
+    def _split(self, resource: PolicyPattern) -> tuple[str, bool]:
         """What of a resource is the bucket, and whether there is more. A table bucket has a slash in its own ARN."""
         parts = resource.text.split("/")
         names = self.arn.count("/") + 1
@@ -68,7 +68,7 @@ _TABLE_BUCKET_ACTIONS: Final = frozenset(name.lower() for name in TABLE_BUCKET_A
 
 
 @lru_cache(maxsize=256)
-def check_bucket_policy(document: bytes, bucket: str, table_bucket: str = "") -> Policy:
+def check_bucket_policy(document: bytes, bucket: str, table_bucket: str = "") -> CompiledPolicy:
     """Compile a document that is to stand on `bucket`; the same arguments once. Raises InvalidPolicy with the reason.
 
     `table_bucket` is the bucket's ARN in S3 Tables, if it holds tables: its policy may then speak of these too.
@@ -86,7 +86,7 @@ def check_bucket_policy(document: bytes, bucket: str, table_bucket: str = "") ->
     return policy
 
 
-def _check_principal(statement: Statement) -> None:
+def _check_principal(statement: PolicyStatement) -> None:
     if statement.principal is None:
         raise InvalidPolicy(f"a bucket policy's statement must name a Principal. sid={statement.sid}")
     if statement.allows and statement.excludes_principal:
@@ -94,7 +94,7 @@ def _check_principal(statement: Statement) -> None:
         raise InvalidPolicy(f"allow with NotPrincipal is not allowed. sid={statement.sid}")
 
 
-def _check_actions(statement: Statement, kinds: Sequence[_Kind]) -> None:
+def _check_actions(statement: PolicyStatement, kinds: Sequence[_Kind]) -> None:
     services = tuple(f"{kind.service}:" for kind in kinds)
     for action, written in zip(statement.actions, statement.written_actions, strict=True):
         if not action.text.startswith(services) and action.text != "*":
@@ -109,16 +109,16 @@ def _spellings(kinds: Sequence[_Kind]) -> Iterable[str]:
     return (name for kind in kinds for name in KNOWN_ACTIONS[kind.service] if name.lower() in kind.actions)
 
 
-def _check_resources(statement: Statement, bucket: str, kinds: Sequence[_Kind]) -> None:
+def _check_resources(statement: PolicyStatement, bucket: str, kinds: Sequence[_Kind]) -> None:
     for resource in statement.resources:
         if not any(kind.owns(resource) for kind in kinds):
             raise InvalidPolicy(f"resource is not of this bucket. resource={resource.text} bucket={bucket}")
 
 
-def _check_conditions(statement: Statement, kinds: Sequence[_Kind]) -> None:
+def _check_conditions(statement: PolicyStatement, kinds: Sequence[_Kind]) -> None:
     known = frozenset[str]().union(*(kind.actions for kind in kinds))
     for condition in statement.conditions:
-        able = (carriers(condition.key) or frozenset()) & known
+        able = (actions_with_key(condition.key) or frozenset()) & known
         if not able:
             raise InvalidPolicy(f"unknown condition key. key={condition.key}")
         if condition.key in ADDRESS_KEYS:
@@ -134,7 +134,7 @@ def _check_conditions(statement: Statement, kinds: Sequence[_Kind]) -> None:
                 )
 
 
-def _check_fit(statement: Statement, kinds: Sequence[_Kind]) -> None:
+def _check_fit(statement: PolicyStatement, kinds: Sequence[_Kind]) -> None:
     """Actions on resources of another kind. S3 says so last: what is wrong with a condition comes before."""
     if statement.excludes_actions or statement.excludes_resources:
         return
@@ -147,7 +147,7 @@ def _check_fit(statement: Statement, kinds: Sequence[_Kind]) -> None:
             raise InvalidPolicy(f"action does not apply to any resource in statement. action={action.text}")
 
 
-def _any_match(pattern: Pattern, names: Iterable[str]) -> bool:
+def _any_match(pattern: PolicyPattern, names: Iterable[str]) -> bool:
     return any(pattern.matches(name, no_values) for name in names)
 
 
@@ -184,7 +184,7 @@ def is_public(document: bytes) -> bool:
     return any(_is_public_grant(statement) for statement in parse_policy(document).grants)
 
 
-def _is_public_grant(statement: Statement) -> bool:
+def _is_public_grant(statement: PolicyStatement) -> bool:
     principal = statement.principal
     if principal is None:
         return False

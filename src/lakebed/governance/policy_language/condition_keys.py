@@ -32,7 +32,7 @@ ADDRESS_KEYS: Final = frozenset({"aws:sourceip"})
 """Keys whose operands S3 reads as addresses whatever the operator is, even under Null."""
 
 
-def carriers(key: str) -> frozenset[str] | None:
+def actions_with_key(key: str) -> frozenset[str] | None:
     """The actions whose requests can carry a key, both in lower case; None if there is no such key.
 
     A family of keys (`s3:ExistingObjectTag/…`) needs the name of one.

@@ -20,9 +20,9 @@ from typing import Final, TypeAlias
 
 from lakebed.core.errors import InvalidPolicy
 
-from .wildcards import Pattern, Values, fold_key
+from .wildcards import ConditionValues, PolicyPattern, fold_key
 
-Test: TypeAlias = Callable[[str, Values], bool]
+Test: TypeAlias = Callable[[str, ConditionValues], bool]
 """Does one value of the request match one operand?"""
 
 
@@ -48,10 +48,10 @@ class Condition:
     negated: bool = False
     quantifier: Quantifier | None = None
     if_exists: bool = False
-    patterns: tuple[Pattern, ...] = ()
+    patterns: tuple[PolicyPattern, ...] = ()
     """The operands that may hold variables."""
 
-    def holds(self, values: Values) -> bool:
+    def holds(self, values: ConditionValues) -> bool:
         """Whether the request satisfies it."""
         found = values(self.key)
         if self.operator == "Null":
@@ -65,7 +65,7 @@ class Condition:
             return any(matched)
         return all(matched)
 
-    def _matches(self, value: str, values: Values) -> bool:
+    def _matches(self, value: str, values: ConditionValues) -> bool:
         return any(test(value, values) for test in self.tests)
 
 
@@ -87,7 +87,7 @@ def parse_condition(operator: str, key: str, operands: tuple[str, ...], *, varia
     if ":" not in key.strip(":"):
         raise InvalidPolicy(f"condition key must read service:name. key={key}")
     tests: list[Test] = []
-    patterns: list[Pattern] = []
+    patterns: list[PolicyPattern] = []
     for operand in operands:
         test = compile_tests(operand, variables)
         if isinstance(test, _PatternTest):
@@ -100,26 +100,26 @@ def parse_condition(operator: str, key: str, operands: tuple[str, ...], *, varia
 
 @dataclass(frozen=True, slots=True)
 class _PatternTest:
-    pattern: Pattern
+    pattern: PolicyPattern
 
-    def __call__(self, value: str, values: Values) -> bool:
+    def __call__(self, value: str, values: ConditionValues) -> bool:
         return self.pattern.matches(value, values)
 
 
 def _string(operand: str, variables: bool) -> Test:
-    return _PatternTest(Pattern(operand, wildcards=False, variables=variables))
+    return _PatternTest(PolicyPattern(operand, wildcards=False, variables=variables))
 
 
 def _string_ignore_case(operand: str, variables: bool) -> Test:
-    return _PatternTest(Pattern(operand, wildcards=False, variables=variables, ignore_case=True))
+    return _PatternTest(PolicyPattern(operand, wildcards=False, variables=variables, ignore_case=True))
 
 
 def _string_like(operand: str, variables: bool) -> Test:
-    return _PatternTest(Pattern(operand, variables=variables))
+    return _PatternTest(PolicyPattern(operand, variables=variables))
 
 
 def _arn(operand: str, variables: bool) -> Test:
-    pattern = Pattern(operand, variables=variables, arn=operand != "*")
+    pattern = PolicyPattern(operand, variables=variables, arn=operand != "*")
     if operand != "*" and not pattern.variables and operand.count(":") < 5:
         raise InvalidPolicy(f"condition operand is not an ARN. operand={operand}")
     return _PatternTest(pattern)
@@ -154,7 +154,7 @@ def _ordered(
         if limit is None:
             raise InvalidPolicy(f"condition operand is not a {kind}. operand={operand}")
 
-        def test(value: str, values: Values) -> bool:
+        def test(value: str, values: ConditionValues) -> bool:
             given = read(value)
             return given is not None and compare(given, limit)
 
@@ -209,7 +209,7 @@ def parse_network(operand: str) -> Network:
 def _ip_address(operand: str, variables: bool) -> Test:
     network = parse_network(operand)
 
-    def test(value: str, values: Values) -> bool:
+    def test(value: str, values: ConditionValues) -> bool:
         address = _address(value)
         return address is not None and address in network
 

@@ -20,7 +20,7 @@ from typing import Final
 from lakebed.core.access import Principal, ResourceRules
 
 from .document import parse_policy
-from .wildcards import Pattern, Values, Wild
+from .wildcards import ConditionValues, PolicyPattern, Wildcard
 
 UNNAMED: Final = "\ue000"
 """A character that no policy names: it is for private use."""
@@ -28,7 +28,7 @@ _LONG: Final = 64
 """Longer than any run of `?` in a policy that means something."""
 
 
-def probes(directory: str, principal: Principal, rules: ResourceRules, values: Values) -> list[str]:
+def probe_arns(directory: str, principal: Principal, rules: ResourceRules, values: ConditionValues) -> list[str]:
     """ARNs of keys in `directory`, the ARN of a directory with its final slash, to check. Raises InvalidPolicy."""
     patterns = [
         pattern
@@ -36,14 +36,14 @@ def probes(directory: str, principal: Principal, rules: ResourceRules, values: V
         for statement in parse_policy(document).statements
         for pattern in statement.resources
     ]
-    least = max((pattern.text.count(Wild.ONE.value) for pattern in patterns), default=0)
+    least = max((pattern.text.count(Wildcard.ONE.value) for pattern in patterns), default=0)
     found = dict.fromkeys(f"{directory}{UNNAMED * length}" for length in (*range(min(least, _LONG) + 2), _LONG))
     for pattern in patterns:
-        found |= dict.fromkeys(witnesses(pattern, directory, values))
+        found |= dict.fromkeys(matching_arns(pattern, directory, values))
     return list(found)
 
 
-def witnesses(pattern: Pattern, directory: str, values: Values) -> Iterator[str]:
+def matching_arns(pattern: PolicyPattern, directory: str, values: ConditionValues) -> Iterator[str]:
     """Texts that begin with `directory` and match the pattern; none if it matches no such text."""
     elements = pattern.elements(values)
     if elements is None:
@@ -53,23 +53,23 @@ def witnesses(pattern: Pattern, directory: str, values: Values) -> Iterator[str]
         reached: set[int] = set()
         for place in places:
             element = elements[place] if place < len(elements) else None
-            if element is Wild.ANY:
+            if element is Wildcard.ANY:
                 reached.add(place)
-            elif element is Wild.ONE or element == character:
+            elif element is Wildcard.ONE or element == character:
                 reached.add(place + 1)
         places = _after_stars(reached, elements)
     for place in sorted(places):
         rest = elements[place:]
         for filling in ("", UNNAMED, UNNAMED * _LONG):
-            parts = (filling if one is Wild.ANY else UNNAMED if isinstance(one, Wild) else one for one in rest)
+            parts = (filling if one is Wildcard.ANY else UNNAMED if isinstance(one, Wildcard) else one for one in rest)
             yield directory + "".join(parts)
 
 
-def _after_stars(places: set[int], elements: tuple[str | Wild, ...]) -> set[int]:
+def _after_stars(places: set[int], elements: tuple[str | Wildcard, ...]) -> set[int]:
     """With the places that are reached because `*` may stand for nothing."""
     reached = set(places)
     for place in places:
-        while place < len(elements) and elements[place] is Wild.ANY:
+        while place < len(elements) and elements[place] is Wildcard.ANY:
             place += 1
             reached.add(place)
     return reached

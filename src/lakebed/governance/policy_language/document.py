@@ -18,14 +18,14 @@ from lakebed.core.errors import InvalidPolicy
 from lakebed.core.json.syntax_errors import describe_json_error
 
 from .conditions import Condition, parse_condition
-from .principal_element import Grant, Grantees, parse_grantees
-from .wildcards import Pattern, Values, Variable, any_matches
+from .principal_element import GrantScope, PrincipalElement, parse_principal_element
+from .wildcards import ConditionValues, PolicyPattern, PolicyVariable, any_matches
 
 MAX_POLICY_BYTES: Final = 20 * 1024
 """S3's limit for a bucket policy; kept for every document."""
 
 _VERSIONS: Final = ("2012-10-17", "2008-10-17")
-_DOCUMENT_ELEMENTS: Final = frozenset({"Version", "Id", "Statement"})
+_DOCUMENT_ELEMENTS: Final = frozenset({"Version", "Id", "PolicyStatement"})
 _STATEMENT_ELEMENTS: Final = frozenset(
     {
         "Sid",
@@ -42,27 +42,27 @@ _STATEMENT_ELEMENTS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class PolicyStatement:
     """One compiled statement."""
 
     sid: str
     allows: bool
-    actions: tuple[Pattern, ...]
+    actions: tuple[PolicyPattern, ...]
     """Lower case: actions are compared without regard to case."""
-    resources: tuple[Pattern, ...]
+    resources: tuple[PolicyPattern, ...]
     conditions: tuple[Condition, ...] = ()
-    principal: Grantees | None = None
+    principal: PrincipalElement | None = None
     excludes_principal: bool = False
     """Written as NotPrincipal; so for the two below."""
     excludes_actions: bool = False
     excludes_resources: bool = False
     written_actions: tuple[str, ...] = ()
     """The actions as the document spells them, for errors."""
-    indispensable: tuple[Variable, ...] = ()
+    indispensable: tuple[PolicyVariable, ...] = ()
     """Variables that the statement negates. Without a value they match nothing, and the negation of nothing is
     everything: a denial may err on that side, a grant may not."""
 
-    def applies(self, action: str, resource: str, values: Values) -> bool:
+    def applies(self, action: str, resource: str, values: ConditionValues) -> bool:
         """Whether it speaks of this action (in lower case) on this resource. Who asks is not looked at."""
         if any_matches(self.actions, action, values) is self.excludes_actions:
             return False
@@ -75,7 +75,7 @@ class Statement:
                 return False
         return True
 
-    def could_apply(self, action: str, resource: str, values: Values) -> bool:
+    def could_apply(self, action: str, resource: str, values: ConditionValues) -> bool:
         """Whether it applies to some request with this action: conditions and what is not known of it may hold.
 
         An empty `resource` is not known.
@@ -92,29 +92,29 @@ class Statement:
             return False
         return not self.principal.exempts(caller) if self.excludes_principal else self.principal.denies(caller)
 
-    def grant(self, caller: Principal) -> Grant:
+    def grant(self, caller: Principal) -> GrantScope:
         """How, standing on a resource and allowing, it reaches the caller."""
         # An allowing NotPrincipal is refused when a policy is put; were one stored, it would grant nothing.
-        return Grant.NONE if self.principal is None or self.excludes_principal else self.principal.grant(caller)
+        return GrantScope.NONE if self.principal is None or self.excludes_principal else self.principal.grant(caller)
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class CompiledPolicy:
     """A compiled document."""
 
     version: str
     id: str
-    denials: tuple[Statement, ...]
-    grants: tuple[Statement, ...]
+    denials: tuple[PolicyStatement, ...]
+    grants: tuple[PolicyStatement, ...]
 
     @property
-    def statements(self) -> tuple[Statement, ...]:
+    def statements(self) -> tuple[PolicyStatement, ...]:
         """All of them, denials first."""
         return self.denials + self.grants
 
 
 @lru_cache(maxsize=2048)
-def parse_policy(document: bytes) -> Policy:
+def parse_policy(document: bytes) -> CompiledPolicy:
     """Compile a document. Raises InvalidPolicy with the reason. The same bytes are compiled once."""
     if len(document) > MAX_POLICY_BYTES:
         raise InvalidPolicy(f"policy is too large. size={len(document)} maximum={MAX_POLICY_BYTES}")
@@ -126,13 +126,13 @@ def parse_policy(document: bytes) -> Policy:
     version = _text(top.get("Version", "2008-10-17"), "Version")
     if version not in _VERSIONS:
         raise InvalidPolicy(f"unknown policy version. version={version}")
-    written = top.get("Statement")
+    written = top.get("PolicyStatement")
     if isinstance(written, dict):
         written = [written]
     if not isinstance(written, list) or not written:
         raise InvalidPolicy("policy must have at least one Statement")
     statements = [_parse_statement(one, variables=version == "2012-10-17") for one in written]
-    return Policy(
+    return CompiledPolicy(
         version,
         _text(top.get("Id", ""), "Id"),
         denials=tuple(statement for statement in statements if not statement.allows),
@@ -166,7 +166,7 @@ def _refuse_unknown(element: Mapping[str, object], known: frozenset[str], where:
             raise InvalidPolicy(f"unknown element in {where}. element={name}")
 
 
-def _parse_statement(written: object, *, variables: bool) -> Statement:
+def _parse_statement(written: object, *, variables: bool) -> PolicyStatement:
     if not isinstance(written, dict):
         raise InvalidPolicy("statement must be a JSON object")
     _refuse_unknown(written, _STATEMENT_ELEMENTS, "statement")
@@ -184,13 +184,13 @@ def _parse_statement(written: object, *, variables: bool) -> Statement:
     negated = [pattern for condition in conditions if condition.negated for pattern in condition.patterns]
     if resource_name == "NotResource":
         negated += resources
-    return Statement(
+    return PolicyStatement(
         sid=_text(written.get("Sid", ""), "Sid"),
         allows=effect == "Allow",
         actions=tuple(_parse_action(text) for text in written_actions),
         resources=resources,
         conditions=conditions,
-        principal=parse_grantees(written[principal_name]) if principal_name else None,
+        principal=parse_principal_element(written[principal_name]) if principal_name else None,
         excludes_principal=principal_name == "NotPrincipal",
         excludes_actions=action_name == "NotAction",
         excludes_resources=resource_name == "NotResource",
@@ -212,17 +212,17 @@ def _either(written: Mapping[str, object], plain: str, negated: str, *, required
     return ""
 
 
-def _parse_action(text: str) -> Pattern:
+def _parse_action(text: str) -> PolicyPattern:
     service, colon, name = text.partition(":")
     if text != "*" and not (colon and service and name):
         raise InvalidPolicy(f"action must read service:name. action={text}")
-    return Pattern(text.lower(), variables=False)
+    return PolicyPattern(text.lower(), variables=False)
 
 
-def _parse_resource(text: str, *, variables: bool) -> Pattern:
+def _parse_resource(text: str, *, variables: bool) -> PolicyPattern:
     if text != "*" and not (text.startswith("arn:") and text.count(":") >= 5):
         raise InvalidPolicy(f'resource must be "*" or an ARN. resource={text}')
-    return Pattern(text, variables=variables)
+    return PolicyPattern(text, variables=variables)
 
 
 def _parse_conditions(written: object, *, variables: bool) -> tuple[Condition, ...]:

@@ -13,13 +13,13 @@ from lakebed.core.errors import InvalidPolicy
 
 from .actions import KNOWN_ACTIONS, action_problem
 from .condition_keys import key_problem
-from .document import Policy, Statement, parse_policy
-from .wildcards import Pattern, no_values
+from .document import CompiledPolicy, PolicyStatement, parse_policy
+from .wildcards import PolicyPattern, no_values
 
 _PARTITION: Final = "aws"
 
 
-def check_identity_policy(document: bytes) -> Policy:
+def check_identity_policy(document: bytes) -> CompiledPolicy:
     """Compile a document that is to be attached to a user or a session. Raises InvalidPolicy with the reason."""
     policy = parse_policy(document)
     sids: set[str] = set()
@@ -44,16 +44,16 @@ def unknown_actions(document: bytes) -> list[str]:
     return [problem for action in named if (problem := action_problem(action)) is not None]
 
 
-def _check_resource(resource: Pattern) -> None:
+def _check_resource(resource: PolicyPattern) -> None:
     """Refuse an ARN of a service of ours in a partition that no resource of this server has."""
     if resource.text == "*":
         return
     _, partition, service, *_ = resource.text.split(":", 3)
-    if service in KNOWN_ACTIONS and not Pattern(partition, variables=False).matches(_PARTITION, no_values):
+    if service in KNOWN_ACTIONS and not PolicyPattern(partition, variables=False).matches(_PARTITION, no_values):
         raise InvalidPolicy(f"resources of this server are in the partition {_PARTITION}. resource={resource.text}")
 
 
-def _check_conditions(statement: Statement) -> None:
+def _check_conditions(statement: PolicyStatement) -> None:
     for condition in statement.conditions:
         if (problem := key_problem(condition.key)) is not None:
             raise InvalidPolicy(problem)

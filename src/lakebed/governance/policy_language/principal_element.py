@@ -25,7 +25,7 @@ _ARN: Final = re.compile(
 )
 
 
-class Grant(Enum):
+class GrantScope(Enum):
     """How an allowing statement reaches a caller."""
 
     NONE = 0
@@ -36,7 +36,7 @@ class Grant(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Grantees:
+class PrincipalElement:
     """A compiled Principal element."""
 
     everyone: bool = False
@@ -46,15 +46,15 @@ class Grantees:
     services: frozenset[str] = frozenset()
     """Services of AWS: valid to name, but no caller of this server is one."""
 
-    def grant(self, caller: Principal) -> Grant:
+    def grant(self, caller: Principal) -> GrantScope:
         """What an allowing statement that names these gives to the caller."""
         if self.everyone:
-            return Grant.DIRECT
+            return GrantScope.DIRECT
         if caller.is_anonymous:
-            return Grant.NONE
+            return GrantScope.NONE
         if self._names_account(caller):
-            return Grant.DIRECT if caller.is_root else Grant.ACCOUNT
-        return Grant.DIRECT if caller.arn in self.arns else Grant.NONE
+            return GrantScope.DIRECT if caller.is_root else GrantScope.ACCOUNT
+        return GrantScope.DIRECT if caller.arn in self.arns else GrantScope.NONE
 
     def denies(self, caller: Principal) -> bool:
         """Whether a denying statement that names these hits the caller."""
@@ -87,10 +87,10 @@ class Grantees:
         return f"arn:aws:iam::{account}:role/{role}" in self.arns
 
 
-def parse_grantees(element: object) -> Grantees:
+def parse_principal_element(element: object) -> PrincipalElement:
     """Compile a Principal or NotPrincipal element. Raises InvalidPolicy with what was wrong."""
     if element == "*":
-        return Grantees(everyone=True)
+        return PrincipalElement(everyone=True)
     if not isinstance(element, Mapping) or not element:
         raise InvalidPolicy('principal must be "*" or an object such as {"AWS": […]}')
     everyone = False
@@ -115,7 +115,9 @@ def parse_grantees(element: object) -> Grantees:
                 services.add(name)
             else:
                 raise InvalidPolicy(f"invalid principal in policy. kind={kind} principal={name}")
-    return Grantees(everyone, frozenset(accounts), frozenset(arns), frozenset(canonical_ids), frozenset(services))
+    return PrincipalElement(
+        everyone, frozenset(accounts), frozenset(arns), frozenset(canonical_ids), frozenset(services)
+    )
 
 
 def _names(kind: str, named: object) -> Iterable[str]:

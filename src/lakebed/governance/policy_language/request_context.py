@@ -8,7 +8,7 @@ from typing import Final
 from lakebed.core.access import AccessRequest, Principal
 from lakebed.core.clock import Clock
 
-from .document import Policy, Statement
+from .document import CompiledPolicy, PolicyStatement
 from .wildcards import fold_key
 
 _OWN_KEYS: Final = (
@@ -26,7 +26,7 @@ _OWN_KEYS: Final = (
 _TIMES: Final = ("aws:currenttime", "aws:epochtime")
 
 
-class Question:
+class RequestContext:
     """A request, asked of one policy after another. Condition keys are gathered when the first is asked for."""
 
     __slots__ = ("_clock", "_keys", "_request", "action", "caller", "resource")
@@ -54,11 +54,11 @@ class Question:
             self._keys["aws:epochtime"] = (str(now_ms // 1000),)
         return self._keys.get(key)
 
-    def is_denied_by(self, policy: Policy) -> bool:
+    def is_denied_by(self, policy: CompiledPolicy) -> bool:
         """Whether an identity or session policy denies it."""
         return self._meets(policy.denials)
 
-    def is_allowed_by(self, policy: Policy) -> bool:
+    def is_allowed_by(self, policy: CompiledPolicy) -> bool:
         """Whether an identity or session policy allows it. Denials are asked for apart."""
         return self._meets(policy.grants)
 
@@ -77,22 +77,22 @@ class Question:
             and grants.covers(request.securable, request.privileges)
         )
 
-    def denied_by(self, statement: Statement) -> bool:
+    def denied_by(self, statement: PolicyStatement) -> bool:
         """Whether a denial is about it. Who is denied is not looked at."""
         return statement.applies(self.action, self.resource, self.values)
 
-    def allowed_by(self, statement: Statement) -> bool:
+    def allowed_by(self, statement: PolicyStatement) -> bool:
         """Whether a grant is about it. Who is granted it is not looked at."""
         return statement.applies(self.action, self.resource, self.values)
 
-    def _meets(self, statements: tuple[Statement, ...]) -> bool:
+    def _meets(self, statements: tuple[PolicyStatement, ...]) -> bool:
         for statement in statements:  # noqa: SIM110 - asked on every request: a generator costs more than the answer
             if statement.applies(self.action, self.resource, self.values):
                 return True
         return False
 
 
-class Possibility(Question):
+class PartialRequestContext(RequestContext):
     """A request of which only the action is known for certain: whether any such request could be allowed.
 
     Its resource may be empty, for one that is not known yet. A denial counts only if nothing unknown can lift it.
@@ -100,11 +100,11 @@ class Possibility(Question):
 
     __slots__ = ()
 
-    def is_denied_by(self, policy: Policy) -> bool:
+    def is_denied_by(self, policy: CompiledPolicy) -> bool:
         """Whether an identity or session policy denies all such requests."""
         return any(map(self.denied_by, policy.denials))
 
-    def is_allowed_by(self, policy: Policy) -> bool:
+    def is_allowed_by(self, policy: CompiledPolicy) -> bool:
         """Whether an identity or session policy allows some such request."""
         return any(map(self.allowed_by, policy.grants))
 
@@ -113,14 +113,14 @@ class Possibility(Question):
         """Whether the caller has roles, which may hold what it takes."""
         return self.asks_for_privileges and self.caller.grants is not None
 
-    def denied_by(self, statement: Statement) -> bool:
+    def denied_by(self, statement: PolicyStatement) -> bool:
         """Whether a denial is about all such requests."""
         if statement.conditions or any(pattern.variables for pattern in statement.resources):
             return False
         is_unlimited = not statement.excludes_resources and any(one.text == "*" for one in statement.resources)
         return (bool(self.resource) or is_unlimited) and super().denied_by(statement)
 
-    def allowed_by(self, statement: Statement) -> bool:
+    def allowed_by(self, statement: PolicyStatement) -> bool:
         """Whether a grant is about some such request."""
         return statement.could_apply(self.action, self.resource, self.values)
 

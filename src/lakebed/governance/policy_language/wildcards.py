@@ -16,11 +16,11 @@ from typing import Final, TypeAlias
 
 from lakebed.core.errors import InvalidPolicy
 
-Values: TypeAlias = Callable[[str], "tuple[str, ...] | None"]
+ConditionValues: TypeAlias = Callable[[str], "tuple[str, ...] | None"]
 """The request's values under a lower-case condition key; None when it has no such key."""
 
 
-class Wild(Enum):
+class Wildcard(Enum):
     """A wildcard."""
 
     ANY = "*"
@@ -28,20 +28,20 @@ class Wild(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class PolicyVariable:
     """A value of the request."""
 
     key: str
     default: str | None = None
 
-    def resolve(self, values: Values) -> str | None:
+    def resolve(self, values: ConditionValues) -> str | None:
         """The value, the default, or None. A key with several values cannot be put into a text: None too."""
         found = values(self.key)
         return found[0] if found is not None and len(found) == 1 else self.default
 
 
-Plain: TypeAlias = str | Wild
-Piece: TypeAlias = str | Wild | Variable
+Plain: TypeAlias = str | Wildcard
+Piece: TypeAlias = str | Wildcard | PolicyVariable
 
 _VARIABLE: Final = re.compile(r"\$\{\s*([^{},'\s]+)\s*(?:,\s*'([^']*)'\s*)?\}")
 _ESCAPED: Final = {"${*}": "*", "${?}": "?", "${$}": "$"}
@@ -71,14 +71,14 @@ def split_template(text: str, *, wildcards: bool, variables: bool) -> tuple[Piec
             if run:
                 pieces.append("".join(run))
                 run = []
-            pieces.append(Variable(fold_key(found[1]), found[2]))
+            pieces.append(PolicyVariable(fold_key(found[1]), found[2]))
             at = found.end()
             continue
         if wildcards and char in "*?":
             if run:
                 pieces.append("".join(run))
                 run = []
-            pieces.append(Wild(char))
+            pieces.append(Wildcard(char))
         else:
             run.append(char)
         at += 1
@@ -87,11 +87,11 @@ def split_template(text: str, *, wildcards: bool, variables: bool) -> tuple[Piec
     return tuple(pieces)
 
 
-def _resolve(pieces: tuple[Piece, ...], values: Values, *, fold: bool) -> tuple[Plain, ...] | None:
+def _resolve(pieces: tuple[Piece, ...], values: ConditionValues, *, fold: bool) -> tuple[Plain, ...] | None:
     """Put values in place of variables; None when one has no value."""
     plain: list[Plain] = []
     for piece in pieces:
-        text = piece.resolve(values) if isinstance(piece, Variable) else piece
+        text = piece.resolve(values) if isinstance(piece, PolicyVariable) else piece
         if text is None:
             return None
         plain.append(text.casefold() if fold and isinstance(text, str) else text)
@@ -110,10 +110,10 @@ def _expression(pieces: tuple[Plain, ...], *, arn: bool) -> str:
     for piece in pieces:
         # Within an ARN the first five parts are matched each for itself: their wildcards do not cross a colon.
         one = "[^:]" if arn and colons < 5 else "."
-        if piece is Wild.ANY:
+        if piece is Wildcard.ANY:
             stars.append(one + "*")
             groups.append([])
-        elif piece is Wild.ONE:
+        elif piece is Wildcard.ONE:
             groups[-1].append(one)
         else:
             colons += piece.count(":")
@@ -129,11 +129,11 @@ def _expression(pieces: tuple[Plain, ...], *, arn: bool) -> str:
 def _predicate(pieces: tuple[Plain, ...], arn: bool = False) -> Callable[[str], object]:
     """The quickest test for a text: equality, a prefix, or an expression."""
     if not arn:
-        if pieces == (Wild.ANY,):
+        if pieces == (Wildcard.ANY,):
             return _anything
-        if Wild.ANY not in pieces and Wild.ONE not in pieces:
+        if Wildcard.ANY not in pieces and Wildcard.ONE not in pieces:
             return "".join(str(piece) for piece in pieces).__eq__
-        if len(pieces) == 2 and isinstance(pieces[0], str) and pieces[1] is Wild.ANY:
+        if len(pieces) == 2 and isinstance(pieces[0], str) and pieces[1] is Wildcard.ANY:
             return _StartsWith(pieces[0])
     return re.compile(_expression(pieces, arn=arn), re.DOTALL).fullmatch
 
@@ -155,11 +155,11 @@ def no_values(key: str) -> None:
     return
 
 
-def _each(piece: Plain) -> Iterable[str | Wild]:
-    return (piece,) if isinstance(piece, Wild) else piece
+def _each(piece: Plain) -> Iterable[str | Wildcard]:
+    return (piece,) if isinstance(piece, Wildcard) else piece
 
 
-class Pattern:
+class PolicyPattern:
     """A compiled text with wildcards and variables."""
 
     __slots__ = ("_arn", "_fixed", "_fold", "_pieces", "text", "variables")
@@ -177,12 +177,12 @@ class Pattern:
         self._arn = arn
         self._fold = ignore_case
         self._pieces = split_template(text, wildcards=wildcards, variables=variables)
-        self.variables = tuple(piece for piece in self._pieces if isinstance(piece, Variable))
+        self.variables = tuple(piece for piece in self._pieces if isinstance(piece, PolicyVariable))
         """The variables in it."""
         plain = None if self.variables else _resolve(self._pieces, no_values, fold=ignore_case)
         self._fixed = None if plain is None else _predicate(plain, arn)
 
-    def matches(self, text: str, values: Values) -> bool:
+    def matches(self, text: str, values: ConditionValues) -> bool:
         """Whether the pattern stands for `text`. A variable without a value stands for nothing."""
         if self._fold:
             text = text.casefold()
@@ -192,7 +192,7 @@ class Pattern:
         plain = _resolve(self._pieces, values, fold=self._fold)
         return plain is not None and bool(_predicate(plain, self._arn)(text))
 
-    def elements(self, values: Values) -> tuple[str | Wild, ...] | None:
+    def elements(self, values: ConditionValues) -> tuple[str | Wildcard, ...] | None:
         """It, a character or a wildcard at a time, with values in place of variables; None if one has no value."""
         plain = _resolve(self._pieces, values, fold=self._fold)
         return None if plain is None else tuple(one for piece in plain for one in _each(piece))
@@ -200,13 +200,13 @@ class Pattern:
     @property
     def is_fixed(self) -> bool:
         """Whether it stands for one text only, the same for every request."""
-        return not any(isinstance(piece, Wild | Variable) for piece in self._pieces)
+        return not any(isinstance(piece, Wildcard | PolicyVariable) for piece in self._pieces)
 
     def __repr__(self) -> str:
-        return f"Pattern({self.text!r})"
+        return f"PolicyPattern({self.text!r})"
 
 
-def any_matches(patterns: tuple[Pattern, ...], text: str, values: Values) -> bool:
+def any_matches(patterns: tuple[PolicyPattern, ...], text: str, values: ConditionValues) -> bool:
     """Whether one of the patterns stands for `text`."""
     for pattern in patterns:  # noqa: SIM110 - asked on every request: a generator costs more than the answer
         if pattern.matches(text, values):

@@ -4,7 +4,7 @@ A grant allows; nothing here denies. Who asks is always the one authorizer (ADR 
 """
 
 from .caller_grants import GrantSet
-from .operations import OPERATIONS, Needs, action_privileges, commit_privileges
+from .operations import OPERATIONS, RequiredPrivileges, action_privileges, commit_privileges
 from .privileges import GRANTABLE, INCLUDES, GrantKind, Privilege
 from .securables import SERVICE, catalog_securable, entry_securable, namespace_securable, policy_securable
 
@@ -15,8 +15,8 @@ __all__ = [
     "SERVICE",
     "GrantKind",
     "GrantSet",
-    "Needs",
     "Privilege",
+    "RequiredPrivileges",
     "action_privileges",
     "catalog_securable",
     "commit_privileges",

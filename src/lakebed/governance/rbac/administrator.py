@@ -14,7 +14,7 @@ EVERYTHING: Final = "*"
 """The resource of operations on users and roles, as policies name it."""
 
 
-class Ask(Protocol):
+class AuthorizeOperation(Protocol):
     """Puts a question to the one authorizer, with what else is known of the request."""
 
     async def __call__(self, action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
@@ -27,7 +27,7 @@ class Administrator:
     """Who asks for an operation of the management API. Use cases hold nothing else of the request."""
 
     principal: Principal
-    ask: Ask
+    ask: AuthorizeOperation
 
     async def check(
         self,
@@ -42,13 +42,13 @@ class Administrator:
         Policies call it `lakebed:` and the id in upper camel case: `lakebed:CreatePrincipalRole`.
         """
         needs = OPERATIONS[operation]
-        action = action_of(operation)
+        action = action_name(operation)
         await self.ask(action, resource, securable, needs.target)
         if needs.secondary:
             await self.ask(action, resource, secondary, needs.secondary)
 
 
-def action_of(operation: str) -> str:
+def action_name(operation: str) -> str:
     """What policies call an operation."""
     word = operation.partition(" ")[0]
     return f"lakebed:{word[0].upper()}{word[1:]}"

@@ -13,7 +13,7 @@ from typing import Final
 from lakebed.core.access import Securable
 from lakebed.meta.seam import Reader
 
-from ..validated_cache import Remembered
+from ..validated_cache import ValidatedCache
 from . import rows
 from .privileges import MASKS, mask_of
 
@@ -32,7 +32,7 @@ class CallerGrants:
         """
         self._reader = reader
         self._federated = federated
-        self._known: Remembered[int, GrantSet] = Remembered(_REMEMBERED)
+        self._known: ValidatedCache[int, GrantSet] = ValidatedCache(_REMEMBERED)
 
     async def of(self, principal: str, number: int | None, roles: frozenset[str] | None = None) -> GrantSet | None:
         """What a user holds, by all its roles or by those of these names that it has; None without a number.

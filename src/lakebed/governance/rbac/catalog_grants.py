@@ -13,25 +13,27 @@ from lakebed.meta.seam import MetaStore, Transaction
 from . import rows
 from .administrator import Administrator
 from .catalog_roles import find_catalog_role
-from .catalogs import Place, find_catalog, find_place
-from .events import RoleTeller
-from .model import Catalog, GrantTarget, HeldGrant
+from .catalogs import ResolvedTarget, find_catalog, resolve_target
+from .events import RoleEventWriter
+from .model import GrantTarget, HeldGrant, ManagedCatalog
 from .privileges import GrantKind, Privilege, check_grantable
 from .securables import catalog_securable
 
 
-class Elsewhere(Protocol):
+class ExternalEntryRecorder(Protocol):
     """Knows of catalogs that are backed by others, whose things are recorded here when something is granted on them."""
 
-    async def record(self, catalog: Catalog, target: GrantTarget) -> bool:
+    async def record(self, catalog: ManagedCatalog, target: GrantTarget) -> bool:
         """Make known what a grant is to be on; False if it is of no such catalog. Raises NotFound."""
         ...
 
 
-class Granting:
+class CatalogGrants:
     """The use cases of grants. All of them raise NoSuchCatalog for a catalog that is not there."""
 
-    def __init__(self, store: MetaStore, outbox: Outbox, clock: Clock, elsewhere: Elsewhere | None = None) -> None:
+    def __init__(
+        self, store: MetaStore, outbox: Outbox, clock: Clock, elsewhere: ExternalEntryRecorder | None = None
+    ) -> None:
         self._store = store
         self._outbox = outbox
         self._clock = clock
@@ -65,10 +67,10 @@ class Granting:
             await self._add(by, catalog, role_name, target, privilege)
 
     async def _add(
-        self, by: Administrator, catalog: Catalog, role_name: str, target: GrantTarget, privilege: Privilege
+        self, by: Administrator, catalog: ManagedCatalog, role_name: str, target: GrantTarget, privilege: Privilege
     ) -> None:
         now_ms = self._clock.now_ms()
-        asked = (await find_place(self._store, catalog, target)).securable
+        asked = (await resolve_target(self._store, catalog, target)).securable
         await by.check(f"addGrantToCatalogRole {target.kind}", asked, resource=catalog.arn)
 
         async def work(tx: Transaction) -> None:
@@ -78,8 +80,8 @@ class Granting:
             role = await find_catalog_role(tx, catalog, role_name)
             columns = (place.namespace, place.entry, place.policy)
             if await tx.run(rows.ADD_GRANT, role.id, place.key, int(privilege), *columns, now_ms):
-                await tx.run(rows.COUNT_CHANGE)
-                teller = RoleTeller(self._outbox, tx, by.principal, now_ms)
+                await tx.run(rows.INVALIDATE_GRANTS)
+                teller = RoleEventWriter(self._outbox, tx, by.principal, now_ms)
                 await teller.grant("Added", catalog.name, role_name, HeldGrant(target, privilege))
 
         await self._store.transact(work)
@@ -102,7 +104,7 @@ class Granting:
         check_target(target)
         now_ms = self._clock.now_ms()
         catalog = await find_catalog(self._store, catalog_name)
-        asked = (await find_place(self._store, catalog, target)).securable
+        asked = (await resolve_target(self._store, catalog, target)).securable
         await by.check(
             f"revokeGrantFromCatalogRole {target.kind}",
             asked,
@@ -124,20 +126,22 @@ class Granting:
                     gone.append(stored.grant)
             if not gone:
                 raise NotFound(f"the role has no such grant. role={role_name} on={target} privilege={privilege.name}")
-            await tx.run(rows.COUNT_CHANGE)
-            teller = RoleTeller(self._outbox, tx, by.principal, now_ms)
+            await tx.run(rows.INVALIDATE_GRANTS)
+            teller = RoleEventWriter(self._outbox, tx, by.principal, now_ms)
             for grant in gone:
                 await teller.grant("Revoked", catalog.name, role_name, grant)
 
         await self._store.transact(work)
 
 
-async def _found_again(tx: Transaction, catalog: Catalog, target: GrantTarget, asked: Securable) -> Place:
+async def _found_again(
+    tx: Transaction, catalog: ManagedCatalog, target: GrantTarget, asked: Securable
+) -> ResolvedTarget:
     """What a grant is on, inside the transaction. Raises WriteConflict if it is not what was asked about before it.
 
     No question is put within a transaction: the answer may come from elsewhere, and all writers would wait (ADR 23).
     """
-    place = await find_place(tx, catalog, target)
+    place = await resolve_target(tx, catalog, target)
     if place.securable != asked:
         raise WriteConflict(f"what is granted on was changed meanwhile: {target}")
     return place

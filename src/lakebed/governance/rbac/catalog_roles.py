@@ -14,14 +14,14 @@ from lakebed.meta.seam import MetaStore, Reader, Transaction
 from . import rows
 from .administrator import Administrator
 from .catalogs import find_catalog
-from .events import RoleTeller
+from .events import RoleEventWriter
 from .model import (
     CATALOG_ADMIN,
     SERVICE_ADMIN,
-    Catalog,
     CatalogRole,
     GrantTarget,
     HeldGrant,
+    ManagedCatalog,
     PrincipalRole,
     Properties,
     check_properties,
@@ -53,7 +53,7 @@ class CatalogRoles:
             if not await tx.run(rows.INSERT_CATALOG_ROLE, catalog.id, name, pack_properties(kept), now_ms, now_ms):
                 raise AlreadyExists(f"the catalog role exists. catalog={catalog.name} name={name}")
             role = await find_catalog_role(tx, catalog, name)
-            await RoleTeller(self._outbox, tx, by.principal, now_ms).catalog_role("Created", catalog.name, name)
+            await RoleEventWriter(self._outbox, tx, by.principal, now_ms).catalog_role("Created", catalog.name, name)
             return role
 
         return await self._store.transact(work)
@@ -80,7 +80,7 @@ class CatalogRoles:
             role = await find_catalog_role(tx, catalog, name)
             check_version(role.version, version)
             await tx.run(rows.UPDATE_CATALOG_ROLE, pack_properties(kept), now_ms, role.id)
-            await RoleTeller(self._outbox, tx, by.principal, now_ms).catalog_role("Configured", catalog.name, name)
+            await RoleEventWriter(self._outbox, tx, by.principal, now_ms).catalog_role("Configured", catalog.name, name)
             return replace(role, properties=kept, version=role.version + 1, updated_ms=now_ms)
 
         return await self._store.transact(work)
@@ -98,8 +98,8 @@ class CatalogRoles:
             grants = await tx.rows(rows.GRANTS_OF_ROLE, role.id)
             # With it go its grants, and it from principal roles.
             await tx.run(rows.DELETE_CATALOG_ROLE, role.id)
-            await tx.run(rows.COUNT_CHANGE)
-            teller = RoleTeller(self._outbox, tx, by.principal, now_ms)
+            await tx.run(rows.INVALIDATE_GRANTS)
+            teller = RoleEventWriter(self._outbox, tx, by.principal, now_ms)
             for stored in rows.grants_from(grants):
                 await teller.grant("Revoked", catalog.name, name, stored.grant)
             for row in holders:
@@ -117,8 +117,8 @@ class CatalogRoles:
             holder = await find_principal_role(tx, principal_role)
             role = await find_catalog_role(tx, catalog, name)
             if await tx.run(rows.ADD_PRINCIPAL_ROLE, holder.id, role.id):
-                await tx.run(rows.COUNT_CHANGE)
-                teller = RoleTeller(self._outbox, tx, by.principal, now_ms)
+                await tx.run(rows.INVALIDATE_GRANTS)
+                teller = RoleEventWriter(self._outbox, tx, by.principal, now_ms)
                 await teller.assignment("Assigned", catalog.name, name, principal_role)
 
         await self._store.transact(work)
@@ -136,8 +136,8 @@ class CatalogRoles:
                     f"the principal role has not this catalog role. principal_role={principal_role}"
                     f" catalog={catalog.name} role={name}"
                 )
-            await tx.run(rows.COUNT_CHANGE)
-            teller = RoleTeller(self._outbox, tx, by.principal, now_ms)
+            await tx.run(rows.INVALIDATE_GRANTS)
+            teller = RoleEventWriter(self._outbox, tx, by.principal, now_ms)
             await teller.assignment("Revoked", catalog.name, name, principal_role)
 
         await self._store.transact(work)
@@ -159,13 +159,13 @@ class CatalogRoles:
         found = await self._store.rows(rows.PRINCIPAL_ROLES_OF_CATALOG_ROLE, role.id)
         return [rows.principal_role_from(row) for row in found]
 
-    async def _admitted(self, by: Administrator, operation: str, catalog_name: str) -> Catalog:
+    async def _admitted(self, by: Administrator, operation: str, catalog_name: str) -> ManagedCatalog:
         catalog = await find_catalog(self._store, catalog_name)
         await by.check(operation, catalog_securable(catalog.id), resource=catalog.arn)
         return catalog
 
 
-async def find_catalog_role(reader: Reader, catalog: Catalog, name: str) -> CatalogRole:
+async def find_catalog_role(reader: Reader, catalog: ManagedCatalog, name: str) -> CatalogRole:
     """The role of that name in the catalog. Raises NoSuchPrincipal."""
     row = await reader.row(rows.CATALOG_ROLE, catalog.id, name)
     if row is None:
@@ -177,7 +177,7 @@ ADMIN_PRIVILEGES = (Privilege.CATALOG_MANAGE_ACCESS, Privilege.CATALOG_MANAGE_ME
 """No data: who administers can grant that, to itself too, and the event tells."""
 
 
-async def establish_catalog(
+async def create_catalog_admin(
     tx: Transaction, outbox: Outbox, catalog: int, name: str, caller: Principal, now_ms: int
 ) -> None:
     """Give a catalog its `catalog_admin`, in the transaction that makes the catalog. Idempotent; append nothing before.
@@ -193,8 +193,8 @@ async def establish_catalog(
     for privilege in ADMIN_PRIVILEGES:
         await tx.run(rows.ADD_GRANT, role[0], catalog_key(catalog), privilege, None, None, None, now_ms)
     await tx.run(rows.ADD_PRINCIPAL_ROLE, administrators[0], role[0])
-    await tx.run(rows.COUNT_CHANGE)
-    teller = RoleTeller(outbox, tx, caller, now_ms)
+    await tx.run(rows.INVALIDATE_GRANTS)
+    teller = RoleEventWriter(outbox, tx, caller, now_ms)
     await teller.catalog_role("Created", name, CATALOG_ADMIN)
     for privilege in ADMIN_PRIVILEGES:
         await teller.grant("Added", name, CATALOG_ADMIN, HeldGrant(GrantTarget(GrantKind.CATALOG), privilege))

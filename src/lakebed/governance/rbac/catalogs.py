@@ -18,7 +18,7 @@ from lakebed.meta.seam import Reader
 
 from . import rows
 from .administrator import Administrator
-from .model import LEVEL_SEPARATOR, Catalog, GrantTarget
+from .model import LEVEL_SEPARATOR, GrantTarget, ManagedCatalog
 from .privileges import GrantKind
 from .securables import (
     catalog_key,
@@ -32,7 +32,7 @@ from .securables import (
 )
 
 
-class Place(NamedTuple):
+class ResolvedTarget(NamedTuple):
     """Something in a catalog: as far as it is there."""
 
     securable: Securable
@@ -54,19 +54,19 @@ class Catalogs:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    async def list(self, by: Administrator) -> list[Catalog]:
+    async def list(self, by: Administrator) -> list[ManagedCatalog]:
         """All catalogs, by name."""
         await by.check("listCatalogs")
         return [rows.catalog_from(row) for row in await self._reader.rows(rows.CATALOGS)]
 
-    async def get(self, by: Administrator, name: str) -> Catalog:
+    async def get(self, by: Administrator, name: str) -> ManagedCatalog:
         """A catalog. Raises NoSuchCatalog."""
         catalog = await find_catalog(self._reader, name)
         await by.check("getCatalog", catalog_securable(catalog.id), resource=catalog.arn)
         return catalog
 
 
-async def find_catalog(reader: Reader, name: str) -> Catalog:
+async def find_catalog(reader: Reader, name: str) -> ManagedCatalog:
     """The catalog of that name. Raises NoSuchCatalog."""
     row = await reader.row(rows.CATALOG, name)
     if row is None:
@@ -74,29 +74,29 @@ async def find_catalog(reader: Reader, name: str) -> Catalog:
     return rows.catalog_from(row)
 
 
-async def find_place(reader: Reader, catalog: Catalog, target: GrantTarget) -> Place:
+async def resolve_target(reader: Reader, catalog: ManagedCatalog, target: GrantTarget) -> ResolvedTarget:
     """What a grant is on: one read for its namespace, one for the thing itself. Raises InvalidName."""
     if target.kind is GrantKind.CATALOG:
-        return Place(catalog_securable(catalog.id), catalog_key(catalog.id))
+        return ResolvedTarget(catalog_securable(catalog.id), catalog_key(catalog.id))
     levels = target.namespace
     around = namespace_securable(catalog.id, levels)
     namespace = await find_namespace(reader, catalog.id, levels)
     if namespace is None:
-        return Place(around, "", missing=NoSuchNamespace(f"Namespace does not exist: {'.'.join(levels)}"))
+        return ResolvedTarget(around, "", missing=NoSuchNamespace(f"Namespace does not exist: {'.'.join(levels)}"))
     if target.kind is GrantKind.NAMESPACE:
-        return Place(around, namespace_key(catalog.id, levels), namespace=namespace)
+        return ResolvedTarget(around, namespace_key(catalog.id, levels), namespace=namespace)
     if target.kind is GrantKind.POLICY:
         row = await reader.row(rows.POLICY, namespace, target.name)
         if row is None:
-            return Place(around, "", missing=NoSuchPolicy(f"no such policy: {target}"))
+            return ResolvedTarget(around, "", missing=NoSuchPolicy(f"no such policy: {target}"))
         policy = int(row[0])
-        return Place(policy_securable(catalog.id, levels, policy), policy_key(policy), policy=policy)
+        return ResolvedTarget(policy_securable(catalog.id, levels, policy), policy_key(policy), policy=policy)
     row = await reader.row(rows.ENTRY, namespace, target.name, *rows.entry_kinds(target.kind))
     if row is None:
         kind = NoSuchTable if target.kind is GrantKind.TABLE else NoSuchView
-        return Place(around, "", missing=kind(f"no such {target}"))
+        return ResolvedTarget(around, "", missing=kind(f"no such {target}"))
     entry = str(row[0])
-    return Place(entry_securable(catalog.id, levels, entry), entry_key(entry), entry=entry)
+    return ResolvedTarget(entry_securable(catalog.id, levels, entry), entry_key(entry), entry=entry)
 
 
 async def find_namespace(reader: Reader, catalog: int, levels: tuple[str, ...]) -> int | None:

@@ -48,7 +48,7 @@ _encode = msgspec.msgpack.Encoder().encode
 decode_role_event = msgspec.msgpack.Decoder(RoleEvent).decode
 
 
-class RoleTeller:
+class RoleEventWriter:
     """Appends the events of one change: who makes it, and when, is told once."""
 
     __slots__ = ("_caller", "_now_ms", "_outbox", "_tx")

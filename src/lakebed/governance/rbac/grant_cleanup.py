@@ -14,33 +14,33 @@ from . import rows
 from .securables import stream_key
 
 
-async def release_catalog(tx: Transaction, catalog: int) -> None:
+async def invalidate_catalog_grants(tx: Transaction, catalog: int) -> None:
     """A catalog goes, with its roles and all that they hold."""
-    await tx.run(rows.COUNT_CATALOG, catalog)
+    await tx.run(rows.INVALIDATE_CATALOG, catalog)
 
 
-async def release_namespace(tx: Transaction, namespace: int) -> None:
+async def invalidate_namespace_grants(tx: Transaction, namespace: int) -> None:
     """A namespace goes."""
-    await tx.run(rows.COUNT_NAMESPACE, namespace)
+    await tx.run(rows.INVALIDATE_NAMESPACE, namespace)
 
 
-async def release_entry(tx: Transaction, entry: str) -> None:
+async def invalidate_entry_grants(tx: Transaction, entry: str) -> None:
     """A table or view goes, and cannot be restored."""
-    await tx.run(rows.COUNT_ENTRY, entry)
+    await tx.run(rows.INVALIDATE_ENTRY, entry)
 
 
-async def release_policy(tx: Transaction, policy: int) -> None:
+async def invalidate_policy_grants(tx: Transaction, policy: int) -> None:
     """A policy goes."""
-    await tx.run(rows.COUNT_POLICY, policy)
+    await tx.run(rows.INVALIDATE_POLICY, policy)
 
 
-async def release_stream(tx: Transaction, database: str, table: str = "") -> None:
+async def remove_stream_grants(tx: Transaction, database: str, table: str = "") -> None:
     """A stream table goes, or a database of streams with what is in it; and what was granted on the name."""
     key = stream_key(database, table)
     if table:
-        gone = await tx.run(rows.RELEASE_STREAM, key)
+        gone = await tx.run(rows.DELETE_STREAM_GRANTS, key)
     else:
         # All keys that go on with a dot, and no others: the next character after it ends them.
-        gone = await tx.run(rows.RELEASE_STREAMS, key, f"{key}.", f"{key}/")
+        gone = await tx.run(rows.DELETE_DATABASE_GRANTS, key, f"{key}.", f"{key}/")
     if gone:
-        await tx.run(rows.COUNT_CHANGE)
+        await tx.run(rows.INVALIDATE_GRANTS)

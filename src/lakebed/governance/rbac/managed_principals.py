@@ -14,20 +14,20 @@ from lakebed.core.secrets import Secret
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 
-from ..events import tell_of_user
+from ..events import append_user_event
 from ..model import User, check_user_name
 from ..principals import find_user, insert_user, remove_user
-from ..tokens.model import FreshSecret, NewCredentials
+from ..tokens.model import HashedSecret, NewClientCredentials
 from . import rows
 from .administrator import Administrator
 from .model import ROOT, ManagedPrincipal, Properties, check_properties, check_version, pack_properties
 from .principal_roles import find_principal_role
 
 
-class Issuer(Protocol):
+class CredentialIssuer(Protocol):
     """Makes client credentials: `tokens.client_credentials.ClientCredentials`."""
 
-    async def prepare(self, secret: Secret | None = None) -> FreshSecret:
+    async def prepare(self, secret: Secret | None = None) -> HashedSecret:
         """A fresh secret with its hash."""
         ...
 
@@ -35,15 +35,15 @@ class Issuer(Protocol):
         self,
         tx: Transaction,
         user: User,
-        fresh: FreshSecret | None = None,
+        fresh: HashedSecret | None = None,
         *,
         caller: Principal | None = None,
         rotation_required: bool = False,
-    ) -> NewCredentials:
+    ) -> NewClientCredentials:
         """Credentials for a new user. The last thing in its transaction."""
         ...
 
-    async def rotate(self, user: User, *, caller: Principal | None = None) -> NewCredentials:
+    async def rotate(self, user: User, *, caller: Principal | None = None) -> NewClientCredentials:
         """A fresh secret; the present one lives until the next rotation."""
         ...
 
@@ -54,7 +54,7 @@ class Issuer(Protocol):
         client_id: str | None = None,
         secret: Secret | None = None,
         caller: Principal | None = None,
-    ) -> NewCredentials:
+    ) -> NewClientCredentials:
         """A secret in place of all before it."""
         ...
 
@@ -63,13 +63,15 @@ class PrincipalWithSecret(NamedTuple):
     """A user, and client credentials just made: the only time that their secret is shown."""
 
     principal: ManagedPrincipal
-    credentials: NewCredentials
+    credentials: NewClientCredentials
 
 
 class ManagedPrincipals:
     """The use cases of users, for those who may manage them."""
 
-    def __init__(self, store: MetaStore, outbox: Outbox, clock: Clock, root: Credential, issuer: Issuer) -> None:
+    def __init__(
+        self, store: MetaStore, outbox: Outbox, clock: Clock, root: Credential, issuer: CredentialIssuer
+    ) -> None:
         self._store = store
         self._outbox = outbox
         self._clock = clock
@@ -94,7 +96,7 @@ class ManagedPrincipals:
             await insert_user(tx, user)
             if kept:
                 await tx.run(rows.SET_PROPERTIES, pack_properties(kept), name)
-            await tell_of_user(self._outbox, tx, "UserCreated", user, by.principal, now_ms)
+            await append_user_event(self._outbox, tx, "UserCreated", user, by.principal, now_ms)
             credentials = await self._issuer.create(
                 tx, user, fresh, caller=by.principal, rotation_required=rotation_required
             )
@@ -124,7 +126,7 @@ class ManagedPrincipals:
             user, found = await find_user(tx, name), await find_principal(tx, name)
             check_version(found.version, version)
             await tx.run(rows.UPDATE_PRINCIPAL, pack_properties(kept), now_ms, name)
-            await tell_of_user(self._outbox, tx, "UserConfigured", user, by.principal, now_ms)
+            await append_user_event(self._outbox, tx, "UserConfigured", user, by.principal, now_ms)
             return replace(found, properties=kept, version=found.version + 1, updated_ms=now_ms)
 
         return await self._store.transact(work)

@@ -77,7 +77,7 @@ class CatalogRole:
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class ManagedCatalog:
     """A catalog, as the management API has it."""
 
     id: int

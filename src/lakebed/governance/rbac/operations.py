@@ -17,7 +17,7 @@ from .privileges import GrantKind, Privilege
 P = Privilege
 
 
-class Needs(NamedTuple):
+class RequiredPrivileges(NamedTuple):
     """What an operation takes: all of it."""
 
     target: tuple[Privilege, ...]
@@ -27,87 +27,87 @@ class Needs(NamedTuple):
     """On the other thing that it is about: where something is renamed to, or what a policy is attached to."""
 
 
-NAMESPACE_OPERATIONS: Final[Mapping[str, Needs]] = {
-    "listNamespaces": Needs((P.NAMESPACE_LIST,)),
-    "createNamespace": Needs((P.NAMESPACE_CREATE,)),
-    "loadNamespaceMetadata": Needs((P.NAMESPACE_READ_PROPERTIES,)),
-    "namespaceExists": Needs((P.NAMESPACE_LIST,)),
-    "dropNamespace": Needs((P.NAMESPACE_DROP,)),
-    "updateProperties": Needs((P.NAMESPACE_WRITE_PROPERTIES,)),
+NAMESPACE_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
+    "listNamespaces": RequiredPrivileges((P.NAMESPACE_LIST,)),
+    "createNamespace": RequiredPrivileges((P.NAMESPACE_CREATE,)),
+    "loadNamespaceMetadata": RequiredPrivileges((P.NAMESPACE_READ_PROPERTIES,)),
+    "namespaceExists": RequiredPrivileges((P.NAMESPACE_LIST,)),
+    "dropNamespace": RequiredPrivileges((P.NAMESPACE_DROP,)),
+    "updateProperties": RequiredPrivileges((P.NAMESPACE_WRITE_PROPERTIES,)),
 }
 
-TABLE_OPERATIONS: Final[Mapping[str, Needs]] = {
-    "listTables": Needs((P.TABLE_LIST,)),
-    "createTable": Needs((P.TABLE_CREATE,)),
-    "registerTable": Needs((P.TABLE_CREATE,)),
-    "registerTable overwrite": Needs((P.TABLE_FULL_METADATA,)),
-    "unregisterTable": Needs((P.TABLE_DROP,)),
-    "loadTable": Needs((P.TABLE_READ_PROPERTIES,)),
-    "tableExists": Needs((P.TABLE_LIST,)),
-    "updateTable": Needs((P.TABLE_WRITE_PROPERTIES,)),
-    "updateTable create": Needs((P.TABLE_CREATE,)),
-    "commitTransaction": Needs((P.TABLE_WRITE_PROPERTIES, P.TABLE_CREATE)),
-    "dropTable": Needs((P.TABLE_DROP,)),
-    "dropTable purge": Needs((P.TABLE_DROP, P.TABLE_WRITE_DATA)),
-    "renameTable": Needs((P.TABLE_DROP,), (P.TABLE_LIST, P.TABLE_CREATE)),
-    "reportMetrics scan": Needs((P.TABLE_READ_DATA,)),
-    "reportMetrics commit": Needs((P.TABLE_WRITE_DATA,)),
-    "planTableScan": Needs((P.TABLE_READ_DATA,)),
-    "fetchPlanningResult": Needs((P.TABLE_READ_DATA,)),
-    "cancelPlanning": Needs((P.TABLE_READ_DATA,)),
-    "fetchScanTasks": Needs((P.TABLE_READ_DATA,)),
+TABLE_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
+    "listTables": RequiredPrivileges((P.TABLE_LIST,)),
+    "createTable": RequiredPrivileges((P.TABLE_CREATE,)),
+    "registerTable": RequiredPrivileges((P.TABLE_CREATE,)),
+    "registerTable overwrite": RequiredPrivileges((P.TABLE_FULL_METADATA,)),
+    "unregisterTable": RequiredPrivileges((P.TABLE_DROP,)),
+    "loadTable": RequiredPrivileges((P.TABLE_READ_PROPERTIES,)),
+    "tableExists": RequiredPrivileges((P.TABLE_LIST,)),
+    "updateTable": RequiredPrivileges((P.TABLE_WRITE_PROPERTIES,)),
+    "updateTable create": RequiredPrivileges((P.TABLE_CREATE,)),
+    "commitTransaction": RequiredPrivileges((P.TABLE_WRITE_PROPERTIES, P.TABLE_CREATE)),
+    "dropTable": RequiredPrivileges((P.TABLE_DROP,)),
+    "dropTable purge": RequiredPrivileges((P.TABLE_DROP, P.TABLE_WRITE_DATA)),
+    "renameTable": RequiredPrivileges((P.TABLE_DROP,), (P.TABLE_LIST, P.TABLE_CREATE)),
+    "reportMetrics scan": RequiredPrivileges((P.TABLE_READ_DATA,)),
+    "reportMetrics commit": RequiredPrivileges((P.TABLE_WRITE_DATA,)),
+    "planTableScan": RequiredPrivileges((P.TABLE_READ_DATA,)),
+    "fetchPlanningResult": RequiredPrivileges((P.TABLE_READ_DATA,)),
+    "cancelPlanning": RequiredPrivileges((P.TABLE_READ_DATA,)),
+    "fetchScanTasks": RequiredPrivileges((P.TABLE_READ_DATA,)),
     # Keys and signatures: to read with the first, to write with the second, which is tried before.
-    "loadCredentials": Needs((P.TABLE_READ_DATA,)),
-    "loadCredentials write": Needs((P.TABLE_WRITE_DATA,)),
-    "signRequest": Needs((P.TABLE_READ_DATA,)),
-    "signRequest write": Needs((P.TABLE_WRITE_DATA,)),
-    "sendNotification": Needs(
+    "loadCredentials": RequiredPrivileges((P.TABLE_READ_DATA,)),
+    "loadCredentials write": RequiredPrivileges((P.TABLE_WRITE_DATA,)),
+    "signRequest": RequiredPrivileges((P.TABLE_READ_DATA,)),
+    "signRequest write": RequiredPrivileges((P.TABLE_WRITE_DATA,)),
+    "sendNotification": RequiredPrivileges(
         (P.TABLE_CREATE, P.TABLE_WRITE_PROPERTIES, P.TABLE_DROP, P.NAMESPACE_CREATE, P.NAMESPACE_DROP)
     ),
 }
 """A second word tells what an operation does that it does not always do."""
 
-VIEW_OPERATIONS: Final[Mapping[str, Needs]] = {
-    "listViews": Needs((P.VIEW_LIST,)),
-    "createView": Needs((P.VIEW_CREATE,)),
-    "registerView": Needs((P.VIEW_CREATE,)),
-    "loadView": Needs((P.VIEW_READ_PROPERTIES,)),
-    "viewExists": Needs((P.VIEW_LIST,)),
-    "replaceView": Needs((P.VIEW_WRITE_PROPERTIES,)),
-    "dropView": Needs((P.VIEW_DROP,)),
-    "renameView": Needs((P.VIEW_DROP,), (P.VIEW_LIST, P.VIEW_CREATE)),
+VIEW_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
+    "listViews": RequiredPrivileges((P.VIEW_LIST,)),
+    "createView": RequiredPrivileges((P.VIEW_CREATE,)),
+    "registerView": RequiredPrivileges((P.VIEW_CREATE,)),
+    "loadView": RequiredPrivileges((P.VIEW_READ_PROPERTIES,)),
+    "viewExists": RequiredPrivileges((P.VIEW_LIST,)),
+    "replaceView": RequiredPrivileges((P.VIEW_WRITE_PROPERTIES,)),
+    "dropView": RequiredPrivileges((P.VIEW_DROP,)),
+    "renameView": RequiredPrivileges((P.VIEW_DROP,), (P.VIEW_LIST, P.VIEW_CREATE)),
 }
 
-POLICY_OPERATIONS: Final[Mapping[str, Needs]] = {
-    "createPolicy": Needs((P.POLICY_CREATE,)),
-    "listPolicies": Needs((P.POLICY_LIST,)),
-    "loadPolicy": Needs((P.POLICY_READ,)),
-    "updatePolicy": Needs((P.POLICY_WRITE,)),
-    "dropPolicy": Needs((P.POLICY_DROP,)),
-    "attachPolicy catalog": Needs((P.POLICY_ATTACH,), (P.CATALOG_ATTACH_POLICY,)),
-    "attachPolicy namespace": Needs((P.POLICY_ATTACH,), (P.NAMESPACE_ATTACH_POLICY,)),
-    "attachPolicy table": Needs((P.POLICY_ATTACH,), (P.TABLE_ATTACH_POLICY,)),
-    "detachPolicy catalog": Needs((P.POLICY_DETACH,), (P.CATALOG_DETACH_POLICY,)),
-    "detachPolicy namespace": Needs((P.POLICY_DETACH,), (P.NAMESPACE_DETACH_POLICY,)),
-    "detachPolicy table": Needs((P.POLICY_DETACH,), (P.TABLE_DETACH_POLICY,)),
+POLICY_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
+    "createPolicy": RequiredPrivileges((P.POLICY_CREATE,)),
+    "listPolicies": RequiredPrivileges((P.POLICY_LIST,)),
+    "loadPolicy": RequiredPrivileges((P.POLICY_READ,)),
+    "updatePolicy": RequiredPrivileges((P.POLICY_WRITE,)),
+    "dropPolicy": RequiredPrivileges((P.POLICY_DROP,)),
+    "attachPolicy catalog": RequiredPrivileges((P.POLICY_ATTACH,), (P.CATALOG_ATTACH_POLICY,)),
+    "attachPolicy namespace": RequiredPrivileges((P.POLICY_ATTACH,), (P.NAMESPACE_ATTACH_POLICY,)),
+    "attachPolicy table": RequiredPrivileges((P.POLICY_ATTACH,), (P.TABLE_ATTACH_POLICY,)),
+    "detachPolicy catalog": RequiredPrivileges((P.POLICY_DETACH,), (P.CATALOG_DETACH_POLICY,)),
+    "detachPolicy namespace": RequiredPrivileges((P.POLICY_DETACH,), (P.NAMESPACE_DETACH_POLICY,)),
+    "detachPolicy table": RequiredPrivileges((P.POLICY_DETACH,), (P.TABLE_DETACH_POLICY,)),
     # No privilege of policies: who may read the thing may know what is done to it.
-    "getApplicablePolicies catalog": Needs((P.CATALOG_READ_PROPERTIES,)),
-    "getApplicablePolicies namespace": Needs((P.NAMESPACE_READ_PROPERTIES,)),
-    "getApplicablePolicies table": Needs((P.TABLE_READ_PROPERTIES,)),
-    "getApplicablePolicies view": Needs((P.VIEW_READ_PROPERTIES,)),
+    "getApplicablePolicies catalog": RequiredPrivileges((P.CATALOG_READ_PROPERTIES,)),
+    "getApplicablePolicies namespace": RequiredPrivileges((P.NAMESPACE_READ_PROPERTIES,)),
+    "getApplicablePolicies table": RequiredPrivileges((P.TABLE_READ_PROPERTIES,)),
+    "getApplicablePolicies view": RequiredPrivileges((P.VIEW_READ_PROPERTIES,)),
 }
 """There is no privilege of attaching to views: they go by that of tables."""
 
-GENERIC_TABLE_OPERATIONS: Final[Mapping[str, Needs]] = {
-    "listGenericTables": Needs((P.TABLE_LIST,)),
-    "createGenericTable": Needs((P.TABLE_CREATE,)),
-    "loadGenericTable": Needs((P.TABLE_READ_PROPERTIES,)),
-    "dropGenericTable": Needs((P.TABLE_DROP,)),
+GENERIC_TABLE_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
+    "listGenericTables": RequiredPrivileges((P.TABLE_LIST,)),
+    "createGenericTable": RequiredPrivileges((P.TABLE_CREATE,)),
+    "loadGenericTable": RequiredPrivileges((P.TABLE_READ_PROPERTIES,)),
+    "dropGenericTable": RequiredPrivileges((P.TABLE_DROP,)),
 }
 """As for tables, of which they are a kind; and keys to their files take what those of tables take."""
 
-LABEL_OPERATIONS: Final[Mapping[str, Needs]] = {
-    f"{operation} {noun}": Needs((Privilege[privilege],))
+LABEL_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
+    f"{operation} {noun}": RequiredPrivileges((Privilege[privilege],))
     for noun, reads, writes in (
         ("catalog", "CATALOG_READ_PROPERTIES", "CATALOG_WRITE_PROPERTIES"),
         ("namespace", "NAMESPACE_READ_PROPERTIES", "NAMESPACE_WRITE_PROPERTIES"),
@@ -122,46 +122,48 @@ LABEL_OPERATIONS: Final[Mapping[str, Needs]] = {
 }
 """Tags and owners go with the properties of what has them."""
 
-MANAGEMENT_OPERATIONS: Final[Mapping[str, Needs]] = {
-    "listCatalogs": Needs((P.CATALOG_LIST,)),
-    "createCatalog": Needs((P.CATALOG_CREATE,)),
-    "getCatalog": Needs((P.CATALOG_READ_PROPERTIES,)),
-    "updateCatalog": Needs((P.CATALOG_WRITE_PROPERTIES,)),
-    "deleteCatalog": Needs((P.CATALOG_DROP,)),
-    "listPrincipals": Needs((P.PRINCIPAL_LIST,)),
-    "createPrincipal": Needs((P.PRINCIPAL_CREATE,)),
-    "getPrincipal": Needs((P.PRINCIPAL_READ_PROPERTIES,)),
-    "updatePrincipal": Needs((P.PRINCIPAL_WRITE_PROPERTIES,)),
-    "deletePrincipal": Needs((P.PRINCIPAL_DROP,)),
-    "rotateCredentials": Needs((P.PRINCIPAL_ROTATE_CREDENTIALS,)),
-    "resetCredentials": Needs((P.PRINCIPAL_RESET_CREDENTIALS,)),
-    "listPrincipalRolesAssigned": Needs((P.PRINCIPAL_LIST_GRANTS,)),
-    "assignPrincipalRole": Needs((P.PRINCIPAL_ROLE_MANAGE_GRANTS_ON_SECURABLE,)),
-    "revokePrincipalRole": Needs(
+MANAGEMENT_OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
+    "listCatalogs": RequiredPrivileges((P.CATALOG_LIST,)),
+    "createCatalog": RequiredPrivileges((P.CATALOG_CREATE,)),
+    "getCatalog": RequiredPrivileges((P.CATALOG_READ_PROPERTIES,)),
+    "updateCatalog": RequiredPrivileges((P.CATALOG_WRITE_PROPERTIES,)),
+    "deleteCatalog": RequiredPrivileges((P.CATALOG_DROP,)),
+    "listPrincipals": RequiredPrivileges((P.PRINCIPAL_LIST,)),
+    "createPrincipal": RequiredPrivileges((P.PRINCIPAL_CREATE,)),
+    "getPrincipal": RequiredPrivileges((P.PRINCIPAL_READ_PROPERTIES,)),
+    "updatePrincipal": RequiredPrivileges((P.PRINCIPAL_WRITE_PROPERTIES,)),
+    "deletePrincipal": RequiredPrivileges((P.PRINCIPAL_DROP,)),
+    "rotateCredentials": RequiredPrivileges((P.PRINCIPAL_ROTATE_CREDENTIALS,)),
+    "resetCredentials": RequiredPrivileges((P.PRINCIPAL_RESET_CREDENTIALS,)),
+    "listPrincipalRolesAssigned": RequiredPrivileges((P.PRINCIPAL_LIST_GRANTS,)),
+    "assignPrincipalRole": RequiredPrivileges((P.PRINCIPAL_ROLE_MANAGE_GRANTS_ON_SECURABLE,)),
+    "revokePrincipalRole": RequiredPrivileges(
         (P.PRINCIPAL_ROLE_MANAGE_GRANTS_ON_SECURABLE,), (P.PRINCIPAL_MANAGE_GRANTS_FOR_GRANTEE,)
     ),
-    "listPrincipalRoles": Needs((P.PRINCIPAL_ROLE_LIST,)),
-    "createPrincipalRole": Needs((P.PRINCIPAL_ROLE_CREATE,)),
-    "getPrincipalRole": Needs((P.PRINCIPAL_ROLE_READ_PROPERTIES,)),
-    "updatePrincipalRole": Needs((P.PRINCIPAL_ROLE_WRITE_PROPERTIES,)),
-    "deletePrincipalRole": Needs((P.PRINCIPAL_ROLE_DROP,)),
-    "listAssigneePrincipalsForPrincipalRole": Needs((P.PRINCIPAL_ROLE_LIST_GRANTS,)),
-    "listCatalogRolesForPrincipalRole": Needs((P.PRINCIPAL_ROLE_LIST_GRANTS,)),
-    "assignCatalogRoleToPrincipalRole": Needs((P.CATALOG_ROLE_MANAGE_GRANTS_ON_SECURABLE,)),
-    "revokeCatalogRoleFromPrincipalRole": Needs((P.CATALOG_ROLE_MANAGE_GRANTS_ON_SECURABLE,)),
-    "listCatalogRoles": Needs((P.CATALOG_ROLE_LIST,)),
-    "createCatalogRole": Needs((P.CATALOG_ROLE_CREATE,)),
-    "getCatalogRole": Needs((P.CATALOG_ROLE_READ_PROPERTIES,)),
-    "updateCatalogRole": Needs((P.CATALOG_ROLE_WRITE_PROPERTIES,)),
-    "deleteCatalogRole": Needs((P.CATALOG_ROLE_DROP,)),
-    "listAssigneePrincipalRolesForCatalogRole": Needs((P.CATALOG_ROLE_LIST_GRANTS,)),
-    "listGrantsForCatalogRole": Needs((P.CATALOG_ROLE_LIST_GRANTS,)),
+    "listPrincipalRoles": RequiredPrivileges((P.PRINCIPAL_ROLE_LIST,)),
+    "createPrincipalRole": RequiredPrivileges((P.PRINCIPAL_ROLE_CREATE,)),
+    "getPrincipalRole": RequiredPrivileges((P.PRINCIPAL_ROLE_READ_PROPERTIES,)),
+    "updatePrincipalRole": RequiredPrivileges((P.PRINCIPAL_ROLE_WRITE_PROPERTIES,)),
+    "deletePrincipalRole": RequiredPrivileges((P.PRINCIPAL_ROLE_DROP,)),
+    "listAssigneePrincipalsForPrincipalRole": RequiredPrivileges((P.PRINCIPAL_ROLE_LIST_GRANTS,)),
+    "listCatalogRolesForPrincipalRole": RequiredPrivileges((P.PRINCIPAL_ROLE_LIST_GRANTS,)),
+    "assignCatalogRoleToPrincipalRole": RequiredPrivileges((P.CATALOG_ROLE_MANAGE_GRANTS_ON_SECURABLE,)),
+    "revokeCatalogRoleFromPrincipalRole": RequiredPrivileges((P.CATALOG_ROLE_MANAGE_GRANTS_ON_SECURABLE,)),
+    "listCatalogRoles": RequiredPrivileges((P.CATALOG_ROLE_LIST,)),
+    "createCatalogRole": RequiredPrivileges((P.CATALOG_ROLE_CREATE,)),
+    "getCatalogRole": RequiredPrivileges((P.CATALOG_ROLE_READ_PROPERTIES,)),
+    "updateCatalogRole": RequiredPrivileges((P.CATALOG_ROLE_WRITE_PROPERTIES,)),
+    "deleteCatalogRole": RequiredPrivileges((P.CATALOG_ROLE_DROP,)),
+    "listAssigneePrincipalRolesForCatalogRole": RequiredPrivileges((P.CATALOG_ROLE_LIST_GRANTS,)),
+    "listGrantsForCatalogRole": RequiredPrivileges((P.CATALOG_ROLE_LIST_GRANTS,)),
     **{
         operation: needs
         for kind in GrantKind
         for operation, needs in {
-            f"addGrantToCatalogRole {kind}": Needs((Privilege[f"{kind.upper()}_MANAGE_GRANTS_ON_SECURABLE"],)),
-            f"revokeGrantFromCatalogRole {kind}": Needs(
+            f"addGrantToCatalogRole {kind}": RequiredPrivileges(
+                (Privilege[f"{kind.upper()}_MANAGE_GRANTS_ON_SECURABLE"],)
+            ),
+            f"revokeGrantFromCatalogRole {kind}": RequiredPrivileges(
                 (Privilege[f"{kind.upper()}_MANAGE_GRANTS_ON_SECURABLE"],), (P.CATALOG_ROLE_MANAGE_GRANTS_FOR_GRANTEE,)
             ),
         }.items()
@@ -169,7 +171,7 @@ MANAGEMENT_OPERATIONS: Final[Mapping[str, Needs]] = {
 }
 """On the service, a catalog, or what a grant is on; `revoke…` asks besides about who loses it."""
 
-OPERATIONS: Final[Mapping[str, Needs]] = {
+OPERATIONS: Final[Mapping[str, RequiredPrivileges]] = {
     **NAMESPACE_OPERATIONS,
     **TABLE_OPERATIONS,
     **VIEW_OPERATIONS,

@@ -13,7 +13,7 @@ from lakebed.meta.seam import MetaStore, Reader, Transaction
 
 from . import rows
 from .administrator import Administrator
-from .events import RoleTeller
+from .events import RoleEventWriter
 from .model import (
     ROOT,
     SERVICE_ADMIN,
@@ -49,7 +49,7 @@ class PrincipalRoles:
             ):
                 raise AlreadyExists(f"the principal role exists. name={name}")
             role = await find_principal_role(tx, name)
-            await RoleTeller(self._outbox, tx, by.principal, now_ms).principal_role("Created", name)
+            await RoleEventWriter(self._outbox, tx, by.principal, now_ms).principal_role("Created", name)
             return role
 
         return await self._store.transact(work)
@@ -74,7 +74,7 @@ class PrincipalRoles:
             role = await find_principal_role(tx, name)
             check_version(role.version, version)
             await tx.run(rows.UPDATE_PRINCIPAL_ROLE, pack_properties(kept), now_ms, role.id)
-            await RoleTeller(self._outbox, tx, by.principal, now_ms).principal_role("Configured", name)
+            await RoleEventWriter(self._outbox, tx, by.principal, now_ms).principal_role("Configured", name)
             return replace(role, properties=kept, version=role.version + 1, updated_ms=now_ms)
 
         return await self._store.transact(work)
@@ -92,8 +92,8 @@ class PrincipalRoles:
             held = await tx.rows(rows.CATALOG_ROLES_HELD, role.id)
             # With it go its members, and it from catalog roles.
             await tx.run(rows.DELETE_PRINCIPAL_ROLE, role.id)
-            await tx.run(rows.COUNT_CHANGE)
-            teller = RoleTeller(self._outbox, tx, by.principal, now_ms)
+            await tx.run(rows.INVALIDATE_GRANTS)
+            teller = RoleEventWriter(self._outbox, tx, by.principal, now_ms)
             for (user,) in members:
                 await teller.membership("Revoked", name, user)
             for catalog, catalog_role in held:
@@ -115,8 +115,10 @@ class PrincipalRoles:
                     f"the provider of identities says who has this role. name={role_name}", argument="principalRole"
                 )
             if await tx.run(rows.ADD_PRINCIPAL, principal, role.id):
-                await tx.run(rows.COUNT_CHANGE)
-                await RoleTeller(self._outbox, tx, by.principal, now_ms).membership("Assigned", role_name, principal)
+                await tx.run(rows.INVALIDATE_GRANTS)
+                await RoleEventWriter(self._outbox, tx, by.principal, now_ms).membership(
+                    "Assigned", role_name, principal
+                )
 
         await self._store.transact(work)
 
@@ -133,8 +135,8 @@ class PrincipalRoles:
             role = await find_principal_role(tx, role_name)
             if not await tx.run(rows.REMOVE_PRINCIPAL, principal, role.id):
                 raise NoSuchPrincipal(f"the principal has not this role. principal={principal} role={role_name}")
-            await tx.run(rows.COUNT_CHANGE)
-            await RoleTeller(self._outbox, tx, by.principal, now_ms).membership("Revoked", role_name, principal)
+            await tx.run(rows.INVALIDATE_GRANTS)
+            await RoleEventWriter(self._outbox, tx, by.principal, now_ms).membership("Revoked", role_name, principal)
 
         await self._store.transact(work)
 
@@ -159,20 +161,20 @@ async def check_principal(reader: Reader, name: str) -> None:
         raise NoSuchPrincipal(f"no such principal. name={name}")
 
 
-async def leave_roles(tx: Transaction, principal: str) -> list[str]:
-    """Take all roles from a user who goes; their names, to be told with `tell_of_left_roles`."""
+async def revoke_all_roles(tx: Transaction, principal: str) -> list[str]:
+    """Take all roles from a user who goes; their names, to be told with `append_revocation_events`."""
     held = [rows.principal_role_from(row) for row in await tx.rows(rows.ROLES_OF_PRINCIPAL, principal)]
     for role in held:
         await tx.run(rows.REMOVE_PRINCIPAL, principal, role.id)
     if held:
-        await tx.run(rows.COUNT_CHANGE)
+        await tx.run(rows.INVALIDATE_GRANTS)
     return [role.name for role in held]
 
 
-async def tell_of_left_roles(
+async def append_revocation_events(
     outbox: Outbox, tx: Transaction, principal: str, roles: list[str], caller: Principal, now_ms: int
 ) -> None:
     """Record that a user who goes has lost its roles."""
-    teller = RoleTeller(outbox, tx, caller, now_ms)
+    teller = RoleEventWriter(outbox, tx, caller, now_ms)
     for role in roles:
         await teller.membership("Revoked", role, principal)

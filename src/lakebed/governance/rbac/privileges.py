@@ -203,7 +203,7 @@ def _all_of(*parts: Mapping[str, str]) -> dict[Privilege, frozenset[Privilege]]:
     return edges
 
 
-COMES_WITH: Final[Mapping[Privilege, frozenset[Privilege]]] = _all_of(
+DIRECTLY_INCLUDED: Final[Mapping[Privilege, frozenset[Privilege]]] = _all_of(
     # What is in a catalog. Data is told apart: no right to metadata brings it, however wide.
     {"CATALOG_MANAGE_CONTENT": "CATALOG_MANAGE_METADATA TABLE_WRITE_DATA"},
     {"TABLE_WRITE_DATA": "TABLE_READ_DATA TABLE_WRITE_PROPERTIES", "TABLE_READ_DATA": "TABLE_READ_PROPERTIES"},
@@ -260,7 +260,9 @@ def _closure(edges: Mapping[Privilege, frozenset[Privilege]], start: Privilege) 
     return frozenset(reached)
 
 
-INCLUDES: Final[Mapping[Privilege, frozenset[Privilege]]] = {each: _closure(COMES_WITH, each) for each in Privilege}
+INCLUDES: Final[Mapping[Privilege, frozenset[Privilege]]] = {
+    each: _closure(DIRECTLY_INCLUDED, each) for each in Privilege
+}
 """What a privilege amounts to: itself, and all that it brings along at any hand."""
 
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from lakebed.meta.seam import Row
 
-from .model import LEVEL_SEPARATOR, Catalog, CatalogRole, GrantTarget, HeldGrant, ManagedPrincipal, PrincipalRole
+from .model import LEVEL_SEPARATOR, CatalogRole, GrantTarget, HeldGrant, ManagedCatalog, ManagedPrincipal, PrincipalRole
 from .model import unpack_directories as _directories
 from .model import unpack_properties as _properties
 from .privileges import MASKS, GrantKind, Privilege
@@ -25,11 +25,11 @@ CHANGE_NUMBER: Final = (
 NULL for who has no role, and on streams no grant either.
 """
 
-COUNT_CHANGE: Final = "UPDATE role_changes SET number = number + 1"
-COUNT_CATALOG: Final = f"{COUNT_CHANGE} WHERE EXISTS (SELECT 1 FROM catalog_roles WHERE catalog = ?)"  # noqa: S608
-COUNT_NAMESPACE: Final = f"{COUNT_CHANGE} WHERE EXISTS (SELECT 1 FROM grants WHERE namespace = ?)"  # noqa: S608
-COUNT_ENTRY: Final = f"{COUNT_CHANGE} WHERE EXISTS (SELECT 1 FROM grants WHERE entry = ?)"  # noqa: S608
-COUNT_POLICY: Final = f"{COUNT_CHANGE} WHERE EXISTS (SELECT 1 FROM grants WHERE policy = ?)"  # noqa: S608
+INVALIDATE_GRANTS: Final = "UPDATE role_changes SET number = number + 1"
+INVALIDATE_CATALOG: Final = f"{INVALIDATE_GRANTS} WHERE EXISTS (SELECT 1 FROM catalog_roles WHERE catalog = ?)"  # noqa: S608
+INVALIDATE_NAMESPACE: Final = f"{INVALIDATE_GRANTS} WHERE EXISTS (SELECT 1 FROM grants WHERE namespace = ?)"  # noqa: S608
+INVALIDATE_ENTRY: Final = f"{INVALIDATE_GRANTS} WHERE EXISTS (SELECT 1 FROM grants WHERE entry = ?)"  # noqa: S608
+INVALIDATE_POLICY: Final = f"{INVALIDATE_GRANTS} WHERE EXISTS (SELECT 1 FROM grants WHERE policy = ?)"  # noqa: S608
 """The same, if grants are on what is to go."""
 
 LATEST_CHANGE: Final = "SELECT number FROM role_changes"
@@ -71,7 +71,7 @@ HELD_BY_FEDERATED: Final = (
 )
 """The same of the roles of which a provider of identities says who has them."""
 
-ROLES_TO_BE_HAD: Final = (
+ASSIGNABLE_ROLES: Final = (
     "SELECT r.name, m.principal IS NOT NULL FROM principal_roles r"
     " LEFT JOIN principal_role_members m ON m.role = r.id AND m.principal = ?"
     " WHERE m.principal IS NOT NULL OR r.federated = 1"
@@ -197,8 +197,8 @@ STREAM_GRANTS: Final = (
     "SELECT g.grantee, r.name, g.securable, g.privilege FROM stream_grants g"
     " LEFT JOIN principal_roles r ON r.id = g.role ORDER BY g.grantee, g.securable, g.privilege"
 )
-RELEASE_STREAM: Final = "DELETE FROM stream_grants WHERE securable = ?"
-RELEASE_STREAMS: Final = "DELETE FROM stream_grants WHERE securable = ? OR (securable >= ? AND securable < ?)"
+DELETE_STREAM_GRANTS: Final = "DELETE FROM stream_grants WHERE securable = ?"
+DELETE_DATABASE_GRANTS: Final = "DELETE FROM stream_grants WHERE securable = ? OR (securable >= ? AND securable < ?)"
 """A database, and what is in it: keys from one to another."""
 
 
@@ -220,10 +220,10 @@ def catalog_role_from(row: Row) -> CatalogRole:
     return CatalogRole(role_id, name, _properties(properties), version, created_ms, updated_ms)
 
 
-def catalog_from(row: Row) -> Catalog:
+def catalog_from(row: Row) -> ManagedCatalog:
     """A catalog."""
     catalog_id, name, owner, region, bucket, base_prefix, allowed, kind, properties, version, *times = row
-    return Catalog(
+    return ManagedCatalog(
         catalog_id,
         name,
         owner,

@@ -16,7 +16,7 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Row, Transaction
 
 from . import rows
-from .events import RoleTeller
+from .events import RoleEventWriter
 from .model import ROOT
 from .principal_roles import check_principal, find_principal_role
 from .privileges import MASKS, Privilege
@@ -76,8 +76,8 @@ class StreamGrants:
                 rows.ADD_STREAM_GRANT, grantee, grant.securable, int(grant.privilege), principal, role, now_ms
             )
             if added:
-                await tx.run(rows.COUNT_CHANGE)
-                await _tell(RoleTeller(self._outbox, tx, caller, now_ms), "Added", grant)
+                await tx.run(rows.INVALIDATE_GRANTS)
+                await _tell(RoleEventWriter(self._outbox, tx, caller, now_ms), "Added", grant)
             return bool(added)
 
         return await self._store.transact(work)
@@ -95,8 +95,8 @@ class StreamGrants:
                     await tx.run(rows.REMOVE_STREAM_GRANT, row[0], grant.securable, int(grant.privilege))
                     gone.append(grant)
             if gone:
-                await tx.run(rows.COUNT_CHANGE)
-                teller = RoleTeller(self._outbox, tx, caller, now_ms)
+                await tx.run(rows.INVALIDATE_GRANTS)
+                teller = RoleEventWriter(self._outbox, tx, caller, now_ms)
                 for grant in gone:
                     await _tell(teller, "Revoked", grant)
             return gone
@@ -104,7 +104,7 @@ class StreamGrants:
         return await self._store.transact(work)
 
 
-async def _tell(teller: RoleTeller, what: str, grant: StreamGrant) -> None:
+async def _tell(teller: RoleEventWriter, what: str, grant: StreamGrant) -> None:
     await teller.stream_grant(what, grant.kind, grant.name, grant.securable, grant.privilege)
 
 

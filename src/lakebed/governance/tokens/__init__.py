@@ -1,32 +1,32 @@
 """Bearer tokens: asked for with client credentials, signed by the server, ended with what they were given for."""
 
-from .client_credentials import ClientCredentials
-from .clients import Clients
+from .client_credentials import ClientCredentialStore
+from .clients import ClientAuthenticator
 from .issuance import TokenIssuer
-from .login_throttle import Attempts
-from .model import Client, ClientPair, FreshSecret, IssuedToken, NewCredentials
-from .scopes import EVERY_ROLE, RoleScope, parse_scope
-from .secret_hashes import SecretHashes
-from .session_principals import LastingIdentities
-from .signing_keys import SigningKeys, TokenKey
+from .login_throttle import LoginThrottle
+from .model import AuthenticatedClient, ClientCredentialInfo, HashedSecret, IssuedToken, NewClientCredentials
+from .scopes import ALL_ROLES, RoleScope, parse_scope
+from .secret_hashes import SecretHasher
+from .session_principals import SessionPrincipals
+from .signing_keys import TokenKey, TokenSigningKeys
 from .verification import TokenVerifier, VerifiedToken
 
 __all__ = [
-    "EVERY_ROLE",
-    "Attempts",
-    "Client",
-    "ClientCredentials",
-    "ClientPair",
-    "Clients",
-    "FreshSecret",
+    "ALL_ROLES",
+    "AuthenticatedClient",
+    "ClientAuthenticator",
+    "ClientCredentialInfo",
+    "ClientCredentialStore",
+    "HashedSecret",
     "IssuedToken",
-    "LastingIdentities",
-    "NewCredentials",
+    "LoginThrottle",
+    "NewClientCredentials",
     "RoleScope",
-    "SecretHashes",
-    "SigningKeys",
+    "SecretHasher",
+    "SessionPrincipals",
     "TokenIssuer",
     "TokenKey",
+    "TokenSigningKeys",
     "TokenVerifier",
     "VerifiedToken",
     "parse_scope",

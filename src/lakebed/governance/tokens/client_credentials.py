@@ -3,7 +3,7 @@
 Rotation gives a fresh secret and keeps the present one as the one before, so that a secret survives one rotation and
 ends with the next. A reset ends both at once. Tokens end with the secret that they were given for (ADR 17).
 
-Secrets are kept as hashes. Hashing takes time that a transaction should not: whoever can makes a `FreshSecret` before.
+Secrets are kept as hashes. Hashing takes time that a transaction should not: whoever can makes a `HashedSecret` before.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from lakebed.core.secrets import Secret
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 
-from ..events import tell_of_client
+from ..events import append_client_event
 from ..model import User, check_key_id, check_secret
-from .model import ClientPair, FreshSecret, NewCredentials
-from .secret_hashes import SecretHashes
+from .model import ClientCredentialInfo, HashedSecret, NewClientCredentials
+from .secret_hashes import SecretHasher
 
 _COLUMNS: Final = "client_id, user_id, generation, secondary IS NOT NULL, created_ms, rotated_ms"
 _PAIR: Final = f"SELECT {_COLUMNS} FROM client_credentials WHERE user_id = ?"  # noqa: S608 - columns are ours
@@ -56,11 +56,11 @@ def new_client_secret() -> Secret:
     return Secret(secrets.token_hex(_SECRET_BYTES))
 
 
-class ClientCredentials:
+class ClientCredentialStore:
     """Making and changing client credentials. Each change commits with its event, appended last."""
 
     def __init__(
-        self, store: MetaStore, outbox: Outbox, hashes: SecretHashes, clock: Clock, root: Principal, root_client_id: str
+        self, store: MetaStore, outbox: Outbox, hashes: SecretHasher, clock: Clock, root: Principal, root_client_id: str
     ) -> None:
         """`root_client_id` is root's access key: its credentials are in the settings, and nobody's here."""
         self._store = store
@@ -70,14 +70,14 @@ class ClientCredentials:
         self._root = root
         self._root_client_id = root_client_id
 
-    async def prepare(self, secret: Secret | None = None) -> FreshSecret:
+    async def prepare(self, secret: Secret | None = None) -> HashedSecret:
         """A secret to be stored, generated or the caller's, with its hash. Raises InvalidInput."""
         if secret is None:
             secret = new_client_secret()
         check_secret(secret)
         return await self._hashes.hash(secret)
 
-    async def of_user(self, user: User) -> ClientPair | None:
+    async def of_user(self, user: User) -> ClientCredentialInfo | None:
         """The user's credentials, without their secrets."""
         return await _pair(self._store, user.user_id)
 
@@ -85,11 +85,11 @@ class ClientCredentials:
         self,
         tx: Transaction,
         user: User,
-        fresh: FreshSecret | None = None,
+        fresh: HashedSecret | None = None,
         *,
         caller: Principal | None = None,
         rotation_required: bool = False,
-    ) -> NewCredentials:
+    ) -> NewClientCredentials:
         """Give a user credentials, in the transaction that makes the user or another one. The last thing in it.
 
         Without a `fresh` secret one is made and hashed on the spot, while others wait. With `rotation_required`, tokens
@@ -102,18 +102,18 @@ class ClientCredentials:
         if not await tx.run(_INSERT, client_id, user.user_id, fresh.hash, now_ms, now_ms, rotate_only):
             raise StateConflict(f"the user has client credentials. user={user.name}")
         await self._tell(tx, "ClientCredentialsCreated", user, client_id, caller, now_ms)
-        return NewCredentials(client_id, fresh.secret)
+        return NewClientCredentials(client_id, fresh.secret)
 
-    async def rotate(self, user: User, *, caller: Principal | None = None) -> NewCredentials:
+    async def rotate(self, user: User, *, caller: Principal | None = None) -> NewClientCredentials:
         """A fresh secret; the present one is good until the next rotation. Raises InvalidInput for who has none."""
         fresh = await self.prepare()
         now_ms = self._clock.now_ms()
 
-        async def work(tx: Transaction) -> NewCredentials:
+        async def work(tx: Transaction) -> NewClientCredentials:
             pair = await _require_pair(tx, user)
             await tx.run(_ROTATE, fresh.hash, now_ms, user.user_id)
             await self._tell(tx, "ClientCredentialsRotated", user, pair.client_id, caller, now_ms)
-            return NewCredentials(pair.client_id, fresh.secret)
+            return NewClientCredentials(pair.client_id, fresh.secret)
 
         return await self._store.transact(work)
 
@@ -124,7 +124,7 @@ class ClientCredentials:
         client_id: str | None = None,
         secret: Secret | None = None,
         caller: Principal | None = None,
-    ) -> NewCredentials:
+    ) -> NewClientCredentials:
         """A secret in place of both, and another id if one is chosen. All tokens of the user's credentials end.
 
         Raises InvalidInput for a user who has none, InvalidName, AlreadyExists for an id that somebody has.
@@ -134,7 +134,7 @@ class ClientCredentials:
         fresh = await self.prepare(secret)
         now_ms = self._clock.now_ms()
 
-        async def work(tx: Transaction) -> NewCredentials:
+        async def work(tx: Transaction) -> NewClientCredentials:
             pair = await _require_pair(tx, user)
             chosen = client_id or pair.client_id
             taken = await tx.row(_TAKEN, chosen, user.user_id, chosen)
@@ -142,28 +142,28 @@ class ClientCredentials:
                 raise AlreadyExists(f"the client id is somebody's. client_id={chosen}")
             await tx.run(_RESET, chosen, fresh.hash, now_ms, user.user_id)
             await self._tell(tx, "ClientCredentialsReset", user, chosen, caller, now_ms)
-            return NewCredentials(chosen, fresh.secret)
+            return NewClientCredentials(chosen, fresh.secret)
 
         return await self._store.transact(work)
 
     async def _tell(
         self, tx: Transaction, name: str, user: User, client_id: str, caller: Principal | None, now_ms: int
     ) -> None:
-        await tell_of_client(self._outbox, tx, name, user.name, client_id, caller or self._root, now_ms)
+        await append_client_event(self._outbox, tx, name, user.name, client_id, caller or self._root, now_ms)
 
 
-async def _pair(reader: Reader, user_id: str) -> ClientPair | None:
+async def _pair(reader: Reader, user_id: str) -> ClientCredentialInfo | None:
     row = await reader.row(_PAIR, user_id)
     return None if row is None else _pair_from(row)
 
 
-async def _require_pair(reader: Reader, user: User) -> ClientPair:
+async def _require_pair(reader: Reader, user: User) -> ClientCredentialInfo:
     pair = await _pair(reader, user.user_id)
     if pair is None:
         raise InvalidInput(f"the user has no client credentials. user={user.name}", argument="principal")
     return pair
 
 
-def _pair_from(row: Row) -> ClientPair:
+def _pair_from(row: Row) -> ClientCredentialInfo:
     client_id, user_id, generation, has_secondary, created_ms, rotated_ms = row
-    return ClientPair(client_id, user_id, generation, bool(has_secondary), created_ms, rotated_ms)
+    return ClientCredentialInfo(client_id, user_id, generation, bool(has_secondary), created_ms, rotated_ms)

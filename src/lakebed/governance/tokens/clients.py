@@ -18,9 +18,9 @@ from lakebed.meta.seam import MetaStore
 from ..credentials.access_keys import AccessKeys
 from ..credentials.vault import MasterKeys
 from ..model import is_key_id
-from .login_throttle import Attempts
-from .model import Client
-from .secret_hashes import SecretHashes
+from .login_throttle import LoginThrottle
+from .model import AuthenticatedClient
+from .secret_hashes import SecretHasher
 
 _CLIENT: Final = (
     "SELECT c.main, c.secondary, c.generation, p.user_id, p.enabled FROM client_credentials c"
@@ -30,11 +30,16 @@ _PURPOSE: Final = "generations of access keys"
 _FINGERPRINT_BYTES: Final = 12
 
 
-class Clients:
+class ClientAuthenticator:
     """Establishes who asks for a token."""
 
     def __init__(
-        self, store: MetaStore, access_keys: AccessKeys, hashes: SecretHashes, attempts: Attempts, master: MasterKeys
+        self,
+        store: MetaStore,
+        access_keys: AccessKeys,
+        hashes: SecretHasher,
+        attempts: LoginThrottle,
+        master: MasterKeys,
     ) -> None:
         self._store = store
         self._access_keys = access_keys
@@ -42,7 +47,7 @@ class Clients:
         self._attempts = attempts
         self._master = master
 
-    async def authenticate(self, client_id: str, secret: Secret, address: str) -> Client:
+    async def authenticate(self, client_id: str, secret: Secret, address: str) -> AuthenticatedClient:
         """The client. Raises Unauthenticated, which does not say what was wrong, and Throttled after too many mistakes;
         CredentialsExpired for the right secret of an access key that has expired.
 
@@ -58,7 +63,7 @@ class Clients:
         self._attempts.succeeded(attempt)
         return client
 
-    async def _find(self, client_id: str, secret: Secret) -> Client | None:
+    async def _find(self, client_id: str, secret: Secret) -> AuthenticatedClient | None:
         row = await self._store.row(_CLIENT, client_id)
         if row is None:
             return await self._by_access_key(client_id, secret)
@@ -66,9 +71,9 @@ class Clients:
         number = await self._hashes.find(client_id, secret, [main] if secondary is None else [main, secondary])
         if number is None or not enabled:
             return None
-        return Client(client_id, user_id, str(generation - number))
+        return AuthenticatedClient(client_id, user_id, str(generation - number))
 
-    async def _by_access_key(self, client_id: str, secret: Secret) -> Client | None:
+    async def _by_access_key(self, client_id: str, secret: Secret) -> AuthenticatedClient | None:
         try:
             credential = await self._access_keys.lookup(client_id)
         except Unauthenticated as error:
@@ -80,7 +85,9 @@ class Clients:
         if credential.secret != secret:
             await self._hashes.find(client_id, secret, [])
             return None
-        return Client(client_id, credential.principal.user_id, key_generation(self._master, client_id, secret))
+        return AuthenticatedClient(
+            client_id, credential.principal.user_id, key_generation(self._master, client_id, secret)
+        )
 
 
 def key_generation(master: MasterKeys, access_key_id: str, secret: Secret, master_key: str | None = None) -> str:

@@ -17,9 +17,9 @@ from lakebed.core.errors import CredentialsExpired, Unauthenticated
 from lakebed.core.secrets import Secret
 
 from .jws import signed
-from .model import Claims, Client, IssuedToken
+from .model import AuthenticatedClient, IssuedToken, TokenClaims
 from .scopes import RoleScope, parse_scope, stored_scope
-from .signing_keys import ALGORITHM, SigningKeys
+from .signing_keys import ALGORITHM, TokenSigningKeys
 from .verification import TOKEN_TYPE, TokenVerifier
 
 _JTI_BYTES: Final = 12
@@ -31,7 +31,7 @@ class TokenIssuer:
 
     def __init__(
         self,
-        keys: SigningKeys,
+        keys: TokenSigningKeys,
         verifier: TokenVerifier,
         clock: Clock,
         *,
@@ -47,12 +47,14 @@ class TokenIssuer:
         self._lifetime_seconds = lifetime_seconds
         self._renewal_seconds = renewal_seconds
 
-    async def issue(self, client: Client, scope: str | None) -> IssuedToken:
+    async def issue(self, client: AuthenticatedClient, scope: str | None) -> IssuedToken:
         """A token for a client. Raises InvalidScope. Whether it holds the roles is seen when the token is used."""
         now = self._clock.now_ms() // 1000
         return await self._sign(client, parse_scope(scope), now, now, now + self._lifetime_seconds)
 
-    async def exchange(self, token: Secret, scope: str | None, client: Client | None = None) -> IssuedToken:
+    async def exchange(
+        self, token: Secret, scope: str | None, client: AuthenticatedClient | None = None
+    ) -> IssuedToken:
         """A fresh token for one of ours, of its roles or fewer. `client` has shown its secret besides.
 
         Raises InvalidScope, Unauthenticated, CredentialsExpired, CredentialsRevoked.
@@ -68,13 +70,15 @@ class TokenIssuer:
         ends = claims.auth_time + self._renewal_seconds
         if now >= ends:
             raise CredentialsExpired("the token was exchanged for long enough: show the secret again")
-        holder = Client(claims.client_id, claims.sub, claims.gen)
+        holder = AuthenticatedClient(claims.client_id, claims.sub, claims.gen)
         asked = parse_scope(scope, within=stored_scope(claims.scope))
         return await self._sign(holder, asked, now, claims.auth_time, min(now + self._lifetime_seconds, ends))
 
-    async def _sign(self, client: Client, scope: RoleScope, now: int, auth_time: int, expires: int) -> IssuedToken:
+    async def _sign(
+        self, client: AuthenticatedClient, scope: RoleScope, now: int, auth_time: int, expires: int
+    ) -> IssuedToken:
         signer = await self._keys.signer()
-        claims = Claims(
+        claims = TokenClaims(
             iss=self._issuer,
             aud=self._issuer,
             sub=client.user_id,

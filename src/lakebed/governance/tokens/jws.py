@@ -43,7 +43,7 @@ _COMPACT: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", 
 _jws: Final = PyJWS(algorithms=ALGORITHMS)
 
 
-class Header(msgspec.Struct, frozen=True):
+class JwsHeader(msgspec.Struct, frozen=True):
     """What a token says of its signature."""
 
     alg: str
@@ -52,21 +52,21 @@ class Header(msgspec.Struct, frozen=True):
     crit: list[str] | None = None
 
 
-class Unverified(NamedTuple):
+class UnverifiedToken(NamedTuple):
     """A token before its signature is checked."""
 
-    header: Header
+    header: JwsHeader
     payload: bytes
 
 
-def read_unverified(token: str) -> Unverified:
+def read_unverified(token: str) -> UnverifiedToken:
     """The parts of a token. Raises Unauthenticated if it is none, or asks for what is not known here."""
     if len(token) > MAX_TOKEN_CHARS or not _COMPACT.fullmatch(token):
         raise invalid_token()
     head, payload, _ = token.split(".")
     try:
-        header = msgspec.json.decode(_bytes(head), type=Header)
-        read = Unverified(header, _bytes(payload))
+        header = msgspec.json.decode(_bytes(head), type=JwsHeader)
+        read = UnverifiedToken(header, _bytes(payload))
     except (binascii.Error, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid_token() from error
     if header.alg not in ALGORITHMS or header.crit is not None:

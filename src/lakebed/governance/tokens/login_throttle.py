@@ -13,24 +13,24 @@ from typing import Final, NamedTuple
 from lakebed.core.clock import Clock
 from lakebed.core.errors import Throttled
 
-CLIENT_MISTAKES: Final = 10
+CLIENT_FAILURES: Final = 10
 """Wrong secrets of one client, from wherever, before it has to wait."""
 
-ADDRESS_MISTAKES: Final = 60
+ADDRESS_FAILURES: Final = 60
 """Wrong secrets from one address, of whatever clients: many may share an address, behind a proxy."""
 
-GROWS_BACK_SECONDS: Final = 6.0
+REFILL_SECONDS: Final = 6.0
 """How long one mistake takes to be forgotten."""
 
 _MAX_REMEMBERED: Final = 16_384
 
 
-class Allowance:
+class FailureBudget:
     """Mistakes that are left, by name. Who was not heard of lately has all of them."""
 
     __slots__ = ("_clock", "_grows_back_seconds", "_most", "_spent")
 
-    def __init__(self, clock: Clock, *, most: int, grows_back_seconds: float = GROWS_BACK_SECONDS) -> None:
+    def __init__(self, clock: Clock, *, most: int, grows_back_seconds: float = REFILL_SECONDS) -> None:
         self._clock = clock
         self._most = most
         self._grows_back_seconds = grows_back_seconds
@@ -60,7 +60,7 @@ class Allowance:
             self._spent.popitem(last=False)
 
 
-class Attempt(NamedTuple):
+class LoginAttempt(NamedTuple):
     """A try that was charged."""
 
     client_id: str
@@ -69,7 +69,7 @@ class Attempt(NamedTuple):
     """Whose allowance it was charged to."""
 
 
-class Attempts:
+class LoginThrottle:
     """Tries at the secrets of clients.
 
     A client that somebody far away guesses at is not shut out where it is at home: an address from which it has come
@@ -80,15 +80,15 @@ class Attempts:
         self,
         clock: Clock,
         *,
-        client_mistakes: int = CLIENT_MISTAKES,
-        address_mistakes: int = ADDRESS_MISTAKES,
-        grows_back_seconds: float = GROWS_BACK_SECONDS,
+        client_mistakes: int = CLIENT_FAILURES,
+        address_mistakes: int = ADDRESS_FAILURES,
+        grows_back_seconds: float = REFILL_SECONDS,
     ) -> None:
-        self._clients = Allowance(clock, most=client_mistakes, grows_back_seconds=grows_back_seconds)
-        self._addresses = Allowance(clock, most=address_mistakes, grows_back_seconds=grows_back_seconds)
+        self._clients = FailureBudget(clock, most=client_mistakes, grows_back_seconds=grows_back_seconds)
+        self._addresses = FailureBudget(clock, most=address_mistakes, grows_back_seconds=grows_back_seconds)
         self._homes: OrderedDict[tuple[str, str], None] = OrderedDict()
 
-    def begin(self, client_id: str, address: str) -> Attempt:
+    def begin(self, client_id: str, address: str) -> LoginAttempt:
         """Charge a try before its secret is looked at. Raises Throttled when there were too many wrong ones."""
         # No client id and no address holds a space.
         client = f"{client_id} {address}" if (client_id, address) in self._homes else client_id
@@ -97,9 +97,9 @@ class Attempts:
             raise Throttled("too many wrong secrets: wait, then try again", retry_after_seconds=math.ceil(wait))
         self._clients.spend(client)
         self._addresses.spend(address)
-        return Attempt(client_id, address, client)
+        return LoginAttempt(client_id, address, client)
 
-    def succeeded(self, attempt: Attempt) -> None:
+    def succeeded(self, attempt: LoginAttempt) -> None:
         """It was right, and is not held against anybody."""
         self._clients.give_back(attempt.charged)
         self._addresses.give_back(attempt.address)

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from lakebed.core.access import LastingKey
+from lakebed.core.access import LongLivedKey
 from lakebed.core.secrets import Secret
 
 MAX_TOKEN_CHARS: Final = 16 * 1024
@@ -18,7 +18,7 @@ MAX_LIFETIME_SECONDS: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class ClientPair:
+class ClientCredentialInfo:
     """A user's client credentials, without their secrets."""
 
     client_id: str
@@ -36,7 +36,7 @@ class ClientPair:
 
 
 @dataclass(frozen=True, slots=True)
-class NewCredentials:
+class NewClientCredentials:
     """Client credentials just made, rotated or reset: the only time that the secret is shown."""
 
     client_id: str
@@ -44,7 +44,7 @@ class NewCredentials:
 
 
 @dataclass(frozen=True, slots=True)
-class FreshSecret:
+class HashedSecret:
     """A secret and its hash, made before the transaction that stores it: hashing takes its time."""
 
     secret: Secret
@@ -52,7 +52,7 @@ class FreshSecret:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class AuthenticatedClient:
     """Who has proved to be somebody by a client id and its secret."""
 
     client_id: str
@@ -61,7 +61,7 @@ class Client:
     """Which of the client's secrets it was: what a token is bound to."""
 
 
-class Claims(msgspec.Struct, frozen=True, kw_only=True):
+class TokenClaims(msgspec.Struct, frozen=True, kw_only=True):
     """What one of our tokens says."""
 
     iss: str
@@ -95,14 +95,14 @@ def is_accepted(number: int, present: int, *, has_secondary: bool) -> bool:
     return number == present or (has_secondary and number == present - 1)
 
 
-def client_key(client_id: str, generation: str) -> LastingKey:
+def client_key(client_id: str, generation: str) -> LongLivedKey:
     """What sessions are bound to that a caller makes who came with a token of these credentials.
 
     No access key has a slash in its id, so neither is taken for the other.
     """
-    return LastingKey(f"client/{client_id}/{generation}", created_ms=0)
+    return LongLivedKey(f"client/{client_id}/{generation}", created_ms=0)
 
 
-def user_key(user_id: str) -> LastingKey:
+def user_key(user_id: str) -> LongLivedKey:
     """What sessions are bound to of a caller who came with a token of another provider."""
-    return LastingKey(f"user/{user_id}", created_ms=0)
+    return LongLivedKey(f"user/{user_id}", created_ms=0)

@@ -41,10 +41,10 @@ class RoleScope:
         return self.roles is None or (other.roles is not None and other.roles <= self.roles)
 
 
-EVERY_ROLE: Final = RoleScope()
+ALL_ROLES: Final = RoleScope()
 
 
-def parse_scope(text: str | None, *, within: RoleScope = EVERY_ROLE) -> RoleScope:
+def parse_scope(text: str | None, *, within: RoleScope = ALL_ROLES) -> RoleScope:
     """The roles that a request asks for; those of `within` if it names none. Raises InvalidScope.
 
     What is asked for beyond `within` is refused, too.
@@ -68,7 +68,7 @@ def parse_scope(text: str | None, *, within: RoleScope = EVERY_ROLE) -> RoleScop
             names.add(name)
     asked = RoleScope(frozenset(names)) if names else within
     if wants_every:
-        asked = EVERY_ROLE
+        asked = ALL_ROLES
     if not within.includes(asked):
         raise InvalidScope("the scope is wider than that of the token", argument="scope")
     return asked

@@ -22,10 +22,10 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 from lakebed.core.errors import Corrupted
 from lakebed.core.secrets import Secret
 
-from ..validated_cache import Remembered
-from .model import FreshSecret
+from ..validated_cache import ValidatedCache
+from .model import HashedSecret
 
-AT_ONCE: Final = 2
+MAX_CONCURRENT_HASHES: Final = 2
 """Hashes that are computed at a time in one process."""
 
 _PASSES: Final = 2
@@ -33,23 +33,23 @@ _MEMORY_KIB: Final = 19 * 1024
 """About 20 ms. Generated secrets have 128 bits and need none of it; chosen ones may be worse."""
 
 
-class SecretHashes:
+class SecretHasher:
     """Makes hashes of secrets and tries secrets against them."""
 
     def __init__(
         self, threads: Executor | None = None, *, passes: int = _PASSES, memory_kib: int = _MEMORY_KIB
     ) -> None:
-        self._threads = threads or ThreadPoolExecutor(AT_ONCE, thread_name_prefix="secrets")
+        self._threads = threads or ThreadPoolExecutor(MAX_CONCURRENT_HASHES, thread_name_prefix="secrets")
         self._hasher = PasswordHasher(time_cost=passes, memory_cost=memory_kib, parallelism=1, type=Type.ID)
         self._key = os.urandom(32)
-        self._right: Remembered[str, bool] = Remembered(4096)
+        self._right: ValidatedCache[str, bool] = ValidatedCache(4096)
         self._nobodys = ""
 
-    def hash_now(self, secret: Secret) -> FreshSecret:
+    def hash_now(self, secret: Secret) -> HashedSecret:
         """The hash of a secret, computed here and now. Blocks for its time."""
-        return FreshSecret(secret, self._hasher.hash(secret.reveal()))
+        return HashedSecret(secret, self._hasher.hash(secret.reveal()))
 
-    async def hash(self, secret: Secret) -> FreshSecret:
+    async def hash(self, secret: Secret) -> HashedSecret:
         """The same in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self.hash_now, secret)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from lakebed.core.access import Credential, LastingKey, Principal
+from lakebed.core.access import Credential, LongLivedKey, Principal
 from lakebed.core.errors import Unauthenticated
 from lakebed.meta.seam import MetaStore, Row
 
 from ..credentials.access_keys import AccessKeys
 from ..principals import principal_from, user_from
-from ..validated_cache import Remembered
+from ..validated_cache import ValidatedCache
 
 _USER: Final = "p.name, p.user_id, p.account, p.enabled, p.created_ms, g.kind, g.name, g.document"
 _BY_CLIENT: Final = (
@@ -30,21 +30,21 @@ _BY_USER: Final = (
 )
 
 
-class Holder(NamedTuple):
+class SessionPrincipal(NamedTuple):
     """Who a session is of."""
 
     principal: Principal
 
 
-class LastingIdentities:
+class SessionPrincipals:
     """Finds who a session is of. Implements `sessions.LastingKeys`."""
 
     def __init__(self, store: MetaStore, access_keys: AccessKeys) -> None:
         self._store = store
         self._access_keys = access_keys
-        self._holders: Remembered[list[Row], Holder] = Remembered(4096)
+        self._holders: ValidatedCache[list[Row], SessionPrincipal] = ValidatedCache(4096)
 
-    async def lookup(self, key_id: str) -> Credential | Holder:
+    async def lookup(self, key_id: str) -> Credential | SessionPrincipal:
         """Who holds what the session came from, if that is good now: one read. Raises Unauthenticated."""
         kind, slash, name = key_id.partition("/")
         if not slash:
@@ -64,5 +64,5 @@ class LastingIdentities:
         known = self._holders.recall(key_id, rows)
         if known is not None:
             return known
-        principal = principal_from(user, (row[5:] for row in rows), LastingKey(key_id, created_ms=0))
-        return self._holders.keep(key_id, rows, Holder(principal))
+        principal = principal_from(user, (row[5:] for row in rows), LongLivedKey(key_id, created_ms=0))
+        return self._holders.keep(key_id, rows, SessionPrincipal(principal))

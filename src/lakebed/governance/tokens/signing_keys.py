@@ -30,8 +30,8 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 
 from ..credentials.vault import MasterKeys, Vault
-from ..events import tell_of_token_key
-from ..validated_cache import Remembered
+from ..events import append_token_key_event
+from ..validated_cache import ValidatedCache
 from .model import MAX_LIFETIME_SECONDS
 
 ALGORITHM: Final = "ES256"
@@ -80,7 +80,7 @@ class TokenKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Signer:
+class ActiveSigningKey:
     """The key that signs now."""
 
     id: str
@@ -90,7 +90,7 @@ class Signer:
 _IsDue: TypeAlias = Callable[[TokenKey], bool]
 
 
-class SigningKeys:
+class TokenSigningKeys:
     """Finding, replacing and publishing keys."""
 
     def __init__(self, store: MetaStore, outbox: Outbox, master: MasterKeys, clock: Clock, root: Principal) -> None:
@@ -99,9 +99,9 @@ class SigningKeys:
         self._vault = Vault(master, _PURPOSE)
         self._clock = clock
         self._root = root
-        self._signers: Remembered[Row, Signer] = Remembered(4)
+        self._signers: ValidatedCache[Row, ActiveSigningKey] = ValidatedCache(4)
 
-    async def signer(self) -> Signer:
+    async def signer(self) -> ActiveSigningKey:
         """The key to sign with: one read; the first one ever is made now."""
         row = await self._store.row(_SIGNING)
         if row is None:
@@ -115,7 +115,7 @@ class SigningKeys:
         private = load_der_private_key(self._vault.open(row[3], row[0].encode()), password=None)
         if not isinstance(private, ec.EllipticCurvePrivateKey):
             raise Corrupted(f"a key that tokens are signed with is of another kind. key={row[0]}")
-        return self._signers.keep(row[0], row, Signer(row[0], private))
+        return self._signers.keep(row[0], row, ActiveSigningKey(row[0], private))
 
     async def rotate(self) -> TokenKey:
         """Sign with a fresh key from now on; the present one is retired."""
@@ -180,7 +180,7 @@ class SigningKeys:
         return await self._store.transact(work)
 
     async def _tell(self, tx: Transaction, name: str, key_id: str, now_ms: int) -> None:
-        await tell_of_token_key(self._outbox, tx, name, key_id, self._root, now_ms)
+        await append_token_key_event(self._outbox, tx, name, key_id, self._root, now_ms)
 
 
 def public_key(der: bytes) -> ec.EllipticCurvePublicKey:

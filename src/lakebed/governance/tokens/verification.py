@@ -23,10 +23,10 @@ from ..credentials.vault import MasterKeys
 from ..principals import principal_from, user_from
 from ..rbac.caller_grants import CallerGrants
 from ..rbac.rows import CHANGE_NUMBER, LATEST_CHANGE
-from ..validated_cache import Remembered
+from ..validated_cache import ValidatedCache
 from .clients import is_generation
 from .jws import invalid_token, read_unverified, verified_payload
-from .model import Claims, client_key, is_accepted
+from .model import TokenClaims, client_key, is_accepted
 from .scopes import stored_scope
 from .signing_keys import ALGORITHM, public_key
 
@@ -46,14 +46,14 @@ _LOOKUP: Final = (
     " WHERE k.id = ? ORDER BY g.kind, g.name"
 )
 
-_decode_claims: Final = msgspec.json.Decoder(Claims).decode
+_decode_claims: Final = msgspec.json.Decoder(TokenClaims).decode
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedToken:
     """A token that is good now, and who calls with it."""
 
-    claims: Claims
+    claims: TokenClaims
     principal: Principal
 
 
@@ -63,7 +63,7 @@ class _Signed:
 
     key_id: str
     public: bytes
-    claims: Claims
+    claims: TokenClaims
 
 
 class TokenVerifier:
@@ -84,8 +84,8 @@ class TokenVerifier:
         self._clock = clock
         self._issuer = issuer
         self._grants = CallerGrants(store)
-        self._signed: Remembered[None, _Signed] = Remembered(4096)
-        self._callers: Remembered[list[Row], Principal] = Remembered(4096)
+        self._signed: ValidatedCache[None, _Signed] = ValidatedCache(4096)
+        self._callers: ValidatedCache[list[Row], Principal] = ValidatedCache(4096)
 
     async def verify(self, token: Secret) -> VerifiedToken:
         """Who calls with the token. Raises Unauthenticated, CredentialsExpired, CredentialsRevoked."""
@@ -120,7 +120,7 @@ class TokenVerifier:
         """Only who calls. Raises as `verify` does."""
         return (await self.verify(token)).principal
 
-    async def signed_claims(self, token: Secret) -> Claims:
+    async def signed_claims(self, token: Secret) -> TokenClaims:
         """What a token says that we have signed, good or not any more. Raises Unauthenticated."""
         return (await self._open(token.reveal()))[0].claims
 
@@ -144,7 +144,7 @@ class TokenVerifier:
             raise invalid_token()
         return self._signed.keep(text, None, _Signed(header.kid, public, claims)), rows
 
-    async def _rows(self, key_id: str, claims: Claims) -> list[Row]:
+    async def _rows(self, key_id: str, claims: TokenClaims) -> list[Row]:
         if "\0" in key_id or "\0" in claims.sub or "\0" in claims.client_id:
             # No store keeps a NUL, and not all take the question.
             raise invalid_token()
@@ -156,7 +156,7 @@ class TokenVerifier:
             raise CredentialsExpired("the token has expired")
         return rows
 
-    async def _activated(self, caller: Principal, claims: Claims, number: int | None) -> Principal:
+    async def _activated(self, caller: Principal, claims: TokenClaims, number: int | None) -> Principal:
         """The caller with what those of its roles hold that the token activates.
 
         Root who asked for a token of some roles has what these hold, and is not root with it.
@@ -175,7 +175,7 @@ class TokenVerifier:
             activated=None if roles is None else ActivatedRoles(roles),
         )
 
-    async def _by_access_key(self, claims: Claims, number: int | None) -> Principal:
+    async def _by_access_key(self, claims: TokenClaims, number: int | None) -> Principal:
         """Who calls with a token that an access key was shown for, while that key is good."""
         try:
             credential = await self._access_keys.lookup(claims.client_id)
@@ -190,7 +190,7 @@ class TokenVerifier:
         return await self._activated(credential.principal, claims, number)
 
 
-def _claims(payload: bytes) -> Claims:
+def _claims(payload: bytes) -> TokenClaims:
     try:
         return _decode_claims(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -14,8 +14,8 @@ from lakebed.core.settings import ListenersSettings, TargetsSettings
 from lakebed.events.delivery import RequestLog, TargetRecords, TargetService
 from lakebed.events.live.listeners import ListenerRegistry
 from lakebed.governance.credentials.vault import MasterKeys
-from lakebed.governance.listeners import HookPolicy, HttpHook, Listener, Listeners, load_listener
-from lakebed.governance.refusal_records import AttemptRecorder
+from lakebed.governance.listeners import HookConfig, HttpHook, Listener, Listeners, load_listener
+from lakebed.governance.refusal_records import RefusalRecorder
 from lakebed.meta.tasks import TaskQueue
 from lakebed.net.sync_client import threaded_http
 from lakebed.objects.context import ObjectContext
@@ -23,7 +23,7 @@ from lakebed.wire.audit.refusals import OnRefusal, refusal_recorder
 from lakebed.wire.iceberg import intents as iceberg_intents
 from lakebed.wire.json.intents import IntentReaders
 from lakebed.wire.json.operation_hooks import OperationHooks
-from lakebed.wire.json.route_operations import OPERATION_OF
+from lakebed.wire.json.route_operations import ROUTE_OPERATIONS
 from lakebed.wire.management import operations as management_operations
 from lakebed.wire.polaris import operations as polaris_operations
 
@@ -44,7 +44,7 @@ class GovernanceEvents:
     """What the edges and the worker need of it."""
 
     hooks: OperationHooks
-    recorder: AttemptRecorder
+    recorder: RefusalRecorder
     targets: TargetService
     records: TargetRecords
     requests: RequestLog
@@ -53,7 +53,7 @@ class GovernanceEvents:
 
     def refused_at(self, edge: str) -> OnRefusal:
         """Notes the refusals of an edge."""
-        return refusal_recorder(self.recorder, edge, OPERATION_OF, failed_changes=edge != "s3")
+        return refusal_recorder(self.recorder, edge, ROUTE_OPERATIONS, failed_changes=edge != "s3")
 
 
 def wire_governance_events(
@@ -83,7 +83,7 @@ def wire_governance_events(
         f, master, targets, tasks, requests, interests or ListenerRegistry(f.meta, clock, "")
     )
     return GovernanceEvents(
-        hooks, AttemptRecorder(f.meta, f.outbox, clock), administered, records, requests, tasks, Arrivals(f)
+        hooks, RefusalRecorder(f.meta, f.outbox, clock), administered, records, requests, tasks, Arrivals(f)
     )
 
 
@@ -93,7 +93,7 @@ def read_listeners(stated: ListenersSettings, clock: Clock) -> list[Listener]:
     if stated.hooks:
         threads = ThreadPoolExecutor(HOOKS_AT_ONCE, thread_name_prefix="hooks")
         for name, hook in stated.hooks.items():
-            policy = HookPolicy(
+            policy = HookConfig(
                 url=hook.url,
                 secret=hook.secret,
                 operations=parse_operations(hook.operations),

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from lakebed.core.clock import Clock
 from lakebed.events.delivery import DeliveryCounts, TargetBacklog
-from lakebed.governance.delegation.delegated_accesses import AccessPlace, AccessTally, Holder
+from lakebed.governance.delegation.delegated_accesses import AccessCounter, AccessGroup, CredentialRecipient
 from lakebed.select.model import Counts
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.http.protocol import Application
@@ -166,7 +166,7 @@ def promised_bytes(request: Request, response: Response) -> int:
     return len(response.body) if response.length is None else response.length
 
 
-def access_trace(tally: AccessTally) -> Trace:
+def access_trace(tally: AccessCounter) -> Trace:
     """Notes what is done with keys that the catalog handed out."""
 
     def trace(operation: str, request: Request, response: Response, bucket: str, key: str) -> None:
@@ -174,8 +174,8 @@ def access_trace(tally: AccessTally) -> Trace:
         if session is None:
             return
         tally.note(
-            AccessPlace(bucket, key, session.delegation, operation, response.status),
-            Holder(request.principal, session.delegated_for, session.obtained_by),
+            AccessGroup(bucket, key, session.delegation, operation, response.status),
+            CredentialRecipient(request.principal, session.delegated_for, session.obtained_by),
             received_bytes=request.body.received,
             sent_bytes=promised_bytes(request, response),
             request_id=request.request_id,

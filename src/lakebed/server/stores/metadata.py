@@ -9,7 +9,7 @@ from typing import Final
 from lakebed.core.errors import Unavailable
 from lakebed.core.extras import require_extra
 from lakebed.core.settings import Settings
-from lakebed.governance.credentials.master_key_fingerprints import confirm_master_keys
+from lakebed.governance.credentials.master_key_fingerprints import verify_master_keys
 from lakebed.governance.credentials.vault import MasterKeys
 from lakebed.meta.migrations import migrate
 from lakebed.meta.seam import MetaStore
@@ -26,7 +26,7 @@ async def open_metadata(settings: Settings, keys: MasterKeys) -> MetaStore:
     store = await (_open_postgres(settings) if settings.meta.is_postgres else _open_sqlite(settings))
     try:
         await migrate(store)
-        await confirm_master_keys(store, keys)
+        await verify_master_keys(store, keys)
     except BaseException:
         await asyncio.shield(store.close())
         raise

@@ -20,7 +20,7 @@ from lakebed.fluss.errors import FlussError
 from lakebed.governance.credentials.access_keys import AccessKeys
 from lakebed.governance.credentials.connection_logins import ConnectionLogins
 from lakebed.governance.credentials.vault import MasterKeys
-from lakebed.governance.tokens import Attempts, Clients, SecretHashes
+from lakebed.governance.tokens import ClientAuthenticator, LoginThrottle, SecretHasher
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
@@ -69,7 +69,7 @@ from lakebed.wire.fluss.handlers.metadata import metadata_calls
 from lakebed.wire.fluss.handlers.remote_logs import remote_log_calls
 from lakebed.wire.fluss.handlers.tables import partition_calls, table_calls
 
-from ..decisions import wire_decisions
+from ..decisions import wire_authorizer
 from ..stores.identity import Identity, root_credential
 from ..stores.metadata import open_metadata
 from ..stores.object_store import confirm_object_store, open_storage
@@ -150,7 +150,7 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
         except FlussError as failure:
             raise Unavailable(str(failure)) from failure
         stack.callback(logs.close)
-        decisions = wire_decisions(settings.decisions, clock)
+        decisions = wire_authorizer(settings.decisions, clock)
         stack.push_async_callback(decisions.close)
         files = await open_files(settings, clock)
         if files is not None:
@@ -243,7 +243,7 @@ def _wire(settings: Settings, identity: Identity, ground: _Foundation) -> Stream
     home.when_begun(begin)
     home.when_ended(buckets.close)
     access_keys = AccessKeys(meta, outbox, ground.master, clock, root)
-    clients = Clients(meta, access_keys, SecretHashes(), Attempts(clock), ground.master)
+    clients = ClientAuthenticator(meta, access_keys, SecretHasher(), LoginThrottle(clock), ground.master)
     rounds = None
     if (warehouse := settings.streams.warehouse) is not None:
         queue = TaskQueue(meta, clock, random.SystemRandom())

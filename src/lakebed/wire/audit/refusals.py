@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from lakebed.core.errors import LakebedError
-from lakebed.governance.refusal_records import Attempt, AttemptRecorder, outcome_of, shortened
+from lakebed.governance.refusal_records import RefusalRecord, RefusalRecorder, outcome_of, shortened
 from lakebed.wire.http.message import Request
 
 OnRefusal = Callable[[Request, str, str, int, LakebedError], None]
@@ -18,7 +18,7 @@ _CLAIMED: Final = re.compile(r"Credential=([^/,\s]{1,128})/|X-Amz-Credential=([^
 
 
 def refusal_recorder(
-    recorder: AttemptRecorder, edge: str, operations: Mapping[str, str], *, failed_changes: bool = True
+    recorder: RefusalRecorder, edge: str, operations: Mapping[str, str], *, failed_changes: bool = True
 ) -> OnRefusal:
     """Records the refusals of one edge; `operations` are by the name of its routes.
 
@@ -29,7 +29,7 @@ def refusal_recorder(
         outcome = outcome_of(error, status, changes=failed_changes and request.method not in _READS)
         if outcome is None:
             return
-        attempt = Attempt(
+        attempt = RefusalRecord(
             edge=edge,
             route=route,
             operation=operations.get(route, ""),

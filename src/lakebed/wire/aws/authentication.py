@@ -7,7 +7,7 @@ import hashlib
 from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 
-from lakebed.core.access import ANONYMOUS, Credential, CredentialSource, Principal
+from lakebed.core.access import ANONYMOUS, Credential, CredentialResolver, Principal
 from lakebed.core.clock import Clock
 from lakebed.core.errors import CredentialsExpired, CredentialsRevoked, Unauthenticated
 from lakebed.core.json.parsing import parse_body
@@ -68,7 +68,12 @@ class SignatureAuthenticator:
     """Authenticates requests by their signature."""
 
     def __init__(
-        self, source: CredentialSource, clock: Clock, *, plain: bool = False, max_body_bytes: int = _MAX_STS_BODY_BYTES
+        self,
+        source: CredentialResolver,
+        clock: Clock,
+        *,
+        plain: bool = False,
+        max_body_bytes: int = _MAX_STS_BODY_BYTES,
     ) -> None:
         """`plain` accepts requests for `s3` that were signed as for any other AWS service.
 

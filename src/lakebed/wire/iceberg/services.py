@@ -32,7 +32,7 @@ from lakebed.catalog.tables.renaming import Renaming
 from lakebed.catalog.tables.views import Views
 from lakebed.core.clock import Clock
 from lakebed.core.delegation import AccessDelegation
-from lakebed.governance.delegation.vending import Vending
+from lakebed.governance.delegation.vending import CredentialVending
 from lakebed.meta.seam import MetaStore
 from lakebed.wire.aws.store_address import StoreAddress
 
@@ -75,7 +75,7 @@ class IcebergServices:
     scans: Scans
     keys: IdempotencyKeys
     data_access: DataAccess
-    vending: Vending
+    vending: CredentialVending
     access_delegation: AccessDelegation
     store: StoreAddress
     deleted_keys: DeletedKeys

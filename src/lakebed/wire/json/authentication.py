@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from lakebed.core.secrets import Secret
-from lakebed.governance.credentials.bearer_tokens import TokenSource
+from lakebed.governance.credentials.bearer_tokens import PrincipalResolver
 from lakebed.wire.aws.authentication import UNSIGNED, Authenticated
 from lakebed.wire.http.message import Request
 
@@ -23,7 +23,7 @@ class RequestAuthenticator(Protocol):
 class BearerAuthenticator:
     """Authenticates bearer tokens, and all other requests by their signature."""
 
-    def __init__(self, tokens: TokenSource, signatures: RequestAuthenticator) -> None:
+    def __init__(self, tokens: PrincipalResolver, signatures: RequestAuthenticator) -> None:
         self._tokens = tokens
         self._signatures = signatures
 

@@ -13,13 +13,15 @@ from uuid import uuid4
 import msgspec
 
 from lakebed.catalog.identifiers import check_identifier, check_namespace
-from lakebed.core.operations import Family, Operation
+from lakebed.core.operations import Operation, OperationFamily
 from lakebed.governance.listeners import Intent
 
 from .path_names import OperationSubject, subject_of_path
 from .request import JsonRequest, parse_document
 
-_CONFIDENTIAL: Final = frozenset({Family.PRINCIPAL, Family.CATALOG, Family.NOTIFICATION, Family.TASK_EXECUTION})
+_CONFIDENTIAL: Final = frozenset(
+    {OperationFamily.PRINCIPAL, OperationFamily.CATALOG, OperationFamily.NOTIFICATION, OperationFamily.TASK_EXECUTION}
+)
 """Families whose documents may hold secrets, or what only workers may know: listeners get the names alone."""
 
 ReadSubject = Callable[[JsonRequest, OperationSubject], OperationSubject]

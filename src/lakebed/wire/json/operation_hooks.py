@@ -16,7 +16,7 @@ import msgspec
 
 from lakebed.core.clock import Clock
 from lakebed.core.json.parsing import parse_body
-from lakebed.core.operations import Operation, under_way
+from lakebed.core.operations import Operation, current_operation
 from lakebed.governance.listeners import Intent, Listeners
 from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import MetaStore, Transaction
@@ -25,7 +25,7 @@ from lakebed.wire.http.message import Response
 
 from .intents import IntentReaders, IntentSource
 from .request import JsonRequest
-from .route_operations import OPERATION_OF
+from .route_operations import ROUTE_OPERATIONS
 
 Perform = Callable[[], Awaitable[Response]]
 
@@ -65,7 +65,7 @@ class OperationHooks:
         self._asked_routes = self._routes_of(listeners.asked)
         """Routes with listeners: for all others no intents are read."""
         self._changing_routes = frozenset(
-            route for route, operation in OPERATION_OF.items() if not operation.only_reads
+            route for route, operation in ROUTE_OPERATIONS.items() if not operation.only_reads
         )
         self._reported_routes = self._routes_of(self._reported)
         self._routes = self._asked_routes | self._changing_routes | self._reported_routes
@@ -74,7 +74,7 @@ class OperationHooks:
         """The routes that may intend one of the operations."""
         return frozenset(
             route
-            for route, operation in OPERATION_OF.items()
+            for route, operation in ROUTE_OPERATIONS.items()
             if self._intents.operations(route, operation) & operations
         )
 
@@ -85,7 +85,7 @@ class OperationHooks:
         """
         if route not in self._routes:
             return await perform()
-        operation = OPERATION_OF[route]
+        operation = ROUTE_OPERATIONS[route]
         if route in self._asked_routes:
             await self._listeners.ask(await self._read(route, operation, request))
         if route in self._changing_routes:
@@ -146,7 +146,7 @@ async def _stamped(operation: Operation, perform: Perform) -> Response:
     # In a task with a context of its own: requests begin in their connection's context, where the name would stay for
     # the requests that follow (`wire.http.eager`).
     context = copy_context()
-    context.run(under_way.set, operation.value)
+    context.run(current_operation.set, operation.value)
     return await asyncio.create_task(_performed(perform), context=context)
 
 

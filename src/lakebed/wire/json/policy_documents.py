@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lakebed.governance.policies import Applicable, Place, Policy, TargetKind
-from lakebed.governance.policies.rows import Target
+from lakebed.governance.policies import AttachmentTarget, EffectivePolicy, Policy, PolicyTargetKind
+from lakebed.governance.policies.rows import PolicyMapping
 
 
 def policy_document(policy: Policy) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def policy_document(policy: Policy) -> dict[str, Any]:
     return document
 
 
-def mapping_document(target: Target) -> dict[str, Any]:
+def mapping_document(target: PolicyMapping) -> dict[str, Any]:
     """A target that a policy is attached to."""
     return {
         "target": target_document(target.place),
@@ -32,7 +32,7 @@ def mapping_document(target: Target) -> dict[str, Any]:
     }
 
 
-def applicable_document(one: Applicable) -> dict[str, Any]:
+def applicable_document(one: EffectivePolicy) -> dict[str, Any]:
     """A policy as Polaris specifies it, with the reason why it applies."""
     return policy_document(one.policy) | {
         "inherited": one.inherited,
@@ -54,8 +54,8 @@ def applicable_document(one: Applicable) -> dict[str, Any]:
     }
 
 
-def target_document(place: Place) -> dict[str, Any]:
+def target_document(place: AttachmentTarget) -> dict[str, Any]:
     """A target in the form of requests."""
-    if place.kind is TargetKind.CATALOG:
+    if place.kind is PolicyTargetKind.CATALOG:
         return {"type": "catalog"}
-    return {"type": "namespace" if place.kind is TargetKind.NAMESPACE else "table-like", "path": place.path}
+    return {"type": "namespace" if place.kind is PolicyTargetKind.NAMESPACE else "table-like", "path": place.path}

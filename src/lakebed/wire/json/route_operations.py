@@ -23,7 +23,7 @@ _LABELLED: Final = (
     "CatalogRole",
 )
 
-OPERATION_OF: Final[Mapping[str, Op]] = {
+ROUTE_OPERATIONS: Final[Mapping[str, Op]] = {
     # Catalogs: those of Polaris, and table buckets.
     "getConfig": Op.GET_CONFIG,
     "createCatalog": Op.CREATE_CATALOG,
@@ -175,7 +175,7 @@ OPERATION_OF: Final[Mapping[str, Op]] = {
 }
 """By the name of the route."""
 
-UNGOVERNED: Final = frozenset(
+ROUTES_WITHOUT_OPERATION: Final = frozenset(
     {
         # Discards the result of a plan, and changes nothing.
         "cancelPlanning",
@@ -231,5 +231,5 @@ UNGOVERNED: Final = frozenset(
 )
 """Routes without an operation."""
 
-ELSEWHERE: Final = frozenset({Op.REFRESH_VIEW, Op.LIMIT_REQUEST_RATE})
+OPERATIONS_WITHOUT_ROUTE: Final = frozenset({Op.REFRESH_VIEW, Op.LIMIT_REQUEST_RATE})
 """Operations without a route: views have no bridges to refresh, and rate limits are not requested."""

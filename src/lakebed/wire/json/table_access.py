@@ -7,7 +7,7 @@ from lakebed.catalog.identifiers import Identifier, path_of
 from lakebed.catalog.model import Warehouse
 from lakebed.core.delegation import AccessDelegation
 from lakebed.governance.credentials.sessions import TemporaryKey
-from lakebed.governance.delegation.delegations import DelegationKind, Purpose
+from lakebed.governance.delegation.delegations import DelegationKind, DelegationPurpose
 from lakebed.wire.aws.store_address import StoreAddress
 from lakebed.wire.http.message import Request
 
@@ -27,10 +27,10 @@ def access_purpose(
     *,
     method: str = "",
     target: str = "",
-) -> Purpose:
+) -> DelegationPurpose:
     """Why credentials are vended or a request is signed, for the audit log."""
     caller = request.caller
-    return Purpose(
+    return DelegationPurpose(
         kind,
         caller.request_id,
         caller.source_ip,

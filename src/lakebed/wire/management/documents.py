@@ -11,10 +11,10 @@ from lakebed.catalog.catalogs.base_locations import BASE_LOCATION
 from lakebed.catalog.external.federation.model import Connection
 from lakebed.core.errors import InvalidInput
 from lakebed.governance.rbac.model import (
-    Catalog,
     CatalogRole,
     GrantTarget,
     HeldGrant,
+    ManagedCatalog,
     ManagedPrincipal,
     PrincipalRole,
 )
@@ -119,7 +119,7 @@ def catalog_role_document(role: CatalogRole) -> dict[str, Any]:
     return _role_document(role)
 
 
-def catalog_document(catalog: Catalog, connection: Connection | None = None) -> dict[str, Any]:
+def catalog_document(catalog: ManagedCatalog, connection: Connection | None = None) -> dict[str, Any]:
     """A catalog, with its connection if it is federated."""
     behind = {} if connection is None else {"connectionConfigInfo": connection_document(connection)}
     return behind | {

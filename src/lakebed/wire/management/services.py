@@ -10,10 +10,10 @@ from lakebed.catalog.external.federation.connections import Connections
 from lakebed.catalog.external.federation.service import Federation
 from lakebed.core.access import Credential, ResourceRules, Securable
 from lakebed.governance.rbac.administrator import Administrator
-from lakebed.governance.rbac.catalog_grants import Granting
+from lakebed.governance.rbac.catalog_grants import CatalogGrants
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
 from lakebed.governance.rbac.catalogs import Catalogs
-from lakebed.governance.rbac.managed_principals import Issuer, ManagedPrincipals
+from lakebed.governance.rbac.managed_principals import CredentialIssuer, ManagedPrincipals
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
@@ -29,7 +29,7 @@ class ManagementServices:
     principals: ManagedPrincipals
     principal_roles: PrincipalRoles
     catalog_roles: CatalogRoles
-    granting: Granting
+    granting: CatalogGrants
     catalogs: Catalogs
     catalog_management: CatalogManagement
     connections: Connections | None = None
@@ -39,7 +39,7 @@ class ManagementServices:
     def on(
         facilities: ObjectContext,
         root: Credential,
-        issuer: Issuer,
+        issuer: CredentialIssuer,
         leave: Leave,
         federation: Federation | None = None,
     ) -> ManagementServices:
@@ -51,7 +51,7 @@ class ManagementServices:
             ManagedPrincipals(meta, outbox, clock, root, issuer),
             PrincipalRoles(meta, outbox, clock),
             CatalogRoles(meta, outbox, clock),
-            Granting(meta, outbox, clock, None if federation is None else federation.recording),
+            CatalogGrants(meta, outbox, clock, None if federation is None else federation.recording),
             Catalogs(meta),
             CatalogManagement(facilities, Gate(facilities), leave),
             None if federation is None else federation.connections,

@@ -10,7 +10,13 @@ import msgspec
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError, Unauthenticated
 from lakebed.core.secrets import Secret
-from lakebed.governance.tokens import Client, Clients, IssuedToken, SigningKeys, TokenIssuer
+from lakebed.governance.tokens import (
+    AuthenticatedClient,
+    ClientAuthenticator,
+    IssuedToken,
+    TokenIssuer,
+    TokenSigningKeys,
+)
 from lakebed.wire.audit.refusals import OnRefusal
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.json.app import Observe
@@ -38,9 +44,9 @@ class TokenApplication:
 
     def __init__(
         self,
-        clients: Clients,
+        clients: ClientAuthenticator,
         issuer: TokenIssuer,
-        keys: SigningKeys,
+        keys: TokenSigningKeys,
         *,
         clock: Clock,
         issues: bool = True,
@@ -115,7 +121,7 @@ class TokenApplication:
             raise OAuthFault("invalid_request", "nobody acts for somebody else here: actor_token")
         return await self._issuer.exchange(token, form.fields.get("scope"), await self._client(request, form))
 
-    async def _client(self, request: Request, form: TokenForm) -> Client | None:
+    async def _client(self, request: Request, form: TokenForm) -> AuthenticatedClient | None:
         if form.client is None:
             return None
         client_id, secret = form.client

@@ -16,7 +16,7 @@ from lakebed.catalog.tables.drops import Dropping
 from lakebed.catalog.tables.generic_tables import GenericTables
 from lakebed.core.clock import Clock
 from lakebed.core.delegation import AccessDelegation
-from lakebed.governance.delegation.vending import Vending
+from lakebed.governance.delegation.vending import CredentialVending
 from lakebed.meta.seam import MetaStore
 from lakebed.wire.aws.store_address import StoreAddress
 
@@ -31,7 +31,7 @@ class PolarisServices:
     dropping: Dropping
     keys: IdempotencyKeys
     data_access: DataAccess
-    vending: Vending
+    vending: CredentialVending
     access_delegation: AccessDelegation
     store: StoreAddress
     region: str

@@ -18,7 +18,7 @@ from lakebed.catalog.external.federation.facades import (
 )
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.model import EntryKind
-from lakebed.governance.rbac.catalogs import find_catalog, find_place
+from lakebed.governance.rbac.catalogs import find_catalog, resolve_target
 from lakebed.governance.rbac.model import GrantTarget
 from lakebed.governance.rbac.privileges import GrantKind
 from lakebed.meta.seam import Transaction
@@ -88,7 +88,7 @@ async def test_it_is_recorded_once_with_all_that_it_lies_in(behind: Behind) -> N
     assert await behind.paths() == ["a", "a\x1fb"]
     assert await behind.find(T, EntryKind.VIEW) is None
     assert await behind.find(U) is None
-    place = await find_place(
+    place = await resolve_target(
         behind.meta, await find_catalog(behind.meta, "behind"), GrantTarget(GrantKind.TABLE, T.namespace, T.name)
     )
     assert place.entry == first

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.governance.delegation.delegated_accesses import AccessTally
+from lakebed.governance.delegation.delegated_accesses import AccessCounter
 from lakebed.server.metrics.instruments import access_trace
 from tests.clients.boto import Keys
 from tests.wire.admin.conftest import Admin
@@ -199,9 +199,9 @@ async def test_keys_that_were_never_handed_out_are_not_found(admin: Admin) -> No
     assert await read(admin, "/delegations/LKBTNOBODY/accesses") == {"accesses": []}
 
 
-def start_again(admin: Admin) -> AccessTally:
+def start_again(admin: Admin) -> AccessCounter:
     """As a server that was killed before it wrote the last records, and started again: what it adds up now."""
-    lost = AccessTally(admin.lake.store.meta, admin.lake.clock)
+    lost = AccessCounter(admin.lake.store.meta, admin.lake.clock)
     admin.lake.s3._trace = access_trace(lost)
     return lost
 

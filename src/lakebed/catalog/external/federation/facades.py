@@ -12,7 +12,11 @@ from lakebed.catalog import rows as own
 from lakebed.catalog.identifiers import SEPARATOR, Identifier, Levels, path_of
 from lakebed.catalog.model import Entry, EntryKind, pack_properties
 from lakebed.core.errors import Corrupted
-from lakebed.governance.rbac.grant_cleanup import release_catalog, release_entry, release_namespace
+from lakebed.governance.rbac.grant_cleanup import (
+    invalidate_catalog_grants,
+    invalidate_entry_grants,
+    invalidate_namespace_grants,
+)
 from lakebed.meta.seam import Reader, Transaction
 
 from . import rows
@@ -87,17 +91,17 @@ async def forget_namespace(tx: Transaction, catalog: int, levels: Levels) -> Non
     for (namespace,) in within:
         for (entry,) in await tx.rows(rows.FACADES_IN, namespace):
             await _remove(tx, entry)
-        await release_namespace(tx, namespace)
+        await invalidate_namespace_grants(tx, namespace)
         await tx.run(own.DELETE_NAMESPACE, namespace)
 
 
 async def forget_all(tx: Transaction, catalog: int) -> None:
     """Nothing of the catalog is behind this one any more."""
-    await release_catalog(tx, catalog)
+    await invalidate_catalog_grants(tx, catalog)
     await tx.run(rows.FORGET_ENTRIES, catalog)
     await tx.run(rows.FORGET_NAMESPACES, catalog)
 
 
 async def _remove(tx: Transaction, entry: str) -> None:
-    await release_entry(tx, entry)
+    await invalidate_entry_grants(tx, entry)
     await tx.run(own.DELETE_ENTRY, entry)

@@ -9,7 +9,7 @@ from lakebed.catalog.identifiers import Levels, check_identifier, check_namespac
 from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import NotFound
 from lakebed.governance.rbac import GrantKind
-from lakebed.governance.rbac.model import Catalog, GrantTarget
+from lakebed.governance.rbac.model import GrantTarget, ManagedCatalog
 from lakebed.meta.seam import Transaction
 from lakebed.objects.context import ObjectContext
 
@@ -29,7 +29,7 @@ class Recording:
         self._connections = connections
         self._passing = passing
 
-    async def record(self, catalog: Catalog, target: GrantTarget) -> bool:
+    async def record(self, catalog: ManagedCatalog, target: GrantTarget) -> bool:
         """Make known what a grant is to be on; False if it is nothing of a catalog behind this one.
 
         Raises NotFound if it is not there either, and what else the other side refuses with.

@@ -11,7 +11,7 @@ from typing import Final
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind, Option
 from lakebed.governance.policies import config_options
-from lakebed.governance.policies.config_options import FLAG, NAMES, TEXT, OptionValue, Reading, choice, whole
+from lakebed.governance.policies.config_options import FLAG, NAMES, TEXT, OptionValue, ValueParser, choice, whole
 
 __all__ = ["JOB_OPTIONS", "PLANNING_OPTIONS", "as_option", "check_options"]
 
@@ -19,7 +19,7 @@ PLANNING_OPTIONS: Final = frozenset({"interval", "statistics", "statistics-colum
 """Options of policies for the planner, not for the job."""
 
 
-def _of_policies(options: Mapping[str, config_options.Option]) -> dict[str, Reading]:
+def _of_policies(options: Mapping[str, config_options.ConfigOption]) -> dict[str, ValueParser]:
     """The options of a policy type under their own names, without the planner's."""
     return {
         name: option.reading
@@ -28,7 +28,7 @@ def _of_policies(options: Mapping[str, config_options.Option]) -> dict[str, Read
     }
 
 
-JOB_OPTIONS: Final[Mapping[JobKind, Mapping[str, Reading]]] = {
+JOB_OPTIONS: Final[Mapping[JobKind, Mapping[str, ValueParser]]] = {
     JobKind.COMPACT: {**_of_policies(config_options.DATA_COMPACTION), "rewrite-all": FLAG},
     JobKind.REWRITE_MANIFESTS: _of_policies(config_options.METADATA_COMPACTION),
     JobKind.EXPIRE_SNAPSHOTS: {**_of_policies(config_options.SNAPSHOT_EXPIRY), "retain-last": whole(1)},

@@ -23,7 +23,7 @@ from lakebed.governance.policies.maintenance_content import (
     SNAPSHOT_EXPIRY,
     YOUNGEST_ORPHAN_MS,
     MaintenanceContent,
-    parse_content,
+    parse_maintenance_content,
 )
 
 from .job_options import JOB_OPTIONS, as_option
@@ -92,7 +92,7 @@ def read_policy(policy_type: str, content: str, parameters: Mapping[str, str]) -
 def _read(policy_type: str, text: str, parameters: tuple[tuple[str, str], ...]) -> PolicySettings:
     """Few policies apply to many tables: each is parsed once."""
     try:
-        content = parse_content(policy_type, text)
+        content = parse_maintenance_content(policy_type, text)
     except InvalidPolicy as error:
         return PolicySettings(enabled=False, fault=str(error))
     means, ignored = _meanings(policy_type, content, parameters)

@@ -7,8 +7,8 @@ from typing import Any
 from lakebed.catalog.identifiers import check_namespace, levels_of, path_of
 from lakebed.core.errors import InvalidInput
 from lakebed.events.delegation_audit import TracedAccess
-from lakebed.governance.delegation.delegated_accesses import AccessPlace
-from lakebed.governance.delegation.delegations import Delegation, DelegationFilter
+from lakebed.governance.delegation.delegated_accesses import AccessGroup
+from lakebed.governance.delegation.delegations import DelegationFilter, DelegationRecord
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.json.request import JsonRequest, split_namespace
 from lakebed.wire.json.responses import ok
@@ -21,7 +21,7 @@ from ..services import AdminServices
 _NEWEST = (1 << 63) - 1
 _FILTERS = ("principal", "request-id", "catalog", "namespace", "table")
 _pages = paging.CursorPages("delegations", int)
-_access_pages = paging.CursorPages("object accesses", AccessPlace)
+_access_pages = paging.CursorPages("object accesses", AccessGroup)
 
 
 async def list_delegations(services: AdminServices, request: JsonRequest) -> Response:
@@ -68,7 +68,7 @@ async def list_object_accesses(services: AdminServices, request: JsonRequest) ->
     return _accesses(found, page.limit, asked)
 
 
-def delegation_document(delegation: Delegation) -> dict[str, Any]:  # Any: JSON
+def delegation_document(delegation: DelegationRecord) -> dict[str, Any]:  # Any: JSON
     """A delegation: what it is, for whom, and for what. It holds no key."""
     purpose = delegation.purpose
     document: dict[str, Any] = {

@@ -13,11 +13,11 @@ from lakebed.core.unset import UNSET
 from lakebed.governance.labels import (
     LabelChange,
     LabelKind,
+    LabelOwner,
     LabelQuery,
     Labels,
-    Owner,
+    LabelSubject,
     OwnerKind,
-    Subject,
     parse_owner,
     parse_tag_filter,
 )
@@ -56,7 +56,9 @@ class ChangeDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", 
         owner = self.owner
         if owner is msgspec.UNSET:
             return LabelChange(self.set_tags, self.remove_tags, UNSET)
-        return LabelChange(self.set_tags, self.remove_tags, None if owner is None else Owner(owner.type, owner.name))
+        return LabelChange(
+            self.set_tags, self.remove_tags, None if owner is None else LabelOwner(owner.type, owner.name)
+        )
 
 
 async def find_labelled(services: AdminServices, request: JsonRequest) -> Response:
@@ -81,7 +83,7 @@ async def find_labelled(services: AdminServices, request: JsonRequest) -> Respon
     return ok(document)
 
 
-def labels_document(subject: Subject, labels: Labels) -> dict[str, Any]:
+def labels_document(subject: LabelSubject, labels: Labels) -> dict[str, Any]:
     """Something, by its name, and its labels."""
     document: dict[str, Any] = {"kind": subject.kind}
     if subject.catalog:
@@ -97,10 +99,10 @@ def labels_document(subject: Subject, labels: Labels) -> dict[str, Any]:
     }
 
 
-def _subject(kind: LabelKind, request: JsonRequest) -> Subject:
+def _subject(kind: LabelKind, request: JsonRequest) -> LabelSubject:
     names = request.names
     namespace = split_namespace(names["namespace"]) if "namespace" in names else ()
-    return Subject(kind, names.get("warehouse", ""), namespace, names.get("name", ""))
+    return LabelSubject(kind, names.get("warehouse", ""), namespace, names.get("name", ""))
 
 
 def _getting(kind: LabelKind) -> Handler[AdminServices]:

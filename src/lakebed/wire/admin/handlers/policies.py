@@ -11,7 +11,7 @@ from lakebed.catalog.identifiers import Levels, check_namespace
 from lakebed.catalog.policies.attachments import TargetName
 from lakebed.catalog.policies.coverage import AffectedEntry, AttachmentChange
 from lakebed.core.errors import InvalidInput
-from lakebed.governance.policies import Effect
+from lakebed.governance.policies import EffectivePolicyChange
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.json.policy_documents import applicable_document, mapping_document, target_document
 from lakebed.wire.json.request import JsonRequest, split_namespace
@@ -127,7 +127,7 @@ def _affected(one: AffectedEntry) -> dict[str, Any]:
     }
 
 
-def _effect(effect: Effect) -> dict[str, Any]:
+def _effect(effect: EffectivePolicyChange) -> dict[str, Any]:
     return {
         "policy-type": effect.type,
         "from": None if effect.before is None else applicable_document(effect.before),

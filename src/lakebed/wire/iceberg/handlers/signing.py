@@ -21,11 +21,11 @@ from lakebed.core.json.parsing import parse_body
 from lakebed.core.secrets import Secret
 from lakebed.governance.delegation.delegations import DelegationKind
 from lakebed.governance.delegation.remote_signing import (
-    Reach,
-    StoreCall,
+    AffectedKeys,
+    SigningRequest,
+    affected_keys,
     check_within,
-    passed_on,
-    reach_of,
+    returned_headers,
     signed_headers,
 )
 from lakebed.objects.buckets.bucket import bucket_from
@@ -71,7 +71,7 @@ class _Wanted(NamedTuple):
 
     document: SignDocument
     address: StoreRequest
-    reach: Reach
+    reach: AffectedKeys
 
 
 async def sign_request(services: IcebergServices, request: JsonRequest) -> Response:
@@ -127,7 +127,7 @@ async def _read(services: IcebergServices, request: JsonRequest) -> _Wanted:
         if not _NAME.fullmatch(name) or any(_CONTROL.search(value) for value in values):
             raise InvalidInput("a header cannot be sent as it is", argument="headers", value=name)
     address = services.store.parse(document.uri, request.http)
-    call = StoreCall(
+    call = SigningRequest(
         document.method,
         address.target.bucket,
         address.target.key,
@@ -135,7 +135,7 @@ async def _read(services: IcebergServices, request: JsonRequest) -> _Wanted:
         await _deleted_keys(services, document.body) if document.method == "POST" and "delete" in address.query else (),
         _copy_source(document.headers),
     )
-    return _Wanted(document, address, reach_of(call))
+    return _Wanted(document, address, affected_keys(call))
 
 
 def _shown(wanted: _Wanted) -> str:
@@ -209,7 +209,7 @@ def _signed(
         region=services.store.region,
         now_ms=services.clock.now_ms(),
     )
-    headers = passed_on(document.headers)
+    headers = returned_headers(document.headers)
     known = {name.lower() for name in headers}
     headers |= {name: [value] for name, value in made.items() if name.lower() not in known}
     return ok({"uri": document.uri, "headers": headers}, [*_NEVER_KEPT])

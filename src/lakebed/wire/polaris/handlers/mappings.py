@@ -9,7 +9,7 @@ import msgspec
 from lakebed.catalog.policies.attachments import TargetName
 from lakebed.core.errors import InvalidInput
 from lakebed.core.paging import PageTokens
-from lakebed.governance.policies.inheritance import position
+from lakebed.governance.policies.inheritance import sort_key
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.paging import read_page
 from lakebed.wire.json.policy_documents import applicable_document, mapping_document
@@ -106,9 +106,9 @@ async def get_applicable_policies(services: PolarisServices, request: JsonReques
     target = TargetName.of(split_namespace(namespace) if namespace else (), name)
     found = await services.attaching.applicable(request.caller, request.warehouse, target, kind=kind)
     behind = _positions.decode(page.after) if page.after else None
-    rest = found if behind is None else [one for one in found if position(one) > behind]
+    rest = found if behind is None else [one for one in found if sort_key(one) > behind]
     shown = rest[: page.limit]
-    last = _positions.encode(position(shown[-1])) if shown else ""
+    last = _positions.encode(sort_key(shown[-1])) if shown else ""
     return ok(
         {
             "applicable-policies": [applicable_document(one) for one in shown],

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from lakebed.governance.policies import PolicyType, TargetKind, define_type, restrictions
+from lakebed.governance.policies import PolicyTargetKind, PolicyType, define_type, restrictions
 from lakebed.governance.policies.content_schemas import CONTENT_SCHEMAS
 from lakebed.governance.policies.maintenance_content import CONFIG_OPTIONS, SCHEMA_VERSION
 from lakebed.wire.http.message import Response
@@ -29,7 +29,7 @@ class NewTypeDocument(StrictDocument):
     """Any: JSON schemas have any shape; `define_type` looks at it."""
     description: str | None = None
     inheritable: bool = True
-    targets: list[TargetKind] | None = None
+    targets: list[PolicyTargetKind] | None = None
 
 
 async def list_policy_types(services: PolarisServices, request: JsonRequest) -> Response:
@@ -52,7 +52,7 @@ async def create_policy_type(services: PolarisServices, request: JsonRequest) ->
         asked.name,
         asked.schema,
         inheritable=asked.inheritable,
-        targets=tuple(TargetKind) if asked.targets is None else tuple(asked.targets),
+        targets=tuple(PolicyTargetKind) if asked.targets is None else tuple(asked.targets),
         description=asked.description,
         now_ms=services.clock.now_ms(),
     )
