@@ -113,7 +113,7 @@ def test_a_target_is_looked_after(say: Lakebed, ask: Lakebed, tmp_path: Path) ->
     assert say("target", "arns").out.split() == ["arn:lakebed:sqs:us-east-1:r:webhook"]
     shown = say("target", "show", "r:webhook", "--json").document
     assert shown["settings"] == {"endpoint": "http://127.0.0.1:9/x", "auth_token": "***", "skip_tls_verify": True}
-    assert ask("target", "test", "r:webhook").err.startswith("lakebed: r:webhook would not take an event: no answer")
+    assert ask("target", "test", "r:webhook").err.startswith("lakebed: r:webhook would not take an event: no response")
     say("target", "pause", "r:webhook")
     assert say("target", "list").out.splitlines()[1].split()[:2] == ["r:webhook", "paused"]
     say("target", "resume", "r:webhook")

@@ -31,7 +31,7 @@ def test_targets_are_looked_after_over_the_wire(lakebed_server: RunningServer) -
             assert not targets.get(*named).paused
             failure = targets.test(*named)
             assert failure is not None
-            assert failure.startswith("no answer")
+            assert failure.startswith("no response")
             assert list(targets.undelivered(*named)) == list[Undelivered]()
             assert targets.redrive(*named) == 0
         finally:

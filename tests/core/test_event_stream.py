@@ -126,7 +126,7 @@ def test_lengths_that_no_message_has_are_refused_before_its_bytes_are_there(tota
 
 
 def test_headers_that_are_no_text_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="no text"):
+    with pytest.raises(InvalidInput, match="is not text"):
         list(EventStreamDecoder().feed(frame(b"\x01a\x00")))
 
 

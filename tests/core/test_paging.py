@@ -75,6 +75,6 @@ def test_an_overlong_token_is_refused_unread() -> None:
 
 
 def test_a_refusal_says_what_to_do_and_keeps_the_token_for_the_edge() -> None:
-    with pytest.raises(InvalidInput, match="begin again without one") as caught:
+    with pytest.raises(InvalidInput, match="restart without one") as caught:
         TOKENS.decode("noise")
     assert (caught.value.argument, caught.value.value) == ("token", "noise")

@@ -68,7 +68,7 @@ def test_an_old_message_and_one_of_the_future_are_refused() -> None:
     for away_ms in (-300_000, 300_000):
         assert verify([SECRET], headers, BODY, now_ms=NOW_MS + away_ms)
     for away_ms in (-301_000, 301_000):
-        with pytest.raises(Unauthenticated, match="too long ago"):
+        with pytest.raises(Unauthenticated, match="outside the tolerance"):
             verify([SECRET], headers, BODY, now_ms=NOW_MS + away_ms)
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lakebed.core.errors import InvalidSetting, Unavailable
 from lakebed.net.async_client import AsyncHttpClient
 from lakebed.net.http import Http, HttpFailure, HttpRequest, HttpResponse
-from lakebed.net.sync_client import SyncHttpClient, _is_quiet, in_threads
+from lakebed.net.sync_client import SyncHttpClient, _is_open, in_threads
 from lakebed.net.tls import TlsFiles
 from tests.fixtures.scripted_http import Answer, Asked, scripted_server
 from tests.wire.http.certificate import make_certificate
@@ -89,7 +89,7 @@ class Sync:
 
     def knows_of_farewells(self) -> bool:
         kept = [one.sock for idle in self._client._idle.values() for one, _ in idle]
-        return not any(_is_quiet(sock) for sock in kept)
+        return not any(_is_open(sock) for sock in kept)
 
     async def close(self) -> None:
         self._client.close()
@@ -241,7 +241,7 @@ async def test_lost_answer_to_a_change_leaves_it_undecided(
     if make is Sync and (b" 101 " in said or said.endswith(b"OK\r\n")):
         pytest.skip("the standard library takes that for a response without a body")
     async with speaking(saying(said)) as url:
-        with pytest.raises(Unavailable, match=r"^no answer\. host=127\.0\.0\.1 path=/x reason=") as lost:
+        with pytest.raises(Unavailable, match=r"^no response\. host=127\.0\.0\.1 path=/x reason=") as lost:
             await http(HttpRequest(method, f"{url}/x?q=s3cret", {"x-token": "s3cret"}))
     assert lost.value.undecided is undecided
     assert "s3cret" not in str(lost.value)
@@ -309,7 +309,7 @@ async def test_certificate_that_no_trusted_authority_signed_is_refused(make: Mak
     trusting, other = make(TlsFiles(ca=str(certificate.certificate))), make()
     async with speaking(saying(OK), context) as url:
         assert (await trusting.http(HttpRequest("GET", url))).body == b"ok"
-        with pytest.raises(Unavailable, match="certificate refused") as refused:
+        with pytest.raises(Unavailable, match="certificate verification failed") as refused:
             await other.http(HttpRequest("POST", url))
     assert refused.value.undecided is False
     for client in (trusting, other):

@@ -68,7 +68,7 @@ def test_nobody_is_asked_for_the_password_of_a_key(tmp_path: Path, certificates:
 def test_what_was_not_written_to_looks_untouched(certificates: Certificates) -> None:
     watch = TlsFileWatch(certificates.mutual)
     watch.remember()
-    assert watch.look() is TlsFileState.UNTOUCHED
+    assert watch.check() is TlsFileState.UNTOUCHED
 
 
 def test_the_same_contents_written_again_are_the_same(certificates: Certificates) -> None:
@@ -76,8 +76,8 @@ def test_the_same_contents_written_again_are_the_same(certificates: Certificates
     watch.remember()
     path.write_bytes(path.read_bytes())
     os.utime(path, ns=(1, 1))
-    assert watch.look() is TlsFileState.SAME
-    assert watch.look() is TlsFileState.UNTOUCHED
+    assert watch.check() is TlsFileState.SAME
+    assert watch.check() is TlsFileState.UNTOUCHED
 
 
 def test_other_contents_are_told_once_a_write(certificates: Certificates) -> None:
@@ -85,17 +85,17 @@ def test_other_contents_are_told_once_a_write(certificates: Certificates) -> Non
     watch.remember()
     kept = path.read_bytes()
     path.write_bytes(b"something else")
-    assert watch.look() is TlsFileState.OTHER
-    assert watch.look() is TlsFileState.UNTOUCHED
+    assert watch.check() is TlsFileState.CHANGED
+    assert watch.check() is TlsFileState.UNTOUCHED
     path.write_bytes(kept)
-    assert watch.look() is TlsFileState.SAME
+    assert watch.check() is TlsFileState.SAME
 
 
 def test_a_file_that_goes_away_is_a_change(certificates: Certificates) -> None:
     watch = TlsFileWatch(certificates.mutual)
     watch.remember()
     certificates.client.key.unlink()
-    assert watch.look() is TlsFileState.OTHER
+    assert watch.check() is TlsFileState.CHANGED
 
 
 def test_an_authority_of_the_same_name_makes_other_certificates(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
-"""Page-aligned memory for large bodies, used again and again.
+"""A pool of page-aligned buffers for large bodies.
 
-A buffer comes back by itself when the last view on it is gone, as Python's counting of references says: whoever holds
-a view or a slice of one, in whatever thread, owns its bytes, and nobody has to say that they are done with it.
+A buffer returns to the pool when the last view of it is garbage collected, in whatever thread: holders of a view or
+slice own its bytes and release nothing explicitly.
 
-Page-aligned, because the kernel writes such memory to a disk without copying it; used again, because new memory has to
-be cleared first, which costs as much as a checksum.
+Page-aligned, because the kernel writes such memory to a disk without copying it. Pooled, because the kernel clears new
+memory, which costs as much as a checksum.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Final
 __all__ = ["ALIGNMENT", "BODY_BUFFERS", "BUFFER_BYTES", "BufferPool", "address_of"]
 
 ALIGNMENT: Final = 4096
-"""What begins at a multiple of this is aligned for every usual disk."""
+"""The alignment that direct I/O requires on every usual disk."""
 
 BUFFER_BYTES: Final = 512 * 1024
 
 _KEPT: Final = 32
-"""Idle buffers that are kept: 16 MiB."""
+"""Idle buffers in the pool: 16 MiB."""
 
 
 class BufferPool:
-    """Buffers of one size. Any thread may take one."""
+    """Buffers of one size. Safe for threads."""
 
     def __init__(self, size: int = BUFFER_BYTES, kept: int = _KEPT) -> None:
         """Raises ValueError for a size that is not a whole number of pages."""
@@ -35,21 +35,21 @@ class BufferPool:
         self.size = size
         self._kept = kept
         self._idle: list[mmap.mmap] = []
-        # Of one type for all: making a type is slow.
+        # One type for all buffers: creating a ctypes array type is slow.
         self._lease_type: type[ctypes.Array[ctypes.c_ubyte]] = ctypes.c_ubyte * size
 
     @property
     def idle(self) -> int:
-        """How many wait to be used again."""
+        """The number of idle buffers."""
         return len(self._idle)
 
     def take(self) -> memoryview:
-        """A buffer with anything in it: only what the taker has written may be shown to others."""
+        """A buffer with undefined content: the caller must only expose bytes that it has written."""
         try:
             memory = self._idle.pop()
         except IndexError:
             memory = mmap.mmap(-1, self.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        # Every view refers to the lease, not to the view that it is a slice of: when the lease goes, all have gone.
+        # Every view references the lease, not the view that it slices: the lease is collected after the last of them.
         lease = self._lease_type.from_buffer(memory)
         weakref.finalize(lease, self._give_back, memory).atexit = False
         return memoryview(lease).cast("B")
@@ -60,9 +60,9 @@ class BufferPool:
 
 
 BODY_BUFFERS: Final = BufferPool()
-"""Those of the process: bodies are received into them, and what is to be aligned is copied into them."""
+"""The process-wide pool: bodies are received into it, and unaligned data is copied into it."""
 
 
 def address_of(buffer: bytearray | memoryview) -> int:
-    """Where writable memory begins; it must not be empty."""
+    """The memory address of a writable, non-empty buffer."""
     return ctypes.addressof(ctypes.c_char.from_buffer(buffer))

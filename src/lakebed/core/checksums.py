@@ -1,8 +1,8 @@
-"""Checksums of objects: ten algorithms, running hashers, and what becomes of them when an object is made of parts.
+"""Object checksums: ten algorithms, incremental hashers, and the combination of part checksums.
 
-A multipart object has one of two kinds of checksum. FULL_OBJECT is the checksum of all its bytes, which CRCs allow to
-be calculated from those of the parts and their lengths; COMPOSITE is the checksum of the parts' digests, written with
-the number of parts behind it. Nothing is ever read again for either.
+A multipart object has one of two checksum types. FULL_OBJECT covers all bytes; for CRCs it is computed from the
+checksums and lengths of the parts. COMPOSITE covers the parts' digests and ends with `-` and the number of parts.
+Neither reads the object again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
 class ChecksumAlgorithm(StrEnum):
-    """The algorithms this build calculates, by their names on the wire."""
+    """The supported algorithms, by their names on the wire."""
 
     CRC32 = "CRC32"
     CRC32C = "CRC32C"
@@ -64,19 +64,19 @@ class ChecksumAlgorithm(StrEnum):
 
     @property
     def is_linear(self) -> bool:
-        """Whether digests of parts can be combined into the digest of the whole: true of CRCs."""
+        """Whether part digests combine into the digest of the whole object: true of CRCs."""
         return self in _CRC_OF_TWO
 
 
 class ChecksumType(StrEnum):
-    """What a multipart object's checksum is a checksum of."""
+    """What the checksum of a multipart object covers."""
 
     COMPOSITE = "COMPOSITE"
     FULL_OBJECT = "FULL_OBJECT"
 
 
 DEFAULT_ALGORITHM: Final = ChecksumAlgorithm.CRC64NVME
-"""What S3 calculates when a client asks for nothing."""
+"""The algorithm when the client names none, as in S3."""
 
 _DIGEST_BYTES: Final[Mapping[ChecksumAlgorithm, int]] = {
     ChecksumAlgorithm.CRC32: 4,
@@ -103,16 +103,16 @@ _TYPES: Final[Mapping[ChecksumAlgorithm, tuple[ChecksumType, ...]]] = {
     ChecksumAlgorithm.CRC32C: (ChecksumType.COMPOSITE, ChecksumType.FULL_OBJECT),
     ChecksumAlgorithm.CRC64NVME: (ChecksumType.FULL_OBJECT,),
 }
-"""What each algorithm allows on a multipart object; the first is what it means when the client names none."""
+"""The types that each algorithm allows on a multipart object; the first is its default."""
 
 _PART_COUNT: Final = re.compile("[1-9][0-9]{0,4}")
 
 
 class Hasher(Protocol):
-    """A running checksum. hashlib's objects are of this shape."""
+    """An incremental checksum, with the interface of hashlib."""
 
     def update(self, data: Buffer, /) -> object:
-        """Take in more bytes; nothing of `data` is kept."""
+        """Add bytes; `data` is not retained."""
         ...
 
     def digest(self) -> bytes:
@@ -146,10 +146,10 @@ class _RunningXxhash:
         self._state = state
 
     def update(self, data: Buffer, /) -> None:
-        self._state.update(bytes(data))  # it takes nothing else, whatever it says
+        self._state.update(bytes(data))  # it accepts only `bytes`, despite its signature
 
     def digest(self) -> bytes:
-        return bytes(self._state.finalize())  # which ends nothing: more may follow
+        return bytes(self._state.finalize())  # more data may follow: `finalize` leaves the state usable
 
 
 _NEW_HASHER: Final[Mapping[ChecksumAlgorithm, Callable[[], Hasher]]] = {
@@ -167,7 +167,7 @@ _NEW_HASHER: Final[Mapping[ChecksumAlgorithm, Callable[[], Hasher]]] = {
 
 
 def new_hasher(algorithm: ChecksumAlgorithm) -> Hasher:
-    """A hasher that has seen nothing yet."""
+    """A new hasher."""
     return _NEW_HASHER[algorithm]()
 
 
@@ -179,18 +179,18 @@ class Checksum:
     digest: bytes
     type: ChecksumType = ChecksumType.FULL_OBJECT
     parts: int | None = None
-    """How many parts a COMPOSITE one was made of; None also when a client left the number off."""
+    """The number of parts of a COMPOSITE checksum; None also when a client omitted it."""
 
     @property
     def text(self) -> str:
-        """As on the wire: base64, and `-n` behind a composite of n parts."""
+        """The wire format: base64, followed by `-n` for a composite of n parts."""
         encoded = base64.b64encode(self.digest).decode("ascii")
         return encoded if self.parts is None else f"{encoded}-{self.parts}"
 
     def check(self, actual: Checksum) -> None:
-        """Raise IntegrityMismatch unless `actual`, calculated here, is what this one claims.
+        """Raise IntegrityMismatch unless the calculated checksum `actual` equals this claimed one.
 
-        A claim without a number of parts matches a composite of any number: clients may leave it off.
+        A claim without a number of parts matches any composite: clients may omit the number.
         """
         same_parts = self.parts is None or self.parts == actual.parts
         if (
@@ -199,35 +199,34 @@ class Checksum:
             or not hmac.compare_digest(self.digest, actual.digest)
         ):
             raise IntegrityMismatch(
-                f"checksum does not match the bytes. algorithm={self.algorithm} "
-                f"claimed={self.text} calculated={actual.text}",
+                f"checksum mismatch. algorithm={self.algorithm} claimed={self.text} calculated={actual.text}",
                 digest=actual.algorithm,
             )
 
 
 def parse_checksum(algorithm: ChecksumAlgorithm, text: str) -> Checksum:
-    """Read a claim from the wire: base64 of a digest, with or without `-n`.
+    """Parse a claimed checksum: base64 of a digest, with or without `-n`.
 
-    Raises IntegrityMismatch for what cannot be a digest of this algorithm: no bytes could ever match it.
+    Raises IntegrityMismatch for a value that is no digest of this algorithm, since no bytes could match it.
     """
     encoded, dash, parts = text.partition("-")
     try:
         digest = binascii.a2b_base64(encoded, strict_mode=True)
-    except ValueError as error:  # binascii's own error, or that of a character beyond ASCII
+    except ValueError as error:  # binascii.Error, or a non-ASCII character
         raise IntegrityMismatch(f"checksum is not base64. algorithm={algorithm} value={text[:100]!r}") from error
     if len(digest) != algorithm.digest_size:
         raise IntegrityMismatch(
-            f"checksum has a wrong length. algorithm={algorithm} bytes={len(digest)} expected={algorithm.digest_size}"
+            f"invalid checksum length. algorithm={algorithm} bytes={len(digest)} expected={algorithm.digest_size}"
         )
     if not dash:
         return Checksum(algorithm, digest)
     if not _PART_COUNT.fullmatch(parts):
-        raise IntegrityMismatch(f"checksum has no number of parts. algorithm={algorithm} value={text[:100]!r}")
+        raise IntegrityMismatch(f"checksum lacks a valid part count. algorithm={algorithm} value={text[:100]!r}")
     return Checksum(algorithm, digest, ChecksumType.COMPOSITE, int(parts))
 
 
 def parse_algorithm(name: str) -> ChecksumAlgorithm:
-    """Read an algorithm's name in any case. Raises InvalidInput."""
+    """Parse an algorithm's name in any case. Raises InvalidInput."""
     try:
         return ChecksumAlgorithm(name.upper())
     except ValueError:
@@ -237,7 +236,7 @@ def parse_algorithm(name: str) -> ChecksumAlgorithm:
 
 
 def parse_type(name: str) -> ChecksumType:
-    """Read a checksum type. Raises InvalidInput."""
+    """Parse a checksum type. Raises InvalidInput."""
     try:
         return ChecksumType(name.upper())
     except ValueError:
@@ -245,24 +244,24 @@ def parse_type(name: str) -> ChecksumType:
 
 
 def default_type(algorithm: ChecksumAlgorithm) -> ChecksumType:
-    """What a multipart upload's checksum is when the client names only the algorithm."""
+    """The type of a multipart upload's checksum when the client names only the algorithm."""
     return _TYPES[algorithm][0]
 
 
 def resolve_type(algorithm: ChecksumAlgorithm, requested: ChecksumType | None) -> ChecksumType:
-    """The type for a multipart upload. Raises InvalidInput if the algorithm does not allow the one requested."""
+    """The type for a multipart upload. Raises InvalidInput if the algorithm does not support the requested one."""
     if requested is None:
         return default_type(algorithm)
     if requested not in _TYPES[algorithm]:
         raise InvalidInput(
-            f"checksum type cannot be used with the algorithm. type={requested} algorithm={algorithm.lower()}"
+            f"unsupported checksum type for the algorithm. type={requested} algorithm={algorithm.lower()}"
         )
     return requested
 
 
 @dataclass(frozen=True, slots=True)
 class PartDigest:
-    """One part's digest, and how many bytes it is of."""
+    """The digest and size of one part."""
 
     digest: bytes
     size: int
@@ -279,14 +278,14 @@ def composite_checksum(algorithm: ChecksumAlgorithm, digests: Iterable[bytes]) -
 
 
 def full_object_checksum(algorithm: ChecksumAlgorithm, parts: Iterable[PartDigest]) -> Checksum:
-    """The checksum of all the parts' bytes, from their digests and sizes. A fraction of a microsecond a part.
+    """The checksum of all bytes, from digests and sizes of the parts. A fraction of a microsecond per part.
 
-    Raises InvalidInput for algorithms that do not combine.
+    Raises InvalidInput for algorithms whose digests do not combine.
     """
     combine = _CRC_OF_TWO.get(algorithm)
     if combine is None:
-        raise InvalidInput(f"checksums of parts do not combine. algorithm={algorithm}")
-    crc = 0  # of no bytes at all, for each of these CRCs
+        raise InvalidInput(f"part checksums do not combine. algorithm={algorithm}")
+    crc = 0  # the CRC of no bytes
     for part in parts:
         crc = combine(crc, int.from_bytes(part.digest, "big"), part.size)
     return Checksum(algorithm, crc.to_bytes(algorithm.digest_size, "big"))
@@ -295,7 +294,7 @@ def full_object_checksum(algorithm: ChecksumAlgorithm, parts: Iterable[PartDiges
 def multipart_checksum(
     algorithm: ChecksumAlgorithm, checksum_type: ChecksumType, parts: Iterable[PartDigest]
 ) -> Checksum:
-    """The checksum of a completed multipart object, of the type its upload was begun with."""
+    """The checksum of a completed multipart object, of the type declared at the start of the upload."""
     if checksum_type is ChecksumType.FULL_OBJECT:
         return full_object_checksum(algorithm, parts)
     return composite_checksum(algorithm, (part.digest for part in parts))

@@ -1,4 +1,4 @@
-"""Time is passed in, so that decisions about it can be tested without waiting."""
+"""Clocks, passed in so that time-dependent code can be tested without waiting."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Wall time for stamps, monotonic time for durations."""
+    """Wall time for timestamps, monotonic time for durations."""
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch, UTC."""
@@ -30,7 +30,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves when told to."""
+    """A clock that tests advance."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms

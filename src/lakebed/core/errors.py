@@ -1,28 +1,28 @@
-"""One tree of errors for the whole product.
+"""The error tree of the whole product.
 
-Each leaf says what happened and what the caller does next; no leaf knows of HTTP. Every edge has one
-table from these classes to its wire form, looked up along the class ancestry.
+Each leaf says what happened and what the caller does next; no leaf knows HTTP. Every wire protocol has one table from
+these classes to its own form, looked up along the class ancestry.
 
     LakebedError
-    ├── InvalidInput               the request is wrong; change it, a retry cannot help
+    ├── InvalidInput               the request is wrong: change it, a retry cannot help
     │   ├── InvalidSetting         a setting is unknown, missing or malformed; names its path
     │   ├── InvalidName            a bucket, key or other name breaks its rules
     │   ├── InvalidRange           a byte range that the object cannot satisfy
-    │   ├── InvalidPart            a part that was not uploaded, listed or asked for
+    │   ├── InvalidPart            a part that was not uploaded, or is not listed
     │   ├── InvalidPartOrder       a multipart list is not ascending
-    │   ├── PartTooSmall           a part that is not the last is under 5 MiB
-    │   ├── TooLarge               a body, key, header or document is over its limit
+    │   ├── PartTooSmall           a part other than the last is under 5 MiB
+    │   ├── TooLarge               a body, key, header or document exceeds its limit
     │   ├── InvalidTag             a tag set breaks its rules
-    │   ├── InvalidPolicy          a policy document does not parse or means nothing here
-    │   ├── InvalidRetention       a retention period or date that cannot be
-    │   ├── InvalidEncryption      encryption parameters that are wrong or do not fit the object
-    │   ├── NotAttachable          a policy of that type does not go with such a target
-    │   ├── LocationConflict       a table's location lies in or around another's
-    │   ├── InvalidViewVersion     a version of a view breaks the rules of views
+    │   ├── InvalidPolicy          a policy document does not parse or is invalid
+    │   ├── InvalidRetention       an invalid retention period or date
+    │   ├── InvalidEncryption      encryption parameters are wrong or do not fit the object
+    │   ├── NotAttachable          policies of that type cannot be attached to such a target
+    │   ├── LocationConflict       a table's location overlaps another's
+    │   ├── InvalidViewVersion     a view version breaks the rules of views
     │   ├── ConflictingProperties  a property is both set and removed
-    │   ├── InvalidScope           a token is asked for with a scope that cannot be, or that is wider than may be
-    │   └── SelectError          a query over an object, or what it finds there, is wrong; carries S3's code for it
-    ├── NotFound                   the thing named is absent
+    │   ├── InvalidScope           an invalid token scope, or one wider than permitted
+    │   └── SelectError            an S3 Select query, or the object it reads, is invalid; carries S3's code
+    ├── NotFound                   the named resource does not exist
     │   ├── NoSuchBucket
     │   ├── NoSuchKey              (carries whether a delete marker hides it)
     │   ├── NoSuchVersion
@@ -30,57 +30,57 @@ table from these classes to its wire form, looked up along the class ancestry.
     │   ├── NoSuchConfiguration    a bucket or object setting that was never set
     │   ├── NoSuchPrincipal
     │   │   ├── NoSuchAccessKey
-    │   │   └── NoSuchUserPolicy   no policy of that name that a user has, or that could be attached
-    │   ├── NoSuchCatalog        no bucket of that name, or not enabled for tables
+    │   │   └── NoSuchUserPolicy   the user has no policy of that name, or none can be attached
+    │   ├── NoSuchCatalog          no catalog of that name, or a bucket without one
     │   ├── NoSuchNamespace
     │   ├── NoSuchTable
     │   ├── NoSuchView
     │   ├── NoSuchPolicy           no policy of that name in the namespace
     │   ├── NoSuchPolicyType
-    │   ├── NoSuchTarget           what a policy is to be attached to, or detached from
+    │   ├── NoSuchTarget           the target of a policy attachment does not exist
     │   ├── NoSuchAttachment       the policy is not attached there
-    │   ├── NoSuchPlanId           a scan plan that was never made, was of another table, or is over
+    │   ├── NoSuchPlanId           an unknown or expired scan plan, or one of another table
     │   └── NoSuchPlanTask         a task of such a plan
-    ├── AlreadyExists              somebody was first: a fact, not a fault
-    │   ├── BucketAlreadyExists    it belongs to somebody else
-    │   └── BucketAlreadyOwned     it is the caller's own
-    ├── PreconditionFailed         a condition was evaluated and is false; read again, decide again
+    ├── AlreadyExists              another request was first
+    │   ├── BucketAlreadyExists    another account owns it
+    │   └── BucketAlreadyOwned     the caller owns it
+    ├── PreconditionFailed         a condition was evaluated and is false: read again, decide again
     │   ├── PolicyVersionMismatch  the policy has changed since it was read
-    │   └── CommitConflict         a table is not as the commit assumed; nothing was committed, rebuild on the new state
-    │       └── PointerMoved       another commit was first; see whether this one still holds
+    │   └── CommitConflict         the commit assumed another state; nothing was committed, rebuild
+    │       └── PointerMoved       another commit was first; check whether this one still applies
     ├── NotModified                a conditional read found nothing new
-    ├── StateConflict              the thing's state forbids it; change the state first
+    ├── StateConflict              the resource's state forbids the change: change the state first
     │   ├── BucketNotEmpty
-    │   │   └── BucketHasTables    nothing is in it, but tables are of it or point into it; drop these first
+    │   │   └── BucketHasTables    it has no objects, but tables belong to it or point into it; drop these first
     │   ├── InvalidBucketState
     │   ├── NamespaceNotEmpty
     │   ├── CatalogNotEmpty
     │   ├── TableProtected         deletion protection is on; switch it off first
     │   ├── PolicyInUse            a policy is attached, or a type has policies; detach or drop those first
     │   ├── AttachmentConflict     the target has a policy of that type; detach it first
-    │   └── IsDeleteMarker         the version named is a delete marker
-    ├── DuplicateRequest            a request with the same idempotency key was first; take its answer
-    ├── WriteConflict              undecided: a concurrent change interfered; retry, evaluating again
-    ├── Fenced                     a newer owner exists; stop, never retry
-    ├── Unauthenticated            who is calling cannot be established
+    │   └── IsDeleteMarker         the named version is a delete marker
+    ├── DuplicateRequest           a request with the same idempotency key was first; return its response
+    ├── WriteConflict              undecided, a concurrent change interfered: retry, evaluating again
+    ├── Fenced                     a newer owner exists: stop, never retry
+    ├── Unauthenticated            the caller's identity cannot be established
     │   ├── CredentialsExpired     refresh the credentials, then retry once
-    │   └── CredentialsRevoked     somebody ended them before their time; a refresh cannot help
-    ├── AccessDenied               the caller is known and may not
-    │   ├── VersionProtected       retention or a legal hold keeps the version
-    │   └── Vetoed                 a listener refused the operation; its reason is told
-    ├── IntegrityMismatch          bytes do not match their digest; send them again from the source
-    ├── Incomplete                 the sender stopped before the promised length
-    ├── Undeliverable              a receiver will never take the message as it is; keep it for somebody to look at
-    ├── NotSupported               a feature this build does not have; on the printed list
+    │   └── CredentialsRevoked     revoked before their expiry; a refresh cannot help
+    ├── AccessDenied               the caller lacks a permission
+    │   ├── VersionProtected       retention or a legal hold protects the version
+    │   └── Vetoed                 a listener rejected the operation; the message has its reason
+    ├── IntegrityMismatch          bytes do not match their digest: send them again from the source
+    ├── Incomplete                 the sender stopped before the announced length
+    ├── Undeliverable              the receiver will never accept the message: move it to the dead-letter queue
+    ├── NotSupported               a feature that this build lacks; on the printed list
     │   └── MissingExtra           an optional dependency is not installed; the message says how to install it
-    ├── Throttled                  too many requests; retry after a longer pause
-    ├── Unavailable                the other side failed or cannot be reached; retry if idempotent
-    │   ├── StorageFull            no space left; retry after space was made
+    ├── Throttled                  too many requests: retry after a longer pause
+    ├── Unavailable                the other side failed or cannot be reached: retry if idempotent
+    │   ├── StorageFull            no space left: retry after freeing space
     │   ├── ExternalCatalogError   an external catalog refuses this server, or breaks the protocol; needs an operator
-    │   ├── PipelineUnavailable    Spark cannot be started here; the message says what to do about it
-    │   └── StoreMismatch          the object store is not the one that the metadata belongs to; needs an operator
+    │   ├── PipelineUnavailable    Spark cannot start here; the message says what to do
+    │   └── StoreMismatch          the object store does not belong to the metadata store; needs an operator
     └── Corrupted                  stored bytes are not what was written; needs an operator
-        └── BlobMissing            the metadata refers to bytes that the object store does not have
+        └── BlobMissing            the metadata references bytes that the object store does not have
 """
 
 from __future__ import annotations
@@ -122,13 +122,13 @@ class InvalidRange(InvalidInput):
 
 
 class InvalidPart(InvalidInput):
-    """A multipart list names a part that was not uploaded, or with another ETag; or a read one beyond the last."""
+    """A multipart list names a part that was not uploaded, or with another ETag; or a read names one after the last."""
 
     def __init__(self, message: str = "", *, part: int | None = None, count: int | None = None) -> None:
         super().__init__(message)
         self.part = part
         self.count = count
-        """How many parts the object has, when one of them was to be read."""
+        """The number of parts of the object, for reads by part number."""
 
 
 class InvalidPartOrder(InvalidInput):
@@ -136,11 +136,11 @@ class InvalidPartOrder(InvalidInput):
 
 
 class PartTooSmall(InvalidInput):
-    """A part that is not the last is smaller than 5 MiB."""
+    """A part other than the last is smaller than 5 MiB."""
 
 
 class TooLarge(InvalidInput):
-    """A body, key, header or document is over its limit."""
+    """A body, key, header or document exceeds its limit."""
 
 
 class InvalidTag(InvalidInput):
@@ -148,11 +148,11 @@ class InvalidTag(InvalidInput):
 
 
 class InvalidPolicy(InvalidInput):
-    """A policy document does not parse, or names something that cannot be here."""
+    """A policy document does not parse, or is invalid."""
 
 
 class InvalidRetention(InvalidInput):
-    """A retention period or date that cannot be."""
+    """An invalid retention period or date."""
 
 
 class InvalidEncryption(InvalidInput):
@@ -160,15 +160,15 @@ class InvalidEncryption(InvalidInput):
 
 
 class NotAttachable(InvalidInput):
-    """Policies of that type are not for such a target: attach it elsewhere."""
+    """Policies of that type cannot be attached to such a target: choose another one."""
 
 
 class LocationConflict(InvalidInput):
-    """The location of a table or a catalog lies inside that of another, or around it: choose another place."""
+    """The location of a table or catalog overlaps that of another: choose another one."""
 
 
 class InvalidViewVersion(InvalidInput):
-    """A version of a view breaks the rules of views: it has two queries in a dialect, or lacks one that it had."""
+    """A view version breaks the rules of views: it has two queries in a dialect, or drops a dialect."""
 
 
 class ConflictingProperties(InvalidInput):
@@ -176,20 +176,20 @@ class ConflictingProperties(InvalidInput):
 
 
 class InvalidScope(InvalidInput):
-    """A token is asked for with a scope that names no roles, or more than the token that it is to replace."""
+    """The requested token scope names no roles, or exceeds the scope of the exchanged token."""
 
 
 class SelectError(InvalidInput):
-    """A query over an object cannot be run, or what it finds there cannot be read: change one or the other."""
+    """A query cannot run, or the object cannot be read: change one or the other."""
 
     def __init__(self, message: str = "", *, code: str = "InvalidRequestParameter") -> None:
-        super().__init__(message or f"the select cannot be answered. code={code}")
+        super().__init__(message or f"select failed. code={code}")
         self.code = code
-        """One of the codes of S3 Select (`select.failures.SelectCode`)."""
+        """A code of S3 Select (`select.failures.SelectCode`)."""
 
 
 class NotFound(LakebedError):
-    """The thing named is absent."""
+    """The named resource does not exist."""
 
 
 class NoSuchBucket(NotFound):
@@ -210,7 +210,7 @@ class NoSuchVersion(NotFound):
 
 
 class NoSuchUpload(NotFound):
-    """No multipart upload of that id: never begun, aborted or completed."""
+    """No multipart upload of that id: never initiated, aborted or completed."""
 
 
 class NoSuchConfiguration(NotFound):
@@ -234,7 +234,7 @@ class NoSuchUserPolicy(NoSuchPrincipal):
 
 
 class NoSuchCatalog(NotFound):
-    """No catalog of that name: nobody has made one, and no bucket of that name is enabled for tables."""
+    """No catalog of that name, and no table bucket of that name."""
 
 
 class NoSuchNamespace(NotFound):
@@ -254,11 +254,11 @@ class NoSuchPolicy(NotFound):
 
 
 class NoSuchPolicyType(NotFound):
-    """No type of policies of that name: neither the server's own nor one that was defined."""
+    """No policy type of that name, neither built in nor defined."""
 
 
 class NoSuchTarget(NotFound):
-    """What a policy is to be attached to, or detached from, is not there."""
+    """The target of a policy attachment does not exist."""
 
 
 class NoSuchAttachment(NotFound):
@@ -274,15 +274,15 @@ class NoSuchPlanTask(NotFound):
 
 
 class AlreadyExists(LakebedError):
-    """Somebody was first: a fact, not a fault."""
+    """Another request was first."""
 
 
 class BucketAlreadyExists(AlreadyExists):
-    """The bucket exists and belongs to somebody else."""
+    """The bucket exists and another account owns it."""
 
 
 class BucketAlreadyOwned(AlreadyExists):
-    """The bucket exists and is the caller's own."""
+    """The bucket exists and the caller owns it."""
 
 
 class PreconditionFailed(LakebedError):
@@ -294,11 +294,11 @@ class PreconditionFailed(LakebedError):
 
 
 class PolicyVersionMismatch(PreconditionFailed):
-    """The policy is not at the version that the change was made for: load it, and change that."""
+    """The policy has another version than the update expects: reload it, then update."""
 
 
 class CommitConflict(PreconditionFailed):
-    """A table or view is not as the commit assumed. Nothing was committed: rebuild on the new state."""
+    """The table or view is not as the commit assumed. Nothing was committed: rebuild on the new state."""
 
     def __init__(
         self, message: str = "", *, condition: str | None = None, expected: object = None, found: object = None
@@ -306,11 +306,11 @@ class CommitConflict(PreconditionFailed):
         super().__init__(message, condition=condition)
         self.expected = expected
         self.found = found
-        """What the commit assumed and what is; `condition` is the type of the requirement, or the field."""
+        """The assumed and the actual value; `condition` is the type of the requirement, or the field."""
 
 
 class PointerMoved(CommitConflict):
-    """Another commit moved the pointer first: read it again, and see whether this one still holds."""
+    """Another commit moved the metadata pointer first: reload, and check whether this commit still applies."""
 
 
 class NotModified(LakebedError):
@@ -323,7 +323,7 @@ class NotModified(LakebedError):
 
 
 class StateConflict(LakebedError):
-    """The thing's state forbids the change: alter the state first."""
+    """The resource's state forbids the change: change the state first."""
 
 
 class BucketNotEmpty(StateConflict):
@@ -331,7 +331,7 @@ class BucketNotEmpty(StateConflict):
 
 
 class BucketHasTables(BucketNotEmpty):
-    """The bucket may be empty, but tables or views are of it, or have their metadata in it: drop these first."""
+    """Tables or views belong to the bucket, or have their metadata in it: drop these first."""
 
 
 class InvalidBucketState(StateConflict):
@@ -343,11 +343,11 @@ class NamespaceNotEmpty(StateConflict):
 
 
 class CatalogNotEmpty(StateConflict):
-    """The catalog still holds namespaces, or files that maintenance holds for it: remove these first."""
+    """The catalog still holds namespaces, or files in quarantine: remove these first."""
 
 
 class TableProtected(StateConflict):
-    """The table or view is protected from deletion: switch the protection off first."""
+    """The table or view has deletion protection: switch it off first."""
 
 
 class PolicyInUse(StateConflict):
@@ -355,7 +355,7 @@ class PolicyInUse(StateConflict):
 
 
 class AttachmentConflict(StateConflict):
-    """The target has another policy of a type of which it can have one: detach that first."""
+    """The target already has a policy of a type that allows only one: detach that first."""
 
 
 class IsDeleteMarker(StateConflict):
@@ -363,7 +363,7 @@ class IsDeleteMarker(StateConflict):
 
 
 class DuplicateRequest(LakebedError):
-    """A request with the same idempotency key was first: take its answer."""
+    """A request with the same idempotency key was first: return its response."""
 
 
 class WriteConflict(LakebedError):
@@ -377,31 +377,31 @@ class Fenced(LakebedError):
 
 
 class Unauthenticated(LakebedError):
-    """Who is calling cannot be established."""
+    """The caller's identity cannot be established."""
 
 
 class CredentialsExpired(Unauthenticated):
-    """The credentials were good once: refresh them, then retry once."""
+    """The credentials expired: refresh them, then retry once."""
 
 
 class CredentialsRevoked(Unauthenticated):
-    """The credentials were good once and were ended by whoever administers: get others, a refresh cannot help."""
+    """An administrator revoked the credentials: get new ones, a refresh cannot help."""
 
 
 class AccessDenied(LakebedError):
-    """The caller is known, and may not."""
+    """The caller is authenticated and lacks a permission."""
 
 
 class VersionProtected(AccessDenied):
-    """Retention or a legal hold keeps the version: wait for its end, or have it lifted by who may."""
+    """Retention or a legal hold protects the version: wait for its end, or have an authorized user lift it."""
 
 
 class Vetoed(AccessDenied):
-    """A listener refused the operation before it began; nothing was changed. The message has its reason."""
+    """A listener rejected the operation before it began; nothing changed. The message has its reason."""
 
 
 class IntegrityMismatch(LakebedError):
-    """Bytes do not match their digest: send them again from the source. `digest` names which one."""
+    """Bytes do not match their digest: send them again from the source. `digest` names the algorithm."""
 
     def __init__(
         self,
@@ -415,22 +415,22 @@ class IntegrityMismatch(LakebedError):
         super().__init__(message)
         self.digest = digest
         self.part = part
-        """Which part of a multipart list it is about, if it is about one."""
+        """The part number, for a part of a multipart list."""
         self.claimed = claimed
         self.calculated = calculated
-        """Both in hexadecimal, where they are known."""
+        """In hexadecimal, if known."""
 
 
 class Incomplete(LakebedError):
-    """The sender stopped before the promised length."""
+    """The sender stopped before the announced length."""
 
 
 class Undeliverable(LakebedError):
-    """A receiver will never take the message as it is: no other attempt, somebody has to look."""
+    """The receiver will never accept the message: do not retry, move it to the dead-letter queue."""
 
 
 class NotSupported(LakebedError):
-    """A feature this build does not have. It is on the printed list."""
+    """A feature that this build lacks. It is on the printed list."""
 
 
 class MissingExtra(NotSupported):
@@ -445,7 +445,7 @@ class Throttled(LakebedError):
     def __init__(self, message: str = "", *, retry_after_seconds: int | None = None) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
-        """How long that pause should be, if it is known."""
+        """The recommended pause, if known."""
 
 
 class Unavailable(LakebedError):
@@ -456,34 +456,34 @@ class Unavailable(LakebedError):
     def __init__(self, message: str = "", *, undecided: bool = False) -> None:
         super().__init__(message)
         self.undecided = undecided
-        """Whether a change may have happened all the same: the answer to it was lost."""
+        """Whether the change may have been applied although its response was lost."""
 
 
 class StorageFull(Unavailable):
-    """No space is left: retry after space was made."""
+    """No space left: retry after freeing space."""
 
 
 class ExternalCatalogError(Unavailable):
-    """Another catalog failed, refuses this server's credentials, or makes no sense: an operator has to look."""
+    """An external catalog failed, refuses this server's credentials or breaks the protocol: needs an operator."""
 
     retryable = False
 
 
 class PipelineUnavailable(Unavailable):
-    """Spark cannot be started on this machine: do what the message says. Another machine may have what is missing."""
+    """Spark cannot start on this machine: do what the message says. Another machine may be able to."""
 
     retryable = False
 
 
 class StoreMismatch(Unavailable):
-    """Object store and metadata do not belong together: nothing is deleted until an operator corrects that."""
+    """Object store and metadata store do not belong together: deletion stops until an operator corrects that."""
 
     retryable = False
 
 
 class Corrupted(LakebedError):
-    """Stored bytes are not what was written: an operator is needed."""
+    """Stored bytes are not what was written: needs an operator."""
 
 
 class BlobMissing(Corrupted):
-    """The metadata refers to bytes that the object store does not have: see whether the store is the right one."""
+    """The metadata references bytes that the object store does not have: check that it is the right store."""

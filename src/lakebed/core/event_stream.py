@@ -1,9 +1,9 @@
-"""Messages of an event stream (`application/vnd.amazon.eventstream`): how results of a Select are framed.
+"""Event stream framing (`application/vnd.amazon.eventstream`) of S3 Select responses.
 
     total length u32 | headers length u32 | CRC-32 of these 8 bytes u32 | headers | payload | CRC-32 of all before u32
     header: name length u8 | name | type u8 (7: text) | value length u16 | value
 
-All numbers are big-endian. Headers of text are the only ones that answers to a Select have, and that are read here.
+All numbers are big-endian. Select responses have text headers only; the decoder accepts no others.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = [
 ]
 
 OVERHEAD_BYTES: Final = 16
-"""What a message takes besides its headers and its payload."""
+"""Bytes of a message besides its headers and payload."""
 
 MAX_HEADER_BYTES: Final = 131_072
 MAX_PAYLOAD_BYTES: Final = 24 * 1024 * 1024
-"""The protocol's own limits: what is longer is no message, however it came to be."""
+"""The protocol's own limits."""
 
 _PRELUDE: Final = struct.Struct(">II")
 _CHECK: Final = struct.Struct(">I")
@@ -42,25 +42,25 @@ _CRC: Final = "crc32"
 
 @dataclass(frozen=True, slots=True)
 class EventStreamMessage:
-    """One message, as it was read."""
+    """One decoded message."""
 
     headers: Mapping[str, str]
     payload: bytes
 
 
 def encode_headers(headers: Iterable[tuple[str, str]]) -> bytes:
-    """Headers of text, in their order. Raises InvalidInput for a name or a value that is too long."""
+    """Encode text headers in order. Raises InvalidInput for a name or value that is too long."""
     pieces = []
     for name, value in headers:
         raw_name, raw_value = name.encode(), value.encode()
         if not 1 <= len(raw_name) <= 0xFF or len(raw_value) > 0xFFFF:
-            raise InvalidInput(f"a header that no message can carry. name={name[:100]!r} bytes={len(raw_value)}")
+            raise InvalidInput(f"event stream header too long. name={name[:100]!r} bytes={len(raw_value)}")
         pieces.append(b"%c%b%c%b%b" % (len(raw_name), raw_name, _TEXT, len(raw_value).to_bytes(2, "big"), raw_value))
     return b"".join(pieces)
 
 
 def frame(headers: bytes, payload: bytes | memoryview = b"") -> bytes:
-    """A whole message of headers that are encoded already: those of most messages never change."""
+    """A complete message. Takes encoded headers, because those of most messages never change."""
     prelude = _PRELUDE.pack(OVERHEAD_BYTES + len(headers) + len(payload), len(headers))
     check = zlib.crc32(prelude)
     prelude_check = _CHECK.pack(check)
@@ -69,22 +69,22 @@ def frame(headers: bytes, payload: bytes | memoryview = b"") -> bytes:
 
 
 class EventStreamDecoder:
-    """Takes bytes as they come, and gives the messages that are whole.
+    """Decodes messages from a byte stream.
 
-    Raises IntegrityMismatch when a checksum is wrong and InvalidInput for what is no message; it is of no use after.
+    Raises IntegrityMismatch for a wrong checksum and InvalidInput for a malformed message; unusable after either.
     """
 
     def __init__(self) -> None:
         self._held = bytearray()
 
     def feed(self, data: bytes) -> Iterator[EventStreamMessage]:
-        """The messages that are whole with these bytes; the rest is held."""
+        """The messages completed by these bytes; the rest is buffered."""
         self._held += data
         while (message := self._take()) is not None:
             yield message
 
     def finish(self) -> None:
-        """No more bytes will come. Raises Incomplete if a message has begun."""
+        """End the stream. Raises Incomplete inside a message."""
         if self._held:
             raise Incomplete(f"the stream ended inside a message. bytes={len(self._held)}")
 
@@ -94,11 +94,11 @@ class EventStreamDecoder:
             return None
         total, headers_length = _PRELUDE.unpack_from(held)
         check = zlib.crc32(held[: _PRELUDE.size])
-        # Before its lengths are believed: a broken one would have us wait for gigabytes.
+        # Before the lengths are used: a corrupt one would make the decoder wait for gigabytes.
         _verify(check, held, _PRELUDE.size)
         payload_length = total - OVERHEAD_BYTES - headers_length
         if headers_length > MAX_HEADER_BYTES or not 0 <= payload_length <= MAX_PAYLOAD_BYTES:
-            raise InvalidInput(f"lengths that no message has. total={total} headers={headers_length}")
+            raise InvalidInput(f"invalid event stream message lengths. total={total} headers={headers_length}")
         if len(held) < total:
             return None
         whole = bytes(held[:total])
@@ -113,7 +113,10 @@ def _verify(calculated: int, data: bytes | bytearray, at: int) -> None:
     (claimed,) = _CHECK.unpack_from(data, at)
     if claimed != calculated:
         raise IntegrityMismatch(
-            "a message came damaged", digest=_CRC, claimed=f"{claimed:08x}", calculated=f"{calculated:08x}"
+            "event stream message checksum mismatch",
+            digest=_CRC,
+            claimed=f"{claimed:08x}",
+            calculated=f"{calculated:08x}",
         )
 
 
@@ -125,12 +128,12 @@ def _decode_headers(data: bytes) -> dict[str, str]:
             name_end = at + 1 + data[at]
             name = data[at + 1 : name_end].decode()
             if data[name_end] != _TEXT:
-                raise InvalidInput(f"a header that is no text. name={name!r} type={data[name_end]}")
+                raise InvalidInput(f"event stream header is not text. name={name!r} type={data[name_end]}")
             length = int.from_bytes(data[name_end + 1 : name_end + 3], "big")
             at = name_end + 3 + length
             if at > len(data) or not name or name in headers:
-                raise InvalidInput(f"a header that is cut short, repeated or without a name. name={name!r}")
+                raise InvalidInput(f"event stream header truncated, repeated or unnamed. name={name!r}")
             headers[name] = data[at - length : at].decode()
     except (IndexError, UnicodeDecodeError) as error:
-        raise InvalidInput("headers that cannot be read") from error
+        raise InvalidInput("malformed event stream headers") from error
     return headers

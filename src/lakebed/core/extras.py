@@ -1,7 +1,7 @@
-"""Optional dependencies: the extras of the package, the modules that each brings, and the error for a missing one.
+"""Optional dependencies: the package's extras, their modules, and the error for a missing extra.
 
-Code that needs an extra calls `require_extra` before it imports from it. There is no other way: an import that fails
-says which module is missing, not what to install.
+Code that needs an extra calls `require_extra` before it imports from it: a failed import names the missing module, not
+the package to install.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
         "duckdb_extension_avro",
         "duckdb_extension_httpfs",
         "duckdb_extension_iceberg",
-        # And those of the extras that it bundles: conform, pipeline and streams.
+        # From the bundled extras conform, pipeline and streams:
         "boto3",
         "google.protobuf",
         "numpy",
@@ -45,20 +45,20 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "targets-pulsar": ("pulsar",),
     "targets-redis": ("redis",),
 }
-"""By extra, the modules that it brings and that our code imports. `pyproject.toml` lists the distributions; a test
-compares the two. `all` and `targets` only bundle others."""
+"""The modules of each extra that this package imports. `pyproject.toml` lists the distributions; a test compares the
+two. `all` and `targets` only bundle others."""
 
 
 def require_extra(name: str, needed_by: str) -> None:
-    """Raise MissingExtra unless every module of the extra can be imported. Imports none of them.
+    """Raise MissingExtra unless every module of the extra is installed. Imports none of them.
 
-    `needed_by` begins the message: a command, a setting, a feature.
+    `needed_by` starts the message: a command, a setting or a feature.
     """
     require_modules(EXTRAS[name], f"'lakebed[{name}]'", needed_by)
 
 
 def require_modules(modules: Iterable[str], distribution: str, needed_by: str) -> None:
-    """The same for modules of a distribution that is no extra of ours."""
+    """The same for modules of a distribution that is not an extra of this package."""
     missing = [module for module in modules if not _is_installed(module)]
     if missing:
         what = "the extra" if "[" in distribution else "a library"
@@ -68,5 +68,5 @@ def require_modules(modules: Iterable[str], distribution: str, needed_by: str) -
 def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # the package that it would be in
+    except ModuleNotFoundError:  # of the parent package
         return False

@@ -1,4 +1,4 @@
-"""Identifiers: unique without asking anybody, in order of time where order helps."""
+"""Identifiers: unique without coordination, ordered by time where order helps."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ VersionId = NewType("VersionId", str)
 UploadId = NewType("UploadId", str)
 RequestId = NewType("RequestId", str)
 DeploymentId = NewType("DeploymentId", str)
-"""Names one deployment: all servers that share a metadata store, and the object store that belongs to it."""
+"""One deployment: all servers that share a metadata store, and its object store."""
 
 NULL_VERSION = VersionId("null")
 """The version of an object written while its bucket was not versioned."""
 
 
 def new_blob_id(clock: Clock) -> BlobId:
-    """A name for bytes that are written once: 12 hex digits of milliseconds, then 20 random ones.
+    """A blob id: 12 hex digits of milliseconds, then 20 random ones.
 
-    The time comes first so that a sweeper can tell young blobs by their names alone.
+    The time comes first so that a sweep reads a blob's age from its name.
     """
     return BlobId(f"{clock.now_ms():012x}{os.urandom(10).hex()}")
 
 
 def blob_created_ms(blob: BlobId) -> int:
-    """When the blob's name was made."""
+    """When the blob id was made."""
     return int(blob[:12], 16)
 
 
 def blob_age_ms(blob: BlobId, clock: Clock) -> int:
-    """How long ago the blob's name was made."""
+    """How long ago the blob id was made."""
     return clock.now_ms() - blob_created_ms(blob)
 
 
 def new_version_id(clock: Clock) -> VersionId:
-    """An opaque version id, as clients see it; ordering is kept elsewhere."""
+    """An opaque version id for clients; the order of versions is stored elsewhere."""
     return VersionId(f"{clock.now_ms():012x}{os.urandom(8).hex()}")
 
 
 def new_upload_id(clock: Clock) -> UploadId:
-    """An opaque multipart upload id, ascending with its start as listings want it."""
+    """An opaque multipart upload id that ascends with the start of the upload, as listings require."""
     return UploadId(f"{clock.now_ms():012x}{os.urandom(12).hex()}")
 
 
@@ -66,7 +66,7 @@ def new_secret_key() -> str:
 
 
 class RequestIds:
-    """Request ids: a random prefix a process and a counter, because they are made on every request."""
+    """Request ids: a random prefix per process and a counter, because every request needs one."""
 
     __slots__ = ("_counter", "_prefix")
 
@@ -75,6 +75,6 @@ class RequestIds:
         self._counter = 0
 
     def next(self) -> RequestId:
-        """The next one: 16 upper-case hex digits."""
+        """The next id: 16 upper-case hex digits."""
         self._counter = (self._counter + 1) & 0xFFFFFF
         return RequestId(f"{self._prefix | self._counter:016X}")

@@ -1,8 +1,7 @@
-"""How a server knows a message that it sent itself, should that come back to it. Pure.
+"""Detects event deliveries that return to the server that sent them. Pure.
 
-A target over HTTP may be this very server, by mistake or behind a proxy. Messages about requests would then make
-requests of their own, without end. So each of them carries a proof that only servers with the same master key can
-make: nobody else can pass for one.
+An HTTP target may be this server itself, by mistake or behind a proxy. An event about such a request would cause
+another request, without end. So each delivery carries a MAC that only servers with the same master key can compute.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ HEADER: Final = "Lakebed-Delivery"
 
 
 class LoopGuard:
-    """Makes and knows proofs."""
+    """Signs delivery ids and recognizes its own signatures."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
 
     def proof_for(self, message_id: str) -> str:
-        """What is sent beside the message with that id."""
+        """The value of the header for a delivery."""
         return f"{message_id}.{self._mac(message_id)}"
 
     def recognizes(self, text: str) -> bool:
-        """Whether it came beside a message of ours."""
+        """Whether a header value is of a delivery of this deployment."""
         message_id, dot, mac = text.rpartition(".")
         return bool(dot) and hmac.compare_digest(mac.encode("utf-8", "replace"), self._mac(message_id).encode())
 

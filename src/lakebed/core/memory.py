@@ -1,4 +1,4 @@
-"""Memory that was freed, and that the C library keeps for whoever asks next."""
+"""Returns freed memory from the C library to the kernel."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["release_free_memory"]
 
 
 def release_free_memory() -> None:
-    """Return to the kernel what was freed. Blocks, for some milliseconds.
+    """Return freed memory to the kernel. Blocks for some milliseconds.
 
-    The C library keeps it in pieces between what is still in use: after work of different kinds, more than any of it
-    took. Libraries that cannot be asked for it look after that by themselves.
+    glibc keeps free pieces between allocations in use: after mixed workloads, more than any of them needed. C libraries
+    without `malloc_trim` return memory by themselves.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:

@@ -1,8 +1,8 @@
-"""Paging tokens: where a listing goes on, in a text that clients pass back untouched.
+"""Page tokens: the position at which a listing continues.
 
 A token is urlsafe base64 of a version byte, a checksum of four bytes and a msgpack payload. The checksum covers the
-listing's kind, so noise, cut tokens and tokens of another listing are told apart from a position. It is no signature:
-a token names a position, every page is authorized on its own, so forging one wins nothing that asking could not.
+listing's kind, so that noise, truncated tokens and tokens of another listing are rejected. It is not a signature: each
+page is authorized on its own, so a forged token gains nothing.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .errors import InvalidInput
 T = TypeVar("T")
 
 MAX_TOKEN_CHARS: Final = 4096
-"""The longest token that is looked at: a key of 1,024 bytes and a version fit several times over."""
+"""The longest token accepted: a key of 1,024 bytes and a version fit several times over."""
 
 _VERSION: Final = b"\x01"
 _URLSAFE_TO_PLAIN: Final = str.maketrans("-_", "+/")
 
 
 class PageTokens(Generic[T]):
-    """Tokens of one kind of listing. `position` is what a token holds: a `msgspec.Struct`, or any type msgspec knows.
+    """Tokens of one kind of listing. `position` is the type a token holds: a `msgspec.Struct` or any type of msgspec.
 
-    The kind is part of every token: renaming it, or changing the position's shape, ends the life of old tokens.
+    The kind is part of every token: renaming it, or changing the position's fields, invalidates old tokens.
     """
 
     __slots__ = ("_decoder", "_encoder", "_seed", "kind")
@@ -59,7 +59,7 @@ class PageTokens(Generic[T]):
 
     def _refused(self, token: str) -> InvalidInput:
         return InvalidInput(
-            f"not a paging token of this listing; begin again without one. listing={self.kind}",
+            f"invalid page token, or a token of a different listing: restart without one. listing={self.kind}",
             argument="token",
             value=token[:80],
         )
@@ -72,5 +72,5 @@ def _from_urlsafe(token: str) -> bytes | None:
         raw = binascii.a2b_base64(plain + b"=" * (-len(plain) % 4), strict_mode=True)
     except (UnicodeEncodeError, binascii.Error):
         return None
-    # Unused bits of the last character, and `+` or `/` typed as such, would give one position several tokens.
+    # Unused bits of the last character, and plain `+` or `/`, would give one position several tokens.
     return raw if urlsafe_b64encode(raw).rstrip(b"=").decode() == token else None

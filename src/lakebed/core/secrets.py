@@ -1,4 +1,4 @@
-"""A secret text that does not show itself."""
+"""A string type whose `repr` hides its value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 
 class Secret:
-    """A string that never reaches logs, `repr`, errors or URLs by accident: ask for it by `reveal`."""
+    """A string that never reaches logs, `repr`, errors or URLs by accident; `reveal` returns it."""
 
     __slots__ = ("_value",)
     _value: Final[str]
@@ -16,7 +16,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """The text itself: for signing and hashing, never for showing."""
+        """The plain text, for signing and hashing, never for display."""
         return self._value
 
     def __repr__(self) -> str:

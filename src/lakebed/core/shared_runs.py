@@ -1,4 +1,4 @@
-"""Shares runs of an operation whose outcome counts for every caller that came before the run began."""
+"""Coalesces concurrent calls of an operation: callers that arrive during a run share the next run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class SharedRuns(Generic[T]):
-    """At most one run at a time; callers that come during a run share the next."""
+    """At most one run at a time, and one waiting run that later callers share."""
 
     def __init__(self, work: Callable[[], Awaitable[T]]) -> None:
         self._work = work
@@ -23,7 +23,7 @@ class SharedRuns(Generic[T]):
         """The result of a run that began after this call. Raises what the run raises."""
         if self._next is None:
             self._next = asyncio.create_task(self._run_after(self._current))
-            self._next.add_done_callback(_look_at)
+            self._next.add_done_callback(_retrieve_exception)
         return await asyncio.shield(self._next)
 
     async def _run_after(self, current: asyncio.Task[T] | None) -> T:
@@ -33,7 +33,7 @@ class SharedRuns(Generic[T]):
         return await self._work()
 
 
-def _look_at(run: asyncio.Task[T]) -> None:
-    """Take note of a failure even if every caller was cancelled."""
+def _retrieve_exception(run: asyncio.Task[T]) -> None:
+    """Retrieve the exception even if every caller was cancelled: asyncio warns of one that is never retrieved."""
     if not run.cancelled():
         run.exception()

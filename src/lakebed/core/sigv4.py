@@ -1,4 +1,4 @@
-"""Signature Version 4 of requests that this side sends: to a server, to STS, to another catalog. Pure functions."""
+"""Signs outgoing requests with AWS Signature Version 4. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNRESERVED: Final = "-_.~"
 
 
 class SigV4Credentials(Protocol):
-    """Whose signature it is."""
+    """The credentials to sign with."""
 
     @property
     def access_key_id(self) -> str:
@@ -31,17 +31,17 @@ class SigV4Credentials(Protocol):
 
     @property
     def session_token(self) -> Secret | None:
-        """What goes with a temporary key."""
+        """The session token of temporary credentials."""
         ...
 
 
 def encode_segment(text: str) -> str:
-    """One segment of a path, so that nothing in it is taken for another segment."""
+    """Percent-encode one path segment, slashes included."""
     return quote(text, safe=_UNRESERVED)
 
 
 def canonical_query(pairs: Iterable[tuple[str, str]]) -> str:
-    """A query string that is its own canonical form."""
+    """A query string in canonical form."""
     encoded = sorted((quote(name, safe=_UNRESERVED), quote(value, safe=_UNRESERVED)) for name, value in pairs)
     return "&".join(f"{name}={value}" for name, value in encoded)
 
@@ -59,9 +59,9 @@ def signed_headers(
     credentials: SigV4Credentials,
     now_ms: int,
 ) -> dict[str, str]:
-    """All headers of a request; names are in lower case. `path` and `query` are as they will be sent.
+    """All headers of a request; names are in lower case. `path` and `query` are given as sent.
 
-    Values of `headers` have no blanks around them and no two in a row.
+    Values of `headers` have no leading, trailing or repeated blanks.
     """
     stamp = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
     digest = hashlib.sha256(body).hexdigest()
@@ -74,7 +74,7 @@ def signed_headers(
     canonical = "\n".join(
         [
             method,
-            # S3 signs a path as it is sent; every other service one that is encoded once more.
+            # S3 signs the path as sent; every other service encodes it once more.
             path if service == "s3" else quote(path, safe=f"/{_UNRESERVED}"),
             canonical_query(parse_qsl(query, keep_blank_values=True)),
             *(f"{name}:{sent[name]}" for name in sorted(sent)),

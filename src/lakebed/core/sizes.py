@@ -1,6 +1,6 @@
-"""Sizes and durations as people write them: `8MiB`, `15s`, `1h30m`.
+"""Sizes and durations with units: `8MiB`, `15s`, `1h30m`.
 
-A bare number is bytes, or seconds. Formatting gives the shortest text that reads back as the same value.
+A bare number is bytes or seconds. Formatting returns the shortest text that parses to the same value.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SECOND_UNITS: Final = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 _NUMBER: Final = r"[0-9]{1,15}(?:\.[0-9]{1,20})?"
 _LEAST_TOO_LONG: Final = 10**15
-"""Has a digit more than a number is read with."""
+"""One digit more than the parser accepts."""
 _BYTES: Final = re.compile(rf"({_NUMBER}) ?([a-z]{{0,3}})", re.IGNORECASE)
 _SECONDS: Final = re.compile("".join(rf"(?:({_NUMBER}){unit})?" for unit in ("d", "h", "m", "s", "ms")))
 

@@ -1,4 +1,4 @@
-"""Changes of a part of something: what is not to change has a word of its own, since None may be a value."""
+"""A marker for fields that an update leaves unchanged, since None may be a value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 
 class Unset(Enum):
-    """In place of something that a change leaves as it is."""
+    """The type of `UNSET`: the field is not part of the update."""
 
     UNSET = auto()
 

@@ -1,14 +1,13 @@
-"""Signed messages over HTTP: how the server signs what it posts to others, and how they verify it. Pure.
+"""Signs and verifies webhooks by the Standard Webhooks specification. Pure.
 
-The scheme is that of Standard Webhooks, for which there are libraries in many languages. Three headers go with a
-message; the signature is HMAC-SHA256 over `ID.TIMESTAMP.BODY`:
+The signature is HMAC-SHA256 over `ID.TIMESTAMP.BODY`, in three headers:
 
-    webhook-id          the same for every attempt to deliver the same message
+    webhook-id          the same for every delivery attempt of a message
     webhook-timestamp   when this attempt was signed, in seconds since the epoch
-    webhook-signature   `v1,BASE64`, several with blanks between them while a secret is being changed
+    webhook-signature   `v1,BASE64`; several, separated by blanks, during a secret rotation
 
-A secret is `whsec_` and the base64 of 24 to 64 bytes. Whoever takes messages checks the signature, and that the
-timestamp is of now: an old message that somebody kept and sends again is refused, and cannot be signed anew.
+A secret is `whsec_` and the base64 of 24 to 64 bytes. Receivers check the signature and that the timestamp is recent,
+which rejects replayed messages.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _MAX_DIGITS: Final = 12
 
 
 class Verified(NamedTuple):
-    """What is known of a message that is what was sent."""
+    """The id and time of a verified message."""
 
     id: str
     timestamp: int
@@ -52,12 +51,12 @@ def new_secret(entropy: Callable[[int], bytes] = os.urandom) -> Secret:
 
 
 def check_secret(secret: Secret) -> None:
-    """Raise InvalidInput unless messages can be signed with it."""
+    """Raise InvalidInput for a malformed secret."""
     _key(secret)
 
 
 def signed_headers(secret: Secret, message_id: str, now_ms: int, body: bytes) -> dict[str, str]:
-    """The headers of a message that is sent now."""
+    """The headers of a message sent now."""
     timestamp = now_ms // 1000
     signature = base64.b64encode(_mac(_key(secret), message_id, timestamp, body)).decode()
     return {
@@ -75,17 +74,17 @@ def verify(
     now_ms: int,
     tolerance_seconds: int = TOLERANCE_SECONDS,
 ) -> Verified:
-    """Return if the message was signed with one of the secrets, not long ago. Raises Unauthenticated.
+    """Verify that the message was signed with one of the secrets, recently. Raises Unauthenticated.
 
-    `headers` may be in any case. Several secrets are for the time in which one takes the place of another.
+    Header names may be in any case. Several secrets serve a rotation.
     """
     given = {name.lower(): value for name, value in headers.items()}
     try:
         message_id, stated, signatures = (given[name] for name in (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER))
     except KeyError as error:
-        raise Unauthenticated(f"the message is not signed: {error.args[0]} is missing") from None
+        raise Unauthenticated(f"unsigned message: missing header {error.args[0]}") from None
     if not (stated.isascii() and stated.isdigit() and len(stated) <= _MAX_DIGITS):
-        raise Unauthenticated(f"{TIMESTAMP_HEADER} is no time")
+        raise Unauthenticated(f"invalid {TIMESTAMP_HEADER}: expected seconds since the epoch")
     timestamp = int(stated)
     is_good = False
     for secret in secrets:
@@ -94,15 +93,15 @@ def verify(
             version, _, encoded = signature.partition(",")
             is_good |= version == _VERSION and hmac.compare_digest(_decoded(encoded), expected)
     if not is_good:
-        raise Unauthenticated("the signature is not of this message, or not made with this secret")
-    # After the signature: who cannot sign learns nothing of our clock.
+        raise Unauthenticated("signature mismatch: the message was changed, or signed with another secret")
+    # After the signature, so that unsigned requests learn nothing of this clock.
     if abs(now_ms // 1000 - timestamp) > tolerance_seconds:
-        raise Unauthenticated(f"the message was signed too long ago, or is of the future. timestamp={timestamp}")
+        raise Unauthenticated(f"message timestamp outside the tolerance. timestamp={timestamp}")
     return Verified(message_id, timestamp)
 
 
 def _mac(key: bytes, message_id: str, timestamp: int, body: bytes) -> bytes:
-    # What a header carries that is no UTF-8 is taken as it came.
+    # Header bytes that are not UTF-8 are signed as received.
     return hmac.digest(key, f"{message_id}.{timestamp}.".encode(errors="surrogateescape") + body, "sha256")
 
 

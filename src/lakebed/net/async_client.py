@@ -1,6 +1,6 @@
-"""The async HTTP client: connections that are kept between requests, for one event loop.
+"""The async HTTP client, with keep-alive connections, for one event loop.
 
-A request costs no task, lock or timer of its own where its connection is kept.
+A request on a kept connection costs no task, lock or timer.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class AsyncHttpClient:
         resends: bool = False,
         link_local: bool = True,
     ) -> None:
-        """Opens nothing yet. All bounds are for each server.
+        """Connects lazily. All limits are per server.
 
-        `max_idle` connections are kept, for `idle_seconds` at most. Requests beyond `max_concurrency` wait, within
-        their timeout. `resends`: a request whose kept connection the server has closed is sent once more; for users
-        to whom a request that arrives twice does no harm. Without `link_local`, names that resolve to a link-local
-        address (169.254.0.0/16, fe80::/10) are refused: there clouds serve the credentials of machines.
+        Keeps `max_idle` connections for up to `idle_seconds`. Requests above `max_concurrency` wait, within their
+        timeout. `resends`: repeats a request whose kept connection the server closed; for idempotent requests only.
+        Without `link_local`, rejects names that resolve to a link-local address (169.254.0.0/16, fe80::/10), where
+        clouds serve instance credentials.
         """
         self._tls = TlsContexts(tls)
         self._max_idle = max_idle
@@ -76,7 +76,7 @@ class AsyncHttpClient:
         self._resends = resends
         self._link_local = link_local
         self._idle: dict[_Origin, list[HttpConnection]] = {}
-        self._turns: dict[_Origin, asyncio.Semaphore] = {}
+        self._limits: dict[_Origin, asyncio.Semaphore] = {}
         self._is_closed = False
 
     async def __call__(self, request: HttpRequest) -> HttpResponse:
@@ -93,12 +93,12 @@ class AsyncHttpClient:
         destination = split_url(request.url)
         origin = destination.scheme, destination.netloc, request.through_proxy
         deadline = asyncio.get_running_loop().time() + request.timeout_seconds
-        turn = None
+        limit = None
         is_sent = False
         try:
             message = message_of(request, destination)
             if self._max_concurrency is not None:
-                turn = await self._take_turn(origin, deadline)
+                limit = await self._acquire_limit(origin, deadline)
             connection = self._take(origin)
             while connection is not None:
                 is_sent = True
@@ -114,8 +114,8 @@ class AsyncHttpClient:
         except _FAILURES as error:
             raise HttpFailure(request, error, is_sent=is_sent) from error
         finally:
-            if turn is not None:
-                turn.release()
+            if limit is not None:
+                limit.release()
 
     async def close(self) -> None:
         """Close the idle connections; those in use are closed after their response. Idempotent."""
@@ -132,19 +132,19 @@ class AsyncHttpClient:
 
     # -- connections ------------------------------------------------------------------------------------------------
 
-    async def _take_turn(self, origin: _Origin, deadline: float) -> asyncio.Semaphore:
-        turn = self._turns.get(origin)
-        if turn is None:
-            turn = self._turns[origin] = asyncio.Semaphore(self._max_concurrency or 1)
-        if turn.locked():
+    async def _acquire_limit(self, origin: _Origin, deadline: float) -> asyncio.Semaphore:
+        limit = self._limits.get(origin)
+        if limit is None:
+            limit = self._limits[origin] = asyncio.Semaphore(self._max_concurrency or 1)
+        if limit.locked():
             async with asyncio.timeout_at(deadline):
-                await turn.acquire()
+                await limit.acquire()
         else:
-            await turn.acquire()
-        return turn
+            await limit.acquire()
+        return limit
 
     def _take(self, origin: _Origin) -> HttpConnection | None:
-        """A kept connection that is still open, as far as this side knows."""
+        """A kept connection that this side believes to be open."""
         idle = self._idle.get(origin)
         if not idle:
             return None
@@ -177,7 +177,7 @@ class AsyncHttpClient:
                 return await self._open(destination, None)
             context = self._tls.current()
             if context is None:
-                # Off the loop: reading the authorities takes milliseconds.
+                # Off the loop: reading the CA certificates takes milliseconds.
                 context = await asyncio.to_thread(self._tls.load)
             proxy = proxy_for(destination.host) if through_proxy else None
             if proxy is not None:
@@ -195,7 +195,7 @@ class AsyncHttpClient:
                 return (await made)[1]
             except OSError as error:
                 failure = error
-        raise failure or ConnectionRefusedError("the name leads nowhere")
+        raise failure or ConnectionRefusedError("the host name resolves to no address")
 
 
 async def _open_tunneled(
@@ -207,7 +207,7 @@ async def _open_tunneled(
         where = f"{destination.host}:{destination.port}"
         tunnel = await outside.open_tunnel(where, proxy_authorization(proxy), deadline)
         if tunnel is None:
-            raise Unavailable(f"the proxy does not connect. host={destination.host}")
+            raise Unavailable(f"the proxy refused the connection. host={destination.host}")
         inside = HttpConnection()
         secured = await loop.start_tls(tunnel, inside, context, server_hostname=destination.host)
         if secured is None:
@@ -220,12 +220,12 @@ async def _open_tunneled(
 
 
 async def _resolved(host: str, port: int) -> Sequence[str]:
-    """The addresses of a host, without link-local ones unless it is such an address itself."""
+    """The addresses of a host; without link-local ones, unless the host is such an address itself."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
     allowed = [address for address in addresses if address == host or not _is_link_local(address)]
     if addresses and not allowed:
-        raise ConnectionRefusedError("the name leads to a link-local address")
+        raise ConnectionRefusedError("the host name resolves to a link-local address")
     return allowed
 
 

@@ -1,7 +1,7 @@
-"""One HTTP/1.1 connection: a request is written, its response is parsed as it arrives, then the next.
+"""One HTTP/1.1 connection of the async client, which carries one request at a time.
 
-A protocol of asyncio's and not its streams: the buffers, locks and timers of streams were a third of the cost of
-delivering an event (ADR 28).
+An asyncio protocol instead of asyncio streams: the buffers, locks and timers of streams were a third of the cost of an
+event delivery (ADR 28).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from .http import SAFE_METHODS, HttpRequest, HttpResponse, ResponseTooLong, Unse
 _CONNECT: Final = "CONNECT"
 _BODILESS: Final = frozenset({"HEAD", _CONNECT})
 _NO_BODY: Final = frozenset({204, 304})
-"""Methods and statuses whose responses end with the headers, whatever length these state."""
+"""Methods and statuses whose responses have no body, whatever Content-Length says."""
 
 
 class HttpConnection(asyncio.Protocol):
-    """A connection. It carries one request at a time."""
+    """A client connection."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._transport: Any = None  # Any: asyncio and uvloop have classes of their own, also for TLS
+        self._transport: Any = None  # Any: asyncio and uvloop have different transport classes, also for TLS
         self._waiter: asyncio.Future[HttpResponse] | None = None
         self._lost: asyncio.Future[None] | None = None
         self._parser: Any = None  # Any: httptools comes without types
         self._timer: asyncio.TimerHandle | None = None
         self._deadline = 0.0
-        self._is_over = False
+        self._is_finished = False
         self._is_lost = False
         self.used_at = 0.0
         self._begin("", 0)
@@ -46,21 +46,21 @@ class HttpConnection(asyncio.Protocol):
     @property
     def is_usable(self) -> bool:
         """Whether another request can be sent."""
-        return not self._is_over
+        return not self._is_finished
 
     @property
     def has_begun(self) -> bool:
-        """Whether something of the last response arrived."""
+        """Whether any byte of the last response arrived."""
         return self._has_begun
 
     def close(self) -> None:
-        """Close at once: nothing is left to send, and a TLS farewell is not waited for."""
-        self._is_over = True
+        """Close at once, without waiting for the TLS closing handshake."""
+        self._is_finished = True
         if self._transport is not None:
             self._transport.abort()
 
     async def wait_closed(self) -> None:
-        """Wait until the loop has let go of the socket. For one waiter, after `close`."""
+        """Wait until the event loop has closed the socket. For one waiter, after `close`."""
         if self._transport is not None and not self._is_lost:
             self._lost = self._loop.create_future()
             await self._lost
@@ -85,7 +85,7 @@ class HttpConnection(asyncio.Protocol):
             self._waiter = None
 
     async def open_tunnel(self, where: str, headers: Mapping[str, str], deadline: float) -> asyncio.Transport | None:
-        """Have a proxy connect this to another server: the transport to secure; None if it refuses.
+        """Open a tunnel through a proxy with CONNECT: the transport for TLS; None if the proxy refuses.
 
         Raises as `exchange`.
         """
@@ -101,13 +101,13 @@ class HttpConnection(asyncio.Protocol):
     # -- called by asyncio ------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is open, or secured now."""
+        """The connection is open, or has TLS now."""
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
         """A part of the response arrived."""
         if self._waiter is None or self._waiter.done():
-            # Not requested: what follows would be taken for the response to another request.
+            # An unrequested response would be taken for that of the next request.
             self.close()
             return
         self._has_begun = True
@@ -118,11 +118,11 @@ class HttpConnection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """The server closes the connection: no other request may be sent before `connection_lost` is called."""
-        self._is_over = True
+        self._is_finished = True
 
     def connection_lost(self, error: Exception | None) -> None:
         """The connection is closed."""
-        self._is_over = self._is_lost = True
+        self._is_finished = self._is_lost = True
         if self._lost is not None and not self._lost.done():
             self._lost.set_result(None)
         if self._timer is not None:
@@ -140,8 +140,8 @@ class HttpConnection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """A response."""
         if self._waiter is None or self._waiter.done():
-            # One too many.
-            self._is_over = True
+            # An unrequested response.
+            self._is_finished = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header of the response."""
@@ -172,16 +172,16 @@ class HttpConnection(asyncio.Protocol):
             self._headers.clear()
             self._has_head = False
             return
-        # Here and not later: the parser forgets it when it gets ready for the next response.
+        # Here and not later: the parser resets it for the next response.
         if not self._parser.should_keep_alive():
-            self._is_over = True
+            self._is_finished = True
         self._complete()
 
     def _end_without_body(self) -> None:
-        """Complete a response that the parser may expect a body of."""
+        """Complete a response without a body, although the parser may expect one."""
         stays_open = "close" not in self._headers.get("connection", "").lower()
         if self._method == _CONNECT or not stays_open or self._parser.get_http_version() != "1.1":
-            self._is_over = True
+            self._is_finished = True
         self._limit = -1  # any body ends the connection
         self._complete()
 
@@ -190,21 +190,21 @@ class HttpConnection(asyncio.Protocol):
             self._waiter.set_result(HttpResponse(self._status, b"".join(self._pieces), self._headers))
 
     def _fail(self, error: BaseException) -> None:
-        self._is_over = True
+        self._is_finished = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(error)
 
     # -- time -------------------------------------------------------------------------------------------------------
 
     def _expect_until(self, deadline: float) -> None:
-        """Fail the request at that moment. The timer stays when a response is in time, and serves the next."""
+        """Fail the request at the deadline. The timer survives a timely response and serves the next request."""
         self._deadline = deadline
         if self._timer is None or self._timer.when() > deadline:
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = self._loop.call_at(deadline, self._look_at_clock)
+            self._timer = self._loop.call_at(deadline, self._check_deadline)
 
-    def _look_at_clock(self) -> None:
+    def _check_deadline(self) -> None:
         self._timer = None
         if self._waiter is None:
             return
@@ -215,7 +215,7 @@ class HttpConnection(asyncio.Protocol):
 
 
 def message_of(request: HttpRequest, destination: UrlParts) -> bytes:
-    """A request as it is sent. Raises Unsendable."""
+    """The bytes of a request. Raises Unsendable."""
     headers = request.headers
     lines = [f"{request.method} {destination.target} HTTP/1.1"]
     if "host" not in headers:

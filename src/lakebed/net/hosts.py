@@ -1,4 +1,4 @@
-"""Host allow-lists: which servers requests may be sent to, as an operator's settings name them. Pure.
+"""Allow-lists of hosts that the server may send requests to. Pure.
 
 Checked when an address is configured and again when it is used, so that removing a host from the settings takes effect.
 """
@@ -15,7 +15,7 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class AllowedHosts:
-    """The hosts that a setting names; all others are refused.
+    """The hosts of a setting; requests to all others are rejected.
 
     `catalog.example`, `catalog.example:8181`, `*.example` for all below it, or `*`. Without a port, all ports.
     """
@@ -32,7 +32,7 @@ class AllowedHosts:
         port = parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)
         if not any(_matches(pattern, host, port) for pattern in self._patterns):
             raise InvalidInput(
-                f"this server does not speak to that host: an operator adds it to {self._setting}. host={host}:{port}",
+                f"host not allowed: an operator can add it to {self._setting}. host={host}:{port}",
                 argument=argument,
             )
 

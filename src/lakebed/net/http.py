@@ -1,7 +1,6 @@
-"""One HTTP request and its response, and what a failure to get one means: shared by the async and the sync client.
+"""HTTP requests, responses and failures, shared by the async and the sync client.
 
-Redirects are never followed: a metadata service, token endpoint or webhook that sends one is not the server that the
-request, and the secrets in it, are meant for.
+Redirects are never followed: requests carry secrets that are meant for the configured server only.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class HttpRequest:
     """`host`, if given, is in lower case. Content-Length is the client's."""
     body: bytes = field(default=b"", repr=False)
     timeout_seconds: float = 5.0
-    """The async client: for everything until the response is complete. The sync client: for each read and write."""
+    """In the async client, until the response is complete; in the sync client, for each read and write."""
     through_proxy: bool = False
     """Whether HTTPS uses the environment's proxy. Metadata services are link-local and must not be proxied."""
     max_response_bytes: int = MAX_RESPONSE_BYTES
@@ -54,19 +53,19 @@ Http = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 
 class UrlParts(NamedTuple):
-    """The server and the path that a URL names."""
+    """Server and path of a URL."""
 
     scheme: str
     host: str
     port: int
     netloc: str
     target: str
-    """The path with its query."""
+    """The request target: path and query."""
 
 
 @lru_cache(maxsize=64)
 def split_url(url: str) -> UrlParts:
-    """The parts of a URL that a connection needs. Raises ValueError for a port that is no number."""
+    """The parts of a URL that a connection needs. Raises ValueError for an invalid port."""
     parts = urlsplit(url)
     target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
     return UrlParts(
@@ -78,9 +77,9 @@ def split_url(url: str) -> UrlParts:
 
 
 class HttpFailure(Exception):
-    """A request got no complete response. Each user turns it into an error of its own; `unavailable` suits most.
+    """A request got no complete response. Callers translate it into their own error; `unavailable` suits most.
 
-    The message has only the class of the error: some errors quote what was sent or received.
+    The message has only the class of the error: some errors quote the data sent or received.
     """
 
     def __init__(self, request: HttpRequest, error: Exception, *, is_sent: bool) -> None:
@@ -100,37 +99,37 @@ class ResponseTooLong(Exception):
 
 
 def unavailable(failure: HttpFailure) -> LakebedError:
-    """The error for a failure: InvalidSetting if it cannot be sent, otherwise Unavailable. Quotes no secrets."""
+    """The error for a failure: InvalidSetting for an unsendable request, otherwise Unavailable. Quotes no secrets."""
     request = failure.request
     destination = split_url(request.url)
     if isinstance(failure.error, Unsendable):
-        return InvalidSetting(f"a header or path that HTTP cannot carry. host={destination.host}")
+        return InvalidSetting(f"header or path has characters that HTTP cannot carry. host={destination.host}")
     undecided = failure.is_sent and request.method not in SAFE_METHODS
     if isinstance(failure.error, ResponseTooLong):
         return Unavailable(
-            f"answer too long. host={destination.host} maximum={request.max_response_bytes}", undecided=undecided
+            f"response too long. host={destination.host} maximum={request.max_response_bytes}", undecided=undecided
         )
     path = destination.target.partition("?")[0]
     return Unavailable(
-        f"no answer. host={destination.host} path={path} reason={_reason(failure.error)}", undecided=undecided
+        f"no response. host={destination.host} path={path} reason={_reason(failure.error)}", undecided=undecided
     )
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate refused ({error.verify_message})"
+        return f"certificate verification failed ({error.verify_message})"
     return type(error).__name__
 
 
-async def send_with_retries(http: Http, request: HttpRequest, *, tries: int, who: str) -> HttpResponse:
-    """The response of `who`; tried up to `tries` times while none arrives or the server fails (429, 5xx)."""
+async def send_with_retries(http: Http, request: HttpRequest, *, tries: int, service: str) -> HttpResponse:
+    """The response; tries up to `tries` times while none arrives or the server fails (429, 5xx)."""
     while True:
         tries -= 1
         try:
             response = await http(request)
         except Unavailable as error:
             if tries <= 0:
-                raise Unavailable(f"{who} did not answer") from error
+                raise Unavailable(f"no response from {service}") from error
         else:
             if tries <= 0 or (response.status < 500 and response.status != 429):
                 return response

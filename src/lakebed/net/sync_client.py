@@ -1,6 +1,6 @@
-"""The sync HTTP client, for code that blocks: any number of threads, connections kept between requests.
+"""The sync HTTP client, with keep-alive connections, for any number of threads.
 
-Built on the standard library, so that the client library needs nothing else.
+Uses the standard library alone, so that the client package needs no other dependency.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class StreamedResponse:
 
 
 class SyncHttpClient:
-    """Sends requests. Safe for threads: each request has a connection to itself.
+    """Sends requests. Safe for threads: each request has its own connection.
 
-    A kept connection that the server has closed is not used; no request is sent twice.
+    Skips kept connections that the server has closed; never sends a request twice.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class SyncHttpClient:
         idle_seconds: float = 60.0,
         connect_timeout_seconds: float | None = None,
     ) -> None:
-        """Opens nothing yet. `max_idle` connections to each server are kept, for `idle_seconds` at most.
+        """Connects lazily. Keeps `max_idle` connections per server for up to `idle_seconds`.
 
         Without `connect_timeout_seconds`, connecting may take the request's own timeout.
         """
@@ -77,11 +77,11 @@ class SyncHttpClient:
         self._lock = threading.Lock()
 
     def load_tls(self) -> None:
-        """Read the TLS files now, not with the first connection. Raises Unavailable if they cannot be used."""
+        """Read the TLS files now instead of at the first connection. Raises Unavailable if they are unusable."""
         self._tls.load()
 
     def send(self, request: HttpRequest) -> HttpResponse:
-        """The response. Raises HttpFailure; Unavailable if the TLS files cannot be used."""
+        """The response. Raises HttpFailure; Unavailable if the TLS files are unusable."""
         connection = self._connection(request)
         with _closing_on_failure(connection, request):
             response = _exchange(connection, request)
@@ -95,7 +95,7 @@ class SyncHttpClient:
 
     @contextmanager
     def stream(self, request: HttpRequest) -> Iterator[StreamedResponse]:
-        """The response, whose body is read piece by piece. Leaving early closes the connection. Raises as `send`."""
+        """The response with a streamed body. Leaving early closes the connection. Raises as `send`."""
         connection = self._connection(request)
         with _closing_on_failure(connection, request):
             response = _exchange(connection, request)
@@ -162,14 +162,14 @@ class SyncHttpClient:
         return tunnel
 
     def _take(self, origin: _Origin) -> http.client.HTTPConnection | None:
-        """A kept connection that the server has not closed, if there is one."""
+        """A kept connection that the server has not closed, or None."""
         while True:
             with self._lock:
                 idle = self._idle.get(origin)
                 if not idle:
                     return None
                 connection, since = idle.pop()
-            if time.monotonic() - since < self._idle_seconds and _is_quiet(_socket_of(connection)):
+            if time.monotonic() - since < self._idle_seconds and _is_open(_socket_of(connection)):
                 return connection
             connection.close()
 
@@ -186,9 +186,9 @@ class SyncHttpClient:
 
 
 def threaded_http(ca_bundle: str | None = None, threads: Executor | None = None) -> Http:
-    """An `Http` for callers in any event loop: each request in a thread, on a connection of its own.
+    """An `Http` for callers in any event loop: sends each request in a thread, on a new connection.
 
-    `ca_bundle` replaces the system's authorities, `threads` the event loop's own executor.
+    `ca_bundle` replaces the system's CA certificates, `threads` the event loop's default executor.
     """
     return in_threads(SyncHttpClient(TlsFiles(ca_bundle)), threads)
 
@@ -206,7 +206,7 @@ def in_threads(client: SyncHttpClient, threads: Executor | None = None) -> Http:
 
 
 def _check_headers(request: HttpRequest) -> None:
-    """Raise for headers that HTTP cannot carry: the standard library lets some pass."""
+    """Raise for headers that HTTP cannot carry: the standard library accepts some of them."""
     text = "".join(part for header in request.headers.items() for part in header)
     if _UNSENDABLE.search(text):
         raise HttpFailure(request, Unsendable(), is_sent=False)
@@ -228,7 +228,7 @@ def _exchange(connection: http.client.HTTPConnection, request: HttpRequest) -> h
 
 @contextmanager
 def _closing_on_failure(connection: http.client.HTTPConnection, request: HttpRequest) -> Iterator[None]:
-    """Close a connection on which anything went wrong: the rest of its response would pass for the next one."""
+    """Close the connection after any failure: the rest of its response would be taken for the next one."""
     try:
         yield
     except _FAILURES as error:
@@ -251,8 +251,8 @@ def _headers_of(response: http.client.HTTPResponse) -> dict[str, str]:
     return headers
 
 
-def _is_quiet(connection: socket.socket) -> bool:
-    """Whether nothing can be read: between requests, only the end of the connection can."""
+def _is_open(connection: socket.socket) -> bool:
+    """Whether there is nothing to read: between requests, that could only be the end of the connection."""
     watch = select.poll()
     watch.register(connection, select.POLLIN)
     return not watch.poll(0)

@@ -1,4 +1,4 @@
-"""The files that TLS connections use: certificate authorities, a client certificate, and whether they have changed."""
+"""TLS files of outgoing connections, reloaded when they change: CA certificates and a client certificate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger("lakebed.net")
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Authorities to trust in place of the system's, and a client certificate with its key."""
+    """CA certificates that replace the system's, and a client certificate with its key."""
 
     ca: str | None = None
     cert: str | None = None
@@ -26,17 +26,17 @@ class TlsFiles:
     """Whether the server's certificate must be signed by a trusted authority."""
 
     def validate(self, names: tuple[str, str, str] = ("tls_ca", "tls_client_cert", "tls_client_key")) -> None:
-        """Raises InvalidInput: paths are absolute, a certificate comes with its key, and all can be used now.
+        """Check that paths are absolute, a certificate has its key, and all files are usable. Raises InvalidInput.
 
-        `names` are those of the settings that have the paths.
+        `names` are the settings that hold the paths.
         """
         paths = dict(zip(names, (self.ca, self.cert, self.key), strict=True))
         for name, path in paths.items():
             if path is not None and not os.path.isabs(path):
-                raise InvalidInput(f"{name} is an absolute path", argument=name, value=path)
+                raise InvalidInput(f"{name}: expected an absolute path", argument=name, value=path)
         if (self.cert is None) != (self.key is None):
             missing = names[2] if self.key is None else names[1]
-            raise InvalidInput("a client certificate and its key come together", argument=missing)
+            raise InvalidInput("missing: a client certificate needs its key, set both or neither", argument=missing)
         try:
             self.context()
         except Unavailable as error:
@@ -50,7 +50,7 @@ class TlsFiles:
         return self.ca is not None or self.cert is not None
 
     def context(self) -> ssl.SSLContext:
-        """A TLS context from the files as they are now. Raises Unavailable if they cannot be used."""
+        """A TLS context from the current files. Raises Unavailable if they are unusable."""
         try:
             context = ssl.create_default_context(cafile=self.ca)
             context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -60,17 +60,17 @@ class TlsFiles:
             if self.cert is not None:
                 context.load_cert_chain(self.cert, self.key, password=_no_password)
         except (OSError, ssl.SSLError, ValueError) as error:
-            # Which file it is, OpenSSL does not say; that a key does not fit its certificate, it does.
+            # OpenSSL does not name the file; it does report a key that does not match its certificate.
             reason = getattr(error, "strerror", None) or type(error).__name__
             files = ", ".join(path for path in (self.ca, self.cert, self.key) if path)
-            raise Unavailable(f"the files for TLS cannot be used. files={files} reason={reason}") from error
+            raise Unavailable(f"unusable TLS files. files={files} reason={reason}") from error
         return context
 
 
 class TlsContexts:
     """The TLS context of files that may be replaced while the server runs.
 
-    Files that were replaced by unusable ones leave the context as it was.
+    Unusable new files leave the previous context in use.
     """
 
     def __init__(self, files: TlsFiles) -> None:
@@ -80,35 +80,35 @@ class TlsContexts:
 
     def current(self) -> ssl.SSLContext | None:
         """The context, unless the files must be read. Costs three calls of `stat` at most."""
-        return self._context if self._watch.look() is not TlsFileState.OTHER else None
+        return self._context if self._watch.check() is not TlsFileState.CHANGED else None
 
     def load(self) -> ssl.SSLContext:
-        """Read the files, which takes milliseconds. Raises Unavailable if they cannot be used and none was before."""
-        # Before the files are read: what is written meanwhile is seen as a change.
+        """Read the files, which takes milliseconds. Raises Unavailable if they are unusable and there is no context."""
+        # Before the files are read, so that a concurrent write is seen as a change.
         self._watch.remember()
         try:
             self._context = self._files.context()
         except Unavailable as error:
             if self._context is None:
                 raise
-            log.warning("certificates that were replaced cannot be used: %s", error)
+            log.warning("TLS files not reloaded; the previous ones stay in use: %s", error)
         return self._context
 
 
 class TlsFileState(Enum):
-    """How files look beside those in use."""
+    """The state of files compared with those in use."""
 
     UNTOUCHED = auto()
-    """Nobody wrote to them since the last look."""
+    """Not written since the last check."""
     SAME = auto()
-    """Written, with what was in them."""
-    OTHER = auto()
+    """Written with the same contents."""
+    CHANGED = auto()
 
 
 class TlsFileWatch:
-    """Tells whether files have other contents than those in use.
+    """Detects changed file contents.
 
-    To look costs three calls of `stat`; only if one of these differs from the last time are the files read.
+    A check costs three calls of `stat`; it reads the files only if one of these differs from the last time.
     """
 
     def __init__(self, files: TlsFiles) -> None:
@@ -117,19 +117,19 @@ class TlsFileWatch:
         self._digest = b""
 
     def remember(self) -> None:
-        """The files as they are now are those in use."""
-        self._seen = self._look()
+        """Record the current files as those in use."""
+        self._seen = self._stat()
         self._digest = self._fingerprint()
 
-    def look(self) -> TlsFileState:
-        """How they are now. What was told once as other is told again only after the next write."""
-        looked = self._look()
-        if looked == self._seen:
+    def check(self) -> TlsFileState:
+        """The current state. A change is reported once, until the next write."""
+        seen = self._stat()
+        if seen == self._seen:
             return TlsFileState.UNTOUCHED
-        self._seen = looked
-        return TlsFileState.SAME if self._fingerprint() == self._digest else TlsFileState.OTHER
+        self._seen = seen
+        return TlsFileState.SAME if self._fingerprint() == self._digest else TlsFileState.CHANGED
 
-    def _look(self) -> list[tuple[int, ...] | None]:
+    def _stat(self) -> list[tuple[int, ...] | None]:
         return [_identity(path) for path in self._paths]
 
     def _fingerprint(self) -> bytes:
@@ -152,5 +152,5 @@ def _identity(path: Path) -> tuple[int, ...] | None:
 
 
 def _no_password() -> str:
-    """Asked by OpenSSL for an encrypted key: without this it would ask whoever sits at the terminal."""
+    """Fail for an encrypted key: OpenSSL would prompt on the terminal otherwise."""
     raise ValueError("the key is encrypted")

@@ -15,7 +15,7 @@ from lakebed.core.json.syntax_errors import describe_json_error
         (b'{\n  "Statement": [\n    {"Effect": "Allow"}\n    {}\n  ]\n}', "line 4 column 5: expecting ',' delimiter"),
         (b'{"a":\n "\xff"}', "line 2 column 3: not UTF-8"),
         (b"[" * 100_000, "nested too deeply"),
-        (b"{}", "it is JSON, but of another form"),
+        (b"{}", "valid JSON, but not of the expected structure"),
     ],
 )
 def test_a_fault_is_told_by_line_and_column(text: bytes, explained: str) -> None:

@@ -42,7 +42,10 @@ def test_listeners_are_those_of_the_settings_in_their_order() -> None:
     [
         (('operations = ["DROP_TABLE"]', 'operations = ["DROP"]'), "listeners.hooks.review.operations: no such"),
         (("https://review.example", "http://review.example"), "listeners.hooks.review.url: plain HTTP"),
-        (("https://review.example", "https://me:word@review.example"), "listeners.hooks.review.url: holds credentials"),
+        (
+            ("https://review.example", "https://me:word@review.example"),
+            "listeners.hooks.review.url: must not contain credentials",
+        ),
         (('["LOAD_*"]', '["DROP_TABLE"]'), "listeners.after_reads: DROP_TABLE changes something"),
         (("hooks.review", 'hooks."a b"'), "expected a name"),
         (('timeout = "2s"', 'timeout = "2h"'), "timeout: expected a duration"),

@@ -175,7 +175,7 @@ def test_both_listeners_speak_tls(tmp_path: Path) -> None:
 
 def test_plain_http_beyond_this_machine_is_refused_for_either_listener(tmp_path: Path) -> None:
     open_catalog = ServerSettings(data=tmp_path, catalog_listen=HostPort("0.0.0.0", 9001))
-    with pytest.raises(InvalidSetting, match=r"server\.catalog_listen: refusing plain HTTP beyond this machine"):
+    with pytest.raises(InvalidSetting, match=r"server\.catalog_listen: refusing plain HTTP beyond loopback"):
         check_settings(Settings(server=open_catalog))
 
 

@@ -1,8 +1,7 @@
-"""Bounds of a JSON document, checked on its text: how many values it has and how deep they are nested.
+"""Bounds the number of values and the nesting depth of a JSON document before it is parsed.
 
-A parser makes an object of every value in one go, and holds the interpreter for as long as it takes; code that walks
-what came of it recurses. So both are bounded before anything is parsed. The text is counted with a few passes in C, a
-millisecond per MiB; whether it is JSON is for the parser to say.
+A parser holds the interpreter until every value is an object, and code that walks the result recurses. The checks count
+bytes with a few passes in C, a millisecond per MiB; the parser decides whether the text is JSON.
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ from typing import Final
 from ..errors import InvalidInput
 
 MAX_DEPTH: Final = 900
-"""Levels of objects and lists. Parsers recurse up to here; filters whose conditions are nested are the deepest
-documents that clients send."""
+"""Levels of objects and lists. Nested filter expressions are the deepest documents that clients send."""
 
 MAX_VALUES: Final = 500_000
 """Values of a document: a hundred tables with a thousand columns each."""
 
 _SEPARATORS: Final = b",[{"
-"""Each value but the first follows one of these. Those inside of text are counted with them."""
+"""Each value but the first follows one of these. Occurrences inside strings are counted too."""
 
 _OPENING: Final = b"[{"
 _BRACKETS: Final = b"[{]}"
@@ -33,8 +31,7 @@ def check_json_bounds(text: bytes, *, max_depth: int = MAX_DEPTH, max_values: in
     values = len(text) - len(text.translate(None, _SEPARATORS)) + 1
     if values > max_values:
         raise InvalidInput(f"the document has too many values. limit={max_values}")
-    # Small documents have fewer brackets than there may be levels. Of others, strings are left out: brackets in them
-    # would hide levels or add some.
+    # Most documents have fewer brackets than allowed levels. In others, strings go first: they may hold brackets.
     opened = len(text) - len(text.translate(None, _OPENING))
     if opened <= max_depth:
         return

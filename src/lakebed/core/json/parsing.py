@@ -1,7 +1,7 @@
-"""Parses request bodies: small ones where they are, large ones in a thread, so that other requests go on meanwhile.
+"""Parses request bodies: small ones on the event loop, large ones in a thread.
 
-A parser that calls back into Python (XML) shares the interpreter with the event loop every few milliseconds. One call
-into C (JSON) does not; what bounds it is the number of values, which `core.json_bounds` checks before.
+A parser that calls back into Python (XML) yields the interpreter every few milliseconds. One call into C (JSON) does
+not; `core.json.bounds` limits its duration.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ INLINE_BYTES: Final = 64 * 1024
 
 
 async def parse_body(parse: Callable[[bytes], T], body: bytes) -> T:
-    """What `parse` makes of a body. Raises what it raises."""
+    """The parsed body. Raises what `parse` raises."""
     if len(body) <= INLINE_BYTES:
         return parse(body)
     return await asyncio.to_thread(parse, body)

@@ -1,4 +1,4 @@
-"""Where a text stops being JSON, in words for people who wrote it by hand."""
+"""Describes JSON syntax errors by line and column, for documents written by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 
 def describe_json_error(text: bytes) -> str:
-    """What is wrong with a text that is not JSON, by line and column. Quotes nothing of it."""
+    """The syntax error by line and column. Quotes nothing of the text."""
     try:
         json.loads(text.decode())
     except UnicodeDecodeError as error:
@@ -18,7 +18,7 @@ def describe_json_error(text: bytes) -> str:
         return "nested too deeply"
     except ValueError as error:  # a number with more digits than Python converts
         return str(error)
-    return "it is JSON, but of another form"
+    return "valid JSON, but not of the expected structure"
 
 
 def _position(text: bytes, offset: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Where a server listens: a host and a port."""
+"""Host and port of a listener."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HostPort:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it. A name other than `localhost` may resolve to anything: no."""
+        """Whether only this machine can reach it. False for names other than `localhost`: they may resolve anywhere."""
         if self.host == "localhost":
             return True
         try:
@@ -43,7 +43,7 @@ class HostPort:
 
     @property
     def is_wildcard(self) -> bool:
-        """Whether it means every interface: fine to listen on, and nothing that a client can connect to."""
+        """Whether it means every interface: valid to listen on, but not to connect to."""
         if not self.host:
             return True
         try:
@@ -53,7 +53,7 @@ class HostPort:
 
     @property
     def as_local(self) -> HostPort:
-        """As somebody on the same machine reaches it: every interface is also this one."""
+        """The address for clients on the same machine: loopback in place of every interface."""
         return HostPort({"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host), self.port)  # noqa: S104
 
     def __str__(self) -> str:

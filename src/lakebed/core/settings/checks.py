@@ -1,4 +1,4 @@
-"""What settings must agree on among themselves, beyond the type of each."""
+"""Validates settings against each other and against formats that their types do not express."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise InvalidSetting for the first disagreement."""
+    """Raise InvalidSetting for the first invalid setting."""
     _check_server(settings.server)
     _check_meta(settings.meta)
     _check_storage(settings.storage)
@@ -80,7 +80,7 @@ def decode_master_key(key_id: str, key: Secret) -> bytes:
         raw = b""
     if len(raw) != MASTER_KEY_BYTES:
         # Without the cause: it would carry the text.
-        raise _refusal(f"encryption.keys.{key_id}", "expected base64 of 32 bytes; make one: openssl rand -base64 32")
+        raise _invalid(f"encryption.keys.{key_id}", "expected base64 of 32 bytes; make one: openssl rand -base64 32")
     return raw
 
 
@@ -92,76 +92,77 @@ def active_master_key(encryption: EncryptionSettings) -> str:
 def _check_server(server: ServerSettings) -> None:
     if (server.tls_cert is None) != (server.tls_key is None):
         missing = "server.tls_key" if server.tls_key is None else "server.tls_cert"
-        raise _refusal(missing, "a certificate and its key go together: set both or neither")
+        raise _invalid(missing, "missing: a certificate needs its key, set both or neither")
     for name, listen in (("listen", server.listen), ("catalog_listen", server.catalog_listen)):
         if listen is None or listen.is_loopback or server.tls_cert is not None or server.insecure_http:
             continue
-        raise _refusal(
+        raise _invalid(
             f"server.{name}",
-            "refusing plain HTTP beyond this machine: set server.tls_cert and server.tls_key to serve TLS, or "
-            f"server.insecure_http (--insecure-http) if something in front does. listen={listen}",
+            "refusing plain HTTP beyond loopback: set server.tls_cert and server.tls_key to serve TLS, or "
+            f"server.insecure_http (--insecure-http) if a proxy terminates TLS. listen={listen}",
         )
     if server.catalog_listen == server.listen and server.listen.port != 0:
-        raise _refusal(
+        raise _invalid(
             "server.catalog_listen",
-            f"the address of server.listen: give another port, or leave it out. listen={server.listen}",
+            f"same address as server.listen: set another port, or remove it. listen={server.listen}",
         )
     for domain in server.domains:
         if not _DOMAIN.fullmatch(domain):
-            raise _refusal("server.domains", f"expected host names in lower case, without a port. found={domain!r}")
+            raise _invalid("server.domains", f"expected lower-case host names without a port. found={domain!r}")
     if not _REGION.fullmatch(server.region):
-        raise _refusal("server.region", f"expected a region such as us-east-1. found={server.region!r}")
+        raise _invalid("server.region", f"expected a region such as us-east-1. found={server.region!r}")
 
 
 def _check_streams(streams: StreamsSettings, server: ServerSettings) -> None:
     if streams.listen is not None and not streams.listen.is_loopback and not server.insecure_http:
-        raise _refusal(
+        raise _invalid(
             "streams.listen",
-            "refusing to serve beyond this machine a protocol that has no TLS: set server.insecure_http "
-            f"(--insecure-http) if something in front encrypts it. listen={streams.listen}",
+            "refusing to serve the Fluss protocol, which has no TLS, beyond loopback: set server.insecure_http "
+            f"(--insecure-http) if a proxy encrypts it. listen={streams.listen}",
         )
     if streams.advertise is not None and (streams.advertise.is_wildcard or not streams.advertise.port):
-        raise _refusal(
+        raise _invalid(
             "streams.advertise",
-            "clients cannot connect to every interface, or to port 0: set the name or address, and the port, by which "
-            f"they reach this server. found={streams.advertise}",
+            "clients cannot connect to a wildcard address or port 0: set the host and port at which they reach this "
+            f"server. found={streams.advertise}",
         )
 
 
 def _check_remote_files(streams: StreamsSettings, storage: StorageSettings) -> None:
-    """Whether clients find what they are sent to, and by which keys."""
+    """Whether clients can read remote log segments at the advertised location, and with which credentials."""
     address, s3 = streams.remote_address, storage.s3
     if address is None:
         for name in ("remote_role", "remote_sts_endpoint"):
             if getattr(streams, name) is not None:
-                raise _refusal(f"streams.{name}", "set without streams.remote_address: clients are sent nowhere")
+                raise _invalid(f"streams.{name}", "has no effect without streams.remote_address")
         return
     if storage.kind is not StorageKind.S3:
-        raise _refusal(
+        raise _invalid(
             "streams.remote_address",
-            "bytes are in a folder here, where files have other names than their keys and nobody is asked who he is: "
-            'remove it, and the server reads for clients, or set storage.kind = "s3"',
+            "clients cannot read a folder storage backend directly: remove the setting, so that the server reads for "
+            'clients, or set storage.kind = "s3"',
         )
     expected = "/".join(part for part in (f"s3://{s3.bucket}", s3.prefix.strip("/")) if part)
     if address.rstrip("/") != expected:
-        raise _refusal("streams.remote_address", f"is not the byte store's. expected={expected!r} found={address!r}")
+        raise _invalid(
+            "streams.remote_address", f"not the location of the object store. expected={expected!r} found={address!r}"
+        )
     if streams.remote_role is not None and not _ROLE.fullmatch(streams.remote_role):
-        raise _refusal(
+        raise _invalid(
             "streams.remote_role",
-            f"expected arn:aws:iam::ACCOUNT:role/NAME, or what the store calls a role so. "
-            f"found={streams.remote_role!r}",
+            f"expected a role ARN such as arn:aws:iam::ACCOUNT:role/NAME. found={streams.remote_role!r}",
         )
     endpoint = streams.remote_sts_endpoint
     if endpoint is None:
         return
     if streams.remote_role is None:
-        raise _refusal("streams.remote_sts_endpoint", "set without streams.remote_role: there is no role to assume")
-    parts = _check_endpoint("streams.remote_sts_endpoint", endpoint, "the byte store's are used")
+        raise _invalid("streams.remote_sts_endpoint", "has no effect without streams.remote_role")
+    parts = _check_endpoint("streams.remote_sts_endpoint", endpoint, "the credentials of storage.s3 are used")
     if parts.query or parts.fragment:
-        raise _refusal("streams.remote_sts_endpoint", f"expected a URL without a query. found={endpoint!r}")
+        raise _invalid("streams.remote_sts_endpoint", f"expected a URL without a query. found={endpoint!r}")
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not s3.allow_http:
-        # Keys come back by it.
-        raise _refusal(
+        # The response carries credentials.
+        raise _invalid(
             "streams.remote_sts_endpoint", f"plain HTTP: use https, or set storage.s3.allow_http. found={endpoint!r}"
         )
 
@@ -174,35 +175,35 @@ def _check_meta(meta: MetaSettings) -> None:
     except ValueError:
         scheme = ""
     if scheme not in {"postgresql", "postgres"}:
-        raise _refusal("meta.url", "expected postgresql://USER:PASSWORD@HOST/DATABASE, or nothing for SQLite")
+        raise _invalid("meta.url", "expected postgresql://USER:PASSWORD@HOST/DATABASE, or nothing for SQLite")
 
 
 def _check_storage(storage: StorageSettings) -> None:
     s3 = storage.s3
     if storage.kind is not StorageKind.S3:
         for item in dataclasses.fields(s3):
-            # Somebody who names a bucket believes that the bytes go there.
+            # A named bucket suggests that data goes there.
             if getattr(s3, item.name) != getattr(_NO_S3, item.name):
                 path = f"storage.s3.{item.name}"
-                raise _refusal(path, f'set, but bytes go to a {storage.kind}: set storage.kind = "s3", or remove it')
+                raise _invalid(path, f'has no effect with storage.kind = "{storage.kind}": set "s3", or remove it')
         return
     if not s3.bucket:
-        raise _refusal("storage.s3.bucket", 'missing: storage.kind = "s3" needs a bucket')
+        raise _invalid("storage.s3.bucket", 'missing: storage.kind = "s3" requires a bucket')
     if (s3.access_key_id is None) != (s3.secret_access_key is None):
         missing = "secret_access_key" if s3.secret_access_key is None else "access_key_id"
-        raise _refusal(f"storage.s3.{missing}", "an access key and its secret go together: set both or neither")
+        raise _invalid(f"storage.s3.{missing}", "missing: an access key needs its secret, set both or neither")
     if s3.session_token is not None and s3.access_key_id is None:
-        raise _refusal("storage.s3.session_token", "set without access_key_id and secret_access_key")
+        raise _invalid("storage.s3.session_token", "has no effect without access_key_id and secret_access_key")
     if s3.endpoint is not None:
         parts = _check_endpoint(
             "storage.s3.endpoint", s3.endpoint, "move them to storage.s3.access_key_id and secret_access_key"
         )
         if parts.scheme == "http" and not s3.allow_http:
-            raise _refusal(
+            raise _invalid(
                 "storage.s3.endpoint", f"plain HTTP: use https, or set storage.s3.allow_http. found={s3.endpoint!r}"
             )
     if s3.memory_budget < s3.multipart_part_size:
-        raise _refusal(
+        raise _invalid(
             "storage.s3.memory_budget",
             f"smaller than one part. budget={s3.memory_budget} multipart_part_size={s3.multipart_part_size}",
         )
@@ -215,49 +216,49 @@ def _check_endpoint(path: str, endpoint: str, instead: str) -> SplitResult:
     except ValueError:
         host, user = None, None
     if host is None or parts.scheme not in {"http", "https"}:
-        raise _refusal(path, f"expected a URL such as https://s3.example.com. found={endpoint!r}")
+        raise _invalid(path, f"expected a URL such as https://s3.example.com. found={endpoint!r}")
     if user is not None:
-        raise _refusal(path, f"holds credentials: {instead}")
+        raise _invalid(path, f"must not contain credentials: {instead}")
     return parts
 
 
 def _check_bare_endpoint(path: str, endpoint: str, instead: str) -> None:
-    """One of ours: buckets are the first thing in a path here."""
+    """Check an endpoint of Lakebed: its paths begin with a bucket, so the URL has none."""
     parts = _check_endpoint(path, endpoint, instead)
     if parts.path.strip("/") or parts.query or parts.fragment:
-        raise _refusal(path, f"expected a URL without a path. found={endpoint!r}")
+        raise _invalid(path, f"expected a URL without a path. found={endpoint!r}")
 
 
 def _check_encryption(encryption: EncryptionSettings) -> None:
     for key_id, key in encryption.keys.items():
         if not _KEY_ID.fullmatch(key_id):
-            raise _refusal("encryption.keys", f"expected ids of letters, digits, - and _. found={key_id!r}")
+            raise _invalid("encryption.keys", f"expected ids of letters, digits, - and _. found={key_id!r}")
         decode_master_key(key_id, key)
     if encryption.active and encryption.active not in encryption.keys:
-        raise _refusal("encryption.active", f"names no key of encryption.keys. found={encryption.active!r}")
+        raise _invalid("encryption.active", f"no such key in encryption.keys. found={encryption.active!r}")
     if len(encryption.keys) > 1 and not encryption.active:
-        raise _refusal("encryption.active", "missing: there are several keys, say which one is for new objects")
+        raise _invalid("encryption.active", "missing: with several keys, name the one for new objects")
 
 
 def _check_root(root: RootSettings) -> None:
     if (root.access_key is None) != (root.secret_key is None):
         missing = "root.secret_key" if root.secret_key is None else "root.access_key"
-        raise _refusal(missing, "the root access key and its secret go together: set both or neither")
+        raise _invalid(missing, "missing: the root access key needs its secret, set both or neither")
     if root.access_key is None or root.secret_key is None:
         return
     if not _ACCESS_KEY.fullmatch(root.access_key):
         # A `/` would end the access key inside a credential scope.
-        raise _refusal("root.access_key", "expected 3 to 128 letters, digits, and _ . -")
+        raise _invalid("root.access_key", "expected 3 to 128 letters, digits, and _ . -")
     if root.access_key.startswith(_TEMPORARY_KEY_PREFIX):
-        # Such a key is looked for among sessions, where root's is not.
-        raise _refusal("root.access_key", f"begins as temporary keys do. prefix={_TEMPORARY_KEY_PREFIX}")
+        # Such a key is looked up among sessions.
+        raise _invalid("root.access_key", f"reserved prefix of temporary credentials. prefix={_TEMPORARY_KEY_PREFIX}")
     if not _SECRET_KEY.fullmatch(root.secret_key.reveal()):
-        raise _refusal("root.secret_key", "expected 8 to 128 visible ASCII characters")
+        raise _invalid("root.secret_key", "expected 8 to 128 visible ASCII characters")
 
 
 def _check_sts(sts: StsSettings) -> None:
     if sts.default_duration > sts.max_duration:
-        raise _refusal(
+        raise _invalid(
             "sts.default_duration",
             f"longer than sts.max_duration. default={sts.default_duration:g} max={sts.max_duration:g}",
         )
@@ -265,39 +266,39 @@ def _check_sts(sts: StsSettings) -> None:
 
 def _check_tokens(tokens: TokensSettings, oidc: OidcSettings) -> None:
     if not _ISSUER.fullmatch(tokens.issuer):
-        raise _refusal("tokens.issuer", "expected 1 to 255 visible ASCII characters")
+        raise _invalid("tokens.issuer", "expected 1 to 255 visible ASCII characters")
     if tokens.mode is TokenMode.INTERNAL and oidc.providers:
-        # Somebody who names a provider believes that its tokens are accepted.
-        raise _refusal("oidc.providers", 'set, but tokens.mode = "internal": set it to "mixed" or "external"')
+        # A configured provider suggests that its tokens are accepted.
+        raise _invalid("oidc.providers", 'has no effect with tokens.mode = "internal": set "mixed" or "external"')
     if tokens.mode is not TokenMode.INTERNAL and not oidc.providers:
-        raise _refusal("oidc.providers", f'missing: tokens.mode = "{tokens.mode}" needs one')
+        raise _invalid("oidc.providers", f'missing: tokens.mode = "{tokens.mode}" requires one')
     issuers = {tokens.issuer: "the server"}
     for name, provider in oidc.providers.items():
         path = f"oidc.providers.{name}"
         _check_provider(path, provider, allow_http=oidc.allow_http)
         if provider.issuer in issuers:
-            raise _refusal(f"{path}.issuer", f"is that of {issuers[provider.issuer]}: tokens are told apart by it")
+            raise _invalid(f"{path}.issuer", f"issuers must be unique. same_as={issuers[provider.issuer]}")
         issuers[provider.issuer] = name
 
 
 def _check_provider(path: str, provider: OidcProvider, *, allow_http: bool) -> None:
-    parts = _check_endpoint(f"{path}.issuer", provider.issuer, "a provider's keys are for everybody to read")
+    parts = _check_endpoint(f"{path}.issuer", provider.issuer, "a provider's signing keys are public")
     if parts.query or parts.fragment:
-        raise _refusal(f"{path}.issuer", f"expected a URL without a query. found={provider.issuer!r}")
+        raise _invalid(f"{path}.issuer", f"expected a URL without a query. found={provider.issuer!r}")
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not allow_http:
-        raise _refusal(f"{path}.issuer", f"plain HTTP: use https, or set oidc.allow_http. found={provider.issuer!r}")
+        raise _invalid(f"{path}.issuer", f"plain HTTP: use https, or set oidc.allow_http. found={provider.issuer!r}")
     if not provider.audiences:
-        # A token that is for anybody is good for whoever it was shown to.
-        raise _refusal(f"{path}.audiences", "missing: say what the provider's tokens for this server are for")
+        # Without an audience, any service that received a token could replay it here.
+        raise _invalid(f"{path}.audiences", "missing: name the audience of the provider's tokens for this server")
     if not provider.roles_claim and (provider.roles_filter or provider.roles_mappings):
-        raise _refusal(f"{path}.roles_claim", "missing: there is nothing to filter or to map")
+        raise _invalid(f"{path}.roles_claim", "missing: roles_filter and roles_mappings require it")
 
 
 def _check_decisions(decisions: DecisionsSettings) -> None:
     if decisions.url is None:
         if decisions != DecisionsSettings():
-            # Somebody who sets the rest believes that it is asked.
-            raise _refusal("decisions.url", "missing: there is nobody to ask")
+            # The other settings suggest that a decision point is used.
+            raise _invalid("decisions.url", "missing: the other decisions settings have no effect without it")
         return
     for name, url in (("url", decisions.url), ("batch_url", decisions.batch_url)):
         if url is None:
@@ -305,30 +306,30 @@ def _check_decisions(decisions: DecisionsSettings) -> None:
         path = f"decisions.{name}"
         parts = _check_endpoint(path, url, "move it to decisions.token")
         if parts.fragment or not _VISIBLE.fullmatch(url):
-            raise _refusal(path, f"expected a URL of visible ASCII characters, without a fragment. found={url!r}")
+            raise _invalid(path, f"expected a URL of visible ASCII characters, without a fragment. found={url!r}")
         if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not decisions.allow_http:
-            raise _refusal(path, f"plain HTTP: use https, or set decisions.allow_http. found={url!r}")
+            raise _invalid(path, f"plain HTTP: use https, or set decisions.allow_http. found={url!r}")
     if decisions.token is not None and not _VISIBLE.fullmatch(decisions.token.reveal()):
-        raise _refusal("decisions.token", "expected visible ASCII characters")
+        raise _invalid("decisions.token", "expected visible ASCII characters")
 
 
 def _check_tables(tables: TablesSettings) -> None:
     if tables.s3_endpoint is None:
         return
-    _check_bare_endpoint("tables.s3_endpoint", tables.s3_endpoint, "every client of the catalog is told this URL")
+    _check_bare_endpoint("tables.s3_endpoint", tables.s3_endpoint, "the catalog returns this URL to every client")
 
 
 def _check_delegation(allowed: AccessDelegation, pipeline: PipelineSettings) -> None:
-    """The worker that the server starts reads and writes tables as any client does."""
+    """Whether the embedded worker, which uses the catalog as any client, can access table files."""
     if pipeline.embedded_worker is EmbeddedWorker.OFF:
         return
     if not allowed.signs:
-        raise _refusal(
+        raise _invalid(
             "tables.access_delegation",
             "none leaves the embedded worker without access to tables: set pipeline.embedded_worker to off",
         )
     if not allowed.vends and pipeline.delegation is PipelineDelegation.VENDED:
-        raise _refusal(
+        raise _invalid(
             "tables.access_delegation",
             f"{allowed} vends no credentials to the embedded worker: set pipeline.delegation to remote-signing, or"
             " pipeline.embedded_worker to off",
@@ -338,68 +339,66 @@ def _check_delegation(allowed: AccessDelegation, pipeline: PipelineSettings) -> 
 def _check_federation(federation: FederationSettings) -> None:
     for host in federation.hosts:
         if not _HOST.fullmatch(host.lower()):
-            raise _refusal(
-                "federation.hosts", f"expected host names, with a port if need be, or *.DOMAIN. found={host!r}"
+            raise _invalid(
+                "federation.hosts", f"expected host names with an optional port, or *.DOMAIN. found={host!r}"
             )
 
 
 def _check_pipeline(pipeline: PipelineSettings) -> None:
     if "token=" in pipeline.master:
-        # Not quoted, either.
-        raise _refusal(
-            "pipeline.master", "holds a token, and is no secret: move it to SPARK_CONNECT_AUTHENTICATE_TOKEN"
-        )
+        # The message does not quote it either.
+        raise _invalid("pipeline.master", "must not contain a token: move it to SPARK_CONNECT_AUTHENTICATE_TOKEN")
     if not _MASTER.fullmatch(pipeline.master):
-        raise _refusal(
+        raise _invalid(
             "pipeline.master",
             f"expected local[*], spark://…, k8s://…, yarn or sc://…. found={pipeline.master!r}",
         )
     if pipeline.endpoint is not None:
-        _check_bare_endpoint("pipeline.endpoint", pipeline.endpoint, "a worker that the server starts has root's keys")
+        _check_bare_endpoint("pipeline.endpoint", pipeline.endpoint, "the embedded worker uses root credentials")
     for name in pipeline.spark:
         if not name.startswith("spark."):
-            # Spark passes over what does not begin so, and nobody would notice.
-            raise _refusal(f"pipeline.spark.{name}", "properties of Spark begin with `spark.`")
+            # Spark ignores other properties silently.
+            raise _invalid(f"pipeline.spark.{name}", "expected a Spark property that begins with `spark.`")
 
 
 def _check_listeners(listeners: ListenersSettings) -> None:
     for name, hook in listeners.hooks.items():
         path = f"listeners.hooks.{name}"
-        _check_called(path, name, hook.url, hook.secret, "listeners.allow_http", allow_http=listeners.allow_http)
+        _check_webhook(path, name, hook.url, hook.secret, "listeners.allow_http", allow_http=listeners.allow_http)
         _check_operations(f"{path}.operations", hook.operations)
     for operation in sorted(_check_operations("listeners.after_reads", listeners.after_reads)):
         if not operation.only_reads:
-            raise _refusal("listeners.after_reads", f"{operation} changes something, and is told of anyway")
+            raise _invalid("listeners.after_reads", f"{operation} is not a read: listeners get its events anyway")
 
 
 def _check_operations(path: str, words: tuple[str, ...]) -> frozenset[Operation]:
     try:
         return parse_operations(words)
     except InvalidInput as error:
-        raise _refusal(path, str(error)) from error
+        raise _invalid(path, str(error)) from error
 
 
 def _check_targets(targets: TargetsSettings) -> None:
     for name, target in targets.named.items():
         path = f"targets.named.{name}"
         if not _KEY_ID.fullmatch(name):
-            raise _refusal(path, f"expected a name of letters, digits, - and _. found={name!r}")
+            raise _invalid(path, f"expected a name of letters, digits, - and _. found={name!r}")
         if not target.type:
-            raise _refusal(f"{path}.type", "missing: what kind of target it is")
+            raise _invalid(f"{path}.type", "missing: name the type of the target")
 
 
-def _check_called(path: str, name: str, url: str, secret: Secret, switch: str, *, allow_http: bool) -> None:
-    """Somebody whom the server calls, and signs for."""
+def _check_webhook(path: str, name: str, url: str, secret: Secret, switch: str, *, allow_http: bool) -> None:
+    """Check a webhook endpoint and its secret."""
     if not _KEY_ID.fullmatch(name):
-        raise _refusal(path, f"expected a name of letters, digits, - and _. found={name!r}")
-    parts = _check_endpoint(f"{path}.url", url, "whoever is called knows by the signature who calls")
+        raise _invalid(path, f"expected a name of letters, digits, - and _. found={name!r}")
+    parts = _check_endpoint(f"{path}.url", url, "requests are authenticated by their signature")
     if parts.scheme == "http" and parts.hostname not in _LOOPBACK and not allow_http:
-        raise _refusal(f"{path}.url", f"plain HTTP: use https, or set {switch}. found={url!r}")
+        raise _invalid(f"{path}.url", f"plain HTTP: use https, or set {switch}. found={url!r}")
     try:
         check_secret(secret)
     except InvalidInput as error:
-        raise _refusal(f"{path}.secret", str(error)) from None
+        raise _invalid(f"{path}.secret", str(error)) from None
 
 
-def _refusal(path: str, message: str) -> InvalidSetting:
+def _invalid(path: str, message: str) -> InvalidSetting:
     return InvalidSetting(f"{path}: {message}", argument=path)

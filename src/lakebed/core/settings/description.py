@@ -1,4 +1,4 @@
-"""The effective settings as TOML, each line with where its value came from, and no secret in it."""
+"""Prints the effective settings as TOML, each with the origin of its value, without secrets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .loading import DEFAULT, LoadedSettings, known_settings
 
 
 def describe(loaded: LoadedSettings) -> str:
-    """A TOML document that reads back as the same tree, but for secrets, which are stars."""
+    """A TOML document that parses to the same tree, except for secrets, which are stars."""
     return "\n".join(_lines(loaded)) + "\n"
 
 

@@ -1,6 +1,6 @@
-"""How a value of each type is read from text or TOML, and shown again.
+"""Parses and prints setting values: one kind per type, from text (environment, flags) or TOML.
 
-The types of the tree's fields choose the kind; nothing else needs to be said about a setting.
+The type of a field in the settings tree selects its kind.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .address import HostPort
 
 
 class NumberUnit(Enum):
-    """What a number counts, when people write it with a unit."""
+    """The unit of a number that is written with one."""
 
     BYTES = "bytes"
     SECONDS = "seconds"
@@ -43,19 +43,19 @@ class Within:
 
 
 class ValueKind(ABC):
-    """How values of one type are read and shown."""
+    """Parses and prints values of one type."""
 
     expected: str
-    """What a good value is, for messages: `a whole number`."""
+    """The expected value, for error messages: `a whole number`."""
 
     is_secret: bool = False
 
     @abstractmethod
     def from_text(self, text: str) -> object:
-        """The value that an environment variable or a flag spells. Raises InvalidInput."""
+        """Parse an environment variable or flag. Raises InvalidInput."""
 
     def from_toml(self, raw: object) -> object:
-        """The value that a TOML file holds; text by default. Raises InvalidInput."""
+        """Parse a TOML value; text by default. Raises InvalidInput."""
         if not isinstance(raw, str):
             raise self.wrong(raw)
         return self.from_text(raw)
@@ -65,7 +65,7 @@ class ValueKind(ABC):
         """The value as TOML; secrets as `"***"`."""
 
     def wrong(self, raw: object) -> InvalidInput:
-        """The error for a value of another type. A secret's value is not shown, its type is."""
+        """The error for a value of another type. Shows the type, and the value unless it is secret."""
         kind = _toml_name(raw)
         found = kind if self.is_secret else f"{kind} {_shorten(raw)}"
         return InvalidInput(f"expected {self.expected}, found {found}")
@@ -86,7 +86,7 @@ class TextValue(ValueKind):
 
 
 class SecretValue(ValueKind):
-    """Text that is never shown."""
+    """Text that is never printed."""
 
     expected = "a secret text"
     is_secret = True
@@ -101,7 +101,7 @@ class SecretValue(ValueKind):
 
 
 class AnyValue(ValueKind):
-    """A plain value whose meaning is known elsewhere. Since it may be a secret, a text is treated as one."""
+    """A plain value whose meaning is defined elsewhere. Text is treated as secret, since it may be one."""
 
     expected = "a text, a number, true or false, or a list of texts"
     is_secret = True
@@ -119,7 +119,7 @@ class AnyValue(ValueKind):
         return super().from_toml(raw)
 
     def show(self, value: object) -> str:
-        """Numbers and switches as they are, stars for texts."""
+        """Numbers and booleans in plain, stars for text."""
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, tuple):
@@ -133,7 +133,7 @@ class BooleanValue(ValueKind):
     expected = "true or false"
 
     def from_text(self, text: str) -> object:
-        """`true` or `false`, and the `1` and `0` that environments are used to."""
+        """`true` or `false`, or `1` and `0`, which are usual in environments."""
         value = {"true": True, "1": True, "false": False, "0": False}.get(text.strip().lower())
         if value is None:
             raise self.wrong(text)
@@ -231,7 +231,7 @@ class PathValue(ValueKind):
 
 
 class HostPortValue(ValueKind):
-    """Where to listen."""
+    """Host and port of a listener."""
 
     expected = "an address such as 127.0.0.1:9000"
 
@@ -245,14 +245,14 @@ class HostPortValue(ValueKind):
 
 
 class ChoiceValue(ValueKind):
-    """One of a few words."""
+    """A member of an enumeration."""
 
     def __init__(self, words: type[StrEnum]) -> None:
         self._words = words
         self.expected = "one of " + ", ".join(words)
 
     def from_text(self, text: str) -> object:
-        """One of the words, in whatever case."""
+        """One of the values, in any case."""
         try:
             return self._words(text.strip().lower())
         except ValueError as error:
@@ -272,15 +272,15 @@ class OptionalValue(ValueKind):
         self.is_secret = inner.is_secret
 
     def from_text(self, text: str) -> object:
-        """What the inner kind reads."""
+        """The value of the inner kind."""
         return self._inner.from_text(text) if text else None
 
     def from_toml(self, raw: object) -> object:
-        """What the inner kind reads."""
+        """The value of the inner kind."""
         return None if raw == "" else self._inner.from_toml(raw)
 
     def show(self, value: object) -> str:
-        """What the inner kind shows, or an empty text."""
+        """The value of the inner kind, or an empty string."""
         return '""' if value is None else self._inner.show(value)
 
 
@@ -308,7 +308,7 @@ class ListValue(ValueKind):
 
 
 class TableValue(ValueKind):
-    """A table whose keys the user chooses. Its entries are settings of their own: `encryption.keys.ID`."""
+    """A table with user-defined keys. Each entry is a setting: `encryption.keys.ID`."""
 
     def __init__(self, item: ValueKind) -> None:
         self.item = item
@@ -316,7 +316,7 @@ class TableValue(ValueKind):
         self.is_secret = item.is_secret
 
     def from_text(self, text: str) -> object:
-        """No text spells a table: its entries are set one by one."""
+        """Not supported: entries are set one by one."""
         raise self.wrong(text)
 
     def from_toml(self, raw: object) -> object:
@@ -332,7 +332,7 @@ class TableValue(ValueKind):
 
 
 class StructValue(ValueKind):
-    """Several settings that belong together: an entry of a table whose keys the user chooses, `oidc.providers.ID`."""
+    """A group of settings: an entry of a table with user-defined keys, `oidc.providers.ID`."""
 
     def __init__(self, group: type[Any]) -> None:  # Any: a dataclass type, which typing cannot say
         self._group = group
@@ -342,7 +342,7 @@ class StructValue(ValueKind):
         self.is_secret = any(kind.is_secret for kind in self._kinds.values())
 
     def from_text(self, text: str) -> object:
-        """An inline table of TOML."""
+        """A TOML inline table."""
         try:
             raw = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError as error:
@@ -350,14 +350,14 @@ class StructValue(ValueKind):
         return self.from_toml(raw)
 
     def from_toml(self, raw: object) -> object:
-        """A table with these keys, or some of them."""
+        """A table with some or all of the keys."""
         if not isinstance(raw, dict):
             raise self.wrong(raw)
         values: dict[str, object] = {}
         for name, value in raw.items():
             kind = self._kinds.get(name)
             if kind is None:
-                raise InvalidInput(f"no such setting: {name}; there are {', '.join(self._kinds)}")
+                raise InvalidInput(f"no such setting: {name}; expected one of {', '.join(self._kinds)}")
             try:
                 values[name] = kind.from_toml(value)
             except InvalidInput as error:
@@ -389,7 +389,7 @@ def kind_of(annotation: Any) -> ValueKind:  # Any: an annotation is whatever `ge
     if annotation in (int, float):
         bounds = next((m for m in reversed(markers) if isinstance(m, Within)), None)
         unit = next((m for m in markers if isinstance(m, NumberUnit)), None)
-        # A duration is never negative; neither is anything that is counted here.
+        # No setting is negative.
         return NumberValue(whole=annotation is int, unit=unit, bounds=bounds or Within())
     if plain := _PLAIN.get(annotation):
         return plain()

@@ -1,7 +1,7 @@
-"""Layers of settings become one tree: defaults < file < environment < flags.
+"""Merges the layers of settings into one tree: defaults < file < environment < flags.
 
-Nothing is ignored: a key that is not in the tree, wherever it was given, is refused by its path and the nearest key
-that exists. Reading files and the environment is the caller's; what they hold comes in as values.
+Unknown keys are an error that names the path and the nearest known key. The caller reads the file and the environment
+and passes their contents.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENVIRONMENT_ALIASES: Final[Mapping[str, str]] = {
     "LAKEBED_ROOT_ACCESS_KEY": "root.access_key",
     "LAKEBED_ROOT_SECRET_KEY": "root.secret_key",
 }
-"""Names that are documented with one underscore, because they are set by hand."""
+"""Documented aliases with single underscores, because users set them by hand."""
 
 CLIENT_VARIABLES: Final = frozenset(
     "LAKEBED_" + name
@@ -52,15 +52,15 @@ CLIENT_VARIABLES: Final = frozenset(
         "TABLE_WAREHOUSE_NAME",
     )
 )
-"""Names that say where a server is, for clients of it: a server started from the same shell passes over them."""
+"""Variables of clients. A server started from the same shell ignores them."""
 
 DEFAULT: Final = "default"
-"""Where a value came from when nobody gave it."""
+"""The origin of a default value."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """The text of a settings file, and its name for messages."""
+    """The text of a settings file, and its name for error messages."""
 
     name: str
     text: str = field(repr=False)
@@ -68,11 +68,11 @@ class SettingsFile:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """The tree, and where each value that was given came from."""
+    """The tree, and the origin of each value that is not a default."""
 
     settings: Settings
     origins: Mapping[str, str]
-    """Path to `lakebed.toml`, `LAKEBED_SERVER__LISTEN` or `--listen`; a path that is absent has its default."""
+    """Setting path to origin: `lakebed.toml`, `LAKEBED_SERVER__LISTEN` or `--listen`. Absent paths have defaults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ def load_settings(
     environ: Mapping[str, str] | None = None,
     flags: Mapping[str, tuple[str, str]] | None = None,
 ) -> LoadedSettings:
-    """Read every layer, later ones over earlier ones, and check the whole.
+    """Merge the layers and validate the result.
 
-    `environ` may be the whole environment: only `LAKEBED_…` is looked at. `flags` maps a path to the flag's name and
-    its text. Raises InvalidSetting, starting with the path.
+    `environ` may be the whole environment: only `LAKEBED_…` counts. `flags` maps a path to the flag's name and its
+    text. Raises InvalidSetting, starting with the path.
     """
     given: dict[str, _Given] = {}
     if file is not None:
@@ -106,7 +106,7 @@ def load_settings(
 
 
 def known_settings() -> Mapping[str, ValueKind]:
-    """Every path that can be set, and its kind, in the tree's order."""
+    """Every setting path and its kind, in the order of the tree."""
     return _KINDS
 
 
@@ -193,7 +193,7 @@ def _read(path: str, read: typing.Callable[[_Raw], object], raw: _Raw, origin: s
 def _unknown(path: str, origin: str) -> InvalidSetting:
     near = difflib.get_close_matches(path, _KINDS, n=1, cutoff=0.5)
     if not near:
-        # The right name in the wrong section is worth telling too.
+        # Also suggest the same name in another section.
         near = [known for known in _KINDS if known.rpartition(".")[2] == path.rpartition(".")[2]][:1]
     if near:
         advice = f"nearest={environment_name(near[0]) if origin.startswith(ENVIRONMENT_PREFIX) else near[0]}"

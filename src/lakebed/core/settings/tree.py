@@ -1,6 +1,6 @@
-"""The tree of settings: what can be set, its type, its bounds and its default.
+"""The settings tree: every setting with its type, bounds and default.
 
-This is the only list. A key appears here when the build honours it, and not before: everything else refuses to start.
+This is the only list. It has only settings that the build honours: a server with any other key refuses to start.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Seconds: TypeAlias = Annotated[float, SECONDS]
 """A duration, written as `15s`."""
 
 Pause: TypeAlias = Annotated[float, SECONDS, Within(0.01)]
-"""A duration that is not zero, because something repeats or gives up after it."""
+"""A duration above zero, of an interval or a timeout."""
 
 Count: TypeAlias = Annotated[int, Within(1)]
-"""How many of something: at least one."""
+"""A number of at least one."""
 
 MIN_PART_BYTES: Final = 5 * MIB
 MAX_PART_BYTES: Final = 5 * GIB
@@ -43,7 +43,7 @@ NO_SECRET: Final = Secret("")
 
 
 class LogLevel(StrEnum):
-    """The least important record that is written."""
+    """The lowest level that is logged."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -52,57 +52,57 @@ class LogLevel(StrEnum):
 
 
 class LoggingFormat(StrEnum):
-    """What a log line looks like."""
+    """The format of log lines."""
 
     JSON = "json"
     TEXT = "text"
 
 
 class StorageKind(StrEnum):
-    """Where bytes live. The memory store is not offered: tests hand it in, and nobody's data should depend on it."""
+    """The storage backend. The memory backend is for tests only and cannot be selected."""
 
     FOLDER = "folder"
     S3 = "s3"
 
 
 class PipelineDelegation(StrEnum):
-    """How Spark gets at the files of tables. It is never given a lasting key to them."""
+    """How Spark accesses table files. It never gets long-lived credentials."""
 
     VENDED = "vended-credentials"
-    """With keys to one table at a time that the catalog hands out."""
+    """With credentials that the catalog vends per table."""
 
     SIGNED = "remote-signing"
-    """Without any: the catalog signs each of its requests."""
+    """Without credentials: the catalog signs each request."""
 
 
 class EmbeddedWorker(StrEnum):
-    """Whether a server does the work itself that its tables need."""
+    """Whether a server runs maintenance tasks itself."""
 
     ON_DEMAND = "on-demand"
-    """It starts a worker with a Spark of its own when there are tasks."""
+    """It starts a worker with local Spark when tasks are queued."""
 
     OFF = "off"
-    """It leaves them to workers that are started elsewhere."""
+    """Tasks are left to workers started elsewhere."""
 
 
 class ConditionalPut(StrEnum):
-    """Whether the S3 store behind us can create and replace under a condition."""
+    """Whether the S3 storage backend supports conditional writes."""
 
     AUTO = "auto"
-    """Find out with a probe at start."""
+    """Probed at start."""
 
     DISABLED = "disabled"
-    """It cannot: whatever needs a conditional write refuses."""
+    """Not supported: operations that need a conditional write fail."""
 
 
 class CommitValidation(StrEnum):
-    """How far the snapshots of a table commit are followed before it becomes visible."""
+    """How much of a commit's snapshots is validated before it becomes visible."""
 
     STANDARD = "standard"
-    """What the commit itself brings. The cost is that of the change, not of the table."""
+    """What the commit adds. The cost grows with the change, not with the table."""
 
     STRICT = "strict"
-    """Also what is taken over from the parent: every manifest is read and every live file looked for."""
+    """Also what the snapshot inherits: every manifest is read and every live file must exist."""
 
 
 def _default_workers() -> int:
@@ -111,21 +111,21 @@ def _default_workers() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """The process and its listener."""
+    """The server process and its listeners."""
 
     data: Path = Path("lakebed-data")
-    """Folder of everything that is kept: metadata, bytes, generated secrets."""
+    """The data folder: metadata, object data, generated secrets."""
 
     listen: HostPort = DEFAULT_LISTEN
     catalog_listen: HostPort | None = None
-    """Where the catalog, the management and administration APIs, health and metrics are served, apart from S3 and STS.
-    Not set: on `listen`, where their paths reserve some bucket names and keys."""
+    """A separate listener for the catalog, management and administration APIs, health and metrics. Not set: they are
+    served on `listen` beside S3 and STS, where their paths reserve some bucket names and keys."""
 
     workers: Count = field(default_factory=_default_workers)
-    """Processes that serve; by default one a CPU, at most four."""
+    """Worker processes; by default one per CPU, at most four."""
 
     insecure_http: bool = False
-    """Allow plain HTTP beyond this machine."""
+    """Allow plain HTTP on addresses other than loopback."""
 
     tls_cert: Path | None = None
     tls_key: Path | None = None
@@ -134,14 +134,14 @@ class ServerSettings:
 
     region: str = "us-east-1"
     max_connections: Count = 4096
-    """Connections open at once, shared evenly among the workers; more are told to come back later (503)."""
+    """Open connections of all workers together; further ones get a 503."""
 
     shutdown_grace: Seconds = 30.0
-    """How long requests under way may take to finish after a stop was asked for."""
+    """How long requests in flight may take to finish after a stop signal."""
 
     hang_timeout: Annotated[float, SECONDS, Within(5, 3_600)] = 10.0
-    """How long a process of the server may go without a heartbeat before it is killed and replaced. Longer ones are for
-    debuggers, and for machines that stall."""
+    """How long a server process may go without a heartbeat before it is killed and replaced. Raise it for debuggers and
+    for machines that stall."""
 
     @property
     def local_url(self) -> str:
@@ -160,12 +160,12 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class LoggingSettings:
-    """What is told, and how."""
+    """Logging."""
 
     level: LogLevel = LogLevel.INFO
     format: LoggingFormat = LoggingFormat.JSON
     access: bool = False
-    """A line for each request."""
+    """Log a line for each request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,23 +176,23 @@ class MetaSettings:
     """Empty: SQLite in the data folder. Otherwise `postgresql://…`, which may hold a password: hence a secret."""
 
     pool_size: Count = 8
-    """Connections of each process to PostgreSQL: of each worker, and of the one that delivers events."""
+    """PostgreSQL connections of each process: of each worker, and of the event delivery process."""
 
     event_retention: Seconds = 7 * 86_400.0
-    """How long events stay that everybody who has a cursor has read, for those who come later."""
+    """How long events stay in the outbox after every cursor has passed them, for later readers."""
 
     trim_interval: Pause = 600.0
-    """How often older ones are removed."""
+    """How often older events are removed."""
 
     @property
     def is_postgres(self) -> bool:
-        """Whether a PostgreSQL is named; otherwise SQLite is meant."""
+        """Whether the metadata store is PostgreSQL; otherwise it is SQLite."""
         return bool(self.url)
 
 
 @dataclass(frozen=True, slots=True)
 class RetrySettings:
-    """How failed calls to the S3 store behind us are repeated."""
+    """Retries of failed calls to the S3 storage backend."""
 
     max_attempts: Count = 5
     timeout: Pause = 60.0
@@ -207,18 +207,18 @@ class RetrySettings:
 
 @dataclass(frozen=True, slots=True)
 class S3StorageSettings:
-    """The S3 store behind us, when bytes live in one."""
+    """The S3 storage backend."""
 
     bucket: str = ""
     prefix: str = ""
     """Joined to keys with one `/`."""
 
     region: str | None = None
-    """Not set: as the AWS environment or profile says; with an endpoint, `us-east-1`."""
+    """Not set: from the AWS environment or profile; with an endpoint, `us-east-1`."""
 
     endpoint: str | None = None
     path_style: bool | None = None
-    """Not set: path style exactly when an endpoint is set."""
+    """Not set: path style if an endpoint is set."""
 
     allow_http: bool = False
     access_key_id: str | None = None
@@ -227,14 +227,14 @@ class S3StorageSettings:
     secret_access_key: Secret | None = None
     session_token: Secret | None = None
     max_concurrency: Count = 64
-    """Requests under way at once in each worker."""
+    """Concurrent requests of each worker."""
 
     multipart_part_size: Annotated[int, BYTES, Within(MIN_PART_BYTES, MAX_PART_BYTES)] = 8 * MIB
     max_in_flight: Count = 4
-    """Parts of one upload under way at once."""
+    """Concurrent part uploads of one object."""
 
     memory_budget: ByteCount = 256 * MIB
-    """Bytes of parts that all uploads of a worker may hold."""
+    """Bytes of parts that all uploads of a worker may buffer."""
 
     connect_timeout: Pause = 5.0
     read_timeout: Pause = 60.0
@@ -243,13 +243,13 @@ class S3StorageSettings:
 
     @property
     def uses_path_style(self) -> bool:
-        """Whether the bucket goes into the path: as set, or because an endpoint is."""
+        """Whether requests are path-style: as set, otherwise if an endpoint is set."""
         return self.endpoint is not None if self.path_style is None else self.path_style
 
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """The byte store."""
+    """The storage backend of object data."""
 
     kind: StorageKind = StorageKind.FOLDER
     s3: S3StorageSettings = S3StorageSettings()
@@ -260,18 +260,18 @@ class ObjectsSettings:
     """Buckets and objects."""
 
     inline_max: Annotated[int, BYTES, Within(0, MIB)] = 64 * KIB
-    """Bodies up to this size live in the metadata store: one write instead of two."""
+    """Objects up to this size are stored in the metadata store: one write instead of two."""
 
     sweep_interval: Pause = 3_600.0
     orphan_window: Annotated[float, SECONDS, Within(1)] = 86_400.0
-    """How long bytes stay that were stored and that no object refers to: crashes leave some."""
+    """How long unreferenced object data stays before the orphan sweep removes it. Crashes leave some."""
 
     lifecycle_interval: Pause = 3_600.0
     lifecycle_day: Pause = 86_400.0
-    """Length of a `Days` in lifecycle rules: shorter ones are for trying rules out."""
+    """The length of a day in lifecycle rules. Shorten it to try rules out."""
 
     default_encryption: bool = False
-    """Encrypt new objects of buckets that say nothing about it."""
+    """Encrypt new objects of buckets without an encryption configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,18 +279,18 @@ class EncryptionSettings:
     """Master keys of server-side encryption. Empty: one is generated at first start."""
 
     keys: Mapping[str, Secret] = field(default_factory=dict)
-    """Key id to base64 of 32 bytes. Keys that were ever active stay: without them a server does not start.
+    """Key id to base64 of 32 bytes. Keep every key that was ever active: without it a server does not start.
 
-    Servers on one metadata store need the same keys, and a new one on all of them before it is active on any.
+    Servers on one metadata store need the same keys. Add a new key on all of them before it is active on any.
     """
 
     active: str = ""
-    """Id of the key for new objects; may be left out when there is only one."""
+    """Id of the key for new objects; optional with a single key."""
 
 
 @dataclass(frozen=True, slots=True)
 class RootSettings:
-    """Credentials that pass every policy. Not set: generated at first start."""
+    """Root credentials, which have every permission. Not set: generated at first start."""
 
     access_key: str | None = None
     secret_key: Secret | None = None
@@ -309,69 +309,67 @@ class TablesSettings:
     """The table catalog."""
 
     access_delegation: AccessDelegation = AccessDelegation.VENDED
-    """What clients are given that request access to the files of tables: temporary credentials or signatures
-    (`vended-credentials`), signatures alone (`remote-signing`), or neither (`none`). A catalog's property
-    `access-delegation` can narrow it."""
+    """Access delegation to clients of tables: vended credentials and remote signing (`vended-credentials`), remote
+    signing alone (`remote-signing`), or neither (`none`). A catalog's property `access-delegation` can narrow it."""
 
     client_locations: bool = True
-    """Whether clients choose locations of tables. A catalog's property `client-locations` can refuse them."""
+    """Whether clients may choose table locations. A catalog's property `client-locations` can forbid it."""
 
     credential_ttl: Seconds = 900.0
     """How long vended credentials are valid, from 1m to 1h: other values are clamped, with a warning."""
 
     trace_retention: Seconds = 7 * 86_400.0
-    """How long after their end it is remembered to whom keys and signatures were handed out, and what was done with
-    them."""
+    """How long records of vended credentials and signatures, and of their use, stay after they expire."""
 
     validation: CommitValidation = CommitValidation.STANDARD
-    """What is checked of a commit. The strict level reads all of a table on each; it takes no encrypted manifests."""
+    """Validation level of commits. `strict` reads the whole table on each commit; it rejects encrypted manifests."""
 
     s3_endpoint: str | None = None
-    """URL of the object store as clients of the catalog are told it. Not set: where they have found the catalog."""
+    """S3 endpoint that the catalog returns to clients. Not set: the host at which they reached the catalog."""
 
     chore_interval: Pause = 60.0
-    """How often it is looked which tables need maintenance, and what of dropped tables and old answers is over."""
+    """Interval of the periodic jobs of the catalog: maintenance jobs, dropped tables, expired rows."""
 
     maintenance_safety_window: Annotated[float, SECONDS, Within(1)] = 900.0
-    """How old a file is at least that maintenance removes: longer than any writer takes from its first file to its
-    commit. Shorter ones are for trying maintenance out."""
+    """Minimum age of files that maintenance removes: longer than any writer takes from its first file to its commit.
+    Shorten it to try maintenance out."""
 
     bridge_interval: Pause = 5.0
-    """How often it is looked which other catalogs are to be asked for news; each has its own interval besides."""
+    """How often the server checks which external catalogs are due for polling; each has its own interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineSettings:
-    """The work that Spark does for tables."""
+    """Table maintenance on Spark."""
 
     master: str = "local[*]"
     """Where Spark runs: `local[*]`, `spark://…`, `k8s://…`, `yarn`, or `sc://…` for a Spark Connect server."""
 
     schedule_interval: Pause = 300.0
-    """How often all tables are looked at for what their policies ask for; one that was committed to, sooner."""
+    """How often the scheduler checks all tables against their policies. A commit schedules its table sooner."""
 
     debounce: Seconds = 10.0
-    """How long after a commit: what follows within this time is seen to together."""
+    """How long after a commit its table is planned, so that several commits are planned together."""
 
     embedded_worker: EmbeddedWorker = EmbeddedWorker.ON_DEMAND
     endpoint: str | None = None
-    """URL at which that worker and its Spark reach the server. Not set: where it listens."""
+    """URL at which that worker and its Spark reach the server. Not set: the listener."""
 
     lease: Annotated[float, SECONDS, Within(1, 3_600)] = 60.0
-    """How long a worker that gives no sign of life has its task; then another takes over."""
+    """Task lease: after this time without a heartbeat another worker takes the task over."""
 
     delegation: PipelineDelegation = PipelineDelegation.VENDED
     driver_memory: Annotated[int, BYTES, Within(256 * MIB)] = 2 * GIB
-    """Memory of Spark's driver, which with `local[*]` does all the work."""
+    """Memory of the Spark driver, which runs everything with `local[*]`."""
 
     spark: Mapping[str, Secret] = field(default_factory=dict)
-    """Further properties of Spark by their own names, such as `"spark.executor.memory" = "8g"`. Secrets, because
-    passwords of other catalogs may be among them."""
+    """Further Spark properties, such as `"spark.executor.memory" = "8g"`. Secrets, because they may hold passwords of
+    other catalogs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that can be set, read once and passed on."""
+    """All settings, read once at start."""
 
     server: ServerSettings = field(default_factory=ServerSettings)
     log: LoggingSettings = LoggingSettings()

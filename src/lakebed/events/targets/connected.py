@@ -183,7 +183,7 @@ class ConnectedTarget(ABC, Generic[C]):
 
     def _is_outdated(self) -> bool:
         """Whether certificates were replaced by others that can be used."""
-        if self._tls_files is None or (sight := self._watch.look()) is TlsFileState.UNTOUCHED:
+        if self._tls_files is None or (sight := self._watch.check()) is TlsFileState.UNTOUCHED:
             return False
         self._tls_failure = None
         if sight is TlsFileState.SAME:

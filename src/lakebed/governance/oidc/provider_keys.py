@@ -161,7 +161,7 @@ class ProviderKeys:
         request = HttpRequest(
             "GET", url, {"accept": "application/json"}, timeout_seconds=_TIMEOUT_SECONDS, through_proxy=True
         )
-        answer = await send_with_retries(self._http, request, tries=_TRIES, who="the provider of identities")
+        answer = await send_with_retries(self._http, request, tries=_TRIES, service="the provider of identities")
         if answer.status != 200:
             raise Unavailable(f"the provider of identities answered {answer.status}. path={urlsplit(url).path}")
         try:

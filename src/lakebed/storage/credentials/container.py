@@ -40,7 +40,7 @@ class ContainerSource:
         if token:
             headers["authorization"] = token
         request = HttpRequest("GET", uri, headers, timeout_seconds=TIMEOUT_SECONDS)
-        answer = await send_with_retries(self.surroundings.http, request, tries=TRIES, who="container agent")
+        answer = await send_with_retries(self.surroundings.http, request, tries=TRIES, service="container agent")
         if answer.status == 200:
             return credentials_of(parse_object(answer.body, self.name), self.name)
         kind = Unavailable if answer.status >= 500 or answer.status == 429 else Unauthenticated

@@ -77,7 +77,7 @@ class InstanceMetadataSource:
     async def _send(self, method: str, path: str, headers: dict[str, str]) -> HttpResponse:
         request = HttpRequest(method, self._endpoint() + path, headers, timeout_seconds=self._number("TIMEOUT"))
         tries = max(1, round(self._number("NUM_ATTEMPTS")))
-        answer = await send_with_retries(self.surroundings.http, request, tries=tries, who=self.name)
+        answer = await send_with_retries(self.surroundings.http, request, tries=tries, service=self.name)
         if answer.status >= 500:
             raise Unavailable(f"instance metadata: failed. status={answer.status}")
         return answer

@@ -109,7 +109,7 @@ class TokenService:
         request = HttpRequest(
             "POST", self.endpoint + "/", {**headers, "accept": "application/xml"}, form, TIMEOUT_SECONDS, True
         )
-        answer = await send_with_retries(self.surroundings.http, request, tries=TRIES, who="token service")
+        answer = await send_with_retries(self.surroundings.http, request, tries=TRIES, service="token service")
         if answer.status == 200:
             return parse_keys(answer.body, source)
         raise parse_refusal(answer.status, answer.body, source)

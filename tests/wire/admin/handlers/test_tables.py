@@ -135,7 +135,7 @@ async def test_what_is_not_there_is_named(admin: Admin, word: str) -> None:
         ("warehouse=lake&namespace=none", 404, "none"),
         ("warehouse=lake&namespace=a%2Fb", 400, "slash"),
         ("warehouse=lake&page-size=9999", 400, "page-size"),
-        ("warehouse=lake&page-token=x", 400, "paging token"),
+        ("warehouse=lake&page-token=x", 400, "page token"),
     ],
 )
 async def test_a_question_about_nothing_is_told_so(admin: Admin, query: str, status: int, expected: str) -> None:

@@ -135,5 +135,5 @@ async def test_a_target_is_paused_resumed_and_asked_whether_it_is_ready(admin: A
         assert (await admin.call("GET", "/targets/webhook/r")).document["paused"] is is_paused
     tested = (await admin.call("POST", "/targets/webhook/r/test")).document
     assert tested["is-ready"] is False
-    assert tested["failure"].startswith("no answer. host=127.0.0.1")
+    assert tested["failure"].startswith("no response. host=127.0.0.1")
     assert (await admin.call("POST", "/targets/webhook/x/test")).status == 404

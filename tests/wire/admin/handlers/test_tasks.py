@@ -52,7 +52,7 @@ async def test_lists_are_of_one_state_and_kind_and_go_on_by_token(admin: Admin) 
         ("kind=bake-bread", "kind is one of compact-table"),
         ("page-size=0", "page-size is a whole number from 1 to 1000"),
         ("page-size=x", "page-size is a whole number"),
-        ("page-token=nonsense", "not a paging token"),
+        ("page-token=nonsense", "invalid page token"),
         ("stat=dead", "no such parameter: stat. known=state, kind, page-token, page-size"),
         ("state=dead&state=done", "state is given more than once"),
     ],

@@ -78,7 +78,7 @@ class ClientTokens:
         )
         host = urlsplit(self._token_uri).netloc
         try:
-            answer = await send_with_retries(self._http, request, tries=_TRIES, who=f"the token endpoint at {host}")
+            answer = await send_with_retries(self._http, request, tries=_TRIES, service=f"the token endpoint at {host}")
         except Unavailable as error:
             # A token that was made and lost changes nothing for who asks for one.
             raise Unavailable(str(error)) from error
