@@ -22,7 +22,7 @@ from pyiceberg.catalog.rest import RestCatalog
 from benchmarks.pipeline.site import NAMESPACE, WAREHOUSE, access_to
 from benchmarks.servers import Server
 from lakebed.client import LakebedClient, ServerAccess, Task, TaskState
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.jobs import JobKind, TaskSpec
 
 GOAL_SECONDS: Final = 1.0
 """For a task that is not the worker's first."""
@@ -59,14 +59,14 @@ def measure(server: Server, folder: Path, *, workers: int, tasks: int, tell: Cal
 
 def _began_after(client: LakebedClient, table: str) -> float:
     """Have a table compacted; the seconds that the task waited for its job to begin."""
-    order = TaskOrder(
+    spec = TaskSpec(
         job=JobKind.COMPACT,
         warehouse=WAREHOUSE,
         namespace=(NAMESPACE,),
         table=table,
         options={"min-input-files": FILES},
     )
-    ended = _ended(client, client.tasks.submit(order).task.id)
+    ended = _ended(client, client.tasks.submit(spec).task.id)
     if ended.state is not TaskState.DONE or ended.report is None or ended.report["read"]["files"] != FILES:
         raise RuntimeError(f"the task was not done. task={ended}")
     time.sleep(_SETTLED_SECONDS)

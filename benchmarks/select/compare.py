@@ -97,7 +97,7 @@ def ask_each(client: Any, folder: Path, scenario: Scenario) -> bytes:
 def ask_all(access: ServerAccess, scenario: Scenario) -> bytes:
     """The same of all objects of a folder at once: our own way, of which S3 has none."""
     with LakebedClient(access=access) as client:
-        return b"".join(client.selects.run_all(BUCKET, scenario.object, scenario.ours, scenario.read, CSV_OUT))
+        return b"".join(client.selects.run_prefix(BUCKET, scenario.object, scenario.ours, scenario.read, CSV_OUT))
 
 
 def warm_up(server: Server, folder: Path) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakebed.client import LakebedClient, ServerAccess, TableRef
-from lakebed.client.connection import Connection
+from lakebed.client.connection import ServerConnection
 from lakebed.core.secrets import Secret
 from tests.clients.boto import Keys
 from tests.clients.iceberg.lake import Lake as CatalogLake
@@ -34,7 +34,7 @@ class Lake:
 
     server: RunningServer
     client: LakebedClient
-    connection: Connection
+    connection: ServerConnection
     """For what the client has no words for: buckets, tables."""
 
     def warehouse(self) -> str:
@@ -71,7 +71,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     data = tmp_path_factory.mktemp("client") / "data"
     # Nothing is planned by itself meanwhile.
     with running_server(data, "--set", "pipeline.schedule_interval=1h", "--set", "pipeline.debounce=1h") as server:
-        connection = Connection(access_to(server))
+        connection = ServerConnection(access_to(server))
         with LakebedClient(access=access_to(server)) as client:
             yield Lake(server, client, connection)
         connection.close()

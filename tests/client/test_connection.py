@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakebed.client.access import ServerAccess
-from lakebed.client.connection import ATTEMPTS, Connection
+from lakebed.client.connection import ATTEMPTS, ServerConnection
 from lakebed.core.errors import InvalidInput, InvalidSetting, StorageFull, Unavailable
 from lakebed.core.secrets import Secret
 from tests.clients.tls import make_certificate, running_tls_server
@@ -39,8 +39,8 @@ def answering(answers: Sequence[Answer]) -> Iterator[ScriptedServer]:
 
 
 @contextmanager
-def connected(server: ScriptedServer, pauses: list[float] | None = None) -> Iterator[Connection]:
-    connection = Connection(access_to(server.url), sleep=(pauses if pauses is not None else []).append)
+def connected(server: ScriptedServer, pauses: list[float] | None = None) -> Iterator[ServerConnection]:
+    connection = ServerConnection(access_to(server.url), sleep=(pauses if pauses is not None else []).append)
     try:
         yield connection
     finally:
@@ -127,7 +127,7 @@ def test_an_answer_of_something_else_is_told_as_that() -> None:
 def test_a_server_that_is_not_there_is_named_with_what_to_do() -> None:
     pauses: list[float] = []
     endpoint = f"http://127.0.0.1:{free_port()}"
-    connection = Connection(access_to(endpoint), sleep=pauses.append)
+    connection = ServerConnection(access_to(endpoint), sleep=pauses.append)
     with pytest.raises(Unavailable, match="see that it runs") as refused:
         connection.call("POST", "/")
     assert endpoint in str(refused.value)
@@ -138,7 +138,7 @@ def test_a_server_that_is_not_there_is_named_with_what_to_do() -> None:
 def test_a_server_that_says_nothing_is_not_waited_for_forever() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         endpoint = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        connection = Connection(access_to(endpoint), timeout_seconds=0.05, attempts=1)
+        connection = ServerConnection(access_to(endpoint), timeout_seconds=0.05, attempts=1)
         with pytest.raises(Unavailable, match="no answer in time") as silent:
             connection.call("POST", "/")
         assert silent.value.undecided
@@ -159,7 +159,7 @@ def test_a_connection_that_the_server_closed_meanwhile_is_not_used() -> None:
         closed = threading.Event()
         server = threading.Thread(target=serve, args=(listening, closed))
         server.start()
-        connection = Connection(access_to(f"http://127.0.0.1:{listening.getsockname()[1]}"), attempts=1)
+        connection = ServerConnection(access_to(f"http://127.0.0.1:{listening.getsockname()[1]}"), attempts=1)
         for _ in range(2):
             assert connection.read(dict[str, int], "POST", "/") == {"n": 1}
             assert closed.wait(10)
@@ -171,7 +171,7 @@ def test_keys_that_no_header_can_hold_are_refused_and_not_shown() -> None:
     with answering([OK]) as server:
         access = ServerAccess(server.url, "AK\r\nID", Secret("secret"), Secret("hid\nden"))
         with pytest.raises(InvalidSetting) as refused:
-            Connection(access).call("GET", "/")
+            ServerConnection(access).call("GET", "/")
     assert "hid" not in str(refused.value)
     assert server.asked == []
 
@@ -209,23 +209,23 @@ def test_threads_share_one_connection_object() -> None:
 def test_a_server_over_tls_is_trusted_by_the_authority_that_is_given(tmp_path: Path) -> None:
     certificate = make_certificate(tmp_path)
     with running_tls_server(tmp_path / "data", certificate) as server:
-        trusting = Connection(access_to(server.endpoint, str(certificate.certificate)))
+        trusting = ServerConnection(access_to(server.endpoint, str(certificate.certificate)))
         assert trusting.call("GET", "/health/live").body == b"live\n"
         trusting.close()
         with pytest.raises(InvalidSetting, match="AWS_CA_BUNDLE"):
-            Connection(access_to(server.endpoint)).call("GET", "/health/live")
+            ServerConnection(access_to(server.endpoint)).call("GET", "/health/live")
 
 
 def test_authorities_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match=r"nowhere\.pem"):
-        Connection(access_to("https://lake.example", str(tmp_path / "nowhere.pem")))
+        ServerConnection(access_to("https://lake.example", str(tmp_path / "nowhere.pem")))
 
 
 @pytest.mark.integration
 @pytest.mark.slow
 def test_plain_http_to_a_server_with_tls_says_which_scheme_to_use(tmp_path: Path) -> None:
     with running_tls_server(tmp_path / "data", make_certificate(tmp_path)) as server:
-        connection = Connection(access_to(server.endpoint.replace("https://", "http://")), attempts=1)
+        connection = ServerConnection(access_to(server.endpoint.replace("https://", "http://")), attempts=1)
         with pytest.raises(InvalidInput, match=r"^this port expects HTTPS: use https:// in place of http://"):
             connection.call("GET", "/lakebed/v1/tasks")
         connection.close()
@@ -243,7 +243,7 @@ def test_plain_http_to_another_program_with_tls_says_which_scheme_to_use() -> No
 
         answering = threading.Thread(target=refuse)
         answering.start()
-        connection = Connection(access_to(f"http://127.0.0.1:{listener.getsockname()[1]}"), attempts=1)
+        connection = ServerConnection(access_to(f"http://127.0.0.1:{listener.getsockname()[1]}"), attempts=1)
         with pytest.raises(InvalidSetting, match=r"^the server speaks TLS there, .* use https://\."):
             connection.call("GET", "/")
         connection.close()
@@ -252,7 +252,7 @@ def test_plain_http_to_another_program_with_tls_says_which_scheme_to_use() -> No
 
 @pytest.mark.integration
 def test_https_to_a_server_without_tls_says_which_scheme_to_use(lakebed_server: RunningServer) -> None:
-    connection = Connection(access_to(lakebed_server.endpoint.replace("http://", "https://")), attempts=1)
+    connection = ServerConnection(access_to(lakebed_server.endpoint.replace("http://", "https://")), attempts=1)
     with pytest.raises(InvalidSetting, match=r"^the server does not speak TLS there: use http://"):
         connection.call("GET", "/")
     connection.close()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.client.connection import Connection
-from lakebed.client.selects import ListedObject, SelectCounts, Selects, Words, _elements
+from lakebed.client.connection import ServerConnection
+from lakebed.client.selects import ObjectEntry, SelectClient, SelectStats, Words, _elements
 from lakebed.core.errors import (
     AccessDenied,
     Incomplete,
@@ -22,7 +22,7 @@ from lakebed.core.errors import (
     Throttled,
     Unavailable,
 )
-from lakebed.select.model import Counts, CsvInput, HeaderUse, JsonOutput, ScanRange, SelectRequest
+from lakebed.select.model import CsvInput, HeaderUse, JsonOutput, QueryStats, ScanRange, SelectRequest
 from lakebed.wire.s3.documents.errors import write_error
 from lakebed.wire.s3.select import messages
 from lakebed.wire.s3.select.document import read_select
@@ -34,16 +34,16 @@ WHOLE = b"".join(
     (
         messages.CONTINUATION,
         *messages.records(b'{"a":1}\n'),
-        messages.progress(Counts(1, 1, 1)),
+        messages.progress(QueryStats(1, 1, 1)),
         *messages.records(b'{"a":2}\n'),
-        messages.stats(Counts(10, 20, 16)),
+        messages.stats(QueryStats(10, 20, 16)),
         messages.END,
     )
 )
 
 
 @contextmanager
-def asking(answers: Sequence[Answer]) -> Iterator[tuple[ScriptedServer, Selects]]:
+def asking(answers: Sequence[Answer]) -> Iterator[tuple[ScriptedServer, SelectClient]]:
     """A server that gives these answers, the last of them from then on, and a client of it that never waits."""
     left = list(answers)
 
@@ -51,9 +51,9 @@ def asking(answers: Sequence[Answer]) -> Iterator[tuple[ScriptedServer, Selects]
         return left.pop(0) if len(left) > 1 else left[0]
 
     with scripted_server(script) as server:
-        connection = Connection(access_to(server.url), sleep=lambda _: None)
+        connection = ServerConnection(access_to(server.url), sleep=lambda _: None)
         try:
-            yield server, Selects(connection)
+            yield server, SelectClient(connection)
         finally:
             connection.close()
 
@@ -80,7 +80,7 @@ def test_records_and_counts_come_back() -> None:
         )
         assert server.asked == []
         assert b"".join(selection) == b'{"a":1}\n{"a":2}\n'
-        assert selection.counts == SelectCounts(10, 20, 16)
+        assert selection.counts == SelectStats(10, 20, 16)
         (asked,) = server.asked
 
     assert asked.method == "POST"
@@ -196,7 +196,7 @@ def test_objects_are_listed_page_by_page() -> None:
     with asking([listing("logs/a%20b", token="next"), listing("logs/c")]) as (server, selects):
         found = list(selects.objects("b", "logs/"))
         asked = [one.path for one in server.asked]
-    assert found == [ListedObject("logs/a b", 10), ListedObject("logs/c", 6)]
+    assert found == [ObjectEntry("logs/a b", 10), ObjectEntry("logs/c", 6)]
     assert "prefix=logs%2F" in asked[0]
     assert "continuation-token=next" in asked[1]
 

@@ -42,8 +42,8 @@ def test_a_table_tells_how_it_is(lake: Lake) -> None:
 def test_a_table_without_policies_has_nothing_planned(lake: Lake) -> None:
     table = lake.table()
     plan = lake.client.tables.plan(table)
-    assert (plan.planned, plan.revised, plan.withdrawn, plan.quiet) == ([], [], [], [])
-    assert lake.client.tables.enact_plan(table).tasks == []
+    assert (plan.planned, plan.revised, plan.withdrawn, plan.skipped) == ([], [], [], [])
+    assert lake.client.tables.submit_plan(table).tasks == []
 
 
 def test_a_plan_is_made_of_policies_and_of_how_the_table_is(lake: Lake) -> None:
@@ -55,18 +55,18 @@ def test_a_plan_is_made_of_policies_and_of_how_the_table_is(lake: Lake) -> None:
         table.warehouse, ("ns",), "pack", "system.data-compaction", {"enable": True, "config": {"min-input-files": 2}}
     )
     policies.attach(table.warehouse, ("ns",), "pack", table_target(("ns",), "t"))
-    (order,) = lake.client.tables.plan(table).planned
-    assert (order.job, order.entry) == (JobKind.COMPACT, health.entry)
-    assert order.policy is not None
-    assert (order.policy.name, order.policy.attached_to, order.policy.inherited) == ("pack", "table ns.t", False)
-    assert order.cost is not None
-    assert order.cost.input_files == 3
-    enacted = lake.client.tables.enact_plan(table)
+    (spec,) = lake.client.tables.plan(table).planned
+    assert (spec.job, spec.entry) == (JobKind.COMPACT, health.entry)
+    assert spec.policy is not None
+    assert (spec.policy.name, spec.policy.attached_to, spec.policy.inherited) == ("pack", "table ns.t", False)
+    assert spec.cost is not None
+    assert spec.cost.input_files == 3
+    enacted = lake.client.tables.submit_plan(table)
     (placed,) = enacted.tasks
     task = lake.client.tasks.get(placed.id)
-    assert task.order == placed.order == order
-    (quiet,) = lake.client.tables.plan(table).quiet
-    assert (quiet.job, quiet.policy) == (JobKind.COMPACT, order.policy)
+    assert task.spec == placed.spec == spec
+    (skipped,) = lake.client.tables.plan(table).skipped
+    assert (skipped.job, skipped.policy) == (JobKind.COMPACT, spec.policy)
 
 
 def test_what_is_not_there_is_told_by_its_kind(lake: Lake) -> None:

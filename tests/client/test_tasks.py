@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from lakebed.client import ClaimedTask, LakebedClient, TaskState
-from lakebed.client.connection import Connection
+from lakebed.client import LakebedClient, LeasedTask, TaskState
+from lakebed.client.connection import ServerConnection
 from lakebed.core.errors import (
     AccessDenied,
     AlreadyExists,
@@ -23,7 +23,7 @@ from lakebed.core.errors import (
     NotFound,
     Unauthenticated,
 )
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.core.sigv4 import signed_headers
 from tests.clients.people import user_who_may
 from tests.fixtures.server import running_server
@@ -35,66 +35,66 @@ pytestmark = [pytest.mark.integration, pytest.mark.slow]
 REPORT = {"job": "verify-table", "seconds": 1.5, "read": {"files": 3, "bytes": 99}}
 
 
-def order_for(lake: Lake, job: JobKind = JobKind.VERIFY, **options: bool) -> TaskOrder:
+def task_spec(lake: Lake, job: JobKind = JobKind.VERIFY, **options: bool) -> TaskSpec:
     table = lake.table()
-    return TaskOrder(
+    return TaskSpec(
         job=job, warehouse=table.warehouse, namespace=table.namespace, table=table.table, options=dict(options)
     )
 
 
-def claim(lake: Lake, task_id: int, kind: JobKind = JobKind.VERIFY, lease_seconds: float = 60) -> ClaimedTask:
+def lease(lake: Lake, task_id: int, kind: JobKind = JobKind.VERIFY, lease_seconds: float = 60) -> LeasedTask:
     """Claim all there is of a kind, and have that one."""
-    claimed = lake.client.tasks.claim("worker-1", [kind], lease_seconds=lease_seconds, limit=100)
-    return next(task for task in claimed if task.id == task_id)
+    leased = lake.client.tasks.lease("worker-1", [kind], lease_seconds=lease_seconds, limit=100)
+    return next(task for task in leased if task.id == task_id)
 
 
 def test_a_task_goes_through_its_life(lake: Lake) -> None:
     tasks = lake.client.tasks
-    submitted = tasks.submit(order_for(lake, checksums=True))
+    submitted = tasks.submit(task_spec(lake, checksums=True))
     task = submitted.task
     assert submitted.is_new
     assert (task.state, task.kind, task.attempts, task.worker) == (TaskState.READY, JobKind.VERIFY, 0, None)
-    assert task.order.options == {"checksums": True}
-    assert task.order.requested_by == "root"
-    assert task.order.entry
-    again = tasks.submit(TaskOrder(job=JobKind.VERIFY, warehouse=task.order.warehouse, namespace=("ns",), table="t"))
+    assert task.spec.options == {"checksums": True}
+    assert task.spec.requested_by == "root"
+    assert task.spec.entry
+    again = tasks.submit(TaskSpec(job=JobKind.VERIFY, warehouse=task.spec.warehouse, namespace=("ns",), table="t"))
     assert (again.is_new, again.task.id) == (False, task.id)
 
-    claimed = claim(lake, task.id)
-    assert (claimed.state, claimed.worker, claimed.attempts, claimed.token) == (TaskState.CLAIMED, "worker-1", 1, 1)
-    assert tasks.heartbeat(claimed, lease_seconds=60, progress={"files-done": 2}) == claimed.order
+    leased = lease(lake, task.id)
+    assert (leased.state, leased.worker, leased.attempts, leased.token) == (TaskState.CLAIMED, "worker-1", 1, 1)
+    assert tasks.heartbeat(leased, lease_seconds=60, progress={"files-done": 2}) == leased.spec
     seen = tasks.get(task.id)
     assert seen.progress == {"files-done": 2}
-    assert seen.due_ms >= claimed.due_ms
+    assert seen.due_ms >= leased.due_ms
 
-    tasks.complete(claimed, REPORT)
+    tasks.complete(leased, REPORT)
     done = tasks.get(task.id)
     assert (done.state, done.report, done.failure) == (TaskState.DONE, REPORT, None)
     # An answer may be lost: the same again is the same.
-    tasks.complete(claimed, REPORT)
+    tasks.complete(leased, REPORT)
     assert [one.id for one in tasks.list(state=TaskState.DONE, kind=JobKind.VERIFY)].count(task.id) == 1
 
 
 def test_a_failed_task_is_tried_again_until_it_is_given_up_and_redriven(lake: Lake) -> None:
     tasks = lake.client.tasks
-    order = order_for(lake, JobKind.COMPUTE_STATISTICS)
-    task_id = tasks.submit(order).task.id
-    claimed = claim(lake, task_id, JobKind.COMPUTE_STATISTICS)
-    assert tasks.fail(claimed, "the engine did not start") is TaskState.READY
+    spec = task_spec(lake, JobKind.COMPUTE_STATISTICS)
+    task_id = tasks.submit(spec).task.id
+    leased = lease(lake, task_id, JobKind.COMPUTE_STATISTICS)
+    assert tasks.fail(leased, "the engine did not start") is TaskState.READY
     seen = tasks.get(task_id)
     assert (seen.state, seen.failure, seen.worker) == (TaskState.READY, "the engine did not start", None)
-    (claimed,) = tasks.claim("w", [JobKind.COMPUTE_STATISTICS], lease_seconds=60, wait_seconds=30)
-    assert (claimed.id, claimed.attempts) == (task_id, 2)
-    assert tasks.fail(claimed, "no such column", retry=False) is TaskState.DEAD
+    (leased,) = tasks.lease("w", [JobKind.COMPUTE_STATISTICS], lease_seconds=60, wait_seconds=30)
+    assert (leased.id, leased.attempts) == (task_id, 2)
+    assert tasks.fail(leased, "no such column", retry=False) is TaskState.DEAD
     assert [one.id for one in tasks.list(state=TaskState.DEAD, kind=JobKind.COMPUTE_STATISTICS)] == [task_id]
 
     redriven = tasks.redrive(task_id)
     assert (redriven.state, redriven.attempts) == (TaskState.READY, 0)
     with pytest.raises(NotFound, match="no such dead task"):
         tasks.redrive(task_id)
-    claimed = claim(lake, task_id, JobKind.COMPUTE_STATISTICS)
-    tasks.fail(claimed, "again", retry=False)
-    replaced = tasks.submit(order)
+    leased = lease(lake, task_id, JobKind.COMPUTE_STATISTICS)
+    tasks.fail(leased, "again", retry=False)
+    replaced = tasks.submit(spec)
     assert replaced.is_new
     with pytest.raises(AlreadyExists):
         tasks.redrive(task_id)
@@ -102,9 +102,9 @@ def test_a_failed_task_is_tried_again_until_it_is_given_up_and_redriven(lake: La
 
 def test_a_worker_whose_claim_was_lost_is_told_to_stop(lake: Lake) -> None:
     tasks = lake.client.tasks
-    task_id = tasks.submit(order_for(lake, JobKind.REWRITE_LAYOUT)).task.id
-    lost = claim(lake, task_id, JobKind.REWRITE_LAYOUT, lease_seconds=0.001)
-    (taken,) = tasks.claim("worker-2", [JobKind.REWRITE_LAYOUT], lease_seconds=60, wait_seconds=30)
+    task_id = tasks.submit(task_spec(lake, JobKind.REWRITE_LAYOUT)).task.id
+    lost = lease(lake, task_id, JobKind.REWRITE_LAYOUT, lease_seconds=0.001)
+    (taken,) = tasks.lease("worker-2", [JobKind.REWRITE_LAYOUT], lease_seconds=60, wait_seconds=30)
     assert (taken.id, taken.token) == (task_id, lost.token + 1)
     for speak in (
         lambda: tasks.heartbeat(lost, lease_seconds=60),
@@ -124,18 +124,16 @@ def test_two_claimers_never_get_the_same_task(lake: Lake) -> None:
     expected = set()
     for number in range(20):
         table = lake.table(warehouse, f"t{number}")
-        order = TaskOrder(
-            job=JobKind.EXPIRE_SNAPSHOTS, warehouse=warehouse, namespace=table.namespace, table=table.table
-        )
-        expected.add(lake.client.tasks.submit(order).task.id)
-    claimed: Counter[int] = Counter()
+        spec = TaskSpec(job=JobKind.EXPIRE_SNAPSHOTS, warehouse=warehouse, namespace=table.namespace, table=table.table)
+        expected.add(lake.client.tasks.submit(spec).task.id)
+    leased: Counter[int] = Counter()
     lock = threading.Lock()
 
     def work(name: str) -> None:
         with LakebedClient(access=access_to(lake.server)) as client:
-            while taken := client.tasks.claim(name, [JobKind.EXPIRE_SNAPSHOTS], lease_seconds=60, limit=2):
+            while taken := client.tasks.lease(name, [JobKind.EXPIRE_SNAPSHOTS], lease_seconds=60, limit=2):
                 with lock:
-                    claimed.update(task.id for task in taken)
+                    leased.update(task.id for task in taken)
                 for task in taken:
                     client.tasks.complete(task, REPORT)
 
@@ -144,23 +142,23 @@ def test_two_claimers_never_get_the_same_task(lake: Lake) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert claimed == Counter(expected)
+    assert leased == Counter(expected)
 
 
 def test_a_claim_waits_for_work(lake: Lake) -> None:
-    order = order_for(lake, JobKind.REMOVE_ORPHANS)
-    claimed: list[ClaimedTask] = []
+    spec = task_spec(lake, JobKind.REMOVE_ORPHANS)
+    leased: list[LeasedTask] = []
 
     def wait() -> None:
         with LakebedClient(access=access_to(lake.server)) as client:
-            claimed.extend(client.tasks.claim("w", [JobKind.REMOVE_ORPHANS], lease_seconds=60, wait_seconds=30))
+            leased.extend(client.tasks.lease("w", [JobKind.REMOVE_ORPHANS], lease_seconds=60, wait_seconds=30))
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    task_id = lake.client.tasks.submit(order).task.id
+    task_id = lake.client.tasks.submit(spec).task.id
     waiting.join()
-    assert [task.id for task in claimed] == [task_id]
-    assert lake.client.tasks.claim("w", [JobKind.REMOVE_ORPHANS], lease_seconds=60, wait_seconds=0.01) == []
+    assert [task.id for task in leased] == [task_id]
+    assert lake.client.tasks.lease("w", [JobKind.REMOVE_ORPHANS], lease_seconds=60, wait_seconds=0.01) == []
 
 
 def test_who_waits_is_answered_when_the_server_ends(tmp_path: Path) -> None:
@@ -173,11 +171,11 @@ def test_who_waits_is_answered_when_the_server_ends(tmp_path: Path) -> None:
                 answers.append(poll(client))
 
         polls: list[Callable[[LakebedClient], object]] = [
-            lambda client: client.tasks.claim("w", [JobKind.VERIFY], lease_seconds=60, wait_seconds=30),
+            lambda client: client.tasks.lease("w", [JobKind.VERIFY], lease_seconds=60, wait_seconds=30),
             lambda client: client.events.read(1 << 40, wait_seconds=30).events,
         ]
         threads = [threading.Thread(target=wait, args=(poll,)) for poll in polls]
-        looking = Connection(access_to(server))
+        looking = ServerConnection(access_to(server))
         # Whoever looked whether the server is ready may not have hung up yet: it must not be taken for one who waits.
         wait_until(lambda: connections(looking) == 1)
         for thread in threads:
@@ -193,8 +191,8 @@ def test_who_waits_is_answered_when_the_server_ends(tmp_path: Path) -> None:
 
 def test_nothing_is_claimed_for_a_worker_that_has_gone(lake: Lake) -> None:
     """Otherwise its task would wait until the lease of somebody is over who never heard of it."""
-    order = order_for(lake, JobKind.REWRITE_MANIFESTS)
-    body = json.dumps({"worker": "gone", "kinds": [order.job], "lease-seconds": 3600, "wait-seconds": 30}).encode()
+    spec = task_spec(lake, JobKind.REWRITE_MANIFESTS)
+    body = json.dumps({"worker": "gone", "kinds": [spec.job], "lease-seconds": 3600, "wait-seconds": 30}).encode()
     access, host = access_to(lake.server), f"127.0.0.1:{lake.server.port}"
     headers = signed_headers(
         "POST",
@@ -214,12 +212,12 @@ def test_nothing_is_claimed_for_a_worker_that_has_gone(lake: Lake) -> None:
         leaving.sendall(f"POST /lakebed/v1/tasks/claim HTTP/1.1\r\n{head}\r\n".encode() + body)
         wait_until(lambda: connections(lake.connection) == before + 1)
     wait_until(lambda: connections(lake.connection) == before)
-    task_id = lake.client.tasks.submit(order).task.id
-    (claimed,) = lake.client.tasks.claim("alive", [order.job], lease_seconds=60, wait_seconds=30)
-    assert (claimed.id, claimed.worker, claimed.attempts) == (task_id, "alive", 1)
+    task_id = lake.client.tasks.submit(spec).task.id
+    (leased,) = lake.client.tasks.lease("alive", [spec.job], lease_seconds=60, wait_seconds=30)
+    assert (leased.id, leased.worker, leased.attempts) == (task_id, "alive", 1)
 
 
-def connections(connection: Connection) -> int:
+def connections(connection: ServerConnection) -> int:
     """How many the server has."""
     told = re.search(rb"^lakebed_connections (\d+)", connection.call("GET", "/metrics").body, re.MULTILINE)
     assert told is not None
@@ -237,15 +235,15 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 def test_what_a_user_may_not_is_denied_by_the_name_of_the_right(lake: Lake, tmp_path: Path) -> None:
-    order = order_for(lake)
-    task_id = lake.client.tasks.submit(order).task.id
+    spec = task_spec(lake)
+    task_id = lake.client.tasks.submit(spec).task.id
     user = user_who_may(lake.server, tmp_path, "lakebed:ListTasks")
     with LakebedClient(access=access_to(lake.server, user.keys)) as looker:
         assert looker.tasks.get(task_id).id == task_id
         with pytest.raises(AccessDenied, match="lakebed:SubmitTask"):
-            looker.tasks.submit(order)
+            looker.tasks.submit(spec)
         with pytest.raises(AccessDenied, match="lakebed:RunTasks"):
-            looker.tasks.claim("w", [JobKind.VERIFY], lease_seconds=60)
+            looker.tasks.lease("w", [JobKind.VERIFY], lease_seconds=60)
 
 
 def test_unknown_keys_are_refused_with_what_to_do(lake: Lake) -> None:
@@ -263,17 +261,17 @@ def test_what_is_not_there_is_not_found(lake: Lake) -> None:
     table = lake.table()
     with pytest.raises(NoSuchTable):
         lake.client.tasks.submit(
-            TaskOrder(job=JobKind.VERIFY, warehouse=table.warehouse, namespace=("ns",), table="none")
+            TaskSpec(job=JobKind.VERIFY, warehouse=table.warehouse, namespace=("ns",), table="none")
         )
 
 
 def test_orders_that_mean_nothing_are_refused_by_name(lake: Lake) -> None:
-    order = order_for(lake)
+    spec = task_spec(lake)
     with pytest.raises(InvalidInput, match="no option 'speed'"):
-        lake.client.tasks.submit(replace(order, options={"speed": 11}))
+        lake.client.tasks.submit(replace(spec, options={"speed": 11}))
     with pytest.raises(InvalidInput, match="requested-by"):
-        lake.client.tasks.submit(replace(order, requested_by="somebody else"))
+        lake.client.tasks.submit(replace(spec, requested_by="somebody else"))
     with pytest.raises(InvalidInput, match="lease-seconds"):
-        lake.client.tasks.claim("w", [JobKind.VERIFY], lease_seconds=0)
+        lake.client.tasks.lease("w", [JobKind.VERIFY], lease_seconds=0)
     with pytest.raises(InvalidInput, match="worker"):
-        lake.client.tasks.claim("", [JobKind.VERIFY], lease_seconds=1)
+        lake.client.tasks.lease("", [JobKind.VERIFY], lease_seconds=1)

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.core.jobs import CopyOrder, decode_copy, encode_copy
+from lakebed.core.jobs import CopySpec, decode_copy, encode_copy
 
 TEXTS = st.text(st.characters(codec="utf-8"))
 ORDERS = st.builds(
-    CopyOrder,
+    CopySpec,
     namespace=st.lists(TEXTS).map(tuple),
     table=TEXTS,
     snapshot=st.integers(0, 2**63 - 1),
@@ -18,7 +18,7 @@ ORDERS = st.builds(
 
 
 @given(ORDERS)
-def test_an_order_for_a_copy_reads_back_as_it_was_written(order: CopyOrder) -> None:
+def test_an_order_for_a_copy_reads_back_as_it_was_written(order: CopySpec) -> None:
     assert decode_copy(encode_copy(order)) == order
 
 

@@ -20,11 +20,11 @@ from pyiceberg.table import Table
 
 from lakebed.client import LakebedClient, ServerAccess, TableRef, Task, TaskState
 from lakebed.client.policies import namespace_target
-from lakebed.core.jobs import JobKind, Option, TaskOrder
+from lakebed.core.jobs import JobKind, Option, TaskSpec
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import PipelineSettings
-from lakebed.pipeline.spark.engine import SparkEngine
-from lakebed.pipeline.worker import Ended, Worker
+from lakebed.pipeline.spark.engine import SparkJobRunner
+from lakebed.pipeline.worker import TaskResult, Worker
 from tests.clients.boto import Keys
 from tests.clients.iceberg.lake import Lake, new_lake
 from tests.clients.iceberg.rows import SCHEMA, people
@@ -101,16 +101,16 @@ class Tended:
 
     def submit(self, job: JobKind, ref: TableRef, **options: Option) -> Task:
         """Ask for a job; option names with underscores."""
-        order = TaskOrder(
+        spec = TaskSpec(
             job=job, warehouse=ref.warehouse, namespace=ref.namespace, table=ref.table, options=dashed(options)
         )
-        return self.client.tasks.submit(order).task
+        return self.client.tasks.submit(spec).task
 
     def tasks_of(self, ref: TableRef) -> list[Task]:
         return [
             task
             for task in self.client.tasks.list()
-            if (task.order.namespace, task.order.table) == (ref.namespace, ref.table)
+            if (task.spec.namespace, task.spec.table) == (ref.namespace, ref.table)
         ]
 
     def told_of_tasks(self) -> dict[int, list[str]]:
@@ -157,12 +157,12 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 # -- a worker in this process ------------------------------------------------------------------------------------------
 
 
-def work_off(place: Tended, engine: SparkEngine, *, count: int = 1, lease_seconds: float = 60.0) -> list[Ended]:
+def work_off(place: Tended, engine: SparkJobRunner, *, count: int = 1, lease_seconds: float = 60.0) -> list[TaskResult]:
     """Have a worker see to so many tasks, with whatever Spark the engine has; what became of them."""
-    told: list[Ended] = []
+    told: list[TaskResult] = []
     stop = threading.Event()
 
-    def tell(ended: Ended) -> None:
+    def tell(ended: TaskResult) -> None:
         told.append(ended)
         if len(told) == count:
             stop.set()
@@ -181,7 +181,7 @@ def work_off(place: Tended, engine: SparkEngine, *, count: int = 1, lease_second
     return told
 
 
-def own_engine(place: Tended, kind: type[SparkEngine] = SparkEngine) -> SparkEngine:
+def own_engine(place: Tended, kind: type[SparkJobRunner] = SparkJobRunner) -> SparkJobRunner:
     """An engine with the Spark of this process, which a fixture has started. It is not to be closed."""
     return kind(place.worker_access, PipelineSettings())
 

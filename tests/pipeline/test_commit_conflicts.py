@@ -11,8 +11,8 @@ from lakebed.client.names import TableRef
 from lakebed.core.errors import CommitConflict, WriteConflict
 from lakebed.core.secrets import Secret
 from lakebed.pipeline import commit_conflicts
-from lakebed.pipeline.commit_conflicts import giving_way
-from lakebed.pipeline.progress import Silent
+from lakebed.pipeline.commit_conflicts import retry_on_conflict
+from lakebed.pipeline.progress import NoProgress
 from lakebed.pipeline.table_ref import CatalogTable
 
 TABLE = CatalogTable(TableRef("wh", ("ns",), "t"), ServerAccess("http://h", "k", Secret("s")))
@@ -43,7 +43,7 @@ class Table:
 
     def run(self) -> str:
         spark: Any = None  # Any: it is only handed on
-        return giving_way(spark, TABLE, Silent(), self.attempt, sleep=self.pauses.append)
+        return retry_on_conflict(spark, TABLE, NoProgress(), self.attempt, sleep=self.pauses.append)
 
 
 def test_attempt_that_lost_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,17 +7,27 @@ from hypothesis import strategies as st
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind, Option
 from lakebed.pipeline.jobs import MODULES, find_job
-from lakebed.pipeline.options import Names, Options, OptionSpec, Ratio, Switch, Text, Unit, WholeNumber, read_options
+from lakebed.pipeline.options import (
+    BooleanOption,
+    IntegerOption,
+    ListOption,
+    Options,
+    OptionSpec,
+    OptionUnit,
+    RatioOption,
+    TextOption,
+    read_options,
+)
 
 SPECS: tuple[OptionSpec, ...] = (
-    WholeNumber("count", "how many", 1),
-    WholeNumber("size-bytes", "how large", 0, Unit.BYTES),
-    WholeNumber("age-ms", "how old", 0, Unit.MILLISECONDS),
-    Ratio("ratio", "how much"),
-    Switch("switch", "whether"),
-    Text("text", "what"),
-    Text("choice", "which", choices=("a", "b")),
-    Names("names", "who"),
+    IntegerOption("count", "how many", 1),
+    IntegerOption("size-bytes", "how large", 0, OptionUnit.BYTES),
+    IntegerOption("age-ms", "how old", 0, OptionUnit.MILLISECONDS),
+    RatioOption("ratio", "how much"),
+    BooleanOption("switch", "whether"),
+    TextOption("text", "what"),
+    TextOption("choice", "which", choices=("a", "b")),
+    ListOption("names", "who"),
 )
 
 VALUES = st.one_of(st.text(), st.integers(), st.floats(), st.booleans(), st.lists(st.text()))

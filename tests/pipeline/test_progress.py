@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark import SparkJobInfo, SparkStageInfo
 
-from lakebed.pipeline.progress import Silent, counted, shown
+from lakebed.pipeline.progress import NoProgress, spark_progress, terminal_progress
 
 
 class Terminal(io.StringIO):
@@ -17,8 +17,8 @@ class Terminal(io.StringIO):
 
 def test_nothing_is_written_to_what_is_no_terminal() -> None:
     output = io.StringIO()
-    with shown(output) as progress:
-        assert isinstance(progress, Silent)
+    with terminal_progress(output) as progress:
+        assert isinstance(progress, NoProgress)
         progress.stage("compacting")
         progress.tasks(1, 2)
     assert output.getvalue() == ""
@@ -26,7 +26,7 @@ def test_nothing_is_written_to_what_is_no_terminal() -> None:
 
 def test_terminal_shows_what_is_done_and_how_far() -> None:
     output = Terminal()
-    with shown(output) as progress:
+    with terminal_progress(output) as progress:
         progress.stage("compacting")
         progress.tasks(3, 7)
     assert "compacting" in output.getvalue()
@@ -57,7 +57,7 @@ class Tracker:
         return SparkStageInfo(number, 0, "stage", 7, 1, 4, 0) if number == 2 else None
 
 
-class Told(Silent):
+class Told(NoProgress):
     """Lets somebody wait until it was told."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Told(Silent):
 def test_tasks_are_counted_until_spark_is_gone() -> None:
     spark: Any = Tracker()  # Any: a session, as far as this goes
     told = Told()
-    with counted(spark, told):
+    with spark_progress(spark, told):
         assert told.was_told.wait(60)
         spark.has_ended = True
         (watcher,) = [thread for thread in threading.enumerate() if thread.name == "spark-progress"]

@@ -7,19 +7,19 @@ from lakebed.client.names import TableRef
 from lakebed.core.jobs import JobKind
 from lakebed.core.secrets import Secret
 from lakebed.pipeline.files.table_shape import TableShape
-from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
 from lakebed.pipeline.table_ref import CatalogTable
 
 TABLE = CatalogTable(TableRef("wh", ("a", "b"), "t"), ServerAccess("http://h", "k", Secret("hush")))
 
 
-def draft(**options: bool) -> Draft:
-    return Draft(JobKind.COMPACT, TABLE, dry_run=options.get("dry_run", False))
+def draft(**options: bool) -> ReportBuilder:
+    return ReportBuilder(JobKind.COMPACT, TABLE, dry_run=options.get("dry_run", False))
 
 
 def test_report_reads_back_as_it_was_written() -> None:
     made = draft()
-    made.read = Amount(3, 100) + Amount(rows=7)
+    made.read = FileTotals(3, 100) + FileTotals(rows=7)
     made.before = TableShape(snapshot=1, rows=10, deleted_rows=1)
     made.skip("data files", "well sized")
     made.find("s3://b/k", "missing", "not there")
@@ -27,7 +27,7 @@ def test_report_reads_back_as_it_was_written() -> None:
     written = msgspec.json.encode(made.end())
     report = msgspec.json.decode(written, type=JobReport)
     assert report == msgspec.json.decode(msgspec.json.encode(report), type=JobReport)
-    assert (report.table, report.read, report.is_well) == ("wh.a.b.t", Amount(3, 100, 7), False)
+    assert (report.table, report.read, report.is_well) == ("wh.a.b.t", FileTotals(3, 100, 7), False)
     assert b'"dry-run":false' in written
     assert b"hush" not in written
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pytest
 
-from lakebed.client.tasks import ClaimedTask, TaskState
+from lakebed.client.tasks import LeasedTask, TaskState
 from lakebed.core.errors import (
     AccessDenied,
     CommitConflict,
@@ -16,21 +16,21 @@ from lakebed.core.errors import (
     PipelineUnavailable,
     Unavailable,
 )
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import JobReport
-from lakebed.pipeline.worker import STOPPED, Ended, Worker
+from lakebed.pipeline.worker import STOPPED, TaskResult, Worker
 
 LEASE_SECONDS = 1.5
 
 
-def claimed(number: int, table: str = "orders") -> ClaimedTask:
-    order = TaskOrder(job=JobKind.COMPACT, warehouse="lake", namespace=("sales",), table=table)
-    return ClaimedTask(
+def leased(number: int, table: str = "orders") -> LeasedTask:
+    spec = TaskSpec(job=JobKind.COMPACT, warehouse="lake", namespace=("sales",), table=table)
+    return LeasedTask(
         id=number,
         kind=JobKind.COMPACT,
         state=TaskState.CLAIMED,
-        order=order,
+        spec=spec,
         attempts=1,
         max_attempts=5,
         due_ms=0,
@@ -43,7 +43,7 @@ def claimed(number: int, table: str = "orders") -> ClaimedTask:
 class Queue:
     """Hands out what it was given, and notes what it is told."""
 
-    def __init__(self, *tasks: ClaimedTask, away: int = 0) -> None:
+    def __init__(self, *tasks: LeasedTask, away: int = 0) -> None:
         self.waiting = list(tasks)
         self.away = away
         self.completed: list[tuple[int, JobReport]] = []
@@ -53,7 +53,7 @@ class Queue:
         self.renamed: dict[str, str | None] = {}
         """What tables are called by now; None for those that are gone."""
 
-    def claim(
+    def lease(
         self,
         worker: str,
         kinds: Sequence[JobKind],
@@ -61,28 +61,28 @@ class Queue:
         lease_seconds: float,
         limit: int = 1,
         wait_seconds: float = 0.0,
-    ) -> Sequence[ClaimedTask]:
+    ) -> Sequence[LeasedTask]:
         if self.away:
             self.away -= 1
             raise Unavailable("nobody answers")
         return [self.waiting.pop(0)] if self.waiting else []
 
     def heartbeat(
-        self, claimed: ClaimedTask, *, lease_seconds: float, progress: dict[str, object] | None = None
-    ) -> TaskOrder | None:
+        self, leased: LeasedTask, *, lease_seconds: float, progress: dict[str, object] | None = None
+    ) -> TaskSpec | None:
         self.beats += 1
         if self.taken_by_others:
             raise Fenced("somebody else has it")
-        name = self.renamed.get(claimed.order.table, claimed.order.table)
-        return None if name is None else msgspec.structs.replace(claimed.order, table=name)
+        name = self.renamed.get(leased.spec.table, leased.spec.table)
+        return None if name is None else msgspec.structs.replace(leased.spec, table=name)
 
-    def complete(self, claimed: ClaimedTask, report: JobReport) -> None:
+    def complete(self, leased: LeasedTask, report: JobReport) -> None:
         if self.taken_by_others:
             raise Fenced("somebody else has it")
-        self.completed.append((claimed.id, report))
+        self.completed.append((leased.id, report))
 
-    def fail(self, claimed: ClaimedTask, reason: str, *, retry: bool = True) -> TaskState:
-        self.failed.append((claimed.id, reason, retry))
+    def fail(self, leased: LeasedTask, reason: str, *, retry: bool = True) -> TaskState:
+        self.failed.append((leased.id, reason, retry))
         return TaskState.READY if retry else TaskState.DEAD
 
 
@@ -91,7 +91,7 @@ class Machine:
 
     def __init__(
         self,
-        work: Callable[[TaskOrder], None] = lambda order: None,
+        work: Callable[[TaskSpec], None] = lambda spec: None,
         start: Callable[[], None] = lambda: None,
     ) -> None:
         self._work = work
@@ -103,11 +103,11 @@ class Machine:
     def start(self, progress: Progress) -> None:
         self._start()
 
-    def run(self, order: TaskOrder, progress: Progress) -> JobReport:
+    def run(self, spec: TaskSpec, progress: Progress) -> JobReport:
         progress.stage("working")
-        self._work(order)
-        self.done.append(order.table)
-        return JobReport(job=order.job, table=order.table, dry_run=False, changed=True)
+        self._work(spec)
+        self.done.append(spec.table)
+        return JobReport(job=spec.job, table=spec.table, dry_run=False, changed=True)
 
     def cancel(self) -> None:
         self.cancelled.set()
@@ -116,9 +116,9 @@ class Machine:
         """Holds nothing."""
 
 
-def work_off(queue: Queue, machine: Machine, stop: threading.Event | None = None) -> list[Ended]:
+def work_off(queue: Queue, machine: Machine, stop: threading.Event | None = None) -> list[TaskResult]:
     """Have a worker run until there is nothing left; what it told."""
-    told: list[Ended] = []
+    told: list[TaskResult] = []
     Worker(
         queue,
         machine,
@@ -131,15 +131,15 @@ def work_off(queue: Queue, machine: Machine, stop: threading.Event | None = None
     return told
 
 
-def raising(error: Exception) -> Callable[[TaskOrder], None]:
-    def work(order: TaskOrder) -> None:
+def raising(error: Exception) -> Callable[[TaskSpec], None]:
+    def work(spec: TaskSpec) -> None:
         raise error
 
     return work
 
 
 def test_tasks_are_done_one_after_the_other_and_their_reports_told() -> None:
-    queue = Queue(claimed(1), claimed(2))
+    queue = Queue(leased(1), leased(2))
     told = work_off(queue, Machine())
     assert [(number, report.changed) for number, report in queue.completed] == [(1, True), (2, True)]
     assert queue.failed == []
@@ -148,7 +148,7 @@ def test_tasks_are_done_one_after_the_other_and_their_reports_told() -> None:
 
 @pytest.mark.parametrize("error", [CommitConflict("others were first"), Unavailable("gone"), ValueError("a mistake")])
 def test_what_may_pass_is_tried_again(error: Exception) -> None:
-    queue = Queue(claimed(1), claimed(2))
+    queue = Queue(leased(1), leased(2))
     work_off(queue, Machine(raising(error)))
     assert [(number, retry) for number, _, retry in queue.failed] == [(1, True), (2, True)]
     assert str(error) in queue.failed[0][1]
@@ -156,15 +156,15 @@ def test_what_may_pass_is_tried_again(error: Exception) -> None:
 
 @pytest.mark.parametrize("error", [InvalidInput("no such option"), AccessDenied("not yours")])
 def test_what_would_fail_again_is_given_up_at_once(error: Exception) -> None:
-    queue = Queue(claimed(1))
+    queue = Queue(leased(1))
     work_off(queue, Machine(raising(error)))
     assert queue.failed == [(1, str(error), False)]
 
 
 def test_a_table_that_was_dropped_needs_nothing() -> None:
-    queue = Queue(claimed(1))
+    queue = Queue(leased(1))
 
-    def work(order: TaskOrder) -> None:
+    def work(spec: TaskSpec) -> None:
         queue.renamed["orders"] = None
         raise NoSuchTable("no such table")
 
@@ -177,7 +177,7 @@ def test_a_table_that_was_dropped_needs_nothing() -> None:
 
 def test_another_table_that_got_the_name_while_spark_started_is_not_touched() -> None:
     for name, done in (("orders_2025", ["orders_2025"]), (None, [])):
-        queue = Queue(claimed(1))
+        queue = Queue(leased(1))
 
         def start(queue: Queue = queue, name: str | None = name) -> None:
             queue.renamed["orders"] = name
@@ -189,10 +189,10 @@ def test_another_table_that_got_the_name_while_spark_started_is_not_touched() ->
 
 
 def test_a_table_that_was_renamed_while_it_was_worked_on_is_gone_on_with_by_its_new_name() -> None:
-    queue = Queue(claimed(1))
+    queue = Queue(leased(1))
 
-    def work(order: TaskOrder) -> None:
-        if order.table == "orders":
+    def work(spec: TaskSpec) -> None:
+        if spec.table == "orders":
             queue.renamed["orders"] = "orders_2025"
             raise NoSuchTable("no such table")
 
@@ -203,14 +203,14 @@ def test_a_table_that_was_renamed_while_it_was_worked_on_is_gone_on_with_by_its_
 
 
 def test_a_table_that_spark_cannot_find_where_the_server_has_it_is_a_failure() -> None:
-    queue = Queue(claimed(1))
+    queue = Queue(leased(1))
     work_off(queue, Machine(raising(NoSuchTable("no such table"))))
     assert queue.completed == []
     assert queue.failed == [(1, "no such table", True)]
 
 
 def test_a_worker_without_spark_says_so_in_the_task_and_ends() -> None:
-    queue = Queue(claimed(1), claimed(2))
+    queue = Queue(leased(1), leased(2))
 
     def start() -> None:
         raise PipelineUnavailable("install Java 17")
@@ -223,9 +223,9 @@ def test_a_worker_without_spark_says_so_in_the_task_and_ends() -> None:
 
 
 def test_a_task_that_was_taken_over_is_cancelled_and_not_concluded() -> None:
-    queue = Queue(claimed(1))
+    queue = Queue(leased(1))
 
-    def work(order: TaskOrder) -> None:
+    def work(spec: TaskSpec) -> None:
         queue.taken_by_others = True
         assert machine.cancelled.wait(10)
 
@@ -238,9 +238,9 @@ def test_a_task_that_was_taken_over_is_cancelled_and_not_concluded() -> None:
 
 def test_a_stopped_worker_gives_its_task_back() -> None:
     stop = threading.Event()
-    queue = Queue(claimed(1))
+    queue = Queue(leased(1))
 
-    def work(order: TaskOrder) -> None:
+    def work(spec: TaskSpec) -> None:
         stop.set()
         assert machine.cancelled.wait(10)
         raise Unavailable("a query was cancelled")
@@ -251,10 +251,10 @@ def test_a_stopped_worker_gives_its_task_back() -> None:
 
 
 def test_a_long_job_gives_signs_of_life() -> None:
-    queue = Queue(claimed(1))
+    queue = Queue(leased(1))
     enough = threading.Event()
 
-    def work(order: TaskOrder) -> None:
+    def work(spec: TaskSpec) -> None:
         while queue.beats < 3:
             enough.wait(0.05)
 
@@ -264,6 +264,6 @@ def test_a_long_job_gives_signs_of_life() -> None:
 
 def test_a_server_that_is_away_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lakebed.pipeline.worker._FIRST_PAUSE_SECONDS", 0.01)
-    queue = Queue(claimed(1), away=3)
+    queue = Queue(leased(1), away=3)
     work_off(queue, Machine())
     assert [number for number, _ in queue.completed] == [1]

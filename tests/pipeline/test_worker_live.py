@@ -18,10 +18,10 @@ import pytest
 
 from lakebed.cli.main import FAILED
 from lakebed.client import TableRef, TaskState
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import JobReport
-from lakebed.pipeline.spark.engine import SparkEngine
+from lakebed.pipeline.spark.engine import SparkJobRunner
 from tests.clients.boto import all_keys, connected
 from tests.clients.iceberg.rows import ids_of, people
 from tests.clients.people import user_who_may
@@ -98,11 +98,11 @@ def test_policies_of_a_namespace_and_commits_lead_to_work_that_a_worker_does(
     wait_until(lambda: {task.kind for task in place.tasks_of(ref)} == jobs, "all four are planned after the commits")
     planned = {task.kind: task for task in place.tasks_of(ref)}
     for task in planned.values():
-        assert task.order.policy is not None
-        assert task.order.policy.attached_to == f"namespace {namespace}"
-        assert task.order.reason.startswith(f"policy {namespace}.{task.order.policy.name} v0, inherited from")
-    assert re.search(r"\d+ of \d+ data files are under 384 MiB", planned[JobKind.COMPACT].order.reason)
-    assert re.search(r"\d+ of \d+ snapshots have expired", planned[JobKind.EXPIRE_SNAPSHOTS].order.reason)
+        assert task.spec.policy is not None
+        assert task.spec.policy.attached_to == f"namespace {namespace}"
+        assert task.spec.reason.startswith(f"policy {namespace}.{task.spec.policy.name} v0, inherited from")
+    assert re.search(r"\d+ of \d+ data files are under 384 MiB", planned[JobKind.COMPACT].spec.reason)
+    assert re.search(r"\d+ of \d+ snapshots have expired", planned[JobKind.EXPIRE_SNAPSHOTS].spec.reason)
 
     with running_worker(place, tmp_path, "--idle", "3s") as worker:
         reports = {job: place.wait_done(task.id).report or {} for job, task in planned.items()}
@@ -132,8 +132,8 @@ def test_events_are_exported_by_a_worker_that_may_read_them(
 ) -> None:
     keys = user_who_may(server, tmp_path, *WORKER_RIGHTS, "lakebed:ReadEvents").keys
     reader = replace(place, worker_keys=keys)
-    order = TaskOrder(job=JobKind.EXPORT_EVENTS, warehouse=place.lake.warehouse)
-    task = place.client.tasks.submit(order).task
+    spec = TaskSpec(job=JobKind.EXPORT_EVENTS, warehouse=place.lake.warehouse)
+    task = place.client.tasks.submit(spec).task
     (ended,) = work_off(reader, own_engine(reader))
     assert ended.words == "done"
     report = place.client.tasks.get(task.id).report or {}
@@ -148,7 +148,7 @@ def test_events_are_exported_by_a_worker_that_may_read_them(
 # -- tables that are not there any more, or elsewhere ------------------------------------------------------------------
 
 
-class Meddling(SparkEngine):
+class Meddling(SparkJobRunner):
     """Has something happen to the table between the claim and the work, or while the work is under way."""
 
     after_start: Callable[[], object] | None = None
@@ -160,11 +160,11 @@ class Meddling(SparkEngine):
         if happen is not None:
             happen()
 
-    def run(self, order: TaskOrder, progress: Progress) -> JobReport:
+    def run(self, spec: TaskSpec, progress: Progress) -> JobReport:
         happen, self.before_run = self.before_run, None
         if happen is not None:
             happen()
-        return super().run(order, progress)
+        return super().run(spec, progress)
 
 
 @pytest.fixture

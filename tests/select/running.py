@@ -11,10 +11,9 @@ from typing import Any
 
 from lakebed.objects.blobs.contents import OpenSlice
 from lakebed.select.execution.engine import Execution, plan
-from lakebed.select.execution.plan_cache import PlanShelf
+from lakebed.select.execution.plan_cache import PlanCache
 from lakebed.select.model import (
     Compression,
-    Counts,
     CsvInput,
     CsvOutput,
     HeaderUse,
@@ -23,6 +22,7 @@ from lakebed.select.model import (
     JsonKind,
     JsonOutput,
     Output,
+    QueryStats,
     ScanRange,
     SelectLimits,
     SelectRequest,
@@ -35,7 +35,7 @@ HEADED = CsvInput(header=HeaderUse.USE)
 LINES = JsonInput(JsonKind.LINES)
 DOCUMENT = JsonInput(JsonKind.DOCUMENT)
 LIMITS = SelectLimits(partitions=2)
-SHELF = PlanShelf()
+SHELF = PlanCache()
 """Of all tests: each runs by what others left, as requests of a worker do."""
 
 
@@ -61,7 +61,7 @@ async def answer(
     data: bytes | Sequence[OpenSlice | bytes],
     limits: SelectLimits = LIMITS,
     spill: Path | None = None,
-) -> tuple[bytes, Counts]:
+) -> tuple[bytes, QueryStats]:
     """The bytes of a result, and what it took."""
     meter = Meter()
     source = LocalBytes([data] if isinstance(data, bytes) else list(data))

@@ -12,7 +12,7 @@ import pytest
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied, NoSuchKey, SelectError, Throttled, Unavailable
 from lakebed.select.model import CsvInput, Input, ParquetInput, SelectLimits, SelectRequest
-from lakebed.select.service import RunningSelect, Selects
+from lakebed.select.service import RunningSelect, SelectService
 from tests.fixtures.descriptors import open_descriptors, opened_since
 from tests.objects.stores import ROOT, ObjectStore, opened_store, user
 
@@ -33,8 +33,8 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 @pytest.fixture
-def selects(store: ObjectStore, tmp_path: Path) -> Selects:
-    return Selects(store.reader, store.lister, store.clock, LIMITS, tmp_path)
+def selects(store: ObjectStore, tmp_path: Path) -> SelectService:
+    return SelectService(store.reader, store.lister, store.clock, LIMITS, tmp_path)
 
 
 async def read(running: RunningSelect) -> bytes:
@@ -51,7 +51,7 @@ def numbers(count: int) -> bytes:
 @pytest.mark.parametrize("encrypt", [False, True])
 @pytest.mark.parametrize("count", [1, 300_000])
 async def test_an_object_is_read_wherever_its_bytes_are(
-    store: ObjectStore, selects: Selects, encrypt: bool, count: int
+    store: ObjectStore, selects: SelectService, encrypt: bool, count: int
 ) -> None:
     data = numbers(count)
     await store.put("bucket", "k", data, encrypt=encrypt)
@@ -62,7 +62,7 @@ async def test_an_object_is_read_wherever_its_bytes_are(
     assert selects.running == 0
 
 
-async def test_a_small_object_is_over_with_its_only_piece(store: ObjectStore, selects: Selects) -> None:
+async def test_a_small_object_is_over_with_its_only_piece(store: ObjectStore, selects: SelectService) -> None:
     await store.put("bucket", "k", b"1\n2\n")
     for _ in range(3):
         running = await selects.open(ROOT, "bucket", "k", request("SELECT * FROM S3Object"))
@@ -77,7 +77,9 @@ async def test_a_small_object_is_over_with_its_only_piece(store: ObjectStore, se
 
 
 @pytest.mark.parametrize("encrypt", [False, True])
-async def test_a_small_object_that_nobody_reads_is_let_go(store: ObjectStore, selects: Selects, encrypt: bool) -> None:
+async def test_a_small_object_that_nobody_reads_is_let_go(
+    store: ObjectStore, selects: SelectService, encrypt: bool
+) -> None:
     await store.put("bucket", "k", numbers(5000), encrypt=encrypt)
     before = open_descriptors()
     for _ in range(3):
@@ -90,7 +92,7 @@ async def test_a_small_object_that_nobody_reads_is_let_go(store: ObjectStore, se
 
 
 async def test_a_small_object_with_something_wrong_in_it_leaves_nothing_open(
-    store: ObjectStore, selects: Selects
+    store: ObjectStore, selects: SelectService
 ) -> None:
     asked = request("SELECT CAST(_1 AS INT) FROM S3Object")
     await store.put("bucket", "wrong", b"one\n")
@@ -103,7 +105,7 @@ async def test_a_small_object_with_something_wrong_in_it_leaves_nothing_open(
 
 
 async def test_memory_goes_back_after_a_large_query_alone(
-    store: ObjectStore, selects: Selects, monkeypatch: pytest.MonkeyPatch
+    store: ObjectStore, selects: SelectService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times: list[None] = []
     monkeypatch.setattr("lakebed.select.service.give_back", lambda: times.append(None))
@@ -115,7 +117,7 @@ async def test_memory_goes_back_after_a_large_query_alone(
         assert len(times) == expected
 
 
-async def test_parts_of_an_upload_are_one_object(store: ObjectStore, selects: Selects) -> None:
+async def test_parts_of_an_upload_are_one_object(store: ObjectStore, selects: SelectService) -> None:
     data = numbers(400_000)
     upload = await store.begin("bucket", "k")
     cuts = [0, 5 * 1024 * 1024 + 3, len(data)]
@@ -128,7 +130,9 @@ async def test_parts_of_an_upload_are_one_object(store: ObjectStore, selects: Se
 
 
 @pytest.mark.parametrize("encrypt", [False, True])
-async def test_parquet_is_read_wherever_its_bytes_are(store: ObjectStore, selects: Selects, encrypt: bool) -> None:
+async def test_parquet_is_read_wherever_its_bytes_are(
+    store: ObjectStore, selects: SelectService, encrypt: bool
+) -> None:
     sink = pa.BufferOutputStream()
     from pyarrow import parquet
 
@@ -138,7 +142,7 @@ async def test_parquet_is_read_wherever_its_bytes_are(store: ObjectStore, select
     assert await read(await selects.open(ROOT, "bucket", "k", asked)) == b"449995000\n"
 
 
-async def test_the_version_that_was_found_is_read_to_its_end(store: ObjectStore, selects: Selects) -> None:
+async def test_the_version_that_was_found_is_read_to_its_end(store: ObjectStore, selects: SelectService) -> None:
     data = numbers(300_000)
     await store.put("bucket", "k", data)
     running = await selects.open(ROOT, "bucket", "k", request("SELECT * FROM S3Object"))
@@ -152,7 +156,7 @@ async def test_the_version_that_was_found_is_read_to_its_end(store: ObjectStore,
     assert found == data
 
 
-async def test_who_may_not_read_may_not_select(store: ObjectStore, selects: Selects) -> None:
+async def test_who_may_not_read_may_not_select(store: ObjectStore, selects: SelectService) -> None:
     await store.put("bucket", "k", b"1\n")
     with pytest.raises(AccessDenied):
         await selects.open(user("nobody"), "bucket", "k", request("SELECT * FROM S3Object"))
@@ -161,7 +165,7 @@ async def test_who_may_not_read_may_not_select(store: ObjectStore, selects: Sele
     assert selects.running == 0
 
 
-async def test_what_is_wrong_with_a_query_is_told_before_it_runs(store: ObjectStore, selects: Selects) -> None:
+async def test_what_is_wrong_with_a_query_is_told_before_it_runs(store: ObjectStore, selects: SelectService) -> None:
     await store.put("bucket", "k", b"1\n")
     with pytest.raises(SelectError):
         await selects.open(ROOT, "bucket", "k", request("SELECT nope FROM S3Object"))
@@ -169,7 +173,7 @@ async def test_what_is_wrong_with_a_query_is_told_before_it_runs(store: ObjectSt
 
 
 async def test_as_many_run_as_may(store: ObjectStore) -> None:
-    selects = Selects(store.reader, store.lister, store.clock, SelectLimits(concurrent=1, partitions=2))
+    selects = SelectService(store.reader, store.lister, store.clock, SelectLimits(concurrent=1, partitions=2))
     await store.put("bucket", "k", numbers(10))
     running = await selects.open(ROOT, "bucket", "k", request(ENDLESS))
     with pytest.raises(Throttled):
@@ -181,7 +185,7 @@ async def test_as_many_run_as_may(store: ObjectStore) -> None:
 
 
 async def test_a_query_has_a_time_to_end_in(store: ObjectStore) -> None:
-    selects = Selects(store.reader, store.lister, store.clock, SelectLimits(seconds=0.0, partitions=2))
+    selects = SelectService(store.reader, store.lister, store.clock, SelectLimits(seconds=0.0, partitions=2))
     await store.put("bucket", "k", numbers(300_000))
     running = await selects.open(ROOT, "bucket", "k", request(ENDLESS))
     with pytest.raises(Unavailable):
@@ -189,7 +193,7 @@ async def test_a_query_has_a_time_to_end_in(store: ObjectStore) -> None:
     assert selects.running == 0
 
 
-async def test_a_query_that_is_closed_leaves_nothing(store: ObjectStore, selects: Selects) -> None:
+async def test_a_query_that_is_closed_leaves_nothing(store: ObjectStore, selects: SelectService) -> None:
     await store.put("bucket", "k", numbers(600_000))
     await read(await selects.open(ROOT, "bucket", "k", request("SELECT COUNT(*) FROM S3Object")))
     before = open_descriptors()
@@ -214,7 +218,7 @@ async def test_a_query_that_needs_too_much_memory_ends(store: ObjectStore) -> No
     small = SelectLimits(memory_bytes=1024 * 1024, partitions=2)
     await store.put("bucket", "k", numbers(200_000))
     asked = request("SELECT _1, COUNT(*) FROM S3Object GROUP BY _1")
-    selects = Selects(store.reader, store.lister, store.clock, small, spill=None)
+    selects = SelectService(store.reader, store.lister, store.clock, small, spill=None)
     with pytest.raises(Unavailable):
         await read(await selects.open(ROOT, "bucket", "k", asked))
 
@@ -225,7 +229,7 @@ async def test_what_does_not_fit_into_memory_goes_to_disk(store: ObjectStore, tm
     count = 400_000
     await store.put("bucket", "k", b"".join(b"%d,%s\n" % (number * 7919 % count, b"q" * 60) for number in range(count)))
     asked = request("SELECT _1, _2 FROM S3Object ORDER BY CAST(_1 AS INT)")
-    selects = Selects(store.reader, store.lister, store.clock, small, spill=tmp_path)
+    selects = SelectService(store.reader, store.lister, store.clock, small, spill=tmp_path)
     found = await read(await selects.open(ROOT, "bucket", "k", asked))
     assert [int(line.split(b",")[0]) for line in found.splitlines()] == list(range(count))
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith("datafusion")) == []
@@ -235,7 +239,7 @@ def asked_of(expression: str, given: Input) -> SelectRequest:
     return request(expression, given)
 
 
-async def test_a_damaged_object_is_told_on_the_way(store: ObjectStore, selects: Selects) -> None:
+async def test_a_damaged_object_is_told_on_the_way(store: ObjectStore, selects: SelectService) -> None:
     await store.put("bucket", "k", numbers(300_000) + b"1,2,3,4,5\n")
     running = await selects.open(ROOT, "bucket", "k", asked_of("SELECT * FROM S3Object", CsvInput()))
     with pytest.raises(SelectError) as raised:

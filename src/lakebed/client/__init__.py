@@ -14,32 +14,32 @@ from types import TracebackType
 from lakebed.core.secrets import Secret
 
 from .access import ServerAccess, find_access
-from .arrivals import Arrival, Arrivals
-from .connection import Connection
+from .arrivals import PendingFile, PendingFiles
+from .connection import ServerConnection
 from .events import Event, EventPage, Events
 from .labels import LabelStore
 from .objects import Objects
 from .policies import Policies
-from .selects import ListedObject, SelectCounts, Selection, Selects
+from .selects import ObjectEntry, SelectClient, SelectResult, SelectStats
 from .streams.servers import StreamServers
 from .tables import TableHealth, TableRef, Tables
 from .targets import Targets, TargetStatus
-from .tasks import ClaimedTask, Task, Tasks, TaskState
-from .trace import Delegation, ObjectAccess, Trace
+from .tasks import LeasedTask, Task, Tasks, TaskState
+from .trace import AccessTrace, Delegation, ObjectAccess
 from .webhooks import SeenMessages, WebhookMessage, verify_webhook
 
 __all__ = [
-    "Arrival",
-    "ClaimedTask",
     "Delegation",
     "Event",
     "EventPage",
     "LakebedClient",
-    "ListedObject",
+    "LeasedTask",
     "ObjectAccess",
+    "ObjectEntry",
+    "PendingFile",
     "SeenMessages",
-    "SelectCounts",
-    "Selection",
+    "SelectResult",
+    "SelectStats",
     "ServerAccess",
     "TableHealth",
     "TableRef",
@@ -77,18 +77,18 @@ class LakebedClient:
             ca_bundle=ca_bundle,
             s3_endpoint=s3_endpoint,
         )
-        self._connection = Connection(self.access, timeout_seconds=timeout_seconds)
-        self._s3 = Connection(self.access.s3, timeout_seconds=timeout_seconds)
+        self._connection = ServerConnection(self.access, timeout_seconds=timeout_seconds)
+        self._s3 = ServerConnection(self.access.s3, timeout_seconds=timeout_seconds)
         self.tasks = Tasks(self._connection)
         self.events = Events(self._connection)
         self.audit = Events(self._connection, "/lakebed/v1/audit")
         self.tables = Tables(self._connection)
         self.policies = Policies(self._connection)
         self.labels = LabelStore(self._connection)
-        self.selects = Selects(self._s3)
-        self.trace = Trace(self._connection)
+        self.selects = SelectClient(self._s3)
+        self.trace = AccessTrace(self._connection)
         self.targets = Targets(self._connection)
-        self.arrivals = Arrivals(self._connection)
+        self.arrivals = PendingFiles(self._connection)
         self.objects = Objects(self._s3)
         self.stream_servers = StreamServers(self._connection)
 

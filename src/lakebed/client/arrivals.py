@@ -7,13 +7,13 @@ from typing import Final
 
 import msgspec
 
-from .connection import Connection
+from .connection import ServerConnection
 from .names import TableRef
 
 _PATH: Final = "/lakebed/v1/arrivals"
 
 
-class Arrival(msgspec.Struct, frozen=True, kw_only=True):
+class PendingFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that arrived."""
 
     event: int
@@ -30,16 +30,16 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _List(msgspec.Struct, frozen=True):
-    arrivals: list[Arrival]
+    arrivals: list[PendingFile]
 
 
-class Arrivals:
+class PendingFiles:
     """The arrivals of a server."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
-    def list(self, table: TableRef, *, after: int = 0, limit: int = 100) -> Sequence[Arrival]:
+    def list(self, table: TableRef, *, after: int = 0, limit: int = 100) -> Sequence[PendingFile]:
         """What is to be added to a table, in the order of its events."""
         document = {**_named(table), "after": after, "limit": limit}
         return self._connection.read(_List, "POST", f"{_PATH}/list", document=document, repeatable=True).arrivals

@@ -53,7 +53,7 @@ _CONNECT_SECONDS: Final = 10.0
 _encode = msgspec.json.Encoder().encode
 
 
-class Connection:
+class ServerConnection:
     """Calls to one server. Safe for threads."""
 
     def __init__(

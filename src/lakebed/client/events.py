@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from .connection import Connection
+from .connection import ServerConnection
 from .tasks import MAX_WAIT_SECONDS
 
 DEFAULT_LIMIT: Final = 1000
@@ -62,7 +62,7 @@ class EventPage(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 class Events:
     """The event log or the audit trail, over the wire."""
 
-    def __init__(self, connection: Connection, path: str = "/lakebed/v1/events") -> None:
+    def __init__(self, connection: ServerConnection, path: str = "/lakebed/v1/events") -> None:
         self._connection = connection
         self._path = path
 

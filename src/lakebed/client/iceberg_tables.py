@@ -26,11 +26,11 @@ from .names import TableRef
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-__all__ = ["opened_table", "telling"]
+__all__ = ["open_table", "pyiceberg_errors"]
 
 
 @contextmanager
-def opened_table(access: ServerAccess, table: TableRef) -> Iterator[Table]:
+def open_table(access: ServerAccess, table: TableRef) -> Iterator[Table]:
     """The table as it is now, and the catalog that plans its scans, for the time of a block.
 
     Raises NoSuchTable, AccessDenied, Unauthenticated, Unavailable; MissingExtra where PyIceberg is not installed.
@@ -53,12 +53,12 @@ def opened_table(access: ServerAccess, table: TableRef) -> Iterator[Table]:
     require_extra("conform", "reading an Iceberg table")
     from pyiceberg.catalog.rest import RestCatalog
 
-    with telling(table), closing(RestCatalog(table.warehouse, **properties)) as catalog:
+    with pyiceberg_errors(table), closing(RestCatalog(table.warehouse, **properties)) as catalog:
         yield catalog.load_table((*table.namespace, table.table))
 
 
 @contextmanager
-def telling(table: TableRef) -> Iterator[None]:
+def pyiceberg_errors(table: TableRef) -> Iterator[None]:
     """What goes wrong with PyIceberg, as errors of ours."""
     from pyiceberg import exceptions as theirs
 

@@ -10,7 +10,7 @@ import msgspec
 from lakebed.core.errors import InvalidInput
 from lakebed.core.unset import UNSET, Unset
 
-from .connection import Connection
+from .connection import ServerConnection
 from .names import path
 
 _LABELS: Final = "/lakebed/v1/labels"
@@ -103,7 +103,7 @@ class _Found(msgspec.Struct, rename="kebab"):
 class LabelStore:
     """Labels, over the wire."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def get(self, subject: Subject) -> Labelled:

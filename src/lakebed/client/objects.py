@@ -6,7 +6,7 @@ from typing import Final
 
 from lakebed.core.sigv4 import encode_segment
 
-from .connection import Connection
+from .connection import ServerConnection
 
 PIECE_BYTES: Final = 16 * 1024 * 1024
 
@@ -14,7 +14,7 @@ PIECE_BYTES: Final = 16 * 1024 * 1024
 class Objects:
     """The objects of a server."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def read(self, source: str, size: int, *, etag: str = "", version: str = "") -> bytes:

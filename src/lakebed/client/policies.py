@@ -9,7 +9,7 @@ import msgspec
 
 from lakebed.core.unset import UNSET, Unset
 
-from .connection import Connection
+from .connection import ServerConnection
 from .names import CATALOG_PAGE, TableRef, joined, path
 
 _BASE: Final = "/polaris/v1"
@@ -63,24 +63,24 @@ class ApplicablePolicy(Policy, frozen=True, kw_only=True, rename="kebab"):
     """All of this in words."""
 
 
-class Target(msgspec.Struct, frozen=True, omit_defaults=True):
+class PolicyTarget(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a policy is attached to."""
 
     type: str
     path: Levels = ()
 
 
-CATALOG: Final = Target("catalog")
+CATALOG: Final = PolicyTarget("catalog")
 
 
-def namespace_target(namespace: Sequence[str]) -> Target:
+def namespace_target(namespace: Sequence[str]) -> PolicyTarget:
     """A namespace, with all that is in it."""
-    return Target("namespace", tuple(namespace))
+    return PolicyTarget("namespace", tuple(namespace))
 
 
-def table_target(namespace: Sequence[str], name: str) -> Target:
+def table_target(namespace: Sequence[str], name: str) -> PolicyTarget:
     """A table or a view."""
-    return Target("table-like", (*namespace, name))
+    return PolicyTarget("table-like", (*namespace, name))
 
 
 class PolicyVersion(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
@@ -103,7 +103,7 @@ class PastPolicy(Policy, frozen=True, kw_only=True, rename="kebab"):
 class AttachedTarget(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """Something that a policy is attached to."""
 
-    target: Target
+    target: PolicyTarget
     attached_to: str
     parameters: dict[str, str] = {}
     attached_at_ms: int
@@ -178,7 +178,7 @@ class _Why(msgspec.Struct):
 class Policies:
     """The policy store, over the wire."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def create(
@@ -251,7 +251,7 @@ class Policies:
         warehouse: str,
         namespace: Sequence[str],
         name: str,
-        target: Target,
+        target: PolicyTarget,
         *,
         parameters: Mapping[str, str] | None = None,
     ) -> None:
@@ -262,7 +262,7 @@ class Policies:
         mappings = _policies(warehouse, namespace, name) + "/mappings"
         self._connection.call("PUT", mappings, document=document, repeatable=True)
 
-    def detach(self, warehouse: str, namespace: Sequence[str], name: str, target: Target) -> None:
+    def detach(self, warehouse: str, namespace: Sequence[str], name: str, target: PolicyTarget) -> None:
         """Have a policy hold for a target no longer. Raises NotFound if it did not."""
         mappings = _policies(warehouse, namespace, name) + "/mappings"
         self._connection.call("POST", mappings, document={"target": target})
@@ -302,7 +302,7 @@ class Policies:
             yield from page.targets
 
     def effect(
-        self, warehouse: str, namespace: Sequence[str], name: str, target: Target, *, change: str = "attach"
+        self, warehouse: str, namespace: Sequence[str], name: str, target: PolicyTarget, *, change: str = "attach"
     ) -> Iterator[AffectedTable]:
         """The tables and views for which something would change, were a policy attached; or `detach`ed."""
         query = {"change": change}

@@ -16,17 +16,17 @@ from lakebed.core.errors import Incomplete, IntegrityMismatch, InvalidInput, Lak
 from lakebed.core.event_stream import EventStreamDecoder, EventStreamMessage
 from lakebed.core.sigv4 import encode_segment
 
-from .connection import Connection
+from .connection import ServerConnection
 from .errors import s3_document, s3_failure_of, s3_words
 
-__all__ = ["ListedObject", "SelectCounts", "Selection", "Selects", "Words"]
+__all__ = ["ObjectEntry", "SelectClient", "SelectResult", "SelectStats", "Words"]
 
 Words = Mapping[str, "str | bool | Words"]
 """Elements by name, as SDKs have them: `{"CSV": {"FileHeaderInfo": "USE"}, "CompressionType": "GZIP"}`."""
 
 
 @dataclass(frozen=True, slots=True)
-class SelectCounts:
+class SelectStats:
     """What a query took, in bytes."""
 
     scanned: int = 0
@@ -34,11 +34,11 @@ class SelectCounts:
     returned: int = 0
 
 
-class Selection:
+class SelectResult:
     """The records of a query, to be read once. Whoever stops before their end closes it: that ends the query."""
 
-    def __init__(self, connection: Connection, path: str, query: Mapping[str, str], body: bytes) -> None:
-        self.counts = SelectCounts()
+    def __init__(self, connection: ServerConnection, path: str, query: Mapping[str, str], body: bytes) -> None:
+        self.counts = SelectStats()
         """What the query took; known when all records were read."""
         self._pieces = self._read(connection, path, query, body)
 
@@ -50,7 +50,7 @@ class Selection:
         self._pieces.close()
 
     def _read(
-        self, connection: Connection, path: str, query: Mapping[str, str], body: bytes
+        self, connection: ServerConnection, path: str, query: Mapping[str, str], body: bytes
     ) -> Generator[bytes, None, None]:
         decoder, is_ended = EventStreamDecoder(), False
         with connection.stream("POST", path, query=query, body=body, failure=_failure) as pieces:
@@ -67,17 +67,17 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class ListedObject:
+class ObjectEntry:
     """An object, as listings have it."""
 
     key: str
     size: int
 
 
-class Selects:
+class SelectClient:
     """Selects over the wire."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def run(
@@ -90,7 +90,7 @@ class Selects:
         *,
         scan_range: tuple[int | None, int | None] | None = None,
         version: str | None = None,
-    ) -> Selection:
+    ) -> SelectResult:
         """Ask; nothing is sent before the first piece is read.
 
         `source` says how the object is to be read and `target` how the records are to be written. While it is read,
@@ -102,17 +102,17 @@ class Selects:
             bounds = zip(("Start", "End"), scan_range, strict=True)
             asked["ScanRange"] = {name: str(bound) for name, bound in bounds if bound is not None}
         query = {"select": "", "select-type": "2"} | ({} if version is None else {"versionId": version})
-        return Selection(self._connection, _path(bucket, key), query, _body(asked))
+        return SelectResult(self._connection, _path(bucket, key), query, _body(asked))
 
-    def run_all(self, bucket: str, prefix: str, expression: str, source: Words, target: Words) -> Selection:
+    def run_prefix(self, bucket: str, prefix: str, expression: str, source: Words, target: Words) -> SelectResult:
         """Ask of all objects whose keys begin with that, as one; they are of one format and have the same columns.
 
         An extension of S3 that other servers do not have. Raises as `run`, of any of the objects.
         """
         query = {"select": "", "select-type": "2", "prefix": prefix}
-        return Selection(self._connection, _path(bucket), query, _body(_asked(expression, source, target)))
+        return SelectResult(self._connection, _path(bucket), query, _body(_asked(expression, source, target)))
 
-    def objects(self, bucket: str, prefix: str = "") -> Iterator[ListedObject]:
+    def objects(self, bucket: str, prefix: str = "") -> Iterator[ObjectEntry]:
         """The objects of a bucket whose keys begin with that, in their order. Raises NoSuchBucket, AccessDenied."""
         query = {"list-type": "2", "encoding-type": "url", "prefix": prefix}
         while True:
@@ -121,7 +121,7 @@ class Selects:
             if root is None:
                 raise Unavailable("the answer is no listing: see that the endpoint is a Lakebed server")
             for found in root.iterfind("Contents"):
-                yield ListedObject(unquote(found.findtext("Key") or ""), int(found.findtext("Size") or 0))
+                yield ObjectEntry(unquote(found.findtext("Key") or ""), int(found.findtext("Size") or 0))
             token = root.findtext("NextContinuationToken")
             if not token:
                 return
@@ -189,9 +189,9 @@ def _event_of(message: EventStreamMessage) -> str:
     raise SelectError(words, code=code)
 
 
-def _counts(payload: bytes) -> SelectCounts:
+def _counts(payload: bytes) -> SelectStats:
     root = s3_document(payload)
     if root is None:
-        return SelectCounts()
+        return SelectStats()
     names = ("BytesScanned", "BytesProcessed", "BytesReturned")
-    return SelectCounts(*(int(root.findtext(name) or 0) for name in names))
+    return SelectStats(*(int(root.findtext(name) or 0) for name in names))

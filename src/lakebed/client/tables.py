@@ -7,12 +7,12 @@ from typing import Final
 
 import msgspec
 
-from lakebed.core.jobs import JobKind, PolicyOrigin, TaskOrder
+from lakebed.core.jobs import JobKind, PolicyOrigin, TaskSpec
 
-from .connection import Connection
+from .connection import ServerConnection
 from .names import CATALOG_PAGE, TableRef, joined, path
 
-__all__ = ["EnactedPlan", "PlacedTask", "Plan", "Quiet", "TableHealth", "TableRef", "Tables"]
+__all__ = ["MaintenancePlan", "SkippedPolicy", "SubmittedPlan", "SubmittedTask", "TableHealth", "TableRef", "Tables"]
 
 _CATALOG: Final = "/iceberg/v1"
 _TABLES: Final = "/lakebed/v1/tables"
@@ -61,7 +61,7 @@ class TableHealth(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
         return TableRef(self.warehouse, self.namespace, self.table)
 
 
-class Quiet(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+class SkippedPolicy(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """Why a policy leads to nothing, as things are."""
 
     policy: PolicyOrigin
@@ -69,30 +69,30 @@ class Quiet(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     reason: str
 
 
-class PlacedTask(msgspec.Struct, frozen=True):
+class SubmittedTask(msgspec.Struct, frozen=True):
     """An order in the queue."""
 
     id: int
     """Of the task."""
-    order: TaskOrder
+    spec: TaskSpec = msgspec.field(name="order")
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+class MaintenancePlan(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """What the policies of a table come to now. Nothing of it was done."""
 
-    planned: list[TaskOrder]
+    planned: list[TaskSpec]
     """What would be asked for that nobody has asked for."""
-    revised: list[PlacedTask] = []
+    revised: list[SubmittedTask] = []
     """Orders that wait, as they would be changed."""
-    withdrawn: list[PlacedTask] = []
+    withdrawn: list[SubmittedTask] = []
     """Orders that wait, and that would be taken back."""
-    quiet: list[Quiet] = []
+    skipped: list[SkippedPolicy] = msgspec.field(name="quiet", default_factory=list)
 
 
-class EnactedPlan(Plan, frozen=True, kw_only=True, rename="kebab"):
+class SubmittedPlan(MaintenancePlan, frozen=True, kw_only=True, rename="kebab"):
     """A plan that was carried out."""
 
-    tasks: list[PlacedTask]
+    tasks: list[SubmittedTask]
     """All that is open for the table now, whoever asked for it."""
 
 
@@ -133,7 +133,7 @@ class _Healths(msgspec.Struct, rename="kebab"):
 class Tables:
     """The catalog's tables, over the wire."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def warehouses(self) -> Iterator[str]:
@@ -173,13 +173,13 @@ class Tables:
             for page in self._connection.pages(_Healths, f"{_TABLES}/health", query):
                 yield from page.tables
 
-    def plan(self, table: TableRef) -> Plan:
+    def plan(self, table: TableRef) -> MaintenancePlan:
         """What the policies of a table would have done to it now, and why. Nothing is done."""
-        return self._connection.read(Plan, "GET", _path(table, "plan"))
+        return self._connection.read(MaintenancePlan, "GET", _path(table, "plan"))
 
-    def enact_plan(self, table: TableRef) -> EnactedPlan:
+    def submit_plan(self, table: TableRef) -> SubmittedPlan:
         """Plan a table at once, and put the tasks into the queue."""
-        return self._connection.read(EnactedPlan, "POST", _path(table, "plan"), repeatable=True)
+        return self._connection.read(SubmittedPlan, "POST", _path(table, "plan"), repeatable=True)
 
 
 def _path(table: TableRef, word: str) -> str:

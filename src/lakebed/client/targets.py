@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from .connection import Connection
+from .connection import ServerConnection
 from .events import Event
 
 _PATH: Final = "/lakebed/v1/targets"
@@ -85,7 +85,7 @@ class _Redriven(msgspec.Struct, frozen=True):
 class Targets:
     """Where events go, over the wire."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def list(self) -> list[TargetStatus]:

@@ -1,6 +1,6 @@
 """Tasks: what Spark is to do, who does it, and what became of it.
 
-A worker's round: `claim`, then `heartbeat` from time to time while it works, then `complete` or `fail`. Fenced, from
+A worker's round: `lease`, then `heartbeat` from time to time while it works, then `complete` or `fail`. Fenced, from
 any of the last three, means that the task is somebody else's by now: stop, and leave the rest to them.
 """
 
@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from lakebed.core.errors import Fenced, NotFound
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.core.sigv4 import encode_segment
 from lakebed.net.http import HttpResponse
 
-from .connection import Connection
+from .connection import ServerConnection
 
 MAX_WAIT_SECONDS: Final = 30.0
 """The longest that a server lets a call wait for news."""
@@ -44,7 +44,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     id: int
     kind: JobKind
     state: TaskState
-    order: TaskOrder
+    spec: TaskSpec = msgspec.field(name="order")
     attempts: int
     max_attempts: int
     due_ms: int
@@ -60,13 +60,13 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """What its worker said of it last."""
 
 
-class ClaimedTask(Task, frozen=True, kw_only=True, rename="kebab"):
+class LeasedTask(Task, frozen=True, kw_only=True, rename="kebab"):
     """A task that is this worker's until its time is over."""
 
     token: int
 
 
-class Submitted(msgspec.Struct, frozen=True):
+class TaskSubmission(msgspec.Struct, frozen=True):
     """A task that was asked for."""
 
     task: Task
@@ -80,7 +80,7 @@ class _TaskPage(msgspec.Struct, rename="kebab"):
 
 
 class _Claims(msgspec.Struct):
-    tasks: list[ClaimedTask]
+    tasks: list[LeasedTask]
 
 
 class _State(msgspec.Struct):
@@ -88,13 +88,13 @@ class _State(msgspec.Struct):
 
 
 class _Held(msgspec.Struct):
-    order: TaskOrder | None
+    spec: TaskSpec | None = msgspec.field(name="order")
 
 
 class Tasks:
     """The task queue, over the wire."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def list(self, *, state: TaskState | None = None, kind: JobKind | None = None) -> Iterator[Task]:
@@ -107,11 +107,11 @@ class Tasks:
         """One task. Raises NotFound."""
         return self._connection.read(Task, "GET", _path(task_id))
 
-    def submit(self, order: TaskOrder) -> Submitted:
+    def submit(self, spec: TaskSpec) -> TaskSubmission:
         """Ask for work on a table. The same work that is waiting or under way is given back instead of more of it."""
         # For the same reason a lost answer does not matter.
-        reply = self._connection.call("POST", _BASE, document=order, repeatable=True)
-        return Submitted(self._connection.decode(reply, Task), reply.status == 201)
+        reply = self._connection.call("POST", _BASE, document=spec, repeatable=True)
+        return TaskSubmission(self._connection.decode(reply, Task), reply.status == 201)
 
     def redrive(self, task_id: int) -> Task:
         """Give a dead task all its attempts again.
@@ -120,7 +120,7 @@ class Tasks:
         """
         return self._connection.read(Task, "POST", _path(task_id, "redrive"))
 
-    def claim(
+    def lease(
         self,
         worker: str,
         kinds: Sequence[JobKind],
@@ -128,7 +128,7 @@ class Tasks:
         lease_seconds: float,
         limit: int = 1,
         wait_seconds: float = 0.0,
-    ) -> Sequence[ClaimedTask]:
+    ) -> Sequence[LeasedTask]:
         """Take up to `limit` due tasks, each for `lease_seconds`; none if nothing was due within `wait_seconds`."""
         document = {
             "worker": worker,
@@ -138,38 +138,38 @@ class Tasks:
             "wait-seconds": min(wait_seconds, MAX_WAIT_SECONDS),
         }
         # Not repeated when an answer is lost: what it has claimed falls due again when the lease is over.
-        claims = self._connection.read(_Claims, "POST", f"{_BASE}/claim", document=document, wait_seconds=wait_seconds)
-        return claims.tasks
+        leased = self._connection.read(_Claims, "POST", f"{_BASE}/claim", document=document, wait_seconds=wait_seconds)
+        return leased.tasks
 
     def heartbeat(
-        self, claimed: ClaimedTask, *, lease_seconds: float, progress: Mapping[str, object] | None = None
-    ) -> TaskOrder | None:
+        self, leased: LeasedTask, *, lease_seconds: float, progress: Mapping[str, object] | None = None
+    ) -> TaskSpec | None:
         """Keep a task for `lease_seconds` from now on. Raises Fenced if it is somebody else's by now, or has ended.
 
         The order as its table is called now; None if the table is gone, and another may have its name.
         """
-        document: Document = {"token": claimed.token, "lease-seconds": lease_seconds}
+        document: Document = {"token": leased.token, "lease-seconds": lease_seconds}
         if progress is not None:
             document["progress"] = progress
-        return self._connection.decode(self._hold(claimed, "heartbeat", document), _Held).order
+        return self._connection.decode(self._hold(leased, "heartbeat", document), _Held).spec
 
-    def complete(self, claimed: ClaimedTask, report: Mapping[str, object] | msgspec.Struct) -> None:
+    def complete(self, leased: LeasedTask, report: Mapping[str, object] | msgspec.Struct) -> None:
         """End a task with what it came to. Raises Fenced."""
-        document: Document = {"token": claimed.token, "report": report}
-        self._hold(claimed, "complete", document)
+        document: Document = {"token": leased.token, "report": report}
+        self._hold(leased, "complete", document)
 
-    def fail(self, claimed: ClaimedTask, reason: str, *, retry: bool = True) -> TaskState:
+    def fail(self, leased: LeasedTask, reason: str, *, retry: bool = True) -> TaskState:
         """Give a task back, with why it failed: to be tried again later, or for good. Raises Fenced."""
-        document: Document = {"token": claimed.token, "reason": reason, "retry": retry}
-        return self._connection.decode(self._hold(claimed, "fail", document), _State).state
+        document: Document = {"token": leased.token, "reason": reason, "retry": retry}
+        return self._connection.decode(self._hold(leased, "fail", document), _State).state
 
-    def _hold(self, claimed: ClaimedTask, word: str, document: Document) -> HttpResponse:
+    def _hold(self, leased: LeasedTask, word: str, document: Document) -> HttpResponse:
         """Speak for a task that was claimed. The server takes the same words twice for the same."""
         try:
-            return self._connection.call("POST", _path(claimed.id, word), document=document, repeatable=True)
+            return self._connection.call("POST", _path(leased.id, word), document=document, repeatable=True)
         except NotFound as error:
             # It was taken back, or ended so long ago that it is forgotten.
-            raise Fenced(f"the task is no longer there. id={claimed.id}") from error
+            raise Fenced(f"the task is no longer there. id={leased.id}") from error
 
 
 def _path(task_id: int, *words: str) -> str:

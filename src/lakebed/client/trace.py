@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from .connection import Connection
+from .connection import ServerConnection
 from .names import TableRef, joined, path
 
 _DELEGATIONS = "/lakebed/v1/delegations"
@@ -79,10 +79,10 @@ class _AccessPage(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     next_page_token: str | None = None
 
 
-class Trace:
+class AccessTrace:
     """The trail, over the wire."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def delegations(

@@ -53,7 +53,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     estimated_seconds: float
 
 
-class TaskOrder(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", omit_defaults=True):
+class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", omit_defaults=True):
     """What a worker is to do, to which table, and why."""
 
     job: JobKind
@@ -70,10 +70,10 @@ class TaskOrder(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", omit_
 
 
 COPY_PROPERTY: Final = "lakebed.restricted-copy"
-"""The property of a table that is a copy for some: a `CopyOrder`."""
+"""The property of a table that is a copy for some: a `CopySpec`."""
 
 
-class CopyOrder(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+class CopySpec(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """What a copy of what some see of a table is made of. The server writes it into the copy, the job does it."""
 
     namespace: tuple[str, ...]
@@ -85,21 +85,21 @@ class CopyOrder(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     """Which rows, likewise."""
 
 
-def encode_copy(order: CopyOrder) -> str:
+def encode_copy(spec: CopySpec) -> str:
     """The order as a property.
 
     In hexadecimal digits: Spark does not show properties in which it finds a word such as `token` or `url`.
     """
-    return msgspec.json.encode(order).hex()
+    return msgspec.json.encode(spec).hex()
 
 
-def decode_copy(text: str) -> CopyOrder:
+def decode_copy(text: str) -> CopySpec:
     """The order in a property. Raises ValueError."""
     try:
-        return msgspec.json.decode(bytes.fromhex(text), type=CopyOrder)
+        return msgspec.json.decode(bytes.fromhex(text), type=CopySpec)
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from error
 
 
-encode_order = msgspec.json.Encoder().encode
-decode_order = msgspec.json.Decoder(TaskOrder).decode
+encode_spec = msgspec.json.Encoder().encode
+decode_spec = msgspec.json.Decoder(TaskSpec).decode

@@ -76,7 +76,7 @@ class IngestDemo:
                 raise Unavailable("the files were not told of in time")
             time.sleep(_LOOK_SECONDS)
         task = self._tasks()[0]
-        return f"{arn}\n{_FILES} files of {_ROWS} rows arrive; {task.kind}: {task.order.reason}"
+        return f"{arn}\n{_FILES} files of {_ROWS} rows arrive; {task.kind}: {task.spec.reason}"
 
     def work(self) -> str:
         """The worker adds them; PyIceberg reads them."""
@@ -101,7 +101,7 @@ class IngestDemo:
 
     def _tasks(self) -> Sequence[Task]:
         found = self._client.tasks.list(kind=JobKind.INGEST)
-        return [task for task in found if task.order.table == _NAME]
+        return [task for task in found if task.spec.table == _NAME]
 
     def _is_behind(self) -> bool:
         return len(self._column("_event")) < _FILES * _ROWS or any(

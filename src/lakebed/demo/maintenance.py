@@ -112,7 +112,7 @@ class MaintenanceDemo:
                 raise Unavailable(f"{len(self._planned)} of {len(_POLICIES)} tasks were planned in time")
             time.sleep(_LOOK_SECONDS)
             self._planned = self._tasks()
-        return "\n".join(f"{task.kind}: {task.order.reason}" for task in self._planned)
+        return "\n".join(f"{task.kind}: {task.spec.reason}" for task in self._planned)
 
     def work(self) -> str:
         """The server starts a worker by itself, and the worker Spark; what it came to."""
@@ -158,7 +158,7 @@ class MaintenanceDemo:
 
     def _tasks(self) -> list[Task]:
         found = self._client.tasks.list()
-        return [task for task in found if (task.order.namespace, task.order.table) == self._ref[1:]]
+        return [task for task in found if (task.spec.namespace, task.spec.table) == self._ref[1:]]
 
     def _look(self) -> _TableState:
         table = self._catalog.load_table((_NAMESPACE, _NAME))

@@ -173,7 +173,7 @@ class StreamDemo:
             if time.monotonic() > deadline:
                 return "left out: the records were not in the lake in time; that goes on"
             at = next((task for task in tasks if task.state is TaskState.CLAIMED), None)
-            self._tell("a worker starts" if at is None else f"{at.order.table}: {(at.progress or {}).get('stage')}")
+            self._tell("a worker starts" if at is None else f"{at.spec.table}: {(at.progress or {}).get('stage')}")
             time.sleep(_LOOK_SECONDS)
 
     def _behind(self) -> int:
@@ -192,7 +192,7 @@ class StreamDemo:
         tasks = self._tasks()
         self._seen |= {task.id for task in tasks}
         return [
-            f"{task.kind} {task.order.table}: {task.order.reason}; took {(task.report or {}).get('seconds', 0):.1f} s"
+            f"{task.kind} {task.spec.table}: {task.spec.reason}; took {(task.report or {}).get('seconds', 0):.1f} s"
             for task in tasks
         ]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from lakebed.core.errors import CommitConflict, WriteConflict
 
-from .errors import explanation, is_of_spark
+from .errors import explanation, is_spark_error
 from .files.table_shape import current_snapshot
 from .progress import Progress
 from .table_ref import CatalogTable
@@ -36,7 +36,7 @@ _DOUBTFUL: Final = (
 """What a lost conflict may look like, and a mistake too: it is one if somebody has committed meanwhile."""
 
 
-def giving_way(
+def retry_on_conflict(
     spark: SparkSession,
     table: CatalogTable,
     progress: Progress,
@@ -66,7 +66,7 @@ def giving_way(
 def _was_lost(error: Exception, has_moved: Callable[[], bool]) -> bool:
     if isinstance(error, CommitConflict):
         return True
-    if not is_of_spark(error):
+    if not is_spark_error(error):
         return False
     text = str(error)
     return _LOST in text or (any(words in text for words in _DOUBTFUL) and has_moved())

@@ -68,17 +68,17 @@ def attempt_row(event: Event) -> tuple[Any, ...]:  # Any: as above
 
 def task_row(task: Task) -> tuple[Any, ...]:  # Any: as above
     """A task."""
-    order = task.order
+    spec = task.spec
     return (
         task.id,
         str(task.kind),
         str(task.state),
-        order.warehouse,
-        list(order.namespace),
-        order.table,
-        order.reason,
-        _json(order.policy),
-        _json(order.options),
+        spec.warehouse,
+        list(spec.namespace),
+        spec.table,
+        spec.reason,
+        _json(spec.policy),
+        _json(spec.options),
         task.attempts,
         task.max_attempts,
         _moment(task.due_ms),

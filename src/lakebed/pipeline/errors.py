@@ -50,7 +50,7 @@ _CAUSE: Final = re.compile(r"^(?:: |Caused by: )?(?:[\w.$]+\.)?(\w*(?:Exception|
 
 def failure_of(error: BaseException, table: str) -> LakebedError | None:
     """The error that tells what happened; None for one that is not Spark's."""
-    if not is_of_spark(error):
+    if not is_spark_error(error):
         return None
     text = str(error)
     kind = next((made for word, made in _BY_WORD.items() if word in text), None)
@@ -59,7 +59,7 @@ def failure_of(error: BaseException, table: str) -> LakebedError | None:
     return (kind or Unavailable)(f"{explanation(error)}. table={table}")
 
 
-def is_of_spark(error: BaseException) -> bool:
+def is_spark_error(error: BaseException) -> bool:
     """Whether Spark, or the Java behind it, raised this."""
     return type(error).__module__.partition(".")[0] in ("pyspark", "py4j")
 

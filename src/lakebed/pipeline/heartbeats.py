@@ -8,37 +8,37 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Protocol
 
-from lakebed.client.tasks import ClaimedTask
+from lakebed.client.tasks import LeasedTask
 from lakebed.core.errors import Fenced, LakebedError
-from lakebed.core.jobs import TaskOrder
+from lakebed.core.jobs import TaskSpec
 
 _LOOK_SECONDS: Final = 0.5
 
 
-class Heartbeats(Protocol):
+class HeartbeatClient(Protocol):
     """The part of the task queue that is needed here."""
 
     def heartbeat(
-        self, claimed: ClaimedTask, *, lease_seconds: float, progress: dict[str, object] | None = None
-    ) -> TaskOrder | None:
+        self, leased: LeasedTask, *, lease_seconds: float, progress: dict[str, object] | None = None
+    ) -> TaskSpec | None:
         """Keep a task; the order as its table is called now, None if that is gone. Raises Fenced."""
         ...
 
 
-class Holding:
+class LeaseKeeper:
     """A worker's lease of a task, and the progress of its job, which the next heartbeat reports."""
 
     def __init__(
         self,
-        tasks: Heartbeats,
-        claimed: ClaimedTask,
+        tasks: HeartbeatClient,
+        leased: LeasedTask,
         lease_seconds: float,
         stop: threading.Event,
         cancel: Callable[[], None],
     ) -> None:
         """`cancel` ends the job; it is called when the task was lost or `stop` is set, until the job has ended."""
         self._tasks = tasks
-        self._claimed = claimed
+        self._leased = leased
         self._lease_seconds = lease_seconds
         self._stop = stop
         self._cancel = cancel
@@ -49,7 +49,7 @@ class Holding:
         self.is_lost = False
         """Whether the task is somebody else's by now, or may be."""
 
-    def __enter__(self) -> Holding:
+    def __enter__(self) -> LeaseKeeper:
         self._thread.start()
         return self
 
@@ -59,7 +59,7 @@ class Holding:
         self._ended.set()
         self._thread.join()
 
-    def order_now(self) -> TaskOrder | None:
+    def current_spec(self) -> TaskSpec | None:
         """The order as its table is called by now; None if the table is gone. Raises Fenced."""
         try:
             return self._beat()
@@ -99,6 +99,6 @@ class Holding:
                 held_until = asked + self._lease_seconds
                 due = asked + self._lease_seconds / 3
 
-    def _beat(self) -> TaskOrder | None:
+    def _beat(self) -> TaskSpec | None:
         progress: dict[str, object] = {"stage": self._stage, "tasks-done": self._done, "tasks-total": self._total}
-        return self._tasks.heartbeat(self._claimed, lease_seconds=self._lease_seconds, progress=progress)
+        return self._tasks.heartbeat(self._leased, lease_seconds=self._lease_seconds, progress=progress)

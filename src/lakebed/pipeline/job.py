@@ -11,7 +11,7 @@ from lakebed.core.jobs import JobKind, Option
 
 from .errors import failure_of
 from .options import Options, OptionSpec, read_options
-from .progress import Progress, Silent, counted
+from .progress import NoProgress, Progress, spark_progress
 from .report import JobReport
 from .table_ref import CatalogTable
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Run(Protocol):
+class JobFunction(Protocol):
     """What a job does.
 
     It may be run again at any time: what is done already is skipped. It commits to the table as anybody does, and when
@@ -34,14 +34,14 @@ class Run(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobDefinition:
     """A job."""
 
     kind: JobKind
     text: str
     """What it is good for, in a line."""
     options: Sequence[OptionSpec]
-    run: Run
+    run: JobFunction
     default_table: str = ""
     """The table it works on if none is named."""
 
@@ -60,9 +60,9 @@ class Job:
     ) -> JobReport:
         """Check the options and run. Whatever Spark raises becomes an error of ours."""
         options = self.check(given)
-        told = progress or Silent()
+        told = progress or NoProgress()
         try:
-            with counted(spark, told):
+            with spark_progress(spark, told):
                 return self.run(spark, table, options, dry_run=dry_run, progress=told)
         except LakebedError:
             raise

@@ -18,7 +18,7 @@ from lakebed.core.jobs import JobKind, Option
 from lakebed.core.sizes import parse_bytes, parse_seconds
 
 
-class Unit(Enum):
+class OptionUnit(Enum):
     """What a number counts, when people write it with a unit."""
 
     NONE = "none"
@@ -45,16 +45,19 @@ class OptionSpec(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class WholeNumber(OptionSpec):
+class IntegerOption(OptionSpec):
     """A whole number; with a unit, text such as `128MiB` or `7d` is one too."""
 
     least: int = 0
-    unit: Unit = Unit.NONE
+    unit: OptionUnit = OptionUnit.NONE
 
     @property
     def expected(self) -> str:
         """What a good value is."""
-        noun = {Unit.BYTES: "a size such as 128MiB", Unit.MILLISECONDS: "milliseconds, or a duration such as 7d"}
+        noun = {
+            OptionUnit.BYTES: "a size such as 128MiB",
+            OptionUnit.MILLISECONDS: "milliseconds, or a duration such as 7d",
+        }
         return f"{noun.get(self.unit, 'a whole number')} of at least {self.least}"
 
     def read(self, value: Option) -> Option:
@@ -70,15 +73,15 @@ class WholeNumber(OptionSpec):
         return number
 
     def _from_text(self, text: str) -> int:
-        if self.unit is Unit.BYTES:
+        if self.unit is OptionUnit.BYTES:
             return parse_bytes(text)
-        if self.unit is Unit.MILLISECONDS and not text.strip().isdigit():
+        if self.unit is OptionUnit.MILLISECONDS and not text.strip().isdigit():
             return round(parse_seconds(text) * 1000)
         return int(text)
 
 
 @dataclass(frozen=True, slots=True)
-class Ratio(OptionSpec):
+class RatioOption(OptionSpec):
     """A number above zero, up to one."""
 
     @property
@@ -97,7 +100,7 @@ class Ratio(OptionSpec):
 
 
 @dataclass(frozen=True, slots=True)
-class Switch(OptionSpec):
+class BooleanOption(OptionSpec):
     """True or false."""
 
     @property
@@ -115,7 +118,7 @@ class Switch(OptionSpec):
 
 
 @dataclass(frozen=True, slots=True)
-class Text(OptionSpec):
+class TextOption(OptionSpec):
     """Any text, or one of a few words."""
 
     choices: tuple[str, ...] = ()
@@ -138,7 +141,7 @@ class Text(OptionSpec):
 
 
 @dataclass(frozen=True, slots=True)
-class Names(OptionSpec):
+class ListOption(OptionSpec):
     """A list of names; as text, with commas between them."""
 
     @property

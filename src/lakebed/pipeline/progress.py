@@ -33,7 +33,7 @@ class Progress(Protocol):
         ...
 
 
-class Silent:
+class NoProgress:
     """Tells nobody."""
 
     def stage(self, text: str) -> None:
@@ -43,7 +43,7 @@ class Silent:
         """Nobody is told."""
 
 
-class Drawn:
+class TerminalProgress:
     """Draws a line on a terminal."""
 
     def __init__(self, bars: Bars, line: TaskID) -> None:
@@ -60,10 +60,10 @@ class Drawn:
 
 
 @contextmanager
-def shown(output: TextIO) -> Iterator[Progress]:
+def terminal_progress(output: TextIO) -> Iterator[Progress]:
     """Progress on a terminal; nothing is written to what is none."""
     if not output.isatty():
-        yield Silent()
+        yield NoProgress()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -77,11 +77,11 @@ def shown(output: TextIO) -> Iterator[Progress]:
         TimeElapsedColumn(),
     )
     with Bars(*columns, console=Console(file=output), transient=True) as bars:
-        yield Drawn(bars, bars.add_task("starting", total=None))
+        yield TerminalProgress(bars, bars.add_task("starting", total=None))
 
 
 @contextmanager
-def counted(spark: SparkSession, progress: Progress) -> Iterator[None]:
+def spark_progress(spark: SparkSession, progress: Progress) -> Iterator[None]:
     """Tell of Spark's tasks while a block runs."""
     if not has_java(spark):
         with _told_by_server(spark, progress):

@@ -13,15 +13,15 @@ from .files.table_shape import TableShape
 from .table_ref import CatalogTable
 
 
-class Amount(msgspec.Struct, frozen=True, rename="kebab"):
+class FileTotals(msgspec.Struct, frozen=True, rename="kebab"):
     """So much of a table."""
 
     files: int = 0
     bytes: int = 0
     rows: int = 0
 
-    def __add__(self, other: Amount) -> Amount:
-        return Amount(self.files + other.files, self.bytes + other.bytes, self.rows + other.rows)
+    def __add__(self, other: FileTotals) -> FileTotals:
+        return FileTotals(self.files + other.files, self.bytes + other.bytes, self.rows + other.rows)
 
 
 class Skipped(msgspec.Struct, frozen=True, rename="kebab"):
@@ -41,7 +41,7 @@ class Problem(msgspec.Struct, frozen=True, rename="kebab"):
     detail: str
 
 
-NOTHING = Amount()
+NO_FILES = FileTotals()
 
 
 class JobReport(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
@@ -52,11 +52,11 @@ class JobReport(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     dry_run: bool
     changed: bool
     """Whether the table, or its files, are not what they were."""
-    read: Amount = NOTHING
-    wrote: Amount = NOTHING
-    removed: Amount = NOTHING
+    read: FileTotals = NO_FILES
+    wrote: FileTotals = NO_FILES
+    removed: FileTotals = NO_FILES
     """Of a dry run these are what would be read, written and removed."""
-    saved: Amount = NOTHING
+    saved: FileTotals = NO_FILES
     """What there is less of."""
     skipped: tuple[Skipped, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -74,7 +74,7 @@ class JobReport(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
         return not self.problems
 
 
-class Draft:
+class ReportBuilder:
     """A report in the making."""
 
     def __init__(self, job: JobKind, table: CatalogTable, *, dry_run: bool) -> None:
@@ -82,7 +82,7 @@ class Draft:
         self.table = table
         self.dry_run = dry_run
         self.changed = False
-        self.read = self.wrote = self.removed = self.saved = NOTHING
+        self.read = self.wrote = self.removed = self.saved = NO_FILES
         self.before: TableShape | None = None
         self.after: TableShape | None = None
         self.snapshots: Sequence[int] = ()

@@ -16,8 +16,8 @@ from lakebed.core.errors import InvalidInput, LakebedError
 from lakebed.core.jobs import Option
 from lakebed.core.settings import PipelineDelegation, PipelineSettings
 
-from .job import Job
-from .progress import shown
+from .job import JobDefinition
+from .progress import terminal_progress
 from .spark.session import spark_session
 from .table_ref import CatalogTable
 
@@ -25,7 +25,7 @@ FAILED: Final = 2
 FOUND_PROBLEMS: Final = 1
 
 
-def run_program(job: Job, argv: Sequence[str] | None = None) -> int:
+def run_program(job: JobDefinition, argv: Sequence[str] | None = None) -> int:
     """Run a job by its command line; the exit status. The report is JSON on stdout.
 
     The keys to sign with are those of the environment: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
@@ -38,7 +38,7 @@ def run_program(job: Job, argv: Sequence[str] | None = None) -> int:
         access = _access(arguments.catalog_uri)
         settings = PipelineSettings(master=arguments.master, delegation=arguments.delegation)
         table = CatalogTable(TableRef.parse(arguments.warehouse, arguments.table), access)
-        with shown(sys.stderr) as progress:
+        with terminal_progress(sys.stderr) as progress:
             progress.stage("starting Spark")
             spark = spark_session(access, arguments.warehouse, settings)
             report = job.do(spark, table, given, dry_run=arguments.dry_run, progress=progress)
@@ -66,7 +66,7 @@ def _look_elsewhere() -> None:
     sys.path[:] = [place for place in sys.path if Path(place).resolve() != jobs]
 
 
-def _parser(job: Job) -> argparse.ArgumentParser:
+def _parser(job: JobDefinition) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=str(job.kind),
         description=f"{job.text}.",

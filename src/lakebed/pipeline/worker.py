@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from lakebed.client.tasks import ClaimedTask, TaskState
+from lakebed.client.tasks import LeasedTask, TaskState
 from lakebed.core.errors import (
     AccessDenied,
     Fenced,
@@ -27,11 +27,11 @@ from lakebed.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.jobs import JobKind, TaskSpec
 
-from .heartbeats import Heartbeats, Holding
+from .heartbeats import HeartbeatClient, LeaseKeeper
 from .report import JobReport, Skipped
-from .spark.engine import Engine
+from .spark.engine import JobRunner
 
 log = logging.getLogger("lakebed.pipeline")
 
@@ -48,10 +48,10 @@ _NOT_THERE: Final = (NoSuchTable, NoSuchNamespace, NoSuchCatalog)
 """What a table that was dropped looks like, and one that was renamed."""
 
 
-class TaskQueue(Heartbeats, Protocol):
+class WorkerQueue(HeartbeatClient, Protocol):
     """The part of the task queue that a worker needs."""
 
-    def claim(
+    def lease(
         self,
         worker: str,
         kinds: Sequence[JobKind],
@@ -59,24 +59,24 @@ class TaskQueue(Heartbeats, Protocol):
         lease_seconds: float,
         limit: int = 1,
         wait_seconds: float = 0.0,
-    ) -> Sequence[ClaimedTask]:
+    ) -> Sequence[LeasedTask]:
         """Take due tasks."""
         ...
 
-    def complete(self, claimed: ClaimedTask, report: JobReport) -> None:
+    def complete(self, leased: LeasedTask, report: JobReport) -> None:
         """End a task. Raises Fenced."""
         ...
 
-    def fail(self, claimed: ClaimedTask, reason: str, *, retry: bool = True) -> TaskState:
+    def fail(self, leased: LeasedTask, reason: str, *, retry: bool = True) -> TaskState:
         """Give a task back. Raises Fenced."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class TaskResult:
     """What became of a task, for whoever looks on."""
 
-    task: ClaimedTask
+    task: LeasedTask
     report: JobReport | None
     """None if it did not succeed."""
     words: str
@@ -88,14 +88,14 @@ class Worker:
 
     def __init__(
         self,
-        tasks: TaskQueue,
-        engine: Engine,
+        tasks: WorkerQueue,
+        engine: JobRunner,
         *,
         name: str,
         kinds: Sequence[JobKind],
         lease_seconds: float,
         idle_seconds: float | None = None,
-        tell: Callable[[Ended], None] | None = None,
+        tell: Callable[[TaskResult], None] | None = None,
     ) -> None:
         """With `idle_seconds`, it ends when there was nothing to do for so long."""
         self._tasks = tasks
@@ -118,7 +118,7 @@ class Worker:
         idle_since = time.monotonic()
         while not stop.is_set():
             try:
-                claimed = self._tasks.claim(
+                leased = self._tasks.lease(
                     self._name, self._kinds, lease_seconds=self._lease_seconds, wait_seconds=wait_seconds
                 )
             except LakebedError as error:
@@ -129,7 +129,7 @@ class Worker:
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
                 continue
             pause = _FIRST_PAUSE_SECONDS
-            for task in claimed:
+            for task in leased:
                 ended = self._see_to(task, stop)
                 self._tell(ended)
                 if isinstance(ended.failure, PipelineUnavailable):
@@ -140,9 +140,9 @@ class Worker:
                 break
         return count
 
-    def _see_to(self, task: ClaimedTask, stop: threading.Event) -> Ended:
+    def _see_to(self, task: LeasedTask, stop: threading.Event) -> TaskResult:
         """Run a task and tell the server what it came to."""
-        holding = Holding(self._tasks, task, self._lease_seconds, stop, self._engine.cancel)
+        holding = LeaseKeeper(self._tasks, task, self._lease_seconds, stop, self._engine.cancel)
         report: JobReport | None = None
         failure: LakebedError | None = None
         try:
@@ -154,47 +154,47 @@ class Worker:
             log.exception("a job crashed", extra={"task": task.id, "job": str(task.kind)})
             failure = Unavailable(f"the job crashed: {type(error).__name__}: {error}")
         if holding.is_lost:
-            return Ended(task, None, "lost: another worker has it, or may have it")
+            return TaskResult(task, None, "lost: another worker has it, or may have it")
         try:
             return self._conclude(task, report, failure, stopped=stop.is_set())
         except Fenced:
-            return Ended(task, None, "lost: another worker has it")
+            return TaskResult(task, None, "lost: another worker has it")
         except LakebedError as error:
             # Its lease runs out, and whoever gets it next finds that there is nothing left to do.
             log.warning("the server was not told of a task's end: %s", error, extra={"task": task.id})
-            return Ended(task, None, f"the server was not told: {error}", failure)
+            return TaskResult(task, None, f"the server was not told: {error}", failure)
 
-    def _run(self, task: ClaimedTask, holding: Holding) -> JobReport:
+    def _run(self, task: LeasedTask, holding: LeaseKeeper) -> JobReport:
         """Do what is ordered to the table that is meant, whatever it is called by now."""
         self._engine.start(holding)
         # Only now: Spark took its time, and by the name that the order came with there may be another table.
-        order = holding.order_now()
-        while order is not None:
+        spec = holding.current_spec()
+        while spec is not None:
             try:
-                return self._engine.run(order, holding)
+                return self._engine.run(spec, holding)
             except _NOT_THERE:
-                now = holding.order_now()
-                if now is not None and _name(now) == _name(order):
+                now = holding.current_spec()
+                if now is not None and _name(now) == _name(spec):
                     raise
-                order = now
+                spec = now
         # Dropped since it was ordered: nothing is left to be done, and nothing is wrong.
-        name = _name(task.order)
+        name = _name(task.spec)
         skipped = Skipped(name, "the table was dropped after the task was asked for")
         return JobReport(job=task.kind, table=name, dry_run=False, changed=False, skipped=(skipped,))
 
     def _conclude(
-        self, task: ClaimedTask, report: JobReport | None, failure: LakebedError | None, *, stopped: bool
-    ) -> Ended:
+        self, task: LeasedTask, report: JobReport | None, failure: LakebedError | None, *, stopped: bool
+    ) -> TaskResult:
         if report is not None:
             self._tasks.complete(task, report)
-            return Ended(task, report, "done")
+            return TaskResult(task, report, "done")
         if stopped:
             state = self._tasks.fail(task, STOPPED)
-            return Ended(task, None, f"{STOPPED} ({state})")
+            return TaskResult(task, None, f"{STOPPED} ({state})")
         words = str(failure)
         state = self._tasks.fail(task, words, retry=not isinstance(failure, _HOPELESS))
-        return Ended(task, None, f"failed, now {state}: {words}", failure)
+        return TaskResult(task, None, f"failed, now {state}: {words}", failure)
 
 
-def _name(order: TaskOrder) -> str:
-    return ".".join((order.warehouse, *order.namespace, order.table))
+def _name(spec: TaskSpec) -> str:
+    return ".".join((spec.warehouse, *spec.namespace, spec.table))

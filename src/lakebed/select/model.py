@@ -141,7 +141,7 @@ class SelectRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class QueryStats:
     """How much was done so far, in bytes."""
 
     scanned: int = 0

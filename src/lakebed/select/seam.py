@@ -8,10 +8,10 @@ from typing import Protocol
 from lakebed.objects.model import Caller
 from lakebed.objects.reading import FoundObject
 
-from .model import Counts, SelectRequest
+from .model import QueryStats, SelectRequest
 
 
-class Running(Protocol):
+class RunningQuery(Protocol):
     """A query under way. Whoever opened it closes it, however it ends."""
 
     @property
@@ -20,7 +20,7 @@ class Running(Protocol):
         ...
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> QueryStats:
         """How much was done, true at any moment."""
         ...
 
@@ -42,12 +42,12 @@ class Running(Protocol):
         ...
 
 
-class Selecting(Protocol):
+class QueryRunner(Protocol):
     """Answers selects."""
 
     async def open(
         self, caller: Caller, bucket: str, key: str, request: SelectRequest, *, version: str | None = None
-    ) -> Running:
+    ) -> RunningQuery:
         """Start a query on the current version of an object, or on the one named.
 
         Raises what a GET of the object raises; SelectError for whatever is wrong that can be known before the first
@@ -55,7 +55,7 @@ class Selecting(Protocol):
         """
         ...
 
-    async def open_all(self, caller: Caller, bucket: str, prefix: str, request: SelectRequest) -> Running:
+    async def open_prefix(self, caller: Caller, bucket: str, prefix: str, request: SelectRequest) -> RunningQuery:
         """Start a query on all objects whose keys begin with that, as one, in the order of their keys.
 
         Raises as `open`, of any of them; and what a listing raises. NoSuchKey where there is none.

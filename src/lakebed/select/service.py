@@ -17,20 +17,20 @@ from lakebed.objects.model import Caller
 from lakebed.objects.reading import FoundObject, ObjectReader
 
 from .execution.memory import LARGE_BYTES, share_allocator
-from .model import Counts, SelectLimits, SelectRequest
+from .model import QueryStats, SelectLimits, SelectRequest
 
 if TYPE_CHECKING:
     from .execution.engine import Execution
-    from .execution.plan_cache import PlanShelf
+    from .execution.plan_cache import PlanCache
     from .sources.byte_streams import Meter
     from .sources.object_bytes import ObjectBytes
-    from .sources.prefix_objects import ObjectWalk
+    from .sources.prefix_objects import PrefixObjects
 
-Source = TypeVar("Source", "ObjectBytes", "ObjectWalk")
+Source = TypeVar("Source", "ObjectBytes", "PrefixObjects")
 """What a query reads, and closes."""
 
 
-class Selects:
+class SelectService:
     """Answers selects, of objects that the caller may read."""
 
     def __init__(
@@ -72,14 +72,14 @@ class Selects:
         loop = asyncio.get_running_loop()
 
         def plan(opened: ObjectBytes, meter: Meter) -> Execution:
-            return parts.plan(opened, request, self._limits, meter, self._now(), spill, parts.shelf)
+            return parts.plan(opened, request, self._limits, meter, self._now(), spill, parts.plan_cache)
 
         async def begin() -> ObjectBytes:
             return await parts.open_bytes(source, loop)
 
         return await self._start(parts, found, begin, plan)
 
-    async def open_all(self, caller: Caller, bucket: str, prefix: str, request: SelectRequest) -> RunningSelect:
+    async def open_prefix(self, caller: Caller, bucket: str, prefix: str, request: SelectRequest) -> RunningSelect:
         """Start a query on all objects whose keys begin with that, as one, in the order of their keys.
 
         Raises as `open`, of any of them; and what a listing raises. NoSuchKey where there is none.
@@ -87,10 +87,10 @@ class Selects:
         parts = await self._parts()
         loop = asyncio.get_running_loop()
 
-        def plan(walk: ObjectWalk, meter: Meter) -> Execution:
-            return parts.plan_many(walk, request, self._limits, meter, self._now())
+        def plan(walk: PrefixObjects, meter: Meter) -> Execution:
+            return parts.plan_objects(walk, request, self._limits, meter, self._now())
 
-        async def begin() -> ObjectWalk:
+        async def begin() -> PrefixObjects:
             return parts.walk(self._reader, self._lister, caller, bucket, prefix, loop)
 
         return await self._start(parts, None, begin, plan)
@@ -148,7 +148,7 @@ class RunningSelect:
         found: FoundObject | None,
         execution: Execution,
         first: bytes | None,
-        source: ObjectBytes | ObjectWalk,
+        source: ObjectBytes | PrefixObjects,
         meter: Meter,
         deadline: float,
         ended: Callable[[], None],
@@ -165,7 +165,7 @@ class RunningSelect:
         self._closing: asyncio.Task[None] | None = None
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> QueryStats:
         """How much was done, true at any moment."""
         return self._meter.counts
 
@@ -247,20 +247,20 @@ class _Parts(NamedTuple):
     """What is imported with the first select: a server that is never asked for one does without."""
 
     plan: Callable[..., Execution]
-    plan_many: Callable[..., Execution]
+    plan_objects: Callable[..., Execution]
     open_bytes: Callable[..., Awaitable[ObjectBytes]]
-    walk: Callable[..., ObjectWalk]
+    walk: Callable[..., PrefixObjects]
     meter: Callable[[], Meter]
-    shelf: PlanShelf
+    plan_cache: PlanCache
 
 
 def _load() -> _Parts:
     require_extra("select", "select")
-    from .execution.engine import plan, plan_many
-    from .execution.plan_cache import PlanShelf
+    from .execution.engine import plan, plan_objects
+    from .execution.plan_cache import PlanCache
     from .sources.byte_streams import Meter
     from .sources.object_bytes import open_bytes
-    from .sources.prefix_objects import ObjectWalk
+    from .sources.prefix_objects import PrefixObjects
 
     share_allocator()
-    return _Parts(plan, plan_many, open_bytes, ObjectWalk, Meter, PlanShelf())
+    return _Parts(plan, plan_objects, open_bytes, PrefixObjects, Meter, PlanCache())

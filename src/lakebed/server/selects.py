@@ -13,17 +13,17 @@ from lakebed.objects.context import ObjectContext
 from lakebed.objects.listing import Lister
 from lakebed.objects.reading import ObjectReader
 from lakebed.select.model import SelectLimits
-from lakebed.select.service import Selects
+from lakebed.select.service import SelectService
 
 SPILL_FOLDER: Final = "spill"
 
 
-def wire_selects(settings: Settings, facilities: ObjectContext) -> Selects:
+def wire_selects(settings: Settings, facilities: ObjectContext) -> SelectService:
     """Selects on an object store."""
     limits = settings.select
     folder = _spill_folder(settings)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return Selects(
+    return SelectService(
         ObjectReader(facilities),
         Lister(facilities),
         facilities.clock,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lakebed.catalog.maintenance.engine_reports import EngineSignals
 from lakebed.catalog.maintenance.planner import (
     PRIORITY_WINDOW_MS,
-    LastRun,
+    LastJobRun,
     TaskPlan,
     options_text,
     plan_table,
@@ -18,7 +18,7 @@ from lakebed.catalog.maintenance.planner import (
 )
 from lakebed.catalog.maintenance.reachability.walking import LiveFiles
 from lakebed.catalog.maintenance.rules.job_rules import DetailLevel, TableState
-from lakebed.core.jobs import JobKind, decode_order, encode_order
+from lakebed.core.jobs import JobKind, decode_spec, encode_spec
 from lakebed.governance.policies import EffectivePolicy
 from tests.iceberg.manifests.avro_files import a_file
 
@@ -47,7 +47,7 @@ def messy(**more: Any) -> TableState:
 
 
 def plan(
-    one: TableState, *policies: EffectivePolicy, runs: Mapping[JobKind, LastRun] | None = None, **more: Any
+    one: TableState, *policies: EffectivePolicy, runs: Mapping[JobKind, LastJobRun] | None = None, **more: Any
 ) -> TaskPlan:
     return plan_table(one, policies, runs or {}, {}, **more)
 
@@ -55,46 +55,46 @@ def plan(
 def ran(
     job: JobKind = COMPACT, *, ago_ms: int = 3_600_000, token: str = "before", options: str = "{}", **more: Any
 ) -> Any:
-    return {job: LastRun(job, 1, token, options, NOW_MS - ago_ms, **more)}
+    return {job: LastJobRun(job, 1, token, options, NOW_MS - ago_ms, **more)}
 
 
 def test_a_task_says_what_is_to_be_done_to_what_and_why() -> None:
     found = plan(messy(), applicable(min_input_files=4, colour="red"))
     (task,) = found.tasks
-    order = task.order
-    assert (order.job, order.warehouse, order.namespace, order.table, order.entry) == (
+    spec = task.spec
+    assert (spec.job, spec.warehouse, spec.namespace, spec.table, spec.entry) == (
         COMPACT,
         "lake",
         ("ns",),
         "t",
         "e",
     )
-    assert order.options == {"min-input-files": 4}
-    assert order.reason == (
+    assert spec.options == {"min-input-files": 4}
+    assert spec.reason == (
         "policy rules.p v3, inherited from namespace ns; 6 of 6 data files are under 384 MiB; ignored: colour"
     )
-    assert order.policy is not None
-    assert (order.policy.type, order.policy.version, order.policy.attached_to) == (COMPACTION, 3, "namespace ns")
-    assert order.cost is not None
-    assert (order.cost.input_files, order.cost.input_bytes) == (6, 210)
-    assert decode_order(encode_order(order)) == order
+    assert spec.policy is not None
+    assert (spec.policy.type, spec.policy.version, spec.policy.attached_to) == (COMPACTION, 3, "namespace ns")
+    assert spec.cost is not None
+    assert (spec.cost.input_files, spec.cost.input_bytes) == (6, 210)
+    assert decode_spec(encode_spec(spec)) == spec
 
 
 def test_each_policy_leads_to_its_own_task() -> None:
     found = plan(messy(), applicable(), applicable(EXPIRY), applicable(ORPHANS))
-    assert [task.order.job for task in found.tasks] == [COMPACT, EXPIRE, JobKind.REMOVE_ORPHANS]
+    assert [task.spec.job for task in found.tasks] == [COMPACT, EXPIRE, JobKind.REMOVE_ORPHANS]
 
 
 def test_a_policy_that_is_off_plans_nothing_and_says_so() -> None:
     found = plan(messy(), applicable(enable=False))
     assert found.tasks == ()
-    (quiet,) = found.quiet
-    assert (quiet.job, quiet.reason) == (None, "policy rules.p v3, inherited from namespace ns; it is switched off")
+    (skipped,) = found.skipped
+    assert (skipped.job, skipped.reason) == (None, "policy rules.p v3, inherited from namespace ns; it is switched off")
 
 
 def test_a_policy_that_cannot_be_read_plans_nothing_and_says_so() -> None:
-    (quiet,) = plan(messy(), applicable(content="{")).quiet
-    assert "its content cannot be read" in quiet.reason
+    (skipped,) = plan(messy(), applicable(content="{")).skipped
+    assert "its content cannot be read" in skipped.reason
 
 
 def test_a_closer_look_is_asked_for_before_anything_is_decided() -> None:
@@ -109,7 +109,7 @@ def test_a_closer_look_is_asked_for_before_anything_is_decided() -> None:
 def test_what_is_open_already_is_left_alone() -> None:
     found = plan(messy(), applicable(), is_open={COMPACT})
     assert found.tasks == ()
-    assert "a task for it is open" in found.quiet[0].reason
+    assert "a task for it is open" in found.skipped[0].reason
 
 
 def test_a_job_rests_after_it_ran() -> None:
@@ -122,7 +122,7 @@ def test_a_job_does_not_run_again_on_what_it_has_seen() -> None:
     seen = ran(token="token")
     found = plan(messy(), applicable(), runs=seen)
     assert found.tasks == ()
-    assert "nothing was committed since" in found.quiet[0].reason
+    assert "nothing was committed since" in found.skipped[0].reason
     # But it does when it is told something else, or something was committed.
     assert plan(messy(), applicable(min_input_files=2), runs=seen).tasks
     assert plan(messy(token="after"), applicable(), runs=seen).tasks
@@ -137,10 +137,10 @@ def test_a_job_that_depends_on_time_runs_again_a_day_later() -> None:
 
 @pytest.mark.parametrize(("failures", "rest_hours"), [(1, 1), (2, 2), (3, 4), (5, 16), (6, 24), (500, 24)])
 def test_a_job_that_was_given_up_rests_longer_each_time(failures: int, rest_hours: int) -> None:
-    runs = {COMPACT: LastRun(COMPACT, 1, "", "", None, failures, NOW_MS - 1)}
+    runs = {COMPACT: LastJobRun(COMPACT, 1, "", "", None, failures, NOW_MS - 1)}
     found = plan(messy(), applicable(), runs=runs)
     assert (found.tasks, found.again_ms) == ((), NOW_MS - 1 + rest_hours * 3_600_000)
-    rested = {COMPACT: LastRun(COMPACT, 1, "", "", None, failures, NOW_MS - rest_hours * 3_600_000)}
+    rested = {COMPACT: LastJobRun(COMPACT, 1, "", "", None, failures, NOW_MS - rest_hours * 3_600_000)}
     assert plan(messy(), applicable(), runs=rested).tasks
 
 
@@ -152,7 +152,7 @@ def test_what_would_help_more_begins_sooner_and_never_jumps_the_queue_for_ever()
 
 def test_the_jobs_of_a_table_come_in_the_order_in_which_they_help_each_other() -> None:
     found = plan(messy(), applicable(ORPHANS, older_than_ms=DAY_MS), applicable(EXPIRY), applicable())
-    assert [task.order.job for task in found.tasks] == [COMPACT, EXPIRE, JobKind.REMOVE_ORPHANS]
+    assert [task.spec.job for task in found.tasks] == [COMPACT, EXPIRE, JobKind.REMOVE_ORPHANS]
     moments = [task.run_at_ms for task in found.tasks]
     alone = [plan(messy(), one).tasks[0].run_at_ms for one in (applicable(), applicable(EXPIRY))]
     assert (moments, moments[0]) == (sorted(moments), min(alone))
@@ -160,8 +160,8 @@ def test_the_jobs_of_a_table_come_in_the_order_in_which_they_help_each_other() -
 
 def test_estimates_stand_on_what_was_measured() -> None:
     (task,) = plan_table(messy(), [applicable()], {}, {COMPACT: 10}).tasks
-    assert task.order.cost is not None
-    assert task.order.cost.estimated_seconds == 23.0
+    assert task.spec.cost is not None
+    assert task.spec.cost.estimated_seconds == 23.0
 
 
 def test_the_same_policies_have_the_same_mark_and_others_another() -> None:
@@ -227,7 +227,7 @@ def tables(draw: st.DrawFn) -> TableState:
 runs_of_any_sort = st.dictionaries(
     st.sampled_from(list(JobKind)),
     st.builds(
-        lambda token, ago, failures: LastRun(
+        lambda token, ago, failures: LastJobRun(
             COMPACT, 1, token, "{}", None if ago is None else NOW_MS - ago, failures, NOW_MS - 10 if failures else None
         ),
         st.sampled_from(["token", "other", ""]),
@@ -239,30 +239,30 @@ runs_of_any_sort = st.dictionaries(
 
 @given(tables(), policies_of_any_sort, runs_of_any_sort)
 def test_planning_keeps_its_promises(
-    one: TableState, policies: list[EffectivePolicy], runs: dict[JobKind, LastRun]
+    one: TableState, policies: list[EffectivePolicy], runs: dict[JobKind, LastJobRun]
 ) -> None:
     found = plan_table(one, policies, runs, {})
     assert found == plan_table(one, policies, runs, {})
     enabled = {policy.policy.type for policy in policies if '"enable": true' in policy.policy.content}
     for task in found.tasks:
-        order = task.order
-        assert order.policy is not None
-        assert order.policy.type in enabled
-        assert order.reason.startswith("policy rules.p v3, inherited from namespace ns; ")
-        assert len(order.reason) > len("policy rules.p v3, inherited from namespace ns; ")
-        assert order.cost is not None
-        assert order.cost.estimated_seconds > 0
+        spec = task.spec
+        assert spec.policy is not None
+        assert spec.policy.type in enabled
+        assert spec.reason.startswith("policy rules.p v3, inherited from namespace ns; ")
+        assert len(spec.reason) > len("policy rules.p v3, inherited from namespace ns; ")
+        assert spec.cost is not None
+        assert spec.cost.estimated_seconds > 0
         assert NOW_MS - PRIORITY_WINDOW_MS <= task.run_at_ms <= NOW_MS
-        assert decode_order(encode_order(order)) == order
-    jobs = [task.order.job for task in found.tasks]
+        assert decode_spec(encode_spec(spec)) == spec
+    jobs = [task.spec.job for task in found.tasks]
     assert len(jobs) == len(set(jobs))
-    assert all(quiet.reason for quiet in found.quiet)
+    assert all(skipped.reason for skipped in found.skipped)
     assert found.again_ms is None or found.again_ms > NOW_MS
     if one.look is DetailLevel.FILES:
         assert found.closer is DetailLevel.FILES
     for job in jobs:
         without = plan_table(one, policies, runs, {}, is_open={job})
-        assert job not in [task.order.job for task in without.tasks]
+        assert job not in [task.spec.job for task in without.tasks]
 
 
 @given(tables(), policies_of_any_sort)

@@ -10,7 +10,7 @@ from lakebed.catalog.maintenance.scheduler import CURSOR, LEASE, LEASE_SECONDS, 
 from lakebed.catalog.maintenance.table_planner import PlanningTotals
 from lakebed.catalog.restrictions import COPIES_NAMESPACE
 from lakebed.core.errors import Fenced
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.meta.leases import Lease
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskState
@@ -26,25 +26,25 @@ async def test_a_policy_at_the_namespace_leads_to_a_task_with_its_reason(yard: Y
     assert (await yard.schedule()).tasks == 1
     ((seen, *rest),) = [await yard.open_tasks()]
     assert rest == []
-    order = seen.order
-    assert (order.job, order.warehouse, order.namespace, order.table) == (JobKind.COMPACT, "lake", ("ns",), "t")
-    assert order.entry == (await yard.known()).entry.id
-    assert order.options == {"min-input-files": 5}
-    assert order.reason == (
+    spec = seen.spec
+    assert (spec.job, spec.warehouse, spec.namespace, spec.table) == (JobKind.COMPACT, "lake", ("ns",), "t")
+    assert spec.entry == (await yard.known()).entry.id
+    assert spec.options == {"min-input-files": 5}
+    assert spec.reason == (
         "policy ns.p v0, inherited from namespace ns; 6 of 6 data files are under 384 MiB; ignored: colour"
     )
-    assert order.policy is not None
-    assert (order.policy.name, order.policy.version, order.policy.attached_to, order.policy.inherited) == (
+    assert spec.policy is not None
+    assert (spec.policy.name, spec.policy.version, spec.policy.attached_to, spec.policy.inherited) == (
         "p",
         0,
         "namespace ns",
         True,
     )
-    assert order.cost is not None
-    assert (order.cost.input_files, order.cost.input_bytes) == (6, 6 * 32)
-    assert order.requested_by == "scheduler"
+    assert spec.cost is not None
+    assert (spec.cost.input_files, spec.cost.input_bytes) == (6, 6 * 32)
+    assert spec.requested_by == "scheduler"
     (planned,) = [event for kind, event in await yard.told() if kind == "Planned"]
-    assert (planned.task, planned.reason, planned.id) == (seen.task.id, order.reason, order.entry)
+    assert (planned.task, planned.reason, planned.id) == (seen.task.id, spec.reason, spec.entry)
 
 
 async def test_a_table_is_planned_once_for_a_version_and_its_policies(yard: Yard) -> None:
@@ -180,11 +180,11 @@ async def test_a_task_under_way_is_not_taken_back(light_yard: Yard) -> None:
     await yard.table(files=6)
     await yard.policy()
     await yard.schedule()
-    claimed = await yard.claim()
+    leased = await yard.lease()
     await yard.policing.update("p", OFF)
     yard.age(DEBOUNCE_SECONDS)
     assert (await yard.schedule()).withdrawn == 0
-    await yard.complete(claimed)
+    await yard.complete(leased)
 
 
 async def test_a_nearer_policy_that_is_off_switches_a_table_off(light_yard: Yard) -> None:
@@ -194,7 +194,7 @@ async def test_a_nearer_policy_that_is_off_switches_a_table_off(light_yard: Yard
     await yard.policy()
     await yard.policy("off", target=TABLE, enable=False)
     await yard.schedule()
-    assert [order.table for order in await yard.orders_in()] == ["u"]
+    assert [spec.table for spec in await yard.specs_in()] == ["u"]
 
 
 async def test_a_policy_that_changed_is_what_a_waiting_task_says(yard: Yard) -> None:
@@ -209,8 +209,8 @@ async def test_a_policy_that_changed_is_what_a_waiting_task_says(yard: Yard) -> 
     assert (done.tasks, done.revised) == (0, 1)
     (after,) = await yard.open_tasks()
     assert after.task.id == before.task.id
-    assert after.order.options == {"min-input-files": 3}
-    assert "v1" in after.order.reason
+    assert after.spec.options == {"min-input-files": 3}
+    assert "v1" in after.spec.reason
 
 
 async def test_a_policy_that_no_longer_wants_what_it_asked_for_takes_it_back(light_yard: Yard) -> None:
@@ -230,15 +230,15 @@ async def test_detaching_takes_back_what_waits_and_what_people_asked_for_stays(l
     await yard.table("u", files=6)
     await yard.policy("p", target=CATALOG)
     await yard.schedule()
-    orders = await yard.orders_in()
-    assert sorted(order.table for order in orders) == ["t", "u"]
-    asked = TaskOrder(job=JobKind.COMPACT, warehouse="lake", namespace=("ns",), table=orders[0].table)
-    await yard.complete(await yard.claim())
+    orders = await yard.specs_in()
+    assert sorted(spec.table for spec in orders) == ["t", "u"]
+    asked = TaskSpec(job=JobKind.COMPACT, warehouse="lake", namespace=("ns",), table=orders[0].table)
+    await yard.complete(await yard.lease())
     await yard.parts.tasks.submit(ROOT, asked)
     await yard.policing.detach("p", CATALOG)
     yard.age(DEBOUNCE_SECONDS)
     await yard.schedule()
-    assert [order.requested_by for order in await yard.orders_in()] == ["root"]
+    assert [spec.requested_by for spec in await yard.specs_in()] == ["root"]
 
 
 async def test_time_alone_makes_snapshots_expire(yard: Yard) -> None:
@@ -249,9 +249,9 @@ async def test_time_alone_makes_snapshots_expire(yard: Yard) -> None:
     assert (await yard.schedule()).tasks == 0
     yard.age(601)
     assert (await yard.schedule()).tasks == 1
-    (order,) = await yard.orders_in()
-    assert (order.job, order.options) == (JobKind.EXPIRE_SNAPSHOTS, {"max-snapshot-age-ms": 3_600_000})
-    assert "2 of 3 snapshots have expired" in order.reason
+    (spec,) = await yard.specs_in()
+    assert (spec.job, spec.options) == (JobKind.EXPIRE_SNAPSHOTS, {"max-snapshot-age-ms": 3_600_000})
+    assert "2 of 3 snapshots have expired" in spec.reason
     assert (await yard.catalog.metadata(table)).current_snapshot is not None
 
 
@@ -259,7 +259,7 @@ async def test_what_a_job_has_seen_already_is_not_planned_again(yard: Yard) -> N
     table = await yard.table(files=6)
     await yard.policy(interval=0)
     await yard.schedule()
-    await yard.complete(await yard.claim())
+    await yard.complete(await yard.lease())
     yard.age(INTERVAL_SECONDS)
     # The job committed nothing: it is not asked again before somebody does.
     assert (await yard.schedule()).tasks == 0
@@ -273,11 +273,11 @@ async def test_a_commit_while_a_job_ran_is_planned_after_it(yard: Yard) -> None:
     table = await yard.table(files=6)
     await yard.policy(interval=0)
     await yard.schedule()
-    claimed = await yard.claim()
+    leased = await yard.lease()
     await yard.workshop.append(table, files=6)
     yard.age(DEBOUNCE_SECONDS)
     assert (await yard.schedule()).tasks == 0
-    await yard.complete(claimed)
+    await yard.complete(leased)
     yard.age(INTERVAL_SECONDS)
     assert (await yard.schedule()).tasks == 1
 
@@ -287,7 +287,7 @@ async def test_a_job_that_is_given_up_rests_on_the_table(light_yard: Yard) -> No
     await yard.table(files=6)
     await yard.policy()
     await yard.schedule()
-    seen = await yard.claim()
+    seen = await yard.lease()
     assert (
         await yard.parts.tasks.fail(ROOT, seen.task.id, seen.task.token, "no Java here", retry=False) is TaskState.DEAD
     )
@@ -304,7 +304,7 @@ async def test_a_pass_goes_over_all_tables_a_page_at_a_time(light_yard: Yard, mo
         await yard.table(f"t{number}", files=6)
     await yard.policy()
     assert (await yard.schedule()).tasks == 5
-    assert sorted(order.table for order in await yard.orders_in()) == [f"t{number}" for number in range(5)]
+    assert sorted(spec.table for spec in await yard.specs_in()) == [f"t{number}" for number in range(5)]
 
 
 async def test_more_events_are_not_read_while_too_many_tables_wait(
@@ -345,7 +345,7 @@ async def test_tables_that_are_gone_or_cannot_be_read_hold_nobody_up(light_yard:
     await yard.store.meta.transact(lose)
     yard.age(DEBOUNCE_SECONDS)
     await yard.schedule()
-    assert [order.table for order in await yard.orders_in()] == ["well"]
+    assert [spec.table for spec in await yard.specs_in()] == ["well"]
 
 
 async def test_a_policy_at_a_view_asks_for_nothing(light_yard: Yard, caplog: pytest.LogCaptureFixture) -> None:
@@ -363,7 +363,7 @@ async def test_a_dropped_table_takes_its_records_along(light_yard: Yard) -> None
     await yard.table(files=6)
     await yard.policy()
     await yard.schedule()
-    await yard.complete(await yard.claim())
+    await yard.complete(await yard.lease())
     await yard.catalog.drop()
     for table in ("upkeep_runs", "upkeep_looks"):
         assert await yard.store.meta.rows(f"SELECT * FROM {table}") == []

@@ -6,7 +6,7 @@ from lakebed.catalog.maintenance import table_planner as planner_module
 from lakebed.catalog.maintenance.health import Measured
 from lakebed.catalog.maintenance.reachability.walking import WalkLimits
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchCatalog, NoSuchNamespace, NoSuchTable
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.jobs import JobKind, TaskSpec
 from tests.catalog.harness import NOBODY, may, name
 
 from .yard import ROOT, Yard, open_yard
@@ -22,7 +22,7 @@ async def test_health_is_measured_file_by_file(yard: Yard) -> None:
     assert health.last_maintained == {}
     await yard.policy()
     await yard.schedule()
-    await yard.complete(await yard.claim())
+    await yard.complete(await yard.lease())
     health = await yard.parts.maintenance.health(ROOT, "lake", table)
     assert health.last_maintained == {"compact-table": yard.store.clock.now_ms()}
 
@@ -66,15 +66,15 @@ async def test_nothing_is_done_to_tables_of_external_catalogs(yard: Yard) -> Non
     table = await yard.table(files=3, commits=2)
     await yard.policy()
     await yard.schedule()
-    assert [order.job for order in await yard.orders_in()] == [JobKind.COMPACT]
+    assert [spec.job for spec in await yard.specs_in()] == [JobKind.COMPACT]
     await yard.catalog.become_external()
     plan, placed = await yard.parts.maintenance.plan_now(ROOT, "lake", table)
     assert (plan.plan.tasks, placed) == ((), [])
     # What was planned before is taken back.
-    assert await yard.orders_in() == []
-    order = TaskOrder(job=JobKind.COMPACT, warehouse="lake", namespace=("ns",), table="t")
+    assert await yard.specs_in() == []
+    spec = TaskSpec(job=JobKind.COMPACT, warehouse="lake", namespace=("ns",), table="t")
     with pytest.raises(InvalidInput, match="external catalog"):
-        await yard.parts.tasks.submit(ROOT, order)
+        await yard.parts.tasks.submit(ROOT, spec)
 
 
 async def test_health_is_listed_page_by_page(yard: Yard) -> None:
@@ -119,8 +119,8 @@ async def test_a_plan_is_shown_with_its_reasons_and_changes_nothing(yard: Yard) 
     await yard.policy("o", "system.orphan-file-removal", enable=False)
     before = await yard.catalog.last_event()
     plan = await yard.parts.maintenance.plan(may(LOOKS), "lake", table)
-    assert [task.order.job for task in plan.plan.tasks] == [JobKind.COMPACT]
-    assert sorted(quiet.reason.partition("; ")[2] for quiet in plan.plan.quiet) == [
+    assert [task.spec.job for task in plan.plan.tasks] == [JobKind.COMPACT]
+    assert sorted(skipped.reason.partition("; ")[2] for skipped in plan.plan.skipped) == [
         "it is switched off",
         "none of 1 snapshots has expired",
     ]
@@ -140,17 +140,17 @@ async def test_a_plan_can_be_put_into_the_queue_at_once(yard: Yard) -> None:
     with pytest.raises(AccessDenied):
         await parts.plan_now(may("s3tables:RunTableMaintenance"), "lake", table)
     _, placed = await parts.plan_now(ROOT, "lake", table)
-    assert [one.order.job for one in placed] == [JobKind.COMPACT]
+    assert [one.spec.job for one in placed] == [JobKind.COMPACT]
     plan, again = await parts.plan_now(ROOT, "lake", table)
     assert again == placed
-    assert "a task for it is open" in plan.plan.quiet[0].reason
+    assert "a task for it is open" in plan.plan.skipped[0].reason
     assert (await yard.schedule()).tasks == 0
 
 
 async def test_a_table_without_policies_has_an_empty_plan(light_yard: Yard) -> None:
     table = await light_yard.table(files=6)
     plan = await light_yard.parts.maintenance.plan(ROOT, "lake", table)
-    assert (plan.plan.tasks, plan.plan.quiet, plan.policies) == ((), (), [])
+    assert (plan.plan.tasks, plan.plan.skipped, plan.policies) == ((), (), [])
 
 
 async def test_reports_of_engines_are_in_the_reason_and_bring_a_task_forward(light_yard: Yard) -> None:
@@ -160,8 +160,8 @@ async def test_reports_of_engines_are_in_the_reason_and_bring_a_task_forward(lig
     report = b'{"metrics": {"result-data-files": {"unit": "count", "value": 600}}}'
     await yard.catalog.reports.keep(ROOT, "lake", table, "scan-report", report)
     (hot,) = (await yard.parts.maintenance.plan(ROOT, "lake", table)).plan.tasks
-    assert "engines reported 1 scans lately, 600 files each" in hot.order.reason
+    assert "engines reported 1 scans lately, 600 files each" in hot.spec.reason
     assert hot.run_at_ms < calm.run_at_ms
     yard.age(86_401)
     (later,) = (await yard.parts.maintenance.plan(ROOT, "lake", table)).plan.tasks
-    assert "engines" not in later.order.reason
+    assert "engines" not in later.spec.reason

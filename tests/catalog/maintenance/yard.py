@@ -17,7 +17,7 @@ from lakebed.catalog.maintenance.tasks.history import TaskHistory
 from lakebed.catalog.maintenance.tasks.queue import KINDS, TaskSubmissions
 from lakebed.catalog.maintenance.tasks.service import TaskView
 from lakebed.catalog.policies.attachments import TargetName
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.meta.leases import Leases
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskState
@@ -130,13 +130,13 @@ class Yard:
         seen = await self.parts.tasks.list(ROOT, limit=1000)
         return [one for one in seen if one.task.state in (TaskState.READY, TaskState.CLAIMED)]
 
-    async def orders_in(self, state: TaskState = TaskState.READY) -> list[TaskOrder]:
+    async def specs_in(self, state: TaskState = TaskState.READY) -> list[TaskSpec]:
         """The orders of tasks in a state."""
-        return [one.order for one in await self.parts.tasks.list(ROOT, state=state, limit=1000)]
+        return [one.spec for one in await self.parts.tasks.list(ROOT, state=state, limit=1000)]
 
-    async def claim(self, worker: str = "w", *jobs: JobKind, caller: Caller = ROOT) -> TaskView:
+    async def lease(self, worker: str = "w", *jobs: JobKind, caller: Caller = ROOT) -> TaskView:
         """Take one task."""
-        (seen,) = await self.parts.tasks.claim(caller, worker, jobs, lease_seconds=60)
+        (seen,) = await self.parts.tasks.lease(caller, worker, jobs, lease_seconds=60)
         return seen
 
     async def complete(self, seen: TaskView, **report: Any) -> None:

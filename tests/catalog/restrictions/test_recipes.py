@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from lakebed.catalog.restrictions.recipes import Recipe, masked_columns, recipe_of
+from lakebed.catalog.restrictions.recipes import CopyDefinition, define_copy, masked_columns
 from lakebed.core.errors import AccessDenied
 from lakebed.governance.policies import Restriction
 from lakebed.governance.policies.column_masks import HIDDEN, Mask, MaskKind
@@ -16,8 +16,8 @@ from .subjects import FIELDS, a_restriction, a_schema, a_snapshot, a_table
 SSN_AS_TAX = [*FIELDS[:2], {**FIELDS[2], "name": "tax"}, *FIELDS[3:]]
 
 
-def recipe(table: TableMetadata, restriction: Restriction, snapshot: int = 1) -> Recipe:
-    return recipe_of(table, table.snapshots[snapshot], restriction)
+def recipe(table: TableMetadata, restriction: Restriction, snapshot: int = 1) -> CopyDefinition:
+    return define_copy(table, table.snapshots[snapshot], restriction)
 
 
 def evolved(fields: list[dict[str, Any]]) -> TableMetadata:

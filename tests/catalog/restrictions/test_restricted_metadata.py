@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from lakebed.catalog.restrictions.restricted_metadata import HIDDEN_LOCATION, shown_metadata
+from lakebed.catalog.restrictions.restricted_metadata import HIDDEN_LOCATION, restricted_metadata
 from lakebed.iceberg.metadata import parse_table
 
 from .subjects import a_restriction, a_snapshot, a_table
@@ -16,7 +16,7 @@ def shown(version: int = 2, **columns: Any) -> Any:
     if version == 1:
         more = {"sequence-number": 0}
     table = a_table(*a_snapshot(1, **more), version=version)
-    return msgspec.json.decode(shown_metadata(table, a_restriction(False, **columns)))
+    return msgspec.json.decode(restricted_metadata(table, a_restriction(False, **columns)))
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -47,7 +47,7 @@ def test_what_is_shown_is_a_table_s_metadata(version: int) -> None:
 def test_snapshots_that_nothing_names_are_left_out_if_the_client_wants_it() -> None:
     table = a_table(*a_snapshot(1), *a_snapshot(2, **{"parent-snapshot-id": 1}))
     for only, ids in ((False, [1, 2]), (True, [2])):
-        shown_to = shown_metadata(table, a_restriction(False), referenced_snapshots_only=only)
+        shown_to = restricted_metadata(table, a_restriction(False), referenced_snapshots_only=only)
         assert [one["snapshot-id"] for one in msgspec.json.decode(shown_to)["snapshots"]] == ids
 
 

@@ -24,7 +24,7 @@ from lakebed.core.errors import (
     NotSupported,
     Throttled,
 )
-from lakebed.core.jobs import COPY_PROPERTY, CopyOrder, JobKind, decode_copy, decode_order
+from lakebed.core.jobs import COPY_PROPERTY, CopySpec, JobKind, decode_copy, decode_spec
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
@@ -65,11 +65,11 @@ class Stage:
             )
         )
 
-    async def fill(self) -> list[CopyOrder]:
+    async def fill(self) -> list[CopySpec]:
         """Do what a worker does for each copy that was asked for, and has no rows yet; what was asked."""
         done = []
         for claim in await self.catalog.tasks.claim([JobKind.COPY_RESTRICTED], "w", 60, limit=99):
-            order = decode_order(claim.task.payload)
+            order = decode_spec(claim.task.payload)
             copy = name(order.table, *order.namespace)
             done.append(decode_copy((await self.catalog.metadata(copy)).properties[COPY_PROPERTY]))
             await self.append(order.table, *order.namespace)
@@ -100,7 +100,7 @@ async def test_a_plan_waits_for_its_copy_and_is_of_nothing_else(stage: Stage) ->
     snapshot = (await stage.catalog.metadata(name())).current_snapshot_id
     assert snapshot is not None
     (order,) = await stage.fill()
-    assert order == CopyOrder(
+    assert order == CopySpec(
         namespace=("ns",),
         table="t",
         snapshot=snapshot,

@@ -9,7 +9,7 @@ import pytest
 from lakebed.catalog.tables.arrivals import Arrival, ArrivalRecorder, Arrivals, Destination
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied
-from lakebed.core.jobs import JobKind, decode_order
+from lakebed.core.jobs import JobKind, decode_spec
 from lakebed.meta.tasks import TaskQueue, TaskState
 from tests.objects.stores import ROOT, ObjectStore, opened_store, user
 
@@ -56,7 +56,7 @@ async def test_files_are_noted_once_with_one_task_for_their_table(
     assert await arrivals.list(ROOT, SALES, after=1, limit=10) == [a_file(3)]
     assert await arrivals.list(ROOT, SALES, after=0, limit=1) == [a_file(1)]
     tasks = await queue.of_kinds(store.meta, [JobKind.INGEST])
-    assert [decode_order(task.payload).table for task in tasks] == ["sales", "other"]
+    assert [decode_spec(task.payload).table for task in tasks] == ["sales", "other"]
 
 
 async def test_what_was_added_is_forgotten(intake: ArrivalRecorder, arrivals: Arrivals) -> None:

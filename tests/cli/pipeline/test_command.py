@@ -12,11 +12,11 @@ from lakebed.cli.main import FAILED
 from lakebed.cli.pipeline import command
 from lakebed.core.errors import PipelineUnavailable
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.job import Job
+from lakebed.pipeline.job import JobDefinition
 from lakebed.pipeline.jobs import find_job
 from lakebed.pipeline.options import Options
 from lakebed.pipeline.progress import Progress
-from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
 from lakebed.pipeline.table_ref import CatalogTable
 from tests.cli.conftest import Lakebed
 
@@ -37,17 +37,17 @@ def jobs_run(lakebed: Lakebed, keys: None, monkeypatch: pytest.MonkeyPatch) -> l
 
     def run(spark: object, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
         calls.append({"table": table, "options": options, "dry_run": dry_run})
-        draft = Draft(JobKind.COMPACT, table, dry_run=dry_run)
-        draft.read, draft.changed = Amount(7, 3 * 2**20, 1000), True
+        draft = ReportBuilder(JobKind.COMPACT, table, dry_run=dry_run)
+        draft.read, draft.changed = FileTotals(7, 3 * 2**20, 1000), True
         draft.skip("2 files", "well sized")
         if options.switch("rewrite-all"):
             draft.find("s3://wh/lost", "missing", "data file is not there")
         return draft.end()
 
     real = find_job(JobKind.COMPACT)
-    monkeypatch.setattr(command, "find_job", lambda kind: Job(kind, real.text, real.options, run))
+    monkeypatch.setattr(command, "find_job", lambda kind: JobDefinition(kind, real.text, real.options, run))
     monkeypatch.setattr(command, "spark_session", lambda *_: None)
-    monkeypatch.setattr("lakebed.pipeline.job.counted", lambda *_: _Nothing())
+    monkeypatch.setattr("lakebed.pipeline.job.spark_progress", lambda *_: _Nothing())
     return calls
 
 

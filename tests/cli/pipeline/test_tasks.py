@@ -85,9 +85,9 @@ def test_a_task_that_was_given_up_is_redriven(lake: Lake, say: Say) -> None:
     table = lake.table()
     submitted = say("submit", "rewrite-layout", "--warehouse", table.warehouse, "--table", "ns.t", "--json")
     task_id = printed(submitted)["id"]
-    (claimed,) = lake.client.tasks.claim("w", [printed(submitted)["kind"]], lease_seconds=60)
-    assert f"run by {claimed.worker}" in say("tasks", "--state", "claimed")
-    lake.client.tasks.fail(claimed, "no java here", retry=False)
+    (leased,) = lake.client.tasks.lease("w", [printed(submitted)["kind"]], lease_seconds=60)
+    assert f"run by {leased.worker}" in say("tasks", "--state", "claimed")
+    lake.client.tasks.fail(leased, "no java here", retry=False)
     assert "no java here" in say("tasks", "--state", "dead")
     assert printed(say("redrive", str(task_id), "--json"))["state"] == "ready"
     with pytest.raises(NotFound):

@@ -21,7 +21,7 @@ import pytest
 from lakebed.client import LakebedClient
 from lakebed.client.policies import namespace_target, table_target
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.worker import Ended, Worker
+from lakebed.pipeline.worker import TaskResult, Worker
 from tests.clients.boto import Keys, connected, root_keys
 from tests.clients.iceberg.engine import SPARK_MARKS, Engine, answered, with_credential
 from tests.clients.iceberg.lake import Lake
@@ -73,9 +73,9 @@ def catalog_with_a_name(server: RunningServer) -> Lake:
 @contextmanager
 def working(place: Tended) -> Iterator[None]:
     """A worker, for the time of a block."""
-    stop, failed = threading.Event(), list[Ended]()
+    stop, failed = threading.Event(), list[TaskResult]()
 
-    def tell(ended: Ended) -> None:
+    def tell(ended: TaskResult) -> None:
         # A copy may be under way at the end: nobody waits for it, and that it was stopped is no failure.
         if ended.report is None and not stop.is_set():
             failed.append(ended)

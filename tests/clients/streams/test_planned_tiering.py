@@ -68,25 +68,25 @@ def test_records_have_a_task_and_none_that_are_in_the_lake(streams: StreamServer
         for turn in (1, 2):
             writer.append(pa.record_batch({"id": pa.array([1, 2, 3], pa.int32())}))
             *_, task = wait_for(tasks, turn)
-            assert (task.order.warehouse, task.order.namespace, task.order.table) == ("lake", ("fluss",), "planned")
-            assert task.order.options == {"stream": "fluss.planned"}
-            assert task.order.reason.startswith("3 records are not in the lake")
-            (claimed,) = client.tasks.claim("somebody", [JobKind.TIER_STREAM], lease_seconds=60)
-            assert claimed.id == task.id
+            assert (task.spec.warehouse, task.spec.namespace, task.spec.table) == ("lake", ("fluss",), "planned")
+            assert task.spec.options == {"stream": "fluss.planned"}
+            assert task.spec.reason.startswith("3 records are not in the lake")
+            (leased,) = client.tasks.lease("somebody", [JobKind.TIER_STREAM], lease_seconds=60)
+            assert leased.id == task.id
             # What the job does, but for the rows.
             known = describe(stream, "fluss", "planned")
             prepared = LakeTieringClient(stream).prepare(
                 known.id, "fluss", "planned", list_offsets(stream, known, LATEST)
             )
             LakeTieringClient(stream).commit(known.id, turn, prepared)
-            client.tasks.complete(claimed, JobReport(job=JobKind.TIER_STREAM, table="t", dry_run=False, changed=True))
+            client.tasks.complete(leased, JobReport(job=JobKind.TIER_STREAM, table="t", dry_run=False, changed=True))
         # What has nothing new has no task, while what has gets one.
         stream.create_table("fluss", "other", DOCUMENT)
         StreamLogWriter(stream, stream.table("fluss", "other")).append(
             pa.record_batch({"id": pa.array([1], pa.int32())})
         )
         wait_for(tasks, 3)
-        assert [(task.order.table, task.state) for task in tasks()] == [
+        assert [(task.spec.table, task.state) for task in tasks()] == [
             ("planned", TaskState.DONE),
             ("planned", TaskState.DONE),
             ("other", TaskState.READY),

@@ -19,7 +19,7 @@ from lakebed.client.streams.lake import LakeTieringClient
 from lakebed.core.jobs import JobKind
 from lakebed.core.settings import PipelineSettings
 from lakebed.pipeline.jobs import find_job, tier_stream
-from lakebed.pipeline.report import Draft, JobReport
+from lakebed.pipeline.report import JobReport, ReportBuilder
 from lakebed.pipeline.spark.config import CATALOG
 from lakebed.pipeline.spark.session import attach_catalog, start_spark
 from lakebed.pipeline.table_ref import CatalogTable
@@ -81,7 +81,7 @@ def on_reaching(step: str, act: Callable[[], object]) -> None:
         case "tell":
             _before(LakeTieringClient, "commit", act)
         case "end":
-            _before(Draft, "end", act)
+            _before(ReportBuilder, "end", act)
         case _:
             raise ValueError(step)
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from lakebed.pipeline.files.arrived_files import Unreadable, fitted, read_file
+from lakebed.pipeline.files.arrived_files import UnreadableFile, fit_columns, read_file
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.float64())])
 
@@ -29,12 +29,14 @@ ROWS = [{"id": 1, "name": "a", "price": 1.5}, {"id": 2, "name": "b", "price": 2.
     ],
 )
 def test_rows_are_read_as_the_table_has_them(body: bytes, format: str) -> None:
-    assert fitted(read_file(body, format, None), SCHEMA).to_pylist() == ROWS
-    assert fitted(read_file(body, format, SCHEMA), SCHEMA).to_pylist() == ROWS
+    assert fit_columns(read_file(body, format, None), SCHEMA).to_pylist() == ROWS
+    assert fit_columns(read_file(body, format, SCHEMA), SCHEMA).to_pylist() == ROWS
 
 
 def test_a_column_that_a_file_lacks_has_no_values() -> None:
-    assert fitted(read_file(b"id\n7\n", "csv", SCHEMA), SCHEMA).to_pylist() == [{"id": 7, "name": None, "price": None}]
+    assert fit_columns(read_file(b"id\n7\n", "csv", SCHEMA), SCHEMA).to_pylist() == [
+        {"id": 7, "name": None, "price": None}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -50,5 +52,5 @@ def test_a_column_that_a_file_lacks_has_no_values() -> None:
     ],
 )
 def test_what_does_not_fit_is_told(body: bytes, format: str, why: str) -> None:
-    with pytest.raises(Unreadable, match=why):
-        fitted(read_file(body, format, SCHEMA), SCHEMA)
+    with pytest.raises(UnreadableFile, match=why):
+        fit_columns(read_file(body, format, SCHEMA), SCHEMA)

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidInput
 from lakebed.pipeline.files.hive_layout import NULL, column_types, read_layout
-from lakebed.pipeline.files.listing import StoredFile, inside, key_of
+from lakebed.pipeline.files.listing import ListedFile, is_inside, key_of
 
 FOLDER = "s3://bucket/in"
 
 
-def stored(*keys: str) -> list[StoredFile]:
-    return [StoredFile(f"{FOLDER}/{key}", 10, 0) for key in keys]
+def stored(*keys: str) -> list[ListedFile]:
+    return [ListedFile(f"{FOLDER}/{key}", 10, 0) for key in keys]
 
 
 def types(*values: str) -> dict[str, str]:
@@ -33,7 +33,7 @@ def test_plain_folders_tell_nothing() -> None:
 
 
 def test_hidden_and_empty_files_are_passed_over() -> None:
-    files = [*stored("_SUCCESS", ".crc", "_tmp/f.parquet", "f.parquet"), StoredFile(f"{FOLDER}/empty", 0, 0)]
+    files = [*stored("_SUCCESS", ".crc", "_tmp/f.parquet", "f.parquet"), ListedFile(f"{FOLDER}/empty", 0, 0)]
     layout = read_layout(FOLDER, files)
     assert ([file.path for file in layout.files], layout.hidden) == ([f"{FOLDER}/f.parquet"], 4)
 
@@ -81,8 +81,8 @@ def test_values_are_read_back_whatever_they_are(values: list[str]) -> None:
 
 
 def test_places_are_compared_as_directories() -> None:
-    assert inside("s3://b/t/data", "s3://b/t")
-    assert inside("s3a://b/t/", "s3://b/t")
-    assert not inside("s3://b/t10", "s3://b/t")
-    assert not inside("s3://b", "s3://b/t")
+    assert is_inside("s3://b/t/data", "s3://b/t")
+    assert is_inside("s3a://b/t/", "s3://b/t")
+    assert not is_inside("s3://b/t10", "s3://b/t")
+    assert not is_inside("s3://b", "s3://b/t")
     assert key_of("s3a://b/k") == key_of("s3://b/k") == "b/k"

@@ -13,7 +13,7 @@ import pytest
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind, Option
 from lakebed.pipeline.files.table_shape import TableShape
-from lakebed.pipeline.jobs.compaction import JOB, Arrangement, action_options, read_arrangement
+from lakebed.pipeline.jobs.compaction import JOB, RowOrder, action_options, read_arrangement
 from lakebed.pipeline.spark.iceberg_jvm import load_table
 from lakebed.pipeline.table_ref import CatalogTable
 from tests.pipeline.bench import SPARK_MARKS, Bench, was_left
@@ -32,13 +32,13 @@ def with_spark(function: Any) -> Any:  # Any: a test
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, Arrangement("binpack", None)),
-        ({"strategy": "sort"}, Arrangement("sort", None)),
-        ({"sort-order": "a DESC"}, Arrangement("sort", "a DESC")),
-        ({"zorder-columns": ["a", "odd`name"]}, Arrangement("sort", "zorder(`a`, `odd``name`)")),
+        ({}, RowOrder("binpack", None)),
+        ({"strategy": "sort"}, RowOrder("sort", None)),
+        ({"sort-order": "a DESC"}, RowOrder("sort", "a DESC")),
+        ({"zorder-columns": ["a", "odd`name"]}, RowOrder("sort", "zorder(`a`, `odd``name`)")),
     ],
 )
-def test_strategy_follows_from_what_it_needs(options: dict[str, Option], expected: Arrangement) -> None:
+def test_strategy_follows_from_what_it_needs(options: dict[str, Option], expected: RowOrder) -> None:
     assert read_arrangement(JOB.check(options)) == expected
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lakebed.client import Arrival, LakebedClient
+from lakebed.client import LakebedClient, PendingFile
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
 from lakebed.pipeline.jobs.ingestion import first_of
@@ -48,7 +48,7 @@ def have_files_added(client: LakebedClient, s3: Any, landing: str, table: Catalo
     s3.put_bucket_notification_configuration(Bucket=landing, NotificationConfiguration={"QueueConfigurations": [rule]})
 
 
-def arrived(client: LakebedClient, table: CatalogTable, count: int) -> list[Arrival]:
+def arrived(client: LakebedClient, table: CatalogTable, count: int) -> list[PendingFile]:
     """What waits for the table once it is so much."""
     deadline = time.monotonic() + 60
     while len(found := list(client.arrivals.list(table.ref))) < count:
@@ -70,7 +70,7 @@ def test_files_of_a_prefix_are_added_once_by_a_job_that_a_rule_starts(
     s3.put_object(Bucket=landing, Key="elsewhere/0.csv", Body=b"id,name\n99,z\n")
     s3.put_object(Bucket=landing, Key="in/ü 2.csv", Body=b"id,name\n3,c\n")
     first, second = arrived(client, table, 2)
-    assert [task.order.table for task in client.tasks.list(kind=INGEST) if task.order.namespace == (namespace,)] == [
+    assert [task.spec.table for task in client.tasks.list(kind=INGEST) if task.spec.namespace == (namespace,)] == [
         "sales"
     ]
     assert root_bench.do(INGEST, table, dry_run=True).read.files == 2
@@ -103,7 +103,7 @@ def test_an_event_that_is_told_of_again_and_jobs_at_the_same_time_add_nothing_tw
     arrived(client, table, 4)
     # A job that is killed between its commit and telling of it: the server has the files waiting still.
     with monkeypatch.context() as patched:
-        patched.setattr("lakebed.client.arrivals.Arrivals.take", _killed)
+        patched.setattr("lakebed.client.arrivals.PendingFiles.take", _killed)
         with pytest.raises(_Killed):
             root_bench.do(INGEST, table, {"batch-limit": 3})
     assert numbers(root_bench, table) == [0, 1, 2]
@@ -185,7 +185,7 @@ def test_a_table_with_rows_of_another_origin_is_left_alone(
 
 
 def test_a_commit_has_some_files_and_at_least_one() -> None:
-    files = [Arrival(event=number, source="b/k", bytes=10) for number in range(5)]
+    files = [PendingFile(event=number, source="b/k", bytes=10) for number in range(5)]
     assert first_of(files, 3, 1000) == files[:3]
     assert first_of(files, 10, 25) == files[:2]
     assert first_of(files, 10, 1) == files[:1]

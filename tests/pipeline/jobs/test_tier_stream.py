@@ -14,7 +14,7 @@ from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
 from lakebed.pipeline.jobs import tier_stream
 from lakebed.pipeline.report import JobReport
-from lakebed.pipeline.spark.procedures import Moment, call
+from lakebed.pipeline.spark.procedures import TimestampArgument, call
 from lakebed.pipeline.table_ref import CatalogTable
 from tests.pipeline.bench import SPARK_MARKS, was_left
 from tests.pipeline.stream_tables import DATABASE, StreamBench, order
@@ -185,7 +185,7 @@ def test_a_round_that_nobody_was_told_of_counts_though_its_snapshot_is_expired(
     # Somebody else rewrites the table, and gives up all that was before.
     bench = stream_bench.bench
     call(bench.spark, table, "rewrite_data_files", options={"rewrite-all": "true"})
-    call(bench.spark, table, "expire_snapshots", older_than=Moment(32_503_680_000_000), retain_last=1)
+    call(bench.spark, table, "expire_snapshots", older_than=TimestampArgument(32_503_680_000_000), retain_last=1)
     assert bench.value(f"SELECT count(*) FROM {table.inside('snapshots')}") == 1
     write(stream, order(3))
     tier(stream_bench, stream)

@@ -15,7 +15,7 @@ from lakebed.pipeline.spark.config import (
     connect_address,
     is_connect,
     is_local,
-    printed,
+    render_config,
     running_properties,
     session_properties,
     signing_properties,
@@ -88,19 +88,19 @@ def test_masters_are_told_apart() -> None:
 @pytest.mark.parametrize("form", list(ConfigFormat))
 @pytest.mark.parametrize("access", [ACCESS, SESSION], ids=["lasting", "session"])
 def test_secrets_are_printed_only_if_asked_for(form: ConfigFormat, access: ServerAccess) -> None:
-    text = printed(access, "wh", PipelineSettings(), form)
+    text = render_config(access, "wh", PipelineSettings(), form)
     assert SECRET not in text
     assert "a-token" not in text
     assert "AWS_SECRET_ACCESS_KEY" in text
     assert ("AWS_SESSION_TOKEN" in text) == (access is SESSION)
-    shown = printed(access, "wh", PipelineSettings(), form, show_secrets=True)
+    shown = render_config(access, "wh", PipelineSettings(), form, show_secrets=True)
     assert "AWS_SECRET_ACCESS_KEY" not in shown
     assert read_back(form, shown)["spark.sql.catalog.lakebed.rest.secret-access-key"] == SECRET
 
 
 @pytest.mark.parametrize("form", list(ConfigFormat))
 def test_what_is_printed_is_what_spark_reads(form: ConfigFormat) -> None:
-    found = read_back(form, printed(ACCESS, "wh", PipelineSettings(), form))
+    found = read_back(form, render_config(ACCESS, "wh", PipelineSettings(), form))
     assert found["spark.sql.catalog.lakebed"] == "org.apache.iceberg.spark.SparkCatalog"
     assert found["spark.jars.packages"] == ",".join(PACKAGES)
     assert found["spark.sql.extensions"] == EXTENSIONS

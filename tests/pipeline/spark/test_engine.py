@@ -8,19 +8,19 @@ import pytest
 
 from lakebed.client.access import ServerAccess
 from lakebed.core.errors import InvalidInput, Unavailable
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import PipelineSettings
-from lakebed.pipeline.job import Job
+from lakebed.pipeline.job import JobDefinition
 from lakebed.pipeline.options import Options
-from lakebed.pipeline.progress import Progress, Silent
-from lakebed.pipeline.report import Draft, JobReport
+from lakebed.pipeline.progress import NoProgress, Progress
+from lakebed.pipeline.report import JobReport, ReportBuilder
 from lakebed.pipeline.spark import engine as module
-from lakebed.pipeline.spark.engine import SparkEngine
+from lakebed.pipeline.spark.engine import SparkJobRunner
 from lakebed.pipeline.table_ref import CatalogTable
 
 ACCESS = ServerAccess("http://127.0.0.1:9000", "AKEXAMPLE", Secret("hush"))
-ORDER = TaskOrder(job=JobKind.VERIFY, warehouse="lake", namespace=("sales",), table="orders")
+ORDER = TaskSpec(job=JobKind.VERIFY, warehouse="lake", namespace=("sales",), table="orders")
 
 
 class Session:
@@ -67,8 +67,8 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
 
 
 @pytest.fixture
-def engine(sessions: list[Session]) -> SparkEngine:
-    return SparkEngine(ACCESS, PipelineSettings())
+def engine(sessions: list[Session]) -> SparkJobRunner:
+    return SparkJobRunner(ACCESS, PipelineSettings())
 
 
 def has_job(monkeypatch: pytest.MonkeyPatch, happens: Any = lambda spark: None) -> list[CatalogTable]:
@@ -78,29 +78,29 @@ def has_job(monkeypatch: pytest.MonkeyPatch, happens: Any = lambda spark: None) 
     def run(spark: Any, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
         happens(spark)
         seen.append(table)
-        return Draft(JobKind.VERIFY, table, dry_run=dry_run).end()
+        return ReportBuilder(JobKind.VERIFY, table, dry_run=dry_run).end()
 
-    monkeypatch.setattr(module, "find_job", lambda kind: Job(kind, "a job", (), run))
+    monkeypatch.setattr(module, "find_job", lambda kind: JobDefinition(kind, "a job", (), run))
     return seen
 
 
 def test_orders_share_a_session_and_each_warehouse_is_a_catalog_of_it(
-    engine: SparkEngine, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
+    engine: SparkJobRunner, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = has_job(monkeypatch)
-    for order in (ORDER, ORDER, TaskOrder(job=JobKind.VERIFY, warehouse="pond", namespace=("a",), table="b")):
-        engine.run(order, Silent())
+    for spec in (ORDER, ORDER, TaskSpec(job=JobKind.VERIFY, warehouse="pond", namespace=("a",), table="b")):
+        engine.run(spec, NoProgress())
     first, second, third = (table.catalog for table in seen)
     assert (len(sessions), first == second, first == third) == (1, True, False)
     assert sessions[0].properties[f"spark.sql.catalog.{third}.warehouse"] == "pond"
     # Another server's warehouse of that name is another catalog, also of a session that both share.
-    other = SparkEngine(ServerAccess("http://127.0.0.1:9001", "AKEXAMPLE", Secret("hush")), PipelineSettings())
-    other.run(ORDER, Silent())
+    other = SparkJobRunner(ServerAccess("http://127.0.0.1:9001", "AKEXAMPLE", Secret("hush")), PipelineSettings())
+    other.run(ORDER, NoProgress())
     assert seen[-1].catalog != first
 
 
 def test_spark_that_ends_while_a_job_runs_is_told_of_and_started_anew(
-    engine: SparkEngine, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
+    engine: SparkJobRunner, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def end(spark: Session) -> None:
         spark.has_ended = len(sessions) == 1
@@ -108,39 +108,39 @@ def test_spark_that_ends_while_a_job_runs_is_told_of_and_started_anew(
 
     seen = has_job(monkeypatch, end)
     with pytest.raises(Unavailable, match=r"Spark ended while the job ran.*table=lake\.sales\.orders"):
-        engine.run(ORDER, Silent())
-    engine.run(ORDER, Silent())
+        engine.run(ORDER, NoProgress())
+    engine.run(ORDER, NoProgress())
     assert (len(sessions), len(seen)) == (2, 1)
 
 
 def test_spark_that_ends_before_a_job_begins_is_told_of_and_started_anew(
-    engine: SparkEngine, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
+    engine: SparkJobRunner, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = has_job(monkeypatch)
 
-    class Ending(Silent):
+    class Ending(NoProgress):
         def stage(self, text: str) -> None:
             sessions[0].has_ended = len(sessions) == 1 and text == "beginning"
 
-    engine.start(Silent())
+    engine.start(NoProgress())
     with pytest.raises(Unavailable, match="Spark ended while the job ran"):
         engine.run(ORDER, Ending())
-    engine.run(ORDER, Silent())
+    engine.run(ORDER, NoProgress())
     assert (len(sessions), len(seen)) == (2, 1)
 
 
 def test_spark_that_ended_between_two_orders_costs_none_of_them(
-    engine: SparkEngine, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
+    engine: SparkJobRunner, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = has_job(monkeypatch)
-    engine.run(ORDER, Silent())
+    engine.run(ORDER, NoProgress())
     sessions[0].has_ended = True
-    engine.run(ORDER, Silent())
+    engine.run(ORDER, NoProgress())
     assert (len(sessions), len(seen)) == (2, 2)
 
 
 def test_failure_of_a_job_is_its_own_while_spark_lives(
-    engine: SparkEngine, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
+    engine: SparkJobRunner, sessions: list[Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(spark: Session) -> None:
         raise InvalidInput("not so")
@@ -148,5 +148,5 @@ def test_failure_of_a_job_is_its_own_while_spark_lives(
     has_job(monkeypatch, refuse)
     for _ in range(2):
         with pytest.raises(InvalidInput, match="not so"):
-            engine.run(ORDER, Silent())
+            engine.run(ORDER, NoProgress())
     assert len(sessions) == 1

@@ -5,7 +5,7 @@ from typing import ClassVar
 import pytest
 
 from lakebed.pipeline.files.row_sums import row_hash
-from lakebed.pipeline.spark.procedures import Argument, Moment, literal
+from lakebed.pipeline.spark.procedures import Argument, TimestampArgument, literal
 from lakebed.pipeline.table_ref import quoted_name
 from tests.pipeline.bench import SPARK_MARKS, Bench
 
@@ -19,7 +19,7 @@ from tests.pipeline.bench import SPARK_MARKS, Bench
         ("it's", "'it\\'s'"),
         ({"a": "b"}, "map('a', 'b')"),
         (["a", "b"], "array('a', 'b')"),
-        (Moment(1_700_000_000_123), "TIMESTAMP '2023-11-14 22:13:20.123 UTC'"),
+        (TimestampArgument(1_700_000_000_123), "TIMESTAMP '2023-11-14 22:13:20.123 UTC'"),
     ],
 )
 def test_values_are_written_as_sql_has_them(value: Argument, written: str) -> None:
@@ -47,4 +47,4 @@ class TestWithSpark:
         assert bench.value(f"SELECT {literal(text)}") == text
 
     def test_moment_is_read_back_by_spark(self, bench: Bench) -> None:
-        assert bench.value(f"SELECT unix_millis({literal(Moment(1_700_000_000_123))})") == 1_700_000_000_123
+        assert bench.value(f"SELECT unix_millis({literal(TimestampArgument(1_700_000_000_123))})") == 1_700_000_000_123

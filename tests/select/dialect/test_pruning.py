@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakebed.core.errors import SelectError
-from lakebed.select.dialect.paths import Name
-from lakebed.select.dialect.pruning import Comparison, comparisons
+from lakebed.select.dialect.paths import FieldName
+from lakebed.select.dialect.pruning import ColumnComparison, comparisons
 from lakebed.select.dialect.statement import read_statement
 
 TABLE = ("lake", "Orders")
@@ -15,16 +15,19 @@ TABLE = ("lake", "Orders")
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
-        ("s.a = 1", [Comparison(Name("a"), "=", 1)]),
-        ("s.a >= -1 AND (b < 'x')", [Comparison(Name("a"), ">=", -1), Comparison(Name("b"), "<", "x")]),
-        ("5 > s.a", [Comparison(Name("a"), "<", 5)]),
+        ("s.a = 1", [ColumnComparison(FieldName("a"), "=", 1)]),
+        (
+            "s.a >= -1 AND (b < 'x')",
+            [ColumnComparison(FieldName("a"), ">=", -1), ColumnComparison(FieldName("b"), "<", "x")],
+        ),
+        ("5 > s.a", [ColumnComparison(FieldName("a"), "<", 5)]),
         ("s.a = 1 OR s.b = 2", []),
         ("NOT s.a = 1", []),
         ("s.a = 1.5 AND s.a = s.b AND s.a + 1 = 2 AND s.a.b = 1 AND s.a IS NULL", []),
         ("s.a <> 1", []),
     ],
 )
-def test_columns_compared_with_constants_are_found(condition: str, expected: list[Comparison]) -> None:
+def test_columns_compared_with_constants_are_found(condition: str, expected: list[ColumnComparison]) -> None:
     assert comparisons(read_statement(f"SELECT * FROM S3Object s WHERE {condition}")) == expected
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lakebed.core.errors import SelectError
-from lakebed.select.dialect.paths import Every, Index, Name
+from lakebed.select.dialect.paths import FieldName, Index, Wildcard
 from lakebed.select.dialect.statement import read_statement
 
 
@@ -56,7 +56,7 @@ def test_what_is_wrong_is_told_by_its_code(expression: str, code: str) -> None:
 def test_a_statement_is_taken_apart() -> None:
     statement = read_statement("SELECT s.a AS x, b y FROM S3Object AS s WHERE a > 1 LIMIT 7;")
     assert [projection.alias for projection in statement.projections] == ["x", "y"]
-    assert statement.alias == Name("s")
+    assert statement.alias == FieldName("s")
     assert statement.where is not None
     assert statement.limit == 7
     assert not statement.aggregates
@@ -72,12 +72,12 @@ def test_all_columns_are_no_list(star: str) -> None:
     [
         ("S3Object", ()),
         ("S3Object[*]", ()),
-        ("S3Object[*][*]", (Every(),)),
-        ("S3Object[*].a.b", (Name("a"), Name("b"))),
-        ("S3Object[*].a[*].b", (Name("a"), Every(), Name("b"))),
-        ("S3Object[*].a[2]['The Name']", (Name("a"), Index(2), Name("The Name", quoted=True))),
-        ('S3Object[*]."A".*', (Name("A", quoted=True), Every(fields=True))),
-        ("S3Object.path", (Name("path"),)),
+        ("S3Object[*][*]", (Wildcard(),)),
+        ("S3Object[*].a.b", (FieldName("a"), FieldName("b"))),
+        ("S3Object[*].a[*].b", (FieldName("a"), Wildcard(), FieldName("b"))),
+        ("S3Object[*].a[2]['The Name']", (FieldName("a"), Index(2), FieldName("The Name", quoted=True))),
+        ('S3Object[*]."A".*', (FieldName("A", quoted=True), Wildcard(fields=True))),
+        ("S3Object.path", (FieldName("path"),)),
     ],
 )
 def test_paths_after_from_are_read(source: str, path: tuple[object, ...]) -> None:

@@ -5,7 +5,7 @@ from sqlglot import exp
 
 from lakebed.core.errors import SelectError
 from lakebed.select.dialect.parser import parse
-from lakebed.select.dialect.paths import Index, Name, Path
+from lakebed.select.dialect.paths import FieldName, Index, Path
 from lakebed.select.dialect.syntax import chain, check_depth, is_missing_word, path_of
 
 
@@ -22,10 +22,10 @@ def condition(text: str) -> exp.Expression:
 @pytest.mark.parametrize(
     ("text", "path"),
     [
-        ("a", (Name("a"),)),
-        ('s."A b".c', (Name("s"), Name("A b", quoted=True), Name("c"))),
-        ("s.a[2].b", (Name("s"), Name("a"), Index(2), Name("b"))),
-        ("s['x y']", (Name("s"), Name("x y", quoted=True))),
+        ("a", (FieldName("a"),)),
+        ('s."A b".c', (FieldName("s"), FieldName("A b", quoted=True), FieldName("c"))),
+        ("s.a[2].b", (FieldName("s"), FieldName("a"), Index(2), FieldName("b"))),
+        ("s['x y']", (FieldName("s"), FieldName("x y", quoted=True))),
     ],
 )
 def test_a_path_has_its_steps_in_order(text: str, path: Path) -> None:

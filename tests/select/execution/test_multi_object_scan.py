@@ -23,7 +23,7 @@ from lakebed.select.model import (
     ParquetInput,
     SelectLimits,
 )
-from lakebed.select.service import RunningSelect, Selects
+from lakebed.select.service import RunningSelect, SelectService
 from tests.fixtures.descriptors import open_descriptors, opened_since
 from tests.objects.stores import ROOT, ObjectStore, opened_store, user
 from tests.select.running import DOCUMENT, HEADED, request
@@ -40,8 +40,8 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 @pytest.fixture
-def selects(store: ObjectStore, tmp_path: Path) -> Selects:
-    return Selects(store.reader, store.lister, store.clock, SelectLimits(partitions=2), tmp_path)
+def selects(store: ObjectStore, tmp_path: Path) -> SelectService:
+    return SelectService(store.reader, store.lister, store.clock, SelectLimits(partitions=2), tmp_path)
 
 
 async def read(running: RunningSelect) -> bytes:
@@ -97,32 +97,32 @@ async def put(store: ObjectStore, *bodies: bytes, encrypt: bool = False) -> None
     ],
 )
 async def test_objects_are_asked_as_one(
-    store: ObjectStore, selects: Selects, bodies: list[bytes], source: Input, expression: str, expected: bytes
+    store: ObjectStore, selects: SelectService, bodies: list[bytes], source: Input, expression: str, expected: bytes
 ) -> None:
     await put(store, *bodies)
     await store.put("bucket", "other", b"not this one\n")
-    running = await selects.open_all(ROOT, "bucket", "p/", request(expression, source))
+    running = await selects.open_prefix(ROOT, "bucket", "p/", request(expression, source))
     assert await read(running) == expected
     assert selects.running == 0
 
 
-async def test_those_that_are_compressed_say_so_by_their_names(store: ObjectStore, selects: Selects) -> None:
+async def test_those_that_are_compressed_say_so_by_their_names(store: ObjectStore, selects: SelectService) -> None:
     await store.put("bucket", "p/a.csv", b"1\n")
     await store.put("bucket", "p/b.csv.gz", gzip.compress(b"2\n"))
-    assert await read(await selects.open_all(ROOT, "bucket", "p/", request("SELECT * FROM S3Object"))) == b"1\n2\n"
+    assert await read(await selects.open_prefix(ROOT, "bucket", "p/", request("SELECT * FROM S3Object"))) == b"1\n2\n"
     asked = request("SELECT * FROM S3Object", compression=Compression.GZIP)
     with pytest.raises(SelectError) as caught:
-        await selects.open_all(ROOT, "bucket", "p/", asked)
+        await selects.open_prefix(ROOT, "bucket", "p/", asked)
     assert caught.value.code == "InvalidCompressionFormat"
 
 
 @pytest.mark.parametrize("encrypt", [False, True])
 async def test_many_are_read_in_the_order_of_their_keys_and_counted(
-    store: ObjectStore, selects: Selects, encrypt: bool
+    store: ObjectStore, selects: SelectService, encrypt: bool
 ) -> None:
     await put(store, *(b"%d\n" % number for number in range(150)), b"", encrypt=encrypt)
     await store.put("bucket", "p/folder/", b"")
-    running = await selects.open_all(ROOT, "bucket", "p/", request("SELECT * FROM S3Object"))
+    running = await selects.open_prefix(ROOT, "bucket", "p/", request("SELECT * FROM S3Object"))
     expected = b"".join(b"%d\n" % number for number in range(150))
     assert await read(running) == expected
     assert running.counts.scanned == running.counts.processed == running.counts.returned == len(expected)
@@ -140,33 +140,33 @@ async def test_many_are_read_in_the_order_of_their_keys_and_counted(
     ],
 )
 async def test_an_object_that_does_not_fit_ends_the_query(
-    store: ObjectStore, selects: Selects, bodies: list[bytes], source: Input, expression: str, code: str
+    store: ObjectStore, selects: SelectService, bodies: list[bytes], source: Input, expression: str, code: str
 ) -> None:
     await put(store, *bodies)
     with pytest.raises(SelectError) as caught:
-        await read(await selects.open_all(ROOT, "bucket", "p/", request(expression, source)))
+        await read(await selects.open_prefix(ROOT, "bucket", "p/", request(expression, source)))
     assert caught.value.code == code
     if code != "CastFailed":
         assert "p/001" in str(caught.value)
     assert selects.running == 0
 
 
-async def test_a_range_is_of_one_object(store: ObjectStore, selects: Selects) -> None:
+async def test_a_range_is_of_one_object(store: ObjectStore, selects: SelectService) -> None:
     await put(store, b"1\n")
     with pytest.raises(SelectError) as caught:
-        await selects.open_all(ROOT, "bucket", "p/", request("SELECT * FROM S3Object", scan=(0, 1)))
+        await selects.open_prefix(ROOT, "bucket", "p/", request("SELECT * FROM S3Object", scan=(0, 1)))
     assert caught.value.code == "UnsupportedScanRangeInput"
 
 
-async def test_no_objects_are_no_source(store: ObjectStore, selects: Selects) -> None:
+async def test_no_objects_are_no_source(store: ObjectStore, selects: SelectService) -> None:
     with pytest.raises(NoSuchKey):
-        await selects.open_all(ROOT, "bucket", "nothing/", request("SELECT * FROM S3Object"))
+        await selects.open_prefix(ROOT, "bucket", "nothing/", request("SELECT * FROM S3Object"))
     with pytest.raises(NoSuchBucket):
-        await selects.open_all(ROOT, "no-such-bucket", "", request("SELECT * FROM S3Object"))
+        await selects.open_prefix(ROOT, "no-such-bucket", "", request("SELECT * FROM S3Object"))
     assert selects.running == 0
 
 
-async def test_who_may_not_list_or_read_any_of_them_may_not_ask(store: ObjectStore, selects: Selects) -> None:
+async def test_who_may_not_list_or_read_any_of_them_may_not_ask(store: ObjectStore, selects: SelectService) -> None:
     await put(store, b"1\n", b"2\n")
     lists = {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "*"}
     gets = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}
@@ -174,14 +174,14 @@ async def test_who_may_not_list_or_read_any_of_them_may_not_ask(store: ObjectSto
     asked = request("SELECT * FROM S3Object")
     for allowed in ([lists], [gets], [lists, gets_one]):
         with pytest.raises(AccessDenied):
-            await read(await selects.open_all(user("ann", policy(*allowed)), "bucket", "p/", asked))
-    assert await read(await selects.open_all(user("ann", policy(lists, gets)), "bucket", "p/", asked)) == b"1\n2\n"
+            await read(await selects.open_prefix(user("ann", policy(*allowed)), "bucket", "p/", asked))
+    assert await read(await selects.open_prefix(user("ann", policy(lists, gets)), "bucket", "p/", asked)) == b"1\n2\n"
 
 
-async def test_a_query_that_is_closed_lets_go_of_all_objects(store: ObjectStore, selects: Selects) -> None:
+async def test_a_query_that_is_closed_lets_go_of_all_objects(store: ObjectStore, selects: SelectService) -> None:
     await put(store, *(b"%d\n" % number * 100_000 for number in range(40)))
     before = open_descriptors()
-    running = await selects.open_all(ROOT, "bucket", "p/", request("SELECT * FROM S3Object"))
+    running = await selects.open_prefix(ROOT, "bucket", "p/", request("SELECT * FROM S3Object"))
     pieces = aiter(running)
     await anext(pieces)
     await running.aclose()

@@ -12,7 +12,7 @@ import pytest
 from lakebed.core.errors import SelectError
 from lakebed.select.dialect.statement import read_statement
 from lakebed.select.execution.engine import Execution, plan
-from lakebed.select.execution.plan_cache import MOST_RUNS, PlanShelf
+from lakebed.select.execution.plan_cache import MAX_RUNS, PlanCache
 from lakebed.select.model import CsvInput, CsvOutput, HeaderUse, Input, JsonOutput, Output, ParquetInput
 from lakebed.select.sources.byte_streams import Meter
 from lakebed.select.sources.object_bytes import LocalBytes
@@ -21,15 +21,15 @@ from tests.select.test_parquet_queries import stored
 
 
 def started(
-    shelf: PlanShelf, expression: str, data: bytes, read: Input | None = None, write: Output | None = None
+    plan_cache: PlanCache, expression: str, data: bytes, read: Input | None = None, write: Output | None = None
 ) -> Execution:
-    return plan(LocalBytes([data]), request(expression, read, write), LIMITS, Meter(), NOW, None, shelf)
+    return plan(LocalBytes([data]), request(expression, read, write), LIMITS, Meter(), NOW, None, plan_cache)
 
 
 def ask(
-    shelf: PlanShelf, expression: str, data: bytes, read: Input | None = None, write: Output | None = None
+    plan_cache: PlanCache, expression: str, data: bytes, read: Input | None = None, write: Output | None = None
 ) -> bytes:
-    execution = started(shelf, expression, data, read, write)
+    execution = started(plan_cache, expression, data, read, write)
     try:
         parts = []
         while part := execution.gather():
@@ -54,12 +54,12 @@ OTHERS = b"a,b\n7,x\n8,y\n"
     ],
 )
 def test_a_plan_is_run_by_for_one_object_after_the_other(expression: str, of_numbers: bytes, of_others: bytes) -> None:
-    shelf = PlanShelf()
+    plan_cache = PlanCache()
     for _ in range(3):
-        assert ask(shelf, expression, NUMBERS, HEADED) == of_numbers
-        assert len(shelf) == 1
-        assert ask(shelf, expression, OTHERS, HEADED) == of_others
-        assert len(shelf) == 1
+        assert ask(plan_cache, expression, NUMBERS, HEADED) == of_numbers
+        assert len(plan_cache) == 1
+        assert ask(plan_cache, expression, OTHERS, HEADED) == of_others
+        assert len(plan_cache) == 1
 
 
 @pytest.mark.parametrize(
@@ -74,152 +74,152 @@ def test_a_plan_is_run_by_for_one_object_after_the_other(expression: str, of_num
     ],
 )
 def test_what_holds_records_is_planned_anew_each_time(expression: str) -> None:
-    shelf = PlanShelf()
-    first = ask(shelf, expression, NUMBERS, HEADED)
-    assert ask(shelf, expression, OTHERS, HEADED) != first
-    assert ask(shelf, expression, NUMBERS, HEADED) == first
-    assert len(shelf) == 0
+    plan_cache = PlanCache()
+    first = ask(plan_cache, expression, NUMBERS, HEADED)
+    assert ask(plan_cache, expression, OTHERS, HEADED) != first
+    assert ask(plan_cache, expression, NUMBERS, HEADED) == first
+    assert len(plan_cache) == 0
 
 
 def test_options_that_change_the_meaning_do_not_share_a_plan() -> None:
-    shelf = PlanShelf()
+    plan_cache = PlanCache()
     every = "SELECT * FROM S3Object"
     for _ in range(2):
-        assert ask(shelf, every, NUMBERS, HEADED) == b"1,x\n2,y\n3,z\n"
-        assert ask(shelf, every, NUMBERS, CsvInput()) == b"a,b\n1,x\n2,y\n3,z\n"
-        assert ask(shelf, every, NUMBERS, CsvInput(header=HeaderUse.USE, field_delimiter=";")) == (
+        assert ask(plan_cache, every, NUMBERS, HEADED) == b"1,x\n2,y\n3,z\n"
+        assert ask(plan_cache, every, NUMBERS, CsvInput()) == b"a,b\n1,x\n2,y\n3,z\n"
+        assert ask(plan_cache, every, NUMBERS, CsvInput(header=HeaderUse.USE, field_delimiter=";")) == (
             b'"1,x"\n"2,y"\n"3,z"\n'
         )
-        assert ask(shelf, every, NUMBERS, HEADED, CsvOutput(field_delimiter="|")) == b"1|x\n2|y\n3|z\n"
-        assert ask(shelf, every, OTHERS, HEADED, JsonOutput()) == b'{"a":"7","b":"x"}\n{"a":"8","b":"y"}\n'
+        assert ask(plan_cache, every, NUMBERS, HEADED, CsvOutput(field_delimiter="|")) == b"1|x\n2|y\n3|z\n"
+        assert ask(plan_cache, every, OTHERS, HEADED, JsonOutput()) == b'{"a":"7","b":"x"}\n{"a":"8","b":"y"}\n'
 
 
 def test_the_same_words_about_other_columns_are_another_query() -> None:
-    shelf = PlanShelf()
+    plan_cache = PlanCache()
     asked = "SELECT s.b FROM S3Object s"
     for _ in range(2):
-        assert ask(shelf, asked, b"a,b\n1,2\n", HEADED) == b"2\n"
-        assert ask(shelf, asked, b"b,a\n1,2\n", HEADED) == b"1\n"
-        assert ask(shelf, asked, b"a,b,c\n1,2,3\n", HEADED) == b"2\n"
-        assert ask(shelf, asked, b'{"b":1}\n', LINES) == b"1\n"
-        assert ask(shelf, asked, b'{"b":"t"}\n', LINES) == b"t\n"
+        assert ask(plan_cache, asked, b"a,b\n1,2\n", HEADED) == b"2\n"
+        assert ask(plan_cache, asked, b"b,a\n1,2\n", HEADED) == b"1\n"
+        assert ask(plan_cache, asked, b"a,b,c\n1,2,3\n", HEADED) == b"2\n"
+        assert ask(plan_cache, asked, b'{"b":1}\n', LINES) == b"1\n"
+        assert ask(plan_cache, asked, b'{"b":"t"}\n', LINES) == b"t\n"
 
 
 def test_row_groups_are_left_out_by_the_condition_of_a_kept_plan_too() -> None:
-    data, shelf = stored(), PlanShelf()
+    data, plan_cache = stored(), PlanCache()
 
     def scanned(expression: str) -> int:
         meter = Meter()
         asked = request(expression, ParquetInput())
-        execution = plan(LocalBytes([data]), asked, LIMITS, meter, NOW, None, shelf)
+        execution = plan(LocalBytes([data]), asked, LIMITS, meter, NOW, None, plan_cache)
         while execution.gather():
             pass
         execution.stop()
         return meter.counts.scanned
 
     first, again = (scanned("SELECT name FROM S3Object WHERE id = 5") for _ in range(2))
-    assert len(shelf) == 1
+    assert len(plan_cache) == 1
     assert first == again < scanned("SELECT name FROM S3Object WHERE id + 0 = 5")
 
 
 def test_a_query_that_fails_leaves_nothing_behind() -> None:
-    shelf = PlanShelf()
+    plan_cache = PlanCache()
     asked = "SELECT CAST(a AS INT) FROM S3Object"
-    assert ask(shelf, asked, NUMBERS, HEADED) == b"1\n2\n3\n"
+    assert ask(plan_cache, asked, NUMBERS, HEADED) == b"1\n2\n3\n"
     with pytest.raises(SelectError) as raised:
-        ask(shelf, asked, b"a,b\nno,x\n", HEADED)
+        ask(plan_cache, asked, b"a,b\nno,x\n", HEADED)
     assert raised.value.code == "CastFailed"
-    assert len(shelf) == 0
-    assert ask(shelf, asked, NUMBERS, HEADED) == b"1\n2\n3\n"
+    assert len(plan_cache) == 0
+    assert ask(plan_cache, asked, NUMBERS, HEADED) == b"1\n2\n3\n"
     with pytest.raises(SelectError) as raised:
-        ask(shelf, asked, b"a,b\n1,x,y\n", HEADED)
+        ask(plan_cache, asked, b"a,b\n1,x,y\n", HEADED)
     assert raised.value.code == "CSVParsingError"
-    assert ask(shelf, asked, OTHERS, HEADED) == b"7\n8\n"
+    assert ask(plan_cache, asked, OTHERS, HEADED) == b"7\n8\n"
 
 
 def test_what_is_wrong_with_a_constant_is_told_in_our_words() -> None:
-    shelf = PlanShelf()
+    plan_cache = PlanCache()
     for _ in range(2):
         with pytest.raises(SelectError) as raised:
-            ask(shelf, "SELECT TO_TIMESTAMP('nonsense') FROM S3Object", b"1\n")
+            ask(plan_cache, "SELECT TO_TIMESTAMP('nonsense') FROM S3Object", b"1\n")
         assert raised.value.code not in ("", "InternalError")
-    assert len(shelf) == 0
+    assert len(plan_cache) == 0
 
 
 def test_a_query_that_is_stopped_does_not_give_its_plan_back() -> None:
-    shelf = PlanShelf()
-    started(shelf, "SELECT * FROM S3Object", NUMBERS, HEADED).stop()
-    assert len(shelf) == 0
+    plan_cache = PlanCache()
+    started(plan_cache, "SELECT * FROM S3Object", NUMBERS, HEADED).stop()
+    assert len(plan_cache) == 0
 
 
 def test_queries_at_the_same_time_have_a_plan_each() -> None:
-    shelf = PlanShelf()
+    plan_cache = PlanCache()
     asked = "SELECT s.a FROM S3Object s"
-    first, second = (started(shelf, asked, data, HEADED) for data in (NUMBERS, OTHERS))
+    first, second = (started(plan_cache, asked, data, HEADED) for data in (NUMBERS, OTHERS))
     assert second.gather() == b"7\n8\n"
     assert first.gather() == b"1\n2\n3\n"
     first.stop()
     second.stop()
-    assert len(shelf) == 2
+    assert len(plan_cache) == 2
 
     objects = [b"a\n" + b"%d\n" % number * 50 for number in range(40)]
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda data: ask(shelf, asked, data, HEADED), objects))
+        answers = list(pool.map(lambda data: ask(plan_cache, asked, data, HEADED), objects))
     assert answers == [data[2:] for data in objects]
 
 
 def test_a_stop_after_the_end_gives_the_plan_back_once() -> None:
-    shelf = PlanShelf()
-    execution = started(shelf, "SELECT * FROM S3Object", NUMBERS, HEADED)
+    plan_cache = PlanCache()
+    execution = started(plan_cache, "SELECT * FROM S3Object", NUMBERS, HEADED)
     execution.gather()
     execution.stop()
     execution.stop()
-    assert len(shelf) == 1
+    assert len(plan_cache) == 1
 
 
 def test_a_plan_on_the_shelf_holds_no_object() -> None:
     class Watched(LocalBytes):
         """One that can be seen to go."""
 
-    shelf = PlanShelf()
+    plan_cache = PlanCache()
     source = Watched([NUMBERS])
     gone = weakref.ref(source)
-    execution = plan(source, request("SELECT * FROM S3Object"), LIMITS, Meter(), NOW, None, shelf)
+    execution = plan(source, request("SELECT * FROM S3Object"), LIMITS, Meter(), NOW, None, plan_cache)
     execution.gather()
     execution.stop()
     del execution, source
     gc.collect()
-    assert len(shelf) == 1
+    assert len(plan_cache) == 1
     assert gone() is None
 
 
 def test_those_go_first_that_were_not_asked_for_the_longest() -> None:
-    shelf = PlanShelf(most=2)
+    plan_cache = PlanCache(most=2)
     asked = [f"SELECT {number} FROM S3Object" for number in range(3)]
-    ask(shelf, asked[0], b"1\n")
-    ask(shelf, asked[1], b"1\n")
-    ask(shelf, asked[0], b"1\n")
-    ask(shelf, asked[2], b"1\n")
-    assert len(shelf) == 2
-    kept = [started(shelf, expression, b"1\n") for expression in (asked[0], asked[2])]
-    assert len(shelf) == 0
+    ask(plan_cache, asked[0], b"1\n")
+    ask(plan_cache, asked[1], b"1\n")
+    ask(plan_cache, asked[0], b"1\n")
+    ask(plan_cache, asked[2], b"1\n")
+    assert len(plan_cache) == 2
+    kept = [started(plan_cache, expression, b"1\n") for expression in (asked[0], asked[2])]
+    assert len(plan_cache) == 0
     for execution in kept:
         execution.stop()
 
 
 def test_a_plan_is_not_run_by_for_ever() -> None:
-    shelf = PlanShelf()
-    for _ in range(MOST_RUNS - 1):
-        ask(shelf, "SELECT * FROM S3Object", b"1\n")
-        assert len(shelf) == 1
-    ask(shelf, "SELECT * FROM S3Object", b"1\n")
-    assert len(shelf) == 0
+    plan_cache = PlanCache()
+    for _ in range(MAX_RUNS - 1):
+        ask(plan_cache, "SELECT * FROM S3Object", b"1\n")
+        assert len(plan_cache) == 1
+    ask(plan_cache, "SELECT * FROM S3Object", b"1\n")
+    assert len(plan_cache) == 0
 
 
 def test_a_small_object_may_become_a_large_answer() -> None:
     data = b"%s\n" % (b"x" * 99) * 2000
     wide = " || ".join(["_1"] * 8)
-    execution = started(PlanShelf(), f"SELECT {wide} FROM S3Object", data)
+    execution = started(PlanCache(), f"SELECT {wide} FROM S3Object", data)
     pieces = []
     while piece := execution.gather():
         pieces.append(piece)
@@ -239,28 +239,28 @@ def test_a_statement_is_taken_apart_once() -> None:
 def test_binding_does_not_change_a_statement() -> None:
     asked = "SELECT s.a FROM S3Object s ORDER BY s.a"
     before = read_statement(asked).order[0].node.parent
-    ask(PlanShelf(), asked, NUMBERS, HEADED)
+    ask(PlanCache(), asked, NUMBERS, HEADED)
     assert read_statement(asked).order[0].node.parent is before
 
 
 async def test_batches_that_are_awaited_give_the_plan_back_as_well() -> None:
-    shelf = PlanShelf()
+    plan_cache = PlanCache()
     for _ in range(2):
-        execution = await asyncio.to_thread(started, shelf, "SELECT * FROM S3Object", NUMBERS, HEADED)
+        execution = await asyncio.to_thread(started, plan_cache, "SELECT * FROM S3Object", NUMBERS, HEADED)
         parts = []
         while (batch := await execution.next_batch()) is not None:
             parts.append(execution.writer.write(batch))
         execution.stop()
         assert b"".join(parts) == NUMBERS[4:]
-        assert len(shelf) == 1
+        assert len(plan_cache) == 1
 
 
 def test_a_plan_that_is_thrown_away_is_gone() -> None:
-    shelf = PlanShelf(most=1)
-    ask(shelf, "SELECT 1 FROM S3Object", b"1\n")
-    [kept] = shelf._plans
+    plan_cache = PlanCache(most=1)
+    ask(plan_cache, "SELECT 1 FROM S3Object", b"1\n")
+    [kept] = plan_cache._plans
     gone = weakref.ref(kept)
     del kept
-    ask(shelf, "SELECT 2 FROM S3Object", b"1\n")
+    ask(plan_cache, "SELECT 2 FROM S3Object", b"1\n")
     gc.collect()
     assert gone() is None

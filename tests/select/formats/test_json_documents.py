@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import SelectError
-from lakebed.select.dialect.paths import MISSING, Every, Index, Name, Path, unfold
+from lakebed.select.dialect.paths import MISSING, FieldName, Index, Path, Wildcard, unfold
 from lakebed.select.formats import json_documents
 from lakebed.select.formats.json_documents import DocumentScanner
 
@@ -21,8 +21,8 @@ values = st.recursive(
     max_leaves=12,
 )
 paths = st.lists(
-    st.sampled_from([Name("a", quoted=True), Name("b", quoted=True), Index(0), Index(1)]), max_size=2
-).flatmap(lambda ahead: st.sampled_from([(), (*ahead, Every()), (*ahead, Every(fields=True))]))
+    st.sampled_from([FieldName("a", quoted=True), FieldName("b", quoted=True), Index(0), Index(1)]), max_size=2
+).flatmap(lambda ahead: st.sampled_from([(), (*ahead, Wildcard()), (*ahead, Wildcard(fields=True))]))
 
 
 class Dribble(io.BytesIO):
@@ -49,14 +49,14 @@ def test_values_are_found_as_in_decoded_ones(
 @pytest.mark.parametrize("text", ["{", '{"a"', '{"a":1', "[1", '"a', '{"a" 1}', "{1:2}", '{"a":1,}x', "}"])
 def test_what_is_no_json_is_told(text: str) -> None:
     with pytest.raises(SelectError) as raised:
-        found(text.encode(), (Name("a"), Every()))
+        found(text.encode(), (FieldName("a"), Wildcard()))
     assert raised.value.code == "JSONParsingError"
 
 
 @pytest.mark.slow
 def test_a_list_of_any_length_is_read_by_elements() -> None:
     data = b'{"big": "' + b"x" * 900_000 + b'", "list": [' + b",".join([b'{"n": 1}'] * 300_000) + b"]}"
-    assert sum(1 for _ in DocumentScanner(io.BytesIO(data), (Name("list"), Every())).values()) == 300_000
+    assert sum(1 for _ in DocumentScanner(io.BytesIO(data), (FieldName("list"), Wildcard())).values()) == 300_000
 
 
 def test_a_value_that_is_kept_has_a_limit() -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakebed.select.dialect.paths import Name
+from lakebed.select.dialect.paths import FieldName
 from lakebed.select.errors import SelectError
-from lakebed.select.execution.relation import View
+from lakebed.select.execution.relation import ReadAs
 from lakebed.select.formats.json_reader import typed_lines
 from lakebed.select.formats.json_relation import LineReader, build
 from lakebed.select.formats.value_columns import ValueColumns
@@ -26,11 +26,11 @@ usual = st.one_of(
 odd = st.one_of(st.none(), st.integers(2**63, 2**70), st.lists(st.integers(), max_size=2), st.just({"c": 1}))
 
 
-def made(sample: list[object], views: list[tuple[str, View | None]]) -> tuple[ValueColumns, list[str]]:
+def made(sample: list[object], views: list[tuple[str, ReadAs | None]]) -> tuple[ValueColumns, list[str]]:
     columns = ValueColumns(sample)
     wanted = []
     for name, view in views:
-        field = columns.field((Name(name),))
+        field = columns.field((FieldName(name),))
         wanted.append(columns.presence(field) if view is None else columns.column(field, view).name)
     return columns, list(dict.fromkeys(wanted))
 
@@ -52,7 +52,7 @@ def test_the_fast_way_reads_what_the_exact_one_does(data: st.DataObject) -> None
     kinds = {name: data.draw(st.sampled_from(usual.original_strategies)) for name in NAMES}  # type: ignore[attr-defined]
     record = st.fixed_dictionaries({}, optional=kinds) | st.fixed_dictionaries(kinds)
     records: list[object] = data.draw(st.lists(st.fixed_dictionaries(kinds) | record, min_size=1, max_size=5))
-    views = data.draw(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from([None, *View])), min_size=1))
+    views = data.draw(st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from([None, *ReadAs])), min_size=1))
     columns, wanted = made(records, views)
     records += data.draw(st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(NAMES, usual | odd)), max_size=2))
     ascii_only = data.draw(st.booleans())
@@ -66,7 +66,7 @@ def test_the_fast_way_reads_what_the_exact_one_does(data: st.DataObject) -> None
 
 def test_fields_of_one_kind_are_read_as_columns() -> None:
     rows = [{"a": 1, "b": "x"}, {"a": 2, "b": 'y"'}]
-    columns, wanted = made(list(rows), [("a", View.NUMBER), ("b", View.ANY), ("b", None)])
+    columns, wanted = made(list(rows), [("a", ReadAs.NUMBER), ("b", ReadAs.ANY), ("b", None)])
     lines = typed_lines(columns, wanted)
     assert lines is not None
     read = lines.read(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
@@ -76,5 +76,5 @@ def test_fields_of_one_kind_are_read_as_columns() -> None:
 
 
 def test_what_is_not_utf8_is_left_to_who_can_tell() -> None:
-    columns, wanted = made([{"a": "x"}], [("a", View.TEXT)])
+    columns, wanted = made([{"a": "x"}], [("a", ReadAs.TEXT)])
     assert outcome(columns, b'{"a":"\xff"}\n', wanted, exactly=False) == "InvalidTextEncoding"

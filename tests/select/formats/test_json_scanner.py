@@ -10,9 +10,9 @@ from hatch_build import JSON_LINES
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lakebed.select.dialect.paths import Index, Name, Step
+from lakebed.select.dialect.paths import FieldName, Index, Step
 from lakebed.select.errors import SelectError
-from lakebed.select.execution.relation import View
+from lakebed.select.execution.relation import ReadAs
 from lakebed.select.formats.json_relation import LineReader
 from lakebed.select.formats.json_scanner import RECORD_COLUMN, JsonLibrary, line_scanner, load_library
 from lakebed.select.formats.value_columns import ValueColumns
@@ -46,12 +46,12 @@ WRONG_PIECES = (
 )
 SPACES = st.sampled_from([b""] * 8 + [b" ", b"\t", b"\r", b"  \t"])
 PATHS: tuple[tuple[Step, ...], ...] = (
-    (Name("a"),),
-    (Name("b"),),
-    (Name("a"), Name("b")),
-    (Name("a"), Name("b"), Name("c")),
-    (Name("é"),),
-    (Name("a"), Index(0)),
+    (FieldName("a"),),
+    (FieldName("b"),),
+    (FieldName("a"), FieldName("b")),
+    (FieldName("a"), FieldName("b"), FieldName("c")),
+    (FieldName("é"),),
+    (FieldName("a"), Index(0)),
 )
 
 
@@ -133,7 +133,7 @@ values = st.recursive(
     max_leaves=4,
 )
 samples = st.lists(st.dictionaries(st.sampled_from(["a", "b", "c", "é"]), values, min_size=1), min_size=1, max_size=3)
-views = st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from([None, *View])), max_size=4)
+views = st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from([None, *ReadAs])), max_size=4)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> JsonLibrary:
     return JsonLibrary(compiled(JSON_LINES, tmp_path_factory.mktemp("json")))
 
 
-def asked(columns: ValueColumns, found: list[tuple[tuple[Step, ...], View | None]]) -> list[str]:
+def asked(columns: ValueColumns, found: list[tuple[tuple[Step, ...], ReadAs | None]]) -> list[str]:
     fields = [(columns.field(path), view) for path, view in found]
     names = [columns.presence(field) if view is None else columns.column(field, view).name for field, view in fields]
     return list(dict.fromkeys(names))
@@ -162,14 +162,20 @@ def outcome(library: JsonLibrary | None, columns: ValueColumns, block: bytes, wa
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(block=blocks, sample=samples, found=views, whole=st.booleans())
-@example(block=b'{"a":1}\n' * 9 + b'{"a":1.5}\n', sample=[{"a": 1}], found=[((Name("a"),), View.NUMBER)], whole=False)
-@example(block=b'{"a":1}\n' * 9 + b'{"a":1.50}\n', sample=[{"a": 1}], found=[((Name("a"),), View.TEXT)], whole=True)
-@example(block=b'{"a":1}\n' * 9 + b'{"\\u0061":2}', sample=[{"a": 1}], found=[((Name("a"),), View.ANY)], whole=False)
+@example(
+    block=b'{"a":1}\n' * 9 + b'{"a":1.5}\n', sample=[{"a": 1}], found=[((FieldName("a"),), ReadAs.NUMBER)], whole=False
+)
+@example(
+    block=b'{"a":1}\n' * 9 + b'{"a":1.50}\n', sample=[{"a": 1}], found=[((FieldName("a"),), ReadAs.TEXT)], whole=True
+)
+@example(
+    block=b'{"a":1}\n' * 9 + b'{"\\u0061":2}', sample=[{"a": 1}], found=[((FieldName("a"),), ReadAs.ANY)], whole=False
+)
 def test_library_reads_what_is_read_value_by_value(
     library: JsonLibrary,
     block: bytes,
     sample: list[object],
-    found: list[tuple[tuple[Step, ...], View | None]],
+    found: list[tuple[tuple[Step, ...], ReadAs | None]],
     whole: bool,
 ) -> None:
     columns = ValueColumns(sample)
@@ -190,14 +196,14 @@ def test_library_reads_what_is_read_value_by_value(
 def test_numbers_are_rounded_and_written_as_everywhere(library: JsonLibrary, numbers: list[float]) -> None:
     block = b"".join(f'{{"a":{number!r}}}\n'.encode() for number in numbers)
     columns = ValueColumns([{"a": 0.5}])
-    wanted = asked(columns, [((Name("a"),), view) for view in View])
+    wanted = asked(columns, [((FieldName("a"),), view) for view in ReadAs])
     assert outcome(library, columns, block, wanted) == outcome(None, columns, block, wanted)
 
 
 def test_usual_records_are_read_by_the_library_alone(library: JsonLibrary) -> None:
     columns = ValueColumns([{"a": 1, "b": "x", "c": {"d": 0.5}}])
-    paths: list[tuple[Step, ...]] = [(Name("a"),), (Name("b"),), (Name("c"), Name("d"))]
-    wanted = asked(columns, [(path, view) for path in paths for view in (None, View.ANY, View.TEXT)])
+    paths: list[tuple[Step, ...]] = [(FieldName("a"),), (FieldName("b"),), (FieldName("c"), FieldName("d"))]
+    wanted = asked(columns, [(path, view) for path in paths for view in (None, ReadAs.ANY, ReadAs.TEXT)])
     scanner = line_scanner(library, columns, [*wanted, RECORD_COLUMN])
     assert scanner is not None
     scanned = scanner.read(b'{"a": 1, "b": "x\\"", "c": {"d": 2.25}}\r\n\n{"b":null,"a":true}')
@@ -219,7 +225,7 @@ def test_usual_records_are_read_by_the_library_alone(library: JsonLibrary) -> No
 
 def test_odd_records_are_named_and_others_are_not_read_again(library: JsonLibrary) -> None:
     columns = ValueColumns([{"a": 1}])
-    wanted = asked(columns, [((Name("a"),), View.TEXT)])
+    wanted = asked(columns, [((FieldName("a"),), ReadAs.TEXT)])
     scanner = line_scanner(library, columns, wanted)
     assert scanner is not None
     scanned = scanner.read(b'{"a":1}\n' * 5 + b'  {"a":[1, 2]}\n' + b'{"a":2}\n')
@@ -230,7 +236,7 @@ def test_odd_records_are_named_and_others_are_not_read_again(library: JsonLibrar
 @pytest.mark.parametrize("line", [b'{"a":01}', b'{"z":"\xff"}', b'{"z":1e400}', b"[1]", b'{"a":1', b'{"z":"\\ud800"}'])
 def test_block_that_may_be_wrong_is_left_whole(library: JsonLibrary, line: bytes) -> None:
     columns = ValueColumns([{"a": 1}])
-    scanner = line_scanner(library, columns, asked(columns, [((Name("a"),), View.TEXT)]))
+    scanner = line_scanner(library, columns, asked(columns, [((FieldName("a"),), ReadAs.TEXT)]))
     assert scanner is not None
     assert scanner.read(b'{"a":1}\n' * 20 + line + b"\n") is None
 

@@ -6,7 +6,7 @@ import pytest
 
 from lakebed.events.delivery import DeliveryCounts, TargetBacklog
 from lakebed.events.delivery.dispatcher import NO_BACKLOG
-from lakebed.select.model import Counts
+from lakebed.select.model import QueryStats
 from lakebed.server.metrics import Metrics
 from lakebed.server.metrics.instruments import DeliveryInstruments, Instruments
 from lakebed.wire.http.body import RequestBody
@@ -49,9 +49,9 @@ def test_answers_are_counted_by_operation_and_status(tmp_path: Path) -> None:
 def test_selects_are_counted_by_how_they_ended(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path, 0)
     selects = Instruments(metrics).selects
-    selects.ended("done", Counts(100, 300, 7))
-    selects.ended("done", Counts(10, 10, 0))
-    selects.ended("CastFailed", Counts(1, 1, 1))
+    selects.ended("done", QueryStats(100, 300, 7))
+    selects.ended("done", QueryStats(10, 10, 0))
+    selects.ended("CastFailed", QueryStats(1, 1, 1))
     told = metrics.render().decode().splitlines()
     for line in (
         'lakebed_selects_total{outcome="done"} 2',

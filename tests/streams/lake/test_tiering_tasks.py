@@ -11,7 +11,7 @@ from lakebed.catalog.catalogs.service import Warehouses
 from lakebed.catalog.maintenance.tasks.events import decode_event
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import NoSuchCatalog
-from lakebed.core.jobs import JobKind, decode_order
+from lakebed.core.jobs import JobKind, decode_spec
 from lakebed.core.settings import HostPort
 from lakebed.meta.tasks import TaskQueue
 from lakebed.server.streams.table_tasks import QueuedTableTasks
@@ -61,15 +61,15 @@ async def test_a_round_is_a_task_that_says_what_workers_need(
     assert await rounds.ask("shop", "orders", "13 records") == number
     other = await rounds.ask("shop", "clicks", "1 record")
     assert other != number
-    order = decode_order((await queue.find(store.meta, number)).payload)
-    assert (order.job, order.warehouse, order.namespace, order.table) == (
+    spec = decode_spec((await queue.find(store.meta, number)).payload)
+    assert (spec.job, spec.warehouse, spec.namespace, spec.table) == (
         JobKind.TIER_STREAM,
         "lake",
         ("shop",),
         "orders",
     )
-    assert order.options == {"stream": "shop.orders", "streams": "streams.example:9123"}
-    assert (order.reason, order.requested_by) == ("12 records", "scheduler")
+    assert spec.options == {"stream": "shop.orders", "streams": "streams.example:9123"}
+    assert (spec.reason, spec.requested_by) == ("12 records", "scheduler")
     assert await news(store) == [("lakebed:TaskPlanned", number), ("lakebed:TaskPlanned", other)]
 
 
@@ -125,8 +125,8 @@ async def test_tables_of_the_lake_are_tidied_up_by_the_jobs_of_tables(
         await rounds.tidy("shop", "orders", compact=True, expire=True)
     await rounds.tidy("shop", "clicks", compact=False, expire=False)
     claims = await queue.claim([JobKind.COMPACT.value, JobKind.EXPIRE_SNAPSHOTS.value], "w", 60, limit=10)
-    orders = [decode_order(claim.task.payload) for claim in claims]
-    assert sorted((order.job.value, order.namespace, order.table) for order in orders) == [
+    orders = [decode_spec(claim.task.payload) for claim in claims]
+    assert sorted((spec.job.value, spec.namespace, spec.table) for spec in orders) == [
         ("compact-table", ("shop",), "orders"),
         ("expire-snapshots", ("shop",), "orders"),
     ]

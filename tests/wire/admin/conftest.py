@@ -31,7 +31,7 @@ class Admin:
         order = {"job": job, "warehouse": "lake", "namespace": ["ns"], "table": table, "options": options}
         return await self.call("POST", "/tasks", order)
 
-    async def claim(self, *kinds: str, worker: str = "w", lease_seconds: float = 60, limit: int = 1) -> Answer:
+    async def lease(self, *kinds: str, worker: str = "w", lease_seconds: float = 60, limit: int = 1) -> Answer:
         """Take a task."""
         document = {"worker": worker, "kinds": kinds, "lease-seconds": lease_seconds, "limit": limit}
         return await self.call("POST", "/tasks/claim", document)

@@ -28,7 +28,7 @@ from lakebed.governance.delegation.vending import CredentialVending
 from lakebed.governance.listeners import Listener, Listeners
 from lakebed.governance.tokens import ClientCredentialStore, SecretHasher
 from lakebed.net.http import Http
-from lakebed.select.seam import Selecting
+from lakebed.select.seam import QueryRunner
 from lakebed.server.catalog import wire_catalog
 from lakebed.server.events.governance_events import INTENT_READERS, GovernanceEvents, wire_governance_events
 from lakebed.server.http.api_paths import Api, server_api_paths
@@ -225,7 +225,7 @@ def wire_lake(
     reported_reads: Sequence[Operation] = (),
     http: Http = no_network,
     hosts: tuple[str, ...] = (),
-    selects: Selecting | None = None,
+    selects: QueryRunner | None = None,
     access_delegation: AccessDelegation = AccessDelegation.VENDED,
     client_locations: bool = True,
 ) -> Lake:

@@ -14,7 +14,7 @@ import pytest
 from lakebed.catalog.restrictions import COPIES_NAMESPACE
 from lakebed.catalog.restrictions.restricted_metadata import HIDDEN_LOCATION
 from lakebed.core.jobs import JobKind
-from lakebed.select.service import Selects
+from lakebed.select.service import SelectService
 from tests.catalog.appends import appended
 from tests.catalog.harness import name, wire_catalog
 from tests.clients.boto import Keys
@@ -112,7 +112,7 @@ async def test_neither_keys_nor_signatures_nor_changes_are_for_who_sees_a_part(s
 async def test_selects_from_files_are_refused_as_reading_them_is(stage: Stage) -> None:
     made = await table_with_data(stage.lake)
     store = stage.lake.store
-    asking = wire_lake(store, selects=Selects(store.reader, store.lister, store.clock))
+    asking = wire_lake(store, selects=SelectService(store.reader, store.lister, store.clock))
     bucket, _, key = made["metadata-location"].removeprefix("s3://").partition("/")
     sql = 'SELECT s."format-version" FROM S3Object s'
     body = (

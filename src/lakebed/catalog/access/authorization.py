@@ -29,7 +29,7 @@ from lakebed.objects.model import Caller
 
 from ..identifiers import Levels, policy_value
 from ..model import Entry, EntryKind, Warehouse
-from ..restrictions import is_of_copies
+from ..restrictions import is_copies_namespace
 
 
 class Action(StrEnum):
@@ -128,7 +128,7 @@ class Gate:
         table unless told otherwise; `privileges` are what it takes where that is not what the action takes; `securable`
         is what they are to be held on, where that is not what the other arguments name.
         """
-        if is_of_copies(namespace):
+        if is_copies_namespace(namespace):
             # What is in there was made for some, and shows more than others may see.
             await self.check_server(caller, ServerAction.RUN_TASKS)
         rules = warehouse.bucket.access_rules

@@ -27,7 +27,7 @@ from ..entries import known_from
 from ..locations.claims import claimant_of, reservation_at
 from ..locations.service import QUARANTINE_FOLDER, Placed, placed_at
 from ..model import RESERVED_FOLDER
-from ..restrictions import Restrictions, is_of_copies
+from ..restrictions import Restrictions, is_copies_namespace
 from ..restrictions.copy_rows import find_copy
 from ..tables.files import SCHEMES
 from .authorization import Action, Gate
@@ -91,7 +91,7 @@ class TableGuard:
         if principal.is_anonymous:
             raise AccessDenied(f"files of a table are for callers that sign their requests. key={key}")
         is_delegated = principal.session is not None and principal.session.delegated_for == found.entry.id
-        if is_of_copies(found.namespace) and not await self._gate.runs_tasks(caller):
+        if is_copies_namespace(found.namespace) and not await self._gate.runs_tasks(caller):
             if not reads or not is_delegated:
                 raise AccessDenied(f"the file is of a copy that the server keeps for some. key={key}")
             await self._confirm_copy(caller, found, key)

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from lakebed.core.jobs import JobKind, Option, PolicyOrigin, TaskOrder
+from lakebed.core.jobs import JobKind, Option, PolicyOrigin, TaskSpec
 from lakebed.governance.policies import EffectivePolicy
 
 from .rules.costs import estimate_cost
@@ -22,7 +22,7 @@ from .rules.policy_rules import JobInstruction, read_policy
 
 __all__ = [
     "SCHEDULER",
-    "LastRun",
+    "LastJobRun",
     "PlannedTask",
     "SkippedPolicy",
     "TaskPlan",
@@ -62,7 +62,7 @@ _OWN_INTERVAL: Final = frozenset({JobKind.REMOVE_ORPHANS})
 
 
 @dataclass(frozen=True, slots=True)
-class LastRun:
+class LastJobRun:
     """The last run of a job on a table."""
 
     job: JobKind
@@ -81,7 +81,7 @@ class LastRun:
 class PlannedTask:
     """A task to submit, and when it may begin."""
 
-    order: TaskOrder
+    spec: TaskSpec
     run_at_ms: int
     """Before now for tasks that help more: the queue leases the task that has been due longest."""
 
@@ -101,7 +101,7 @@ class TaskPlan:
     """The tasks that the policies of a table require."""
 
     tasks: tuple[PlannedTask, ...] = ()
-    quiet: tuple[SkippedPolicy, ...] = ()
+    skipped: tuple[SkippedPolicy, ...] = ()
     closer: DetailLevel = DetailLevel.SUMMARY
     """The detail that a decision on all jobs requires."""
     again_ms: int | None = None
@@ -113,7 +113,7 @@ class TaskPlan:
 def plan_table(
     subject: TableState,
     policies: Sequence[EffectivePolicy],
-    runs: Mapping[JobKind, LastRun],
+    runs: Mapping[JobKind, LastJobRun],
     speeds: Mapping[JobKind, int],
     *,
     is_open: Container[JobKind] = (),
@@ -124,7 +124,7 @@ def plan_table(
     With more detail, results that did not need it are taken from the plan `before`.
     """
     tasks: list[PlannedTask] = []
-    quiet: list[SkippedPolicy] = []
+    skipped: list[SkippedPolicy] = []
     verdicts: dict[JobKind, RuleResult] = {}
     again: list[int] = []
     closer = subject.look
@@ -134,15 +134,15 @@ def plan_table(
             continue
         origin, because = policy_origin(applicable), applicable.reason
         if reading.fault:
-            quiet.append(SkippedPolicy(origin, None, f"{because}; its content cannot be read: {reading.fault}"))
+            skipped.append(SkippedPolicy(origin, None, f"{because}; its content cannot be read: {reading.fault}"))
             continue
         if not reading.enabled:
-            quiet.append(SkippedPolicy(origin, None, f"{because}; it is switched off"))
+            skipped.append(SkippedPolicy(origin, None, f"{because}; it is switched off"))
             continue
         for instruction in reading.instructions:
             job = instruction.job
             if job in is_open:
-                quiet.append(SkippedPolicy(origin, job, f"{because}; a task for it is open"))
+                skipped.append(SkippedPolicy(origin, job, f"{because}; a task for it is open"))
                 continue
             verdict = None if before is None else before.verdicts.get(job)
             if verdict is None or isinstance(verdict, NeedsDetail):
@@ -152,7 +152,7 @@ def plan_table(
                 case NeedsDetail(look):
                     closer = max(closer, look)
                 case NotDue(why, again_ms):
-                    quiet.append(SkippedPolicy(origin, job, f"{because}; {why}"))
+                    skipped.append(SkippedPolicy(origin, job, f"{because}; {why}"))
                     if again_ms is not None:
                         again.append(again_ms)
                 case JobDue():
@@ -161,7 +161,7 @@ def plan_table(
                         reason += f"; ignored: {', '.join(reading.ignored)}"
                     tasks.append(_task(subject, instruction, verdict, reason, origin, speeds))
     in_turn = tuple(_in_turn(tasks, subject.now_ms))
-    return TaskPlan(in_turn, tuple(quiet), closer, min(again, default=None), verdicts)
+    return TaskPlan(in_turn, tuple(skipped), closer, min(again, default=None), verdicts)
 
 
 def policy_origin(applicable: EffectivePolicy) -> PolicyOrigin:
@@ -187,7 +187,7 @@ def policy_fingerprint(policies: Sequence[EffectivePolicy]) -> str:
     return digest.hexdigest()[:32]
 
 
-def _decide(instruction: JobInstruction, subject: TableState, run: LastRun | None) -> RuleResult:
+def _decide(instruction: JobInstruction, subject: TableState, run: LastJobRun | None) -> RuleResult:
     job, now_ms = instruction.job, subject.now_ms
     if run is not None:
         resting = _resting(run, instruction, now_ms)
@@ -208,7 +208,7 @@ def _decide(instruction: JobInstruction, subject: TableState, run: LastRun | Non
     return NotDue(f"{verdict.why}, but nothing was committed since {job} ran last", again_ms=until_ms)
 
 
-def _resting(run: LastRun, instruction: JobInstruction, now_ms: int) -> NotDue | None:
+def _resting(run: LastJobRun, instruction: JobInstruction, now_ms: int) -> NotDue | None:
     """Why a job pauses; None if it does not."""
     if run.failures and run.failed_ms is not None:
         rest_ms = min(FIRST_REST_MS << min(run.failures - 1, 16), LONGEST_REST_MS)
@@ -226,7 +226,7 @@ def _resting(run: LastRun, instruction: JobInstruction, now_ms: int) -> NotDue |
 def _in_turn(tasks: Sequence[PlannedTask], now_ms: int) -> list[PlannedTask]:
     """Tasks of one table in their order, all as urgent as the most urgent one."""
     first_ms = min((task.run_at_ms for task in tasks), default=now_ms)
-    in_order = sorted(tasks, key=lambda task: _TURNS.index(task.order.job))
+    in_order = sorted(tasks, key=lambda task: _TURNS.index(task.spec.job))
     return [replace(task, run_at_ms=min(first_ms + place, now_ms)) for place, task in enumerate(in_order)]
 
 
@@ -240,7 +240,7 @@ def _task(
 ) -> PlannedTask:
     known = subject.known
     urgency = min(1.0, max(0.0, wanted.urgency))
-    order = TaskOrder(
+    spec = TaskSpec(
         job=instruction.job,
         warehouse=known.warehouse.name,
         namespace=known.identifier.namespace,
@@ -252,7 +252,7 @@ def _task(
         cost=estimate_cost(instruction.job, wanted.files, wanted.size, speeds),
         requested_by=SCHEDULER,
     )
-    return PlannedTask(order, subject.now_ms - round(urgency * PRIORITY_WINDOW_MS))
+    return PlannedTask(spec, subject.now_ms - round(urgency * PRIORITY_WINDOW_MS))
 
 
 def options_text(options: Mapping[str, Option]) -> str:

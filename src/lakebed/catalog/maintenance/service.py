@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from lakebed.core.errors import NoSuchNamespace
-from lakebed.core.jobs import TaskOrder
+from lakebed.core.jobs import TaskSpec
 from lakebed.meta.leases import Leases
 from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Transaction
@@ -47,7 +47,7 @@ class SubmittedTask(NamedTuple):
     """An open task of the table."""
 
     task_id: int
-    order: TaskOrder
+    spec: TaskSpec
 
 
 class TableMaintenance:
@@ -134,7 +134,7 @@ class TableMaintenance:
 
         await self._f.meta.transact(work)
         opened = (await self._submissions.open_for(self._f.meta, [known.entry.id])).get(known.entry.id, ())
-        return plan, [SubmittedTask(one.task.id, one.order) for one in opened]
+        return plan, [SubmittedTask(one.task.id, one.spec) for one in opened]
 
     async def _admitted(self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action) -> Known:
         found = await self._entries.get(caller, warehouse_name, identifier, EntryKind.TABLE, action)

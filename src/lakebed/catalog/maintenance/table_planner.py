@@ -24,11 +24,11 @@ from lakebed.objects.context import ObjectContext
 
 from ..entries import Entries, Known
 from ..policies.applicable import read_attached
-from ..restrictions import is_of_copies
+from ..restrictions import is_copies_namespace
 from ..rows import REPORTS_BEFORE
 from ..tables.files import TableFiles
 from .engine_reports import NO_SIGNALS, EngineSignals, read_signals
-from .planner import LastRun, PlannedTask, TaskPlan, plan_table, policy_fingerprint, policy_origin
+from .planner import LastJobRun, PlannedTask, TaskPlan, plan_table, policy_fingerprint, policy_origin
 from .reachability.walking import LiveFiles, Walker, WalkLimits, walker_of
 from .rules.job_rules import DetailLevel, TableState
 from .rules.policy_rules import read_policy
@@ -87,7 +87,7 @@ class TablePlan:
 class _State(NamedTuple):
     """The history and open tasks of a table."""
 
-    runs: Mapping[JobKind, LastRun]
+    runs: Mapping[JobKind, LastJobRun]
     opened: Sequence[OpenTask]
     speeds: Mapping[JobKind, int]
     is_pressing: bool
@@ -114,7 +114,7 @@ class TablePlanner:
         """Plan the tables that are due: all of them if `is_pressing`. Changes nothing."""
         meta, now_ms = self._f.meta, self._f.clock.now_ms()
         # Restricted copies of tables are written once and dropped soon.
-        tables = [known for known in tables if not is_of_copies(known.namespace.levels)]
+        tables = [known for known in tables if not is_copies_namespace(known.namespace.levels)]
         ids = [known.entry.id for known in tables]
         looks = await self._history.marks(meta, ids)
         changed: list[tuple[Known, Sequence[EffectivePolicy], str]] = []
@@ -151,12 +151,12 @@ class TablePlanner:
             revised = withdrawn = placed = 0
             for opened, planned in one.revisions:
                 revised += await self._submissions.revise(
-                    tx, opened.task.id, planned.order, told, run_at_ms=planned.run_at_ms
+                    tx, opened.task.id, planned.spec, told, run_at_ms=planned.run_at_ms
                 )
             for opened in one.withdrawals:
-                withdrawn += await self._submissions.withdraw(tx, opened.task.id, opened.order, _NO_LONGER, told)
+                withdrawn += await self._submissions.withdraw(tx, opened.task.id, opened.spec, _NO_LONGER, told)
             for planned in one.plan.tasks:
-                placed += (await self._submissions.submit(tx, planned.order, told, run_at_ms=planned.run_at_ms)).is_new
+                placed += (await self._submissions.submit(tx, planned.spec, told, run_at_ms=planned.run_at_ms)).is_new
             if one.looked is None:
                 await self._history.clear_mark(tx, one.known.entry.id)
             else:
@@ -194,13 +194,13 @@ class TablePlanner:
     ) -> TablePlan:
         now_ms = self._f.clock.now_ms()
         origins = _asked_for(policies)
-        ours = {one.order.job: one for one in state.opened if _is_of_policy(one)}
+        ours = {one.spec.job: one for one in state.opened if _is_of_policy(one)}
         withdrawals = [one for job, one in ours.items() if job not in origins]
         if not policies:
             return TablePlan(known, policies, TaskPlan(), withdrawals=withdrawals)
         # Of another policy than the one that applies now, or of an older version of it: to be revised.
-        stale = {job: one for job, one in ours.items() if origins.get(job, one.order.policy) != one.order.policy}
-        is_open = {one.order.job for one in state.opened} - stale.keys()
+        stale = {job: one for job, one in ours.items() if origins.get(job, one.spec.policy) != one.spec.policy}
+        is_open = {one.spec.job for one in state.opened} - stale.keys()
         if origins and origins.keys() <= is_open and not state.is_pressing:
             # All required jobs have an open task: the table need not be read.
             looked = PlanningMark(known.entry.version_token, mark, now_ms + OPEN_REST_MS)
@@ -213,11 +213,11 @@ class TablePlanner:
             return TablePlan(known, policies, TaskPlan(), withdrawals=withdrawals, looked=looked)
         latest_ms = now_ms + (OPEN_REST_MS if is_open else AT_THE_LATEST_MS)
         due_ms = latest_ms if plan.again_ms is None else min(plan.again_ms, latest_ms)
-        revised = {one.order.job: one for one in plan.tasks if one.order.job in stale}
+        revised = {one.spec.job: one for one in plan.tasks if one.spec.job in stale}
         return TablePlan(
             known,
             policies,
-            replace(plan, tasks=tuple(one for one in plan.tasks if one.order.job not in stale)),
+            replace(plan, tasks=tuple(one for one in plan.tasks if one.spec.job not in stale)),
             revisions=[(stale[job], one) for job, one in revised.items()],
             withdrawals=[*withdrawals, *(one for job, one in stale.items() if job not in revised)],
             looked=PlanningMark(known.entry.version_token, mark, due_ms),
@@ -283,4 +283,4 @@ def _asked_for(policies: Sequence[EffectivePolicy]) -> dict[JobKind, PolicyOrigi
 
 def _is_of_policy(one: OpenTask) -> bool:
     """Whether a waiting task is a policy's: requested tasks are not withdrawn."""
-    return one.task.state is TaskState.READY and one.order.policy is not None
+    return one.task.state is TaskState.READY and one.spec.policy is not None

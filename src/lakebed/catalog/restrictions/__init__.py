@@ -5,6 +5,6 @@ what is selected of one snapshot, in SQL for Spark; `copies` keeps the filtered,
 `scans` plans over them. `shown` is the table's metadata as such a caller sees it.
 """
 
-from .caller_restrictions import COPIES_NAMESPACE, Restrictions, is_of_copies
+from .caller_restrictions import COPIES_NAMESPACE, Restrictions, is_copies_namespace
 
-__all__ = ["COPIES_NAMESPACE", "Restrictions", "is_of_copies"]
+__all__ = ["COPIES_NAMESPACE", "Restrictions", "is_copies_namespace"]

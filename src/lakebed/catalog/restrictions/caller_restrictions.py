@@ -18,7 +18,7 @@ COPIES_NAMESPACE: Final = "__lakebed_restricted__"
 """Where the filtered, masked copies of a warehouse's tables are. For who runs tasks, and for nobody else."""
 
 
-def is_of_copies(levels: Levels) -> bool:
+def is_copies_namespace(levels: Levels) -> bool:
     """Whether a namespace is that of the copies, or inside it."""
     return bool(levels) and levels[0] == COPIES_NAMESPACE
 
@@ -40,7 +40,7 @@ class Restrictions:
 
         Whether something does the warehouse tells, which has been read with the entry.
         """
-        if entry.kind is not EntryKind.TABLE or is_of_copies(levels):
+        if entry.kind is not EntryKind.TABLE or is_copies_namespace(levels):
             return None
         roles = principal.calling_roles
         if principal.is_root and roles is None:
@@ -55,7 +55,7 @@ class Restrictions:
         """Return if the caller sees the table whole. Raises AccessDenied that says that `what` is for those alone."""
         restriction = await self.of(principal, warehouse, levels, entry)
         if restriction is not None:
-            raise refusal(levels, entry, what)
+            raise restricted_denial(levels, entry, what)
 
     async def _person(self, principal: Principal) -> AudiencePrincipal:
         calling = principal.calling_roles
@@ -69,7 +69,7 @@ class Restrictions:
         return AudiencePrincipal(principal.name, had | calling.names, had & calling.names)
 
 
-def refusal(levels: Levels, entry: Entry, what: str) -> AccessDenied:
+def restricted_denial(levels: Levels, entry: Entry, what: str) -> AccessDenied:
     """The error for what is only for those who see a table whole."""
     table = ".".join((*levels, entry.name))
     return AccessDenied(f"a policy restricts what the caller sees of the table: {what}. table={table}")

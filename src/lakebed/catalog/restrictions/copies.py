@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from lakebed.core.access import root_of
 from lakebed.core.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace, NotFound, Throttled
-from lakebed.core.jobs import COPY_PROPERTY, CopyOrder, JobKind, TaskOrder, encode_copy
+from lakebed.core.jobs import COPY_PROPERTY, CopySpec, JobKind, TaskSpec, encode_copy
 from lakebed.governance.policies import Restriction
 from lakebed.iceberg.commits.builder import build_table
 from lakebed.iceberg.commits.updates import LAST_ADDED, parse_table_updates
@@ -43,7 +43,7 @@ from ..tables.files import TableFiles
 from . import copy_rows
 from .caller_restrictions import COPIES_NAMESPACE
 from .copy_rows import CopyRow, copy_from, find_copy
-from .recipes import Recipe, recipe_of
+from .recipes import CopyDefinition, define_copy
 
 __all__ = ["Copies", "Copy"]
 
@@ -100,7 +100,7 @@ class Copies:
         self._cache = cache
         self._dropping = dropping
         self._queue = queue
-        self._orders = TaskSubmissions(facilities.outbox, facilities.clock, queue)
+        self._submissions = TaskSubmissions(facilities.outbox, facilities.clock, queue)
 
     async def ensure(
         self, caller: Caller, source: Known, table: TableMetadata, snapshot: Snapshot, restriction: Restriction
@@ -109,7 +109,7 @@ class Copies:
 
         Raises AccessDenied if the restriction cannot be applied to the table, Throttled if there are too many already.
         """
-        recipe = recipe_of(table, snapshot, restriction)
+        recipe = define_copy(table, snapshot, restriction)
         sought = source.entry.id, snapshot.snapshot_id, restriction.key, recipe.digest
         row = copy_from(await self._f.meta.row(copy_rows.BY_SOURCE, *sought))
         if row is None:
@@ -173,7 +173,7 @@ class Copies:
     # -- steps ----------------------------------------------------------------------------------------------------
 
     async def _make(
-        self, source: Known, table: TableMetadata, snapshot: Snapshot, restriction: Restriction, recipe: Recipe
+        self, source: Known, table: TableMetadata, snapshot: Snapshot, restriction: Restriction, recipe: CopyDefinition
     ) -> CopyRow:
         counted = await self._f.meta.row(copy_rows.COUNT, source.entry.id, restriction.key)
         if counted is not None and counted[0] >= MAX_COPIES:
@@ -233,7 +233,7 @@ class Copies:
 
     async def _ask(self, caller: Caller, source: Known, row: CopyRow) -> CopyRow:
         """Have a worker make the copy. It may be asked for twice, and is in the queue once."""
-        order = TaskOrder(
+        spec = TaskSpec(
             job=JobKind.COPY_RESTRICTED,
             warehouse=source.warehouse.name,
             namespace=_HOME,
@@ -248,7 +248,7 @@ class Copies:
             if known is not None and known.task is not None:
                 return known.task
             told: list[OutboxEvent] = []
-            placed = await self._orders.submit(tx, order, told)
+            placed = await self._submissions.submit(tx, spec, told)
             await tx.run(copy_rows.SET_TASK, placed.task_id, row.id)
             await append_events(self._f.outbox, tx, told)
             return placed.task_id
@@ -282,10 +282,10 @@ def _system(warehouse: Warehouse) -> Mutation:
 
 
 def _new_copy(
-    source: Known, table: TableMetadata, snapshot: Snapshot, recipe: Recipe, uuid: str, now_ms: int
+    source: Known, table: TableMetadata, snapshot: Snapshot, recipe: CopyDefinition, uuid: str, now_ms: int
 ) -> TableMetadata:
     """The metadata of a copy without rows."""
-    order = CopyOrder(
+    spec = CopySpec(
         namespace=source.namespace.levels,
         table=source.entry.name,
         snapshot=snapshot.snapshot_id,
@@ -306,7 +306,7 @@ def _new_copy(
         {
             "action": "set-properties",
             "updates": {
-                COPY_PROPERTY: encode_copy(order),
+                COPY_PROPERTY: encode_copy(spec),
                 "write.parquet.compression-codec": "zstd",
             },
         },

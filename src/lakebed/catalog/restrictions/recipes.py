@@ -23,14 +23,14 @@ from lakebed.iceberg.schema import NestedField, Schema
 
 from .spark_sql import SqlColumn, filter_sql, masked_sql, quoted_name
 
-__all__ = ["Recipe", "masked_columns", "open_schema", "recipe_of", "schema_of"]
+__all__ = ["CopyDefinition", "define_copy", "masked_columns", "open_schema", "schema_of"]
 
 _FORM: Final = "recipe 1"
 _NO_VALUE: Final = "NULL"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class CopyDefinition:
     """What is selected of a snapshot."""
 
     schema: dict[str, Any]  # Any: JSON
@@ -47,7 +47,7 @@ class Recipe:
         return hashlib.sha256(told).hexdigest()
 
 
-def recipe_of(table: TableMetadata, snapshot: Snapshot, restriction: Restriction) -> Recipe:
+def define_copy(table: TableMetadata, snapshot: Snapshot, restriction: Restriction) -> CopyDefinition:
     """How a restriction is applied to a snapshot. Raises AccessDenied if it cannot be: then nothing is shown."""
     schema = schema_of(table, snapshot)
     masks = masked_columns(table, restriction)
@@ -79,7 +79,7 @@ def recipe_of(table: TableMetadata, snapshot: Snapshot, restriction: Restriction
         # read, and fails. Spark hands down nothing that may be another each time.
         condition = f"({condition}) <=> (rand() >= 0)"
     shape = open_schema(msgspec.json.decode(schema.written), {column.id for column in _own_columns(schema)})
-    return Recipe(shape | {"schema-id": 0}, tuple(columns), condition)
+    return CopyDefinition(shape | {"schema-id": 0}, tuple(columns), condition)
 
 
 def schema_of(table: TableMetadata, snapshot: Snapshot) -> Schema:

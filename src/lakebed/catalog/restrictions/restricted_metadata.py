@@ -18,7 +18,7 @@ from lakebed.iceberg.metadata.table import TableMetadata
 
 from .recipes import masked_columns, open_schema
 
-__all__ = ["HIDDEN_LOCATION", "shown_metadata"]
+__all__ = ["HIDDEN_LOCATION", "restricted_metadata"]
 
 HIDDEN_LOCATION: Final = "lakebed:hidden"
 """In place of a manifest list: clients insist on a text, and would not be let read what it names."""
@@ -32,7 +32,9 @@ _LEFT_OUT: Final = ("partition-spec", "encryption-keys")
 _PRIVATE: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 
 
-def shown_metadata(table: TableMetadata, restriction: Restriction, *, referenced_snapshots_only: bool = False) -> bytes:
+def restricted_metadata(
+    table: TableMetadata, restriction: Restriction, *, referenced_snapshots_only: bool = False
+) -> bytes:
     """The metadata document of a table as a restricted caller sees it."""
     masked = masked_columns(table, restriction)
     # As we write it, and not as the file has it: one that was registered may say less.

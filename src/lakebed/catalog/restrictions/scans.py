@@ -27,12 +27,12 @@ from ..scans.stored_plans import PlanFailure, PlanId, PlanStatus, PlanStore
 from ..scans.table_scan import open_scan
 from .copies import Copies, Copy
 from .copy_rows import CopyRow
-from .recipes import masked_columns, open_schema, recipe_of
+from .recipes import define_copy, masked_columns, open_schema
 
-__all__ = ["RestrictedScan", "RestrictedScans", "Viewer"]
+__all__ = ["RestrictedPrincipal", "RestrictedScan", "RestrictedScans"]
 
 
-class Viewer(NamedTuple):
+class RestrictedPrincipal(NamedTuple):
     """Who scans what, and what of it he sees."""
 
     caller: Caller
@@ -56,7 +56,7 @@ class RestrictedScans:
         self._plans = plans
         self._copies = copies
 
-    async def plan(self, viewer: Viewer, request: ScanRequest) -> RestrictedScan:
+    async def plan(self, viewer: RestrictedPrincipal, request: ScanRequest) -> RestrictedScan:
         """Plan a scan, now or when its copy is there. Raises InvalidInput, NotSupported, AccessDenied."""
         if request.is_incremental:
             raise NotSupported("what was appended between two snapshots is not planned for who sees a part of a table")
@@ -73,17 +73,17 @@ class RestrictedScans:
             result = await self._advance(viewer, copy, result.plan_id)
         return RestrictedScan(result, copy.entry)
 
-    async def result(self, viewer: Viewer, plan_id: str) -> RestrictedScan:
+    async def result(self, viewer: RestrictedPrincipal, plan_id: str) -> RestrictedScan:
         """Where a plan is. Raises NoSuchPlanId."""
         copy = await self._copy_of(viewer, plan_id)
         return RestrictedScan(await self._advance(viewer, copy, PlanId(plan_id)), copy.entry)
 
-    async def cancel(self, viewer: Viewer, plan_id: str) -> None:
+    async def cancel(self, viewer: RestrictedPrincipal, plan_id: str) -> None:
         """Give a plan up. Raises NoSuchPlanId."""
         copy = await self._copy_of(viewer, plan_id)
         await self._planning.cancel(copy.entry.id, plan_id)
 
-    async def tasks(self, viewer: Viewer, plan_task: str) -> dict[str, object]:
+    async def tasks(self, viewer: RestrictedPrincipal, plan_task: str) -> dict[str, object]:
         """The files of one task of a plan. Raises NoSuchPlanTask."""
         plan_id = self._planning.plan_of(plan_task)
         try:
@@ -92,7 +92,7 @@ class RestrictedScans:
             raise NoSuchPlanTask("no such plan task: it is of no plan for this caller") from error
         return await self._planning.fetch_tasks(copy.entry.id, _seen(copy, viewer), plan_task)
 
-    async def _advance(self, viewer: Viewer, copy: Copy, plan_id: PlanId) -> PlanResult:
+    async def _advance(self, viewer: RestrictedPrincipal, copy: Copy, plan_id: PlanId) -> PlanResult:
         """Where a plan is, after all that can be done for it by now."""
         copy_id, seen = copy.entry.id, _seen(copy, viewer)
         if copy.is_ready:
@@ -106,7 +106,7 @@ class RestrictedScans:
             await self._copies.discard(copy.row)
         return result
 
-    async def _copy_of(self, viewer: Viewer, plan_id: str) -> Copy:
+    async def _copy_of(self, viewer: RestrictedPrincipal, plan_id: str) -> Copy:
         """The copy that a plan is of, if it shows what the caller sees. Raises NoSuchPlanId."""
         record = await self._plans.get(PlanId(plan_id))
         row = None if record is None else await self._copies.find(record.table_id)
@@ -116,18 +116,18 @@ class RestrictedScans:
         raise NoSuchPlanId(f"no such plan for this caller. plan={plan_id[:80]}")
 
 
-def _shows(row: CopyRow, viewer: Viewer) -> bool:
+def _shows(row: CopyRow, viewer: RestrictedPrincipal) -> bool:
     """Whether a copy is of what somebody sees of the table as it is now."""
     snapshot = viewer.table.snapshots.get(row.snapshot)
     return (
         row.source == viewer.source.entry.id
         and row.restriction == viewer.restriction.key
         and snapshot is not None
-        and row.recipe == recipe_of(viewer.table, snapshot, viewer.restriction).digest
+        and row.recipe == define_copy(viewer.table, snapshot, viewer.restriction).digest
     )
 
 
-def _seen(copy: Copy, viewer: Viewer) -> TableMetadata:
+def _seen(copy: Copy, viewer: RestrictedPrincipal) -> TableMetadata:
     """The copy as the table it is of: with the files of one, and the schemas of the other as they are shown."""
     masked = masked_columns(viewer.table, viewer.restriction)
     schemas = {

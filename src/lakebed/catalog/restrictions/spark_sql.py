@@ -57,7 +57,7 @@ class SqlColumn(NamedTuple):
         return parse_primitive(self.type) if isinstance(self.type, str) else None
 
 
-Find = Callable[[str], SqlColumn]
+ColumnLookup = Callable[[str], SqlColumn]
 """Finds a column by the name that a policy calls it. Raises InvalidPolicy."""
 
 
@@ -66,7 +66,7 @@ def quoted_name(*parts: str) -> str:
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
-def filter_sql(condition: RowFilter, find: Find) -> str:
+def filter_sql(condition: RowFilter, find: ColumnLookup) -> str:
     """A filter as a condition. Raises InvalidPolicy where it does not fit the columns."""
     match condition:
         case Constant():

@@ -21,9 +21,9 @@ from ..entries import Entries, Found, Known
 from ..identifiers import Identifier
 from ..locations.confined_files import ConfinedFiles
 from ..model import Entry, EntryKind
-from ..restrictions.caller_restrictions import refusal
+from ..restrictions.caller_restrictions import restricted_denial
 from ..restrictions.copies import Copies
-from ..restrictions.scans import RestrictedScan, RestrictedScans, Viewer
+from ..restrictions.scans import RestrictedPrincipal, RestrictedScan, RestrictedScans
 from ..tables.files import FileSource
 from .requests import parse_request
 from .service import PlanningService, PlanResult
@@ -97,7 +97,7 @@ class _Asked(NamedTuple):
     found: Found
     entry: Entry
     table: TableMetadata
-    viewer: Viewer | None
+    viewer: RestrictedPrincipal | None
     """Whom policies restrict."""
 
     def planned(self, result: PlanResult) -> Planned:
@@ -182,11 +182,13 @@ class Scans:
         if restriction is None:
             return _Asked(found, entry, table, None)
         source = Known(found.warehouse, found.namespace, entry)
-        return _Asked(found, entry, table, Viewer(caller, source, table, restriction))
+        return _Asked(found, entry, table, RestrictedPrincipal(caller, source, table, restriction))
 
     def _for_restricted(self, asked: _Asked) -> RestrictedScans:
         if self._restricted is None:
-            raise refusal(asked.found.namespace.levels, asked.entry, "no scans are planned here for who sees a part")
+            raise restricted_denial(
+                asked.found.namespace.levels, asked.entry, "no scans are planned here for who sees a part"
+            )
         return self._restricted
 
     def _carry_out(self, entry: Entry, table: TableMetadata, plan_id: PlanId) -> None:

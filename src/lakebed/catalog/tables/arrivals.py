@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from lakebed.core.clock import Clock
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.tasks import TaskQueue, TaskState
@@ -73,14 +73,14 @@ class ArrivalRecorder:
         self._meta = meta
         self._outbox = outbox
         self._queue = queue
-        self._orders = TaskSubmissions(outbox, clock, queue)
+        self._submissions = TaskSubmissions(outbox, clock, queue)
 
     async def arrive(self, destination: Destination, arrival: Arrival) -> None:
         """Record a file, and ensure a task that has not begun, in one transaction. Idempotent.
 
         The rights to have it done are those of who set up the target (`lakebed:ManageTargets`).
         """
-        order = TaskOrder(
+        spec = TaskSpec(
             job=JobKind.INGEST,
             warehouse=destination.warehouse,
             namespace=destination.namespace,
@@ -97,7 +97,7 @@ class ArrivalRecorder:
                 return
             told: list[OutboxEvent] = []
             for turn in count():
-                placed = await self._orders.submit(tx, order, told, turn=turn)
+                placed = await self._submissions.submit(tx, spec, told, turn=turn)
                 # One that is under way may have looked for files already.
                 if placed.is_new or (await self._queue.find(tx, placed.task_id)).state is not TaskState.CLAIMED:
                     break

@@ -11,7 +11,14 @@ from collections.abc import Sequence
 import msgspec
 
 from lakebed.client import LakebedClient
-from lakebed.client.policies import CATALOG, AffectedTable, ApplicablePolicy, Target, namespace_target, table_target
+from lakebed.client.policies import (
+    CATALOG,
+    AffectedTable,
+    ApplicablePolicy,
+    PolicyTarget,
+    namespace_target,
+    table_target,
+)
 from lakebed.core.errors import InvalidInput, InvalidName
 
 from ..output import print_json, print_rows
@@ -110,7 +117,7 @@ def _policy(arguments: argparse.Namespace) -> tuple[Sequence[str], str]:
     return namespace, name
 
 
-def _target(arguments: argparse.Namespace) -> Target:
+def _target(arguments: argparse.Namespace) -> PolicyTarget:
     if arguments.namespace and arguments.table:
         raise InvalidInput("give --namespace or --table, or neither for the whole catalog", argument="--table")
     if arguments.namespace:

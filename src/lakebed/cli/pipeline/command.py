@@ -13,10 +13,10 @@ from lakebed.core.errors import InvalidInput
 from lakebed.core.extras import require_extra
 from lakebed.core.jobs import JobKind
 from lakebed.core.sizes import format_bytes
-from lakebed.pipeline.job import Job
+from lakebed.pipeline.job import JobDefinition
 from lakebed.pipeline.jobs import find_job
-from lakebed.pipeline.progress import shown
-from lakebed.pipeline.report import Amount, JobReport
+from lakebed.pipeline.progress import terminal_progress
+from lakebed.pipeline.report import FileTotals, JobReport
 from lakebed.pipeline.spark.session import spark_session
 from lakebed.pipeline.submit import FOUND_PROBLEMS, parse_options
 from lakebed.pipeline.table_ref import CatalogTable
@@ -82,7 +82,7 @@ def _run(arguments: argparse.Namespace) -> int:
         raise InvalidInput("which table? give --table NAMESPACE.TABLE", argument="--table")
     warehouse = read_warehouse(arguments)
     table = CatalogTable(TableRef.parse(warehouse, name), access)
-    with shown(sys.stderr) as progress:
+    with terminal_progress(sys.stderr) as progress:
         progress.stage("starting Spark")
         spark = spark_session(access, warehouse, settings.pipeline)
         report = job.do(spark, table, given, dry_run=arguments.dry_run, progress=progress)
@@ -93,7 +93,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0 if report.is_well else FOUND_PROBLEMS
 
 
-def _job(word: str) -> Job:
+def _job(word: str) -> JobDefinition:
     try:
         return find_job(JobKind(word))
     except ValueError as error:
@@ -104,7 +104,7 @@ def _print(report: JobReport) -> None:
     state = "dry run" if report.dry_run else "done" if report.changed else "nothing changed"
     print(f"{report.job} {report.table}: {state} in {report.seconds:.1f} s")
     amounts = {"read": report.read, "wrote": report.wrote, "removed": report.removed, "saved": report.saved}
-    shown_amounts = [(name, *_cells(amount)) for name, amount in amounts.items() if amount != Amount()]
+    shown_amounts = [(name, *_cells(amount)) for name, amount in amounts.items() if amount != FileTotals()]
     if shown_amounts:
         print_rows(("", "files", "bytes", "rows"), shown_amounts, as_json=False)
     for name, value in report.details.items():
@@ -117,7 +117,7 @@ def _print(report: JobReport) -> None:
         print(f"problem: {problem.problem}: {problem.what}: {problem.detail}")
 
 
-def _cells(amount: Amount) -> tuple[str, str, str]:
+def _cells(amount: FileTotals) -> tuple[str, str, str]:
     return f"{amount.files:,}", _bytes(amount.bytes), f"{amount.rows:,}"
 
 

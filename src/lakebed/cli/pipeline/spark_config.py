@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from lakebed.core.errors import InvalidInput
-from lakebed.pipeline.spark.config import ConfigFormat, printed
+from lakebed.pipeline.spark.config import ConfigFormat, render_config
 
 from ..server_access import add_access_flags, read_access, read_warehouse
 from ..settings_flags import read_settings
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the configuration."""
     settings = read_settings(arguments).settings
     access = read_access(arguments, settings)
-    text = printed(
+    text = render_config(
         access, read_warehouse(arguments), settings.pipeline, arguments.format, show_secrets=arguments.show_secrets
     )
     if arguments.prints:

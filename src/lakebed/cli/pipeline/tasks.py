@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from lakebed.client import LakebedClient, TableHealth, TableRef, Task, TaskState
-from lakebed.client.tables import EnactedPlan, Plan
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.client.tables import MaintenancePlan, SubmittedPlan
+from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.pipeline.submit import parse_options
 
 from ..governance.administration import moment
@@ -70,7 +70,7 @@ def _tasks(client: LakebedClient, arguments: argparse.Namespace) -> None:
         print_json([msgspec.to_builtins(task) for task in found])
         return
     rows = [
-        (str(task.id), task.kind, _table(task.order), task.state, f"{task.attempts}/{task.max_attempts}", _news(task))
+        (str(task.id), task.kind, _table(task.spec), task.state, f"{task.attempts}/{task.max_attempts}", _news(task))
         for task in found
     ]
     print_rows(("id", "job", "table", "state", "attempts", "news"), rows, as_json=False)
@@ -91,22 +91,22 @@ def _health(client: LakebedClient, arguments: argparse.Namespace) -> None:
 
 def _plan(client: LakebedClient, arguments: argparse.Namespace) -> None:
     table = _named_table(arguments)
-    plan: Plan = client.tables.enact_plan(table) if arguments.enqueue else client.tables.plan(table)
+    plan: MaintenancePlan = client.tables.submit_plan(table) if arguments.enqueue else client.tables.plan(table)
     if arguments.json:
         print_json(msgspec.to_builtins(plan))
         return
-    for order in plan.planned:
-        print(f"{order.job}: {order.reason}{_cost(order)}")
+    for spec in plan.planned:
+        print(f"{spec.job}: {spec.reason}{_cost(spec)}")
     for one in plan.revised:
-        print(f"{one.order.job}: task {one.id} is changed: {one.order.reason}")
+        print(f"{one.spec.job}: task {one.id} is changed: {one.spec.reason}")
     for one in plan.withdrawn:
-        print(f"{one.order.job}: task {one.id} is taken back: no policy asks for it any more")
-    for quiet in plan.quiet:
-        print(f"nothing to do: {quiet.job or quiet.policy.type}: {quiet.reason}")
-    if isinstance(plan, EnactedPlan):
+        print(f"{one.spec.job}: task {one.id} is taken back: no policy asks for it any more")
+    for skipped in plan.skipped:
+        print(f"nothing to do: {skipped.job or skipped.policy.type}: {skipped.reason}")
+    if isinstance(plan, SubmittedPlan):
         for one in plan.tasks:
-            print(f"task {one.id}: {one.order.job} {_table(one.order)}")
-    if not (plan.planned or plan.revised or plan.withdrawn or plan.quiet):
+            print(f"task {one.id}: {one.spec.job} {_table(one.spec)}")
+    if not (plan.planned or plan.revised or plan.withdrawn or plan.skipped):
         print("no policy holds for the table")
 
 
@@ -132,8 +132,8 @@ def _submit(client: LakebedClient, arguments: argparse.Namespace) -> None:
     named: dict[str, object] = {"warehouse": read_warehouse(arguments)}
     if arguments.table is not None:
         named = _named_table(arguments)._asdict()
-    order = TaskOrder(job=JobKind(arguments.job), options=parse_options(arguments.option), reason=arguments.reason)
-    submitted = client.tasks.submit(msgspec.structs.replace(order, **named))
+    spec = TaskSpec(job=JobKind(arguments.job), options=parse_options(arguments.option), reason=arguments.reason)
+    submitted = client.tasks.submit(msgspec.structs.replace(spec, **named))
     if not submitted.is_new and not arguments.json:
         print("the same job waits or runs already for the table")
     _print_task(submitted.task, as_json=arguments.json)
@@ -150,20 +150,20 @@ def _print_task(task: Task, *, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(task))
         return
-    order = task.order
+    spec = task.spec
     facts = {
         "id": str(task.id),
         "job": task.kind,
-        "table": _table(order),
+        "table": _table(spec),
         "state": task.state,
         "attempts": f"{task.attempts} of {task.max_attempts}",
-        "why": order.reason,
-        "asked for by": order.requested_by,
+        "why": spec.reason,
+        "asked for by": spec.requested_by,
         "created": moment(task.created_ms),
         "changed": moment(task.changed_ms),
         "worker": task.worker or "",
-        "options": _json(order.options) if order.options else "",
-        "expected": _cost(order).strip(" ()"),
+        "options": _json(spec.options) if spec.options else "",
+        "expected": _cost(spec).strip(" ()"),
         "progress": _json(task.progress) if task.progress else "",
         "failure": task.failure or "",
         "report": _json(task.report) if task.report else "",
@@ -186,15 +186,15 @@ def _health_row(health: TableHealth) -> Sequence[str]:
 def _news(task: Task) -> str:
     if task.state is TaskState.CLAIMED:
         return f"run by {task.worker}"
-    return task.failure or task.order.reason
+    return task.failure or task.spec.reason
 
 
-def _table(order: TaskOrder) -> str:
-    return ".".join(part for part in (order.warehouse, *order.namespace, order.table) if part) or _UNKNOWN
+def _table(spec: TaskSpec) -> str:
+    return ".".join(part for part in (spec.warehouse, *spec.namespace, spec.table) if part) or _UNKNOWN
 
 
-def _cost(order: TaskOrder) -> str:
-    cost = order.cost
+def _cost(spec: TaskSpec) -> str:
+    cost = spec.cost
     if cost is None:
         return ""
     return f" ({cost.input_files:,} files, {cost.input_bytes:,} bytes, about {cost.estimated_seconds:.0f} s)"

@@ -20,7 +20,7 @@ from ..server_access import add_access_flags, read_access
 from ..settings_flags import read_settings
 
 if TYPE_CHECKING:
-    from lakebed.pipeline.worker import Ended
+    from lakebed.pipeline.worker import TaskResult
 
 _LOOK_SECONDS: Final = 1.0
 
@@ -43,7 +43,7 @@ def configure_worker(words: argparse._SubParsersAction[argparse.ArgumentParser])
 
 def _work(arguments: argparse.Namespace) -> int:
     """Work; 0 when it was stopped or had nothing more to do."""
-    from lakebed.pipeline.spark.engine import SparkEngine
+    from lakebed.pipeline.spark.engine import SparkJobRunner
     from lakebed.pipeline.worker import Worker
 
     idle_seconds = None if arguments.idle is None else parse_seconds(arguments.idle)
@@ -57,7 +57,7 @@ def _work(arguments: argparse.Namespace) -> int:
     if arguments.with_parent is not None:
         threading.Thread(target=_watch_parent, args=(arguments.with_parent, stop), daemon=True).start()
     with LakebedClient(access=read_access(arguments, settings)) as client:
-        engine = SparkEngine(client.access, settings.pipeline)
+        engine = SparkJobRunner(client.access, settings.pipeline)
         name = arguments.name or f"{socket.gethostname()}:{os.getpid()}"
         print(f"worker {name} takes tasks of {client.access.endpoint}", flush=True)
         try:
@@ -82,9 +82,9 @@ def _watch_parent(parent: int, stop: threading.Event) -> None:
     stop.set()
 
 
-def _tell(ended: Ended) -> None:
-    order = ended.task.order
-    name = ".".join((order.warehouse, *order.namespace, order.table))
+def _tell(ended: TaskResult) -> None:
+    spec = ended.task.spec
+    name = ".".join((spec.warehouse, *spec.namespace, spec.table))
     words = ended.words
     if ended.report is not None:
         saved = ended.report.saved

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from lakebed.client import LakebedClient, SelectCounts, Selection, TableRef
+from lakebed.client import LakebedClient, SelectResult, SelectStats, TableRef
 from lakebed.client.selects import Words
 from lakebed.core.errors import InvalidInput, NoSuchKey
 
@@ -21,7 +21,7 @@ from ..settings_flags import read_settings
 from .input_format import SOURCE_FLAGS, add_source_flags, source_words
 from .output import OUTPUTS, target_words, write_records
 from .stream_query import SCHEME, STREAM_FLAGS, add_stream_flags, records_of_stream
-from .table_query import Moment, records_of_table
+from .table_query import SnapshotSelector, records_of_table
 
 _LOOKED_AT: Final = 1000
 """Names of objects that are looked at to know their format: a page of a listing."""
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Ask, and print the records as they come."""
     settings = read_settings(arguments).settings
     access = read_access(arguments, settings)
-    moment = Moment(arguments.snapshot, arguments.ref, arguments.as_of)
+    moment = SnapshotSelector(arguments.snapshot, arguments.ref, arguments.as_of)
     if arguments.source.startswith(SCHEME):
         _refuse(arguments, "a stream table", *_OF_OBJECTS, "snapshot", "ref", "as_of")
         write_records(records_of_stream(access, settings, arguments), arguments.output)
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         _refuse(arguments, "a table", *_OF_OBJECTS)
         write_records(records_of_table(access, table, moment, arguments.expression, arguments.output), arguments.output)
         return 0
-    if moment != Moment():
+    if moment != SnapshotSelector():
         raise InvalidInput("--snapshot, --ref and --as-of are of tables", argument="source")
     bucket, key = read_address(arguments.source)
     with LakebedClient(access=access) as client:
@@ -118,7 +118,7 @@ class _Objects:
         self._client = client
         self._bucket = bucket
         self._arguments = arguments
-        self._asked = SelectCounts()
+        self._asked = SelectStats()
 
     def one(self, key: str) -> Iterator[bytes]:
         """The records of one object."""
@@ -152,14 +152,14 @@ class _Objects:
                     argument="source",
                 )
         target = target_words(arguments.output)
-        return self._read(self._client.selects.run_all(self._bucket, prefix, arguments.expression, words, target))
+        return self._read(self._client.selects.run_prefix(self._bucket, prefix, arguments.expression, words, target))
 
     def stats(self) -> str:
         """What it took."""
         taken = self._asked
         return f"scanned={taken.scanned} processed={taken.processed} returned={taken.returned}"
 
-    def _read(self, selection: Selection) -> Iterator[bytes]:
+    def _read(self, selection: SelectResult) -> Iterator[bytes]:
         try:
             yield from selection
         finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from lakebed.client import ServerAccess, TableRef
-from lakebed.client.iceberg_tables import opened_table, telling
+from lakebed.client.iceberg_tables import open_table, pyiceberg_errors
 from lakebed.core.errors import InvalidInput, NotFound
 from lakebed.core.extras import require_extra
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
 
-    from lakebed.select.dialect.pruning import Comparison
+    from lakebed.select.dialect.pruning import ColumnComparison
 
 
-class Moment(NamedTuple):
+class SnapshotSelector(NamedTuple):
     """Which state of a table; without any, the current one."""
 
     snapshot: int | None = None
@@ -33,7 +33,7 @@ class Moment(NamedTuple):
 
 
 def records_of_table(
-    access: ServerAccess, table: TableRef, moment: Moment, expression: str, output: str
+    access: ServerAccess, table: TableRef, moment: SnapshotSelector, expression: str, output: str
 ) -> Iterator[bytes]:
     """The records of a statement over a table, as bytes.
 
@@ -45,12 +45,12 @@ def records_of_table(
     from lakebed.select.execution.local import select_batches
 
     statement = read_statement(expression, (*table.namespace, table.table))
-    with opened_table(access, table) as found:
+    with open_table(access, table) as found:
         snapshot = _snapshot(found, moment)
         schema = found.scan(snapshot_id=snapshot).projection().as_arrow()
 
         def read(columns: list[str]) -> Iterator[pa.RecordBatch]:
-            with telling(table):
+            with pyiceberg_errors(table):
                 # Something has to be read of records that are only counted.
                 fields = tuple(columns or schema.names[:1])
                 # What is asked for is planned by the server, which leaves out files that have none of it.
@@ -62,7 +62,7 @@ def records_of_table(
             yield from select_batches(statement, schema, read, local_output(output), spill=Path(folder))
 
 
-def _snapshot(table: Table, moment: Moment) -> int | None:
+def _snapshot(table: Table, moment: SnapshotSelector) -> int | None:
     """The snapshot that is meant; None for a table that has none yet. Raises NotFound, InvalidInput."""
     if moment.snapshot is not None:
         found = table.snapshot_by_id(moment.snapshot)
@@ -79,7 +79,7 @@ def _snapshot(table: Table, moment: Moment) -> int | None:
     return found.snapshot_id
 
 
-def lake_filter(comparisons: list[Comparison], schema: pa.Schema) -> BooleanExpression:
+def lake_filter(comparisons: list[ColumnComparison], schema: pa.Schema) -> BooleanExpression:
     """What of the condition PyIceberg can say, too: columns compared with constants of their own type."""
     import pyarrow as pa
     from pyiceberg import expressions as iceberg

@@ -9,7 +9,7 @@ import msgspec
 
 from lakebed.core.sigv4 import encode_segment
 
-from ..connection import Connection
+from ..connection import ServerConnection
 
 __all__ = ["ForgottenServer", "StrandedBucket", "StreamLeader", "StreamServer", "StreamServers", "StreamStatus"]
 
@@ -70,7 +70,7 @@ class ForgottenServer(msgspec.Struct, frozen=True, rename="kebab"):
 class StreamServers:
     """Servers of streams, over the wire."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
 
     def status(self) -> StreamStatus:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.core.errors import InvalidInput
 
-from ..report import Amount
+from ..report import FileTotals
 from ..spark.config import CATALOG_CLASS, under_catalog
 from ..spark.iceberg_jvm import catalog_of, identifier_of, java_map, java_of
 from ..table_ref import CatalogTable, quoted_name
-from .hive_layout import LaidOutFile, Layout, column_types, read_layout
+from .hive_layout import HiveLayout, PartitionedFile, column_types, read_layout
 from .listing import listed
 from .parquet_footers import merged_schema, read_footers
 
@@ -32,36 +32,40 @@ _AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class ParquetFolder:
     """A folder that was looked through."""
 
     location: str
     files: Any
     """A FileIO of Iceberg's that reads it."""
-    layout: Layout
+    layout: HiveLayout
     schema: StructType
-    strangers: tuple[LaidOutFile, ...]
+    strangers: tuple[PartitionedFile, ...]
     """Files that are no Parquet files."""
 
     @property
-    def amount(self) -> Amount:
+    def amount(self) -> FileTotals:
         """How much there is to import."""
-        return Amount(len(self.layout.files), sum(file.bytes for file in self.layout.files))
+        return FileTotals(len(self.layout.files), sum(file.bytes for file in self.layout.files))
 
 
-def look_through(files: Any, location: str, stated: Sequence[str]) -> Folder:
+def inspect_folder(files: Any, location: str, stated: Sequence[str]) -> ParquetFolder:
     """Find out what a folder holds. Raises InvalidInput if that is nothing, or nothing that belongs together."""
     layout = read_layout(location, listed(files, location))
     footers, strangers = read_footers(files, layout.files)
     if not footers:
         raise InvalidInput(f"the folder has no Parquet files. source={location}", argument="source")
-    layout = Layout(layout.columns, tuple(footer.file for footer in footers), layout.hidden)
+    layout = HiveLayout(layout.columns, tuple(footer.file for footer in footers), layout.hidden)
     schema = _with_partitions(merged_schema(footers), column_types(layout, stated))
-    return Folder(location.rstrip("/"), files, layout, schema, tuple(strangers))
+    return ParquetFolder(location.rstrip("/"), files, layout, schema, tuple(strangers))
 
 
-def adopt(
-    spark: SparkSession, table: CatalogTable, folder: Folder, properties: Mapping[str, str], summary: Mapping[str, str]
+def create_over_files(
+    spark: SparkSession,
+    table: CatalogTable,
+    folder: ParquetFolder,
+    properties: Mapping[str, str],
+    summary: Mapping[str, str],
 ) -> int:
     """Make a table at the folder, with its files in it, in one commit; the snapshot."""
     transaction = _begin(
@@ -78,7 +82,7 @@ def adopt(
 
 
 @contextmanager
-def readable(spark: SparkSession, folder: Folder) -> Iterator[str]:
+def temporary_table(spark: SparkSession, folder: ParquetFolder) -> Iterator[str]:
     """The folder as a table that Spark reads, for the time of a block; its name.
 
     It is a table of a catalog on this machine's disk, and of nobody else's: the folder itself is only read.
@@ -112,7 +116,7 @@ def _begin(
     spark: SparkSession,
     catalog: Any,
     identifier: Any,
-    folder: Folder,
+    folder: ParquetFolder,
     location: str | None,
     properties: Mapping[str, str],
 ) -> Any:
@@ -128,7 +132,7 @@ def _begin(
     return builder.withProperties(java_map(spark, properties)).createTransaction()
 
 
-def _append(spark: SparkSession, transaction: Any, folder: Folder, summary: Mapping[str, str]) -> None:
+def _append(spark: SparkSession, transaction: Any, folder: ParquetFolder, summary: Mapping[str, str]) -> None:
     java = java_of(spark, PURPOSE)
     table = transaction.table()
     # The files know their columns by name; the table goes by numbers.
@@ -137,7 +141,7 @@ def _append(spark: SparkSession, transaction: Any, folder: Folder, summary: Mapp
     transaction.updateProperties().set(NAME_MAPPING, written).commit()
     metrics = java.org.apache.iceberg.MetricsConfig.forTable(table)
 
-    def data_file(file: LaidOutFile) -> Any:
+    def data_file(file: PartitionedFile) -> Any:
         stored = folder.files.newInputFile(file.path, file.bytes)
         builder = (
             java.org.apache.iceberg.DataFiles.builder(table.spec())

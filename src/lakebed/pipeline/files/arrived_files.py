@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 FORMATS: Final = ("parquet", "csv", "json")
 
 
-class Unreadable(Exception):
+class UnreadableFile(Exception):
     """A file that is not what it was said to be, or does not fit the table."""
 
 
@@ -36,17 +36,17 @@ def read_file(body: bytes, format: str, schema: pa.Schema | None) -> pa.Table:
 
             return json.read_json(stream, parse_options=json.ParseOptions(explicit_schema=schema))
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise Unreadable(f"it cannot be read as {format}: {str(error)[:300]}") from error
-    raise Unreadable(f"there is no such format: {format[:40]}")
+        raise UnreadableFile(f"it cannot be read as {format}: {str(error)[:300]}") from error
+    raise UnreadableFile(f"there is no such format: {format[:40]}")
 
 
-def fitted(found: pa.Table, schema: pa.Schema) -> pa.Table:
+def fit_columns(found: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows with the columns of a table; those that a file lacks have no values. Raises Unreadable."""
     import pyarrow as pa
 
     strangers = [name for name in found.column_names if name not in schema.names]
     if strangers:
-        raise Unreadable(f"the table has no column {', '.join(strangers[:10])}")
+        raise UnreadableFile(f"the table has no column {', '.join(strangers[:10])}")
     columns = []
     for field in schema:
         if field.name not in found.column_names:
@@ -55,7 +55,7 @@ def fitted(found: pa.Table, schema: pa.Schema) -> pa.Table:
         try:
             columns.append(found.column(field.name).cast(field.type))
         except (pa.ArrowException, NotImplementedError) as error:
-            raise Unreadable(f"column {field.name} is not {field.type}: {str(error)[:200]}") from error
+            raise UnreadableFile(f"column {field.name} is not {field.type}: {str(error)[:200]}") from error
     return pa.Table.from_arrays(columns, schema=schema)
 
 

@@ -24,7 +24,7 @@ _NOT_CARRIED: Final = frozenset({*PATH_PROPERTIES, "schema.name-mapping.default"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceTable:
     """A table of another catalog of the session."""
 
     catalog: str
@@ -67,7 +67,7 @@ def attach_source(spark: SparkSession, table: CatalogTable, uri: str, warehouse:
     return name
 
 
-def load_source(spark: SparkSession, source: Source) -> Any:  # Any: Iceberg's table
+def load_source(spark: SparkSession, source: SourceTable) -> Any:  # Any: Iceberg's table
     """The table as Iceberg has it. Raises NotFound, InvalidInput for one that is not Iceberg's."""
     java = java_of(spark, PURPOSE)
     if not spark.catalog.tableExists(source.sql):
@@ -82,7 +82,7 @@ def load_source(spark: SparkSession, source: Source) -> Any:  # Any: Iceberg's t
         ) from error
 
 
-def metadata_of(spark: SparkSession, source: Source) -> str:
+def metadata_of(spark: SparkSession, source: SourceTable) -> str:
     """Where the current metadata of a table is."""
     found = rows(
         spark, f"SELECT file FROM {source.sql}.metadata_log_entries ORDER BY timestamp DESC, file DESC LIMIT 1"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
-from lakebed.client.connection import Connection
+from lakebed.client.connection import ServerConnection
 from lakebed.client.tables import Tables
 from lakebed.core.errors import InvalidInput, Unavailable
 
 from ..spark.iceberg_jvm import catalog_of, identifier_of, java_map, java_of
 from ..table_ref import CatalogTable
-from .listing import inside, key_of
+from .listing import is_inside, key_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,9 +23,9 @@ PURPOSE: Final = "importing a folder"
 _STS: Final = "{https://sts.amazonaws.com/doc/2011-06-15/}"
 
 
-def home_of(table: CatalogTable) -> str:
+def warehouse_location(table: CatalogTable) -> str:
     """Where the files of the table's warehouse are."""
-    with closing(Connection(table.access)) as connection:
+    with closing(ServerConnection(table.access)) as connection:
         return Tables(connection).location(table.ref.warehouse)
 
 
@@ -36,7 +36,7 @@ def open_folder(spark: SparkSession, table: CatalogTable, folder: str) -> Any:  
     bucket, _, key = key_of(folder).partition("/")
     if not bucket or not key.strip("/"):
         raise InvalidInput(f"a folder is named s3://BUCKET/FOLDER. found={folder!r}", argument="source")
-    if inside(folder, home_of(table)):
+    if is_inside(folder, warehouse_location(table)):
         return _of_staged_table(spark, table, folder)
     return _of_session(spark, table, bucket, key.strip("/"))
 
@@ -85,7 +85,7 @@ def _session_keys(table: CatalogTable, bucket: str, folder: str) -> dict[str, st
         "RoleSessionName": "lakebed-import",
         "Policy": json.dumps(policy, separators=(",", ":")),
     }
-    with closing(Connection(table.access.s3)) as connection:
+    with closing(ServerConnection(table.access.s3)) as connection:
         answer = connection.call("POST", "/", query=form).body
     try:
         found = ElementTree.fromstring(answer).find(f".//{_STS}Credentials")  # noqa: S314  # our own server's

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from lakebed.core.errors import InvalidInput
 
-from .listing import StoredFile, key_of
+from .listing import ListedFile, key_of
 
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 """How the layout writes a value that is none."""
@@ -25,7 +25,7 @@ _LARGEST_INT: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class LaidOutFile:
+class PartitionedFile:
     """A file, and what its folders say of it."""
 
     path: str
@@ -35,19 +35,19 @@ class LaidOutFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class HiveLayout:
     """Files that belong together."""
 
     columns: tuple[str, ...]
-    files: tuple[LaidOutFile, ...]
+    files: tuple[PartitionedFile, ...]
     hidden: int
     """How many files were passed over, because their name or that of a folder begins with `_` or `.`, or are empty."""
 
 
-def read_layout(location: str, files: Iterable[StoredFile]) -> Layout:
+def read_layout(location: str, files: Iterable[ListedFile]) -> HiveLayout:
     """What a folder holds. Raises InvalidInput if its files are not all divided by the same columns."""
     start = len(key_of(location).rstrip("/")) + 1
-    laid_out: list[LaidOutFile] = []
+    laid_out: list[PartitionedFile] = []
     columns: tuple[str, ...] | None = None
     hidden = 0
     for file in files:
@@ -66,11 +66,11 @@ def read_layout(location: str, files: Iterable[StoredFile]) -> Layout:
                 argument="source",
             )
         values = tuple(None if value == NULL else unquote(value) for _, _, value in pairs)
-        laid_out.append(LaidOutFile(file.path, file.bytes, values))
-    return Layout(columns or (), tuple(laid_out), hidden)
+        laid_out.append(PartitionedFile(file.path, file.bytes, values))
+    return HiveLayout(columns or (), tuple(laid_out), hidden)
 
 
-def column_types(layout: Layout, stated: Sequence[str] = ()) -> dict[str, str]:
+def column_types(layout: HiveLayout, stated: Sequence[str] = ()) -> dict[str, str]:
     """The type of each partition column: as stated (`day date`), else what all its values can be.
 
     Raises InvalidInput for a column that is not in the layout, or a type that cannot be.
@@ -82,7 +82,7 @@ def column_types(layout: Layout, stated: Sequence[str] = ()) -> dict[str, str]:
     }
 
 
-def _read_stated(layout: Layout, stated: Sequence[str]) -> Mapping[str, str]:
+def _read_stated(layout: HiveLayout, stated: Sequence[str]) -> Mapping[str, str]:
     told: dict[str, str] = {}
     names: list[str] = []
     for words in stated:

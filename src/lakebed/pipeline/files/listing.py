@@ -25,7 +25,7 @@ _SCHEMES: Final = ("s3://", "s3a://", "s3n://")
 
 
 @dataclass(frozen=True, slots=True)
-class StoredFile:
+class ListedFile:
     """A file that is there."""
 
     path: str
@@ -39,25 +39,25 @@ def directories_of(spark: SparkSession, table: CatalogTable) -> list[str]:
     places = [location_of(spark, table), *(properties[name] for name in PATH_PROPERTIES if properties.get(name))]
     own: list[str] = []
     for place in places:
-        if not any(inside(place, other) for other in own):
-            own = [other for other in own if not inside(other, place)]
+        if not any(is_inside(place, other) for other in own):
+            own = [other for other in own if not is_inside(other, place)]
             own.append(place.rstrip("/"))
     return own
 
 
-def list_files(spark: SparkSession, table: CatalogTable, location: str) -> Iterator[StoredFile]:
+def list_files(spark: SparkSession, table: CatalogTable, location: str) -> Iterator[ListedFile]:
     """Every file in a directory of the table and below. One LIST a thousand files. Raises NotSupported."""
     files = load_table(spark, table, "listing files").io()
     return listed(files, location)
 
 
-def listed(files: Any, location: str) -> Iterator[StoredFile]:  # Any: a FileIO of Iceberg's
+def listed(files: Any, location: str) -> Iterator[ListedFile]:  # Any: a FileIO of Iceberg's
     """Every file in a directory and below, as a FileIO sees it."""
     for found in each(files.listPrefix(location.rstrip("/") + "/")):
-        yield StoredFile(str(found.location()), int(found.size()), int(found.createdAtMillis()))
+        yield ListedFile(str(found.location()), int(found.size()), int(found.createdAtMillis()))
 
 
-def inside(place: str, directory: str) -> bool:
+def is_inside(place: str, directory: str) -> bool:
     """Whether a place is a directory or lies in it, however the scheme is spelled."""
     return (key_of(place).rstrip("/") + "/").startswith(key_of(directory).rstrip("/") + "/")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.core.errors import InvalidInput, NotSupported
 
-from .hive_layout import LaidOutFile
+from .hive_layout import PartitionedFile
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -26,11 +26,11 @@ _WIDER: Final = {("int", "bigint"), ("float", "double")}
 class Footer:
     """What a file says of itself."""
 
-    file: LaidOutFile
+    file: PartitionedFile
     schema: StructType
 
 
-def read_footers(files: Any, laid_out: Sequence[LaidOutFile]) -> tuple[list[Footer], list[LaidOutFile]]:
+def read_footers(files: Any, laid_out: Sequence[PartitionedFile]) -> tuple[list[Footer], list[PartitionedFile]]:
     """The footers of all files, and those that are no Parquet files. `files` is a FileIO of Iceberg's."""
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         read = list(threads.map(lambda file: _read(files, file), laid_out))
@@ -67,7 +67,7 @@ def _common(before: DataType, now: DataType, name: str, footer: Footer) -> DataT
     )
 
 
-def _read(files: Any, file: LaidOutFile) -> Footer | None:
+def _read(files: Any, file: PartitionedFile) -> Footer | None:
     """A file's footer; None if it is no Parquet file. Two reads of its end."""
     stored = files.newInputFile(file.path, file.bytes)
     if file.bytes < len(_MAGIC) + _END_BYTES:
@@ -90,7 +90,7 @@ def _tail(stored: Any, size: int, count: int) -> bytes:
         stream.close()
 
 
-def _schema(footer: bytes, file: LaidOutFile) -> StructType:
+def _schema(footer: bytes, file: PartitionedFile) -> StructType:
     import pyarrow
     from pyarrow import parquet
     from pyspark.sql.types import StructField, StructType
@@ -109,7 +109,7 @@ def _schema(footer: bytes, file: LaidOutFile) -> StructType:
     )
 
 
-def _spark_type(kind: Any, name: str, is_int96: bool, file: LaidOutFile) -> DataType:
+def _spark_type(kind: Any, name: str, is_int96: bool, file: PartitionedFile) -> DataType:
     """A column's type in Spark."""
     import pyarrow
     from pyspark.errors import PySparkException

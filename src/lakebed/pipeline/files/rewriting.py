@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ..report import Amount
+from ..report import FileTotals
 from ..spark.iceberg_jvm import each, java_map, java_of
 from .staged_scans import read_staged, staged
 
@@ -22,13 +22,13 @@ PURPOSE: Final = "rewriting chosen files"
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
+class RewrittenFiles:
     """Files that were replaced."""
 
     snapshot: int
     paths: set[str]
-    read: Amount
-    wrote: Amount
+    read: FileTotals
+    wrote: FileTotals
 
 
 def rewrite_files(
@@ -36,7 +36,7 @@ def rewrite_files(
     loaded: Any,  # Any, here and below: objects of Java's
     tasks: Sequence[Any],
     target_bytes: int,
-) -> Rewritten:
+) -> RewrittenFiles:
     """Write the rows of these tasks anew and replace the files by what was written.
 
     `loaded` is the table as it was planned on. The commit fails, and what was written is removed, if anything of these
@@ -69,11 +69,11 @@ def rewrite_files(
     manager.commitOrClean(groups)
     loaded.refresh()
     written = [(int(file.fileSizeInBytes()), int(file.recordCount())) for file in each(group.addedFiles())]
-    return Rewritten(
+    return RewrittenFiles(
         int(loaded.currentSnapshot().snapshotId()),
         {str(task.file().location()) for task in tasks},
-        Amount(len(tasks), size, sum(int(task.file().recordCount()) for task in tasks)),
-        Amount(len(written), sum(one[0] for one in written), sum(one[1] for one in written)),
+        FileTotals(len(tasks), size, sum(int(task.file().recordCount()) for task in tasks)),
+        FileTotals(len(written), sum(one[0] for one in written), sum(one[1] for one in written)),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from ..errors import explanation, is_of_spark
+from ..errors import explanation, is_spark_error
 from ..spark.iceberg_jvm import closing_each, java_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _failure_of_reading(spark: SparkSession, loaded: Any, tasks: Sequence[Any]) 
         try:
             read_staged(spark, name).write.format("noop").mode("overwrite").save()
         except Exception as error:
-            if not is_of_spark(error):
+            if not is_spark_error(error):
                 raise
             return explanation(error)
     return None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.job import Job
+from lakebed.pipeline.job import JobDefinition
 
 MODULES: Final[Mapping[JobKind, str]] = {
     JobKind.COMPACT: "compaction",
@@ -25,9 +25,9 @@ MODULES: Final[Mapping[JobKind, str]] = {
 }
 
 
-def find_job(kind: JobKind) -> Job:
+def find_job(kind: JobKind) -> JobDefinition:
     """The job of a kind. Its module is imported now: one that is run as a program must not be there already."""
-    job: Job = importlib.import_module(f"{__name__}.{MODULES[kind]}").JOB
+    job: JobDefinition = importlib.import_module(f"{__name__}.{MODULES[kind]}").JOB
     return job
 
 

@@ -17,14 +17,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.job import Job
-from lakebed.pipeline.options import Names, Options, Ratio, Switch, Text, Unit, WholeNumber
+from lakebed.pipeline.job import JobDefinition
+from lakebed.pipeline.options import (
+    BooleanOption,
+    IntegerOption,
+    ListOption,
+    Options,
+    OptionUnit,
+    RatioOption,
+    TextOption,
+)
 from lakebed.pipeline.progress import Progress
-from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
 
-from ..commit_conflicts import giving_way
+from ..commit_conflicts import retry_on_conflict
 from ..files.table_shape import TableShape, measure, snapshot_ids
 from ..spark.iceberg_jvm import closing_each, java_map, java_of, load_table
 from ..spark.procedures import Row, call, rows
@@ -39,22 +47,26 @@ DELETE_RATIO: Final = 0.1
 BINPACK, SORT, ZORDER = "binpack", "sort", "zorder"
 
 OPTIONS: Final = (
-    Text("strategy", "how rows are arranged in the new files", choices=(BINPACK, SORT, ZORDER)),
-    Text("sort-order", "what to sort by, such as `a ASC NULLS FIRST, b DESC`; the table's own order if left out"),
-    Names("zorder-columns", "what to bring together by zorder"),
-    WholeNumber("target-file-size-bytes", "the size aimed at; the table's own if left out", 1, Unit.BYTES),
-    WholeNumber("min-file-size-bytes", "files below are rewritten; by default 75 % of the target", 0, Unit.BYTES),
-    WholeNumber("max-file-size-bytes", "files above are rewritten; by default 180 % of the target", 1, Unit.BYTES),
-    WholeNumber("min-input-files", "how many such files of a partition are worth it; by default 5", 1),
-    WholeNumber("max-file-group-size-bytes", "how much is rewritten at once; by default 100GiB", 1, Unit.BYTES),
-    WholeNumber("max-concurrent-file-group-rewrites", "how many groups at once; by default 5", 1),
-    WholeNumber("delete-file-threshold", "files with so many delete files are rewritten, whatever their size", 1),
-    Ratio("delete-ratio-threshold", "files with so many of their rows deleted are rewritten; by default 0.1"),
-    Switch("rewrite-deletes", "compact position delete files that stay, too"),
-    Switch("rewrite-all", "rewrite files that are well sized, too"),
-    Switch("partial-progress", "commit groups as they are ready, so that a conflict costs one group"),
-    WholeNumber("partial-progress-max-commits", "how many commits at most; by default 10", 1),
-    Text("where", "only files that may have rows for which this holds"),
+    TextOption("strategy", "how rows are arranged in the new files", choices=(BINPACK, SORT, ZORDER)),
+    TextOption("sort-order", "what to sort by, such as `a ASC NULLS FIRST, b DESC`; the table's own order if left out"),
+    ListOption("zorder-columns", "what to bring together by zorder"),
+    IntegerOption("target-file-size-bytes", "the size aimed at; the table's own if left out", 1, OptionUnit.BYTES),
+    IntegerOption(
+        "min-file-size-bytes", "files below are rewritten; by default 75 % of the target", 0, OptionUnit.BYTES
+    ),
+    IntegerOption(
+        "max-file-size-bytes", "files above are rewritten; by default 180 % of the target", 1, OptionUnit.BYTES
+    ),
+    IntegerOption("min-input-files", "how many such files of a partition are worth it; by default 5", 1),
+    IntegerOption("max-file-group-size-bytes", "how much is rewritten at once; by default 100GiB", 1, OptionUnit.BYTES),
+    IntegerOption("max-concurrent-file-group-rewrites", "how many groups at once; by default 5", 1),
+    IntegerOption("delete-file-threshold", "files with so many delete files are rewritten, whatever their size", 1),
+    RatioOption("delete-ratio-threshold", "files with so many of their rows deleted are rewritten; by default 0.1"),
+    BooleanOption("rewrite-deletes", "compact position delete files that stay, too"),
+    BooleanOption("rewrite-all", "rewrite files that are well sized, too"),
+    BooleanOption("partial-progress", "commit groups as they are ready, so that a conflict costs one group"),
+    IntegerOption("partial-progress-max-commits", "how many commits at most; by default 10", 1),
+    TextOption("where", "only files that may have rows for which this holds"),
 )
 
 _PASSED_ON: Final[Mapping[str, str]] = {
@@ -91,7 +103,7 @@ _OF_THE_PLAN: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Arrangement:
+class RowOrder:
     """How rows are arranged, as the procedure takes it."""
 
     strategy: str
@@ -99,18 +111,18 @@ class Arrangement:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RewritePlan:
     """What a rewrite would take."""
 
     groups: int
-    read: Amount
-    wrote: Amount
+    read: FileTotals
+    wrote: FileTotals
 
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
     """Compact a table."""
     arrangement = read_arrangement(options)
-    draft = Draft(JobKind.COMPACT, table, dry_run=dry_run)
+    draft = ReportBuilder(JobKind.COMPACT, table, dry_run=dry_run)
     progress.stage("measuring")
     draft.before = draft.after = before = measure(spark, table)
     if before.snapshot is None:
@@ -139,7 +151,7 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
     return draft.end()
 
 
-def read_arrangement(options: Options) -> Arrangement:
+def read_arrangement(options: Options) -> RowOrder:
     """The strategy and what it needs. Raises InvalidInput for what does not go together."""
     order, columns = options.text("sort-order"), options.names("zorder-columns")
     strategy = options.text("strategy") or (SORT if order else ZORDER if columns else BINPACK)
@@ -150,8 +162,8 @@ def read_arrangement(options: Options) -> Arrangement:
     if strategy == ZORDER:
         if not columns:
             raise InvalidInput("the strategy zorder needs zorder-columns", argument="zorder-columns")
-        return Arrangement(SORT, f"zorder({', '.join(quoted_name(column) for column in columns)})")
-    return Arrangement(strategy, order)
+        return RowOrder(SORT, f"zorder({', '.join(quoted_name(column) for column in columns)})")
+    return RowOrder(strategy, order)
 
 
 def action_options(options: Options, shape: TableShape) -> dict[str, str]:
@@ -164,16 +176,16 @@ def action_options(options: Options, shape: TableShape) -> dict[str, str]:
     return chosen
 
 
-def plan_rewrite(spark: SparkSession, table: CatalogTable, action: Mapping[str, str], where: str | None) -> Plan:
+def plan_rewrite(spark: SparkSession, table: CatalogTable, action: Mapping[str, str], where: str | None) -> RewritePlan:
     """What would be rewritten now, by Iceberg's own planner. Raises NotSupported on Spark Connect."""
     java = java_of(spark, "planning a compaction without doing it")
     loaded = load_table(spark, table, "planning a compaction without doing it")
     planner = java.org.apache.iceberg.actions.BinPackRewriteFilePlanner(loaded, _filter(spark, java, table, where))
     planner.init(java_map(spark, {name: value for name, value in action.items() if name in _OF_THE_PLAN}))
-    plan = Plan(0, Amount(), Amount())
+    plan = RewritePlan(0, FileTotals(), FileTotals())
     for group in closing_each(planner.plan().groups()):
-        taken = Amount(group.inputFileNum(), group.inputFilesSizeInBytes())
-        plan = Plan(plan.groups + 1, plan.read + taken, plan.wrote + Amount(group.expectedOutputFiles()))
+        taken = FileTotals(group.inputFileNum(), group.inputFilesSizeInBytes())
+        plan = RewritePlan(plan.groups + 1, plan.read + taken, plan.wrote + FileTotals(group.expectedOutputFiles()))
     return plan
 
 
@@ -188,10 +200,10 @@ def _filter(spark: SparkSession, java: Any, table: CatalogTable, where: str | No
 def _rewrite(
     spark: SparkSession,
     table: CatalogTable,
-    arrangement: Arrangement,
+    arrangement: RowOrder,
     action: Mapping[str, str],
     options: Options,
-    draft: Draft,
+    draft: ReportBuilder,
     progress: Progress,
 ) -> None:
     def attempt() -> Row:
@@ -206,16 +218,16 @@ def _rewrite(
         )
         return done
 
-    done = giving_way(spark, table, progress, attempt)
-    draft.read += Amount(done["rewritten_data_files_count"], done["rewritten_bytes_count"])
-    draft.wrote += Amount(done["added_data_files_count"])
-    draft.removed += Amount(done["removed_delete_files_count"])
+    done = retry_on_conflict(spark, table, progress, attempt)
+    draft.read += FileTotals(done["rewritten_data_files_count"], done["rewritten_bytes_count"])
+    draft.wrote += FileTotals(done["added_data_files_count"])
+    draft.removed += FileTotals(done["removed_delete_files_count"])
     if failed := done["failed_data_files_count"]:
         draft.skip(f"{failed} data files", "their rewrite failed, and the rest was committed: run it again")
 
 
 def _rewrite_deletes(
-    spark: SparkSession, table: CatalogTable, options: Options, draft: Draft, progress: Progress
+    spark: SparkSession, table: CatalogTable, options: Options, draft: ReportBuilder, progress: Progress
 ) -> None:
     shape = measure(spark, table)
     if shape.position_deletes < 2:
@@ -233,12 +245,12 @@ def _rewrite_deletes(
         (done,) = call(spark, table, "rewrite_position_delete_files", options=limits, where=options.text("where"))
         return done
 
-    done = giving_way(spark, table, progress, attempt)
-    draft.read += Amount(done["rewritten_delete_files_count"], done["rewritten_bytes_count"])
-    draft.wrote += Amount(done["added_delete_files_count"])
+    done = retry_on_conflict(spark, table, progress, attempt)
+    draft.read += FileTotals(done["rewritten_delete_files_count"], done["rewritten_bytes_count"])
+    draft.wrote += FileTotals(done["added_delete_files_count"])
 
 
-def _conclude(spark: SparkSession, table: CatalogTable, draft: Draft, known: set[int]) -> None:
+def _conclude(spark: SparkSession, table: CatalogTable, draft: ReportBuilder, known: set[int]) -> None:
     """What the snapshots say that are new and rewrote something: those are the job's."""
     draft.after = measure(spark, table)
     made = [
@@ -251,8 +263,8 @@ def _conclude(spark: SparkSession, table: CatalogTable, draft: Draft, known: set
     written = sum(int(row["summary"].get("added-files-size", 0)) for row in made)
     freed = sum(int(row["summary"].get("removed-files-size", 0)) for row in made)
     written_rows = sum(int(row["summary"].get("added-records", 0)) for row in made)
-    draft.wrote = Amount(draft.wrote.files, written, written_rows)
-    draft.saved = Amount(
+    draft.wrote = FileTotals(draft.wrote.files, written, written_rows)
+    draft.saved = FileTotals(
         draft.read.files + draft.removed.files - draft.wrote.files, max(freed - written, 0), draft.saved.rows
     )
 
@@ -264,7 +276,7 @@ def _why_not(shape: TableShape, action: Mapping[str, str]) -> str:
     )
 
 
-JOB: Final = Job(JobKind.COMPACT, "Rewrites small files, and files with many deleted rows", OPTIONS, run)
+JOB: Final = JobDefinition(JobKind.COMPACT, "Rewrites small files, and files with many deleted rows", OPTIONS, run)
 
 
 def main() -> int:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Final
 from lakebed.client import Event, LakebedClient
 from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.job import Job
-from lakebed.pipeline.options import Options, WholeNumber
+from lakebed.pipeline.job import JobDefinition
+from lakebed.pipeline.options import IntegerOption, Options
 from lakebed.pipeline.progress import Progress
-from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
 
-from ..commit_conflicts import giving_way
+from ..commit_conflicts import retry_on_conflict
 from ..files.listing import key_of
 from ..files.table_shape import current_snapshot, location_of, measure, properties_of
 from ..spark.procedures import literal, rows
@@ -43,12 +43,12 @@ DEPLOYMENT: Final = "lakebed.deployment"
 
 COLUMNS: Final = "seq BIGINT, kind STRING, subject STRING, occurred_at TIMESTAMP, payload STRING"
 
-OPTIONS: Final = (WholeNumber("batch-limit", f"events of a commit at most; by default {DEFAULT_BATCH}", 1),)
+OPTIONS: Final = (IntegerOption("batch-limit", f"events of a commit at most; by default {DEFAULT_BATCH}", 1),)
 
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
     """Add what happened since the last time."""
-    draft = Draft(JobKind.EXPORT_EVENTS, table, dry_run=dry_run)
+    draft = ReportBuilder(JobKind.EXPORT_EVENTS, table, dry_run=dry_run)
     limit = options.number("batch-limit") or DEFAULT_BATCH
     is_there = spark.catalog.tableExists(table.sql)
     if not is_there and dry_run:
@@ -64,7 +64,9 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
         draft.details["last-seq-of-server"] = until
         while True:
             progress.stage("exporting events")
-            done = giving_way(spark, table, progress, lambda: _export_batch(spark, table, client, until, limit, draft))
+            done = retry_on_conflict(
+                spark, table, progress, lambda: _export_batch(spark, table, client, until, limit, draft)
+            )
             if done is None:
                 break
             made.append(done)
@@ -90,7 +92,7 @@ def last_exported(spark: SparkSession, table: CatalogTable) -> int:
 
 
 def _export_batch(
-    spark: SparkSession, table: CatalogTable, client: LakebedClient, until: int, limit: int, draft: Draft
+    spark: SparkSession, table: CatalogTable, client: LakebedClient, until: int, limit: int, draft: ReportBuilder
 ) -> int | None:
     """Add the next events, if there are any; the snapshot."""
     # Before the number is looked up: what is committed in between is then found to be in the way.
@@ -113,11 +115,11 @@ def _export_batch(
         return None
     draft.details["last-seq"] = last
     if draft.dry_run:
-        draft.read = Amount(rows=len(events))
+        draft.read = FileTotals(rows=len(events))
         return None
     _commit(spark, table, events, after, last, snapshot)
-    draft.read += Amount(rows=len(events))
-    draft.wrote += Amount(rows=len(events))
+    draft.read += FileTotals(rows=len(events))
+    draft.wrote += FileTotals(rows=len(events))
     return current_snapshot(spark, table)
 
 
@@ -178,7 +180,7 @@ def _is_of_export(event: Event, table: CatalogTable, home: str) -> bool:
     return event.kind.startswith("lakebed:Task") and JobKind.EXPORT_EVENTS in json.dumps(event.payload)
 
 
-JOB: Final = Job(
+JOB: Final = JobDefinition(
     JobKind.EXPORT_EVENTS, "Adds the server's events to a table", OPTIONS, run, default_table=DEFAULT_TABLE
 )
 

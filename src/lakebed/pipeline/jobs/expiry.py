@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-from lakebed.client.connection import Connection
+from lakebed.client.connection import ServerConnection
 from lakebed.client.names import path
 from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.errors import CommitConflict, InvalidInput
@@ -26,25 +26,27 @@ from lakebed.iceberg.snapshot_expiry import (
     is_gc_enabled,
     retention_limits,
 )
-from lakebed.pipeline.job import Job
-from lakebed.pipeline.options import Options, Unit, WholeNumber
+from lakebed.pipeline.job import JobDefinition
+from lakebed.pipeline.options import IntegerOption, Options, OptionUnit
 from lakebed.pipeline.progress import Progress
-from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
 
-from ..commit_conflicts import giving_way
+from ..commit_conflicts import retry_on_conflict
 from ..files.table_shape import measure, properties_of
-from ..spark.procedures import Moment, Row, call, rows
+from ..spark.procedures import Row, TimestampArgument, call, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OPTIONS: Final = (
-    WholeNumber("min-snapshots-to-keep", "how many of a branch are kept at least; by default 1", 1),
-    WholeNumber("retain-last", "the same by its other name", 1),
-    WholeNumber("max-snapshot-age-ms", "older ones go; by default 5d", 0, Unit.MILLISECONDS),
-    WholeNumber("max-ref-age-ms", "branches and tags of older snapshots go; by default none", 1, Unit.MILLISECONDS),
+    IntegerOption("min-snapshots-to-keep", "how many of a branch are kept at least; by default 1", 1),
+    IntegerOption("retain-last", "the same by its other name", 1),
+    IntegerOption("max-snapshot-age-ms", "older ones go; by default 5d", 0, OptionUnit.MILLISECONDS),
+    IntegerOption(
+        "max-ref-age-ms", "branches and tags of older snapshots go; by default none", 1, OptionUnit.MILLISECONDS
+    ),
 )
 
 _COUNTS: Final = (
@@ -68,7 +70,7 @@ def run(
 ) -> JobReport:
     """Expire snapshots of a table."""
     now_ms = (clock or SystemClock()).now_ms()
-    draft = Draft(JobKind.EXPIRE_SNAPSHOTS, table, dry_run=dry_run)
+    draft = ReportBuilder(JobKind.EXPIRE_SNAPSHOTS, table, dry_run=dry_run)
     progress.stage("measuring")
     draft.before = draft.after = measure(spark, table)
     properties = properties_of(spark, table)
@@ -100,18 +102,18 @@ def run(
             spark,
             table,
             "expire_snapshots",
-            older_than=Moment(now_ms - limits.max_age_ms),
+            older_than=TimestampArgument(now_ms - limits.max_age_ms),
             retain_last=limits.min_snapshots,
             stream_results=True,
         )
         return done
 
-    done = giving_way(spark, table, progress, attempt)
+    done = retry_on_conflict(spark, table, progress, attempt)
     progress.stage("measuring")
     draft.after = measure(spark, table)
     left = _stored(spark, table)
     # What is not listed any more was removed: the procedure counts files, and says nothing of their sizes.
-    draft.removed = Amount(sum(done[name] or 0 for name in _COUNTS), max(stored - left, 0))
+    draft.removed = FileTotals(sum(done[name] or 0 for name in _COUNTS), max(stored - left, 0))
     draft.saved = draft.removed
     draft.details |= {name.replace("_", "-"): int(done[name] or 0) for name in _COUNTS}
     draft.changed = draft.after.snapshots < draft.before.snapshots or bool(found.refs)
@@ -158,14 +160,14 @@ def _expired(spark: SparkSession, table: CatalogTable, limits: RetentionLimits, 
     )
 
 
-def _drop_references(table: CatalogTable, references: Sequence[SnapshotRef], draft: Draft) -> None:
+def _drop_references(table: CatalogTable, references: Sequence[SnapshotRef], draft: ReportBuilder) -> None:
     """Give up names, each only if it is still where it was: whoever wrote to a branch meanwhile keeps it.
 
     By the catalog's own route, because SQL drops a branch wherever it is by then.
     """
     ref = table.ref
     at = "/iceberg/v1" + path(ref.warehouse, "namespaces", ref.namespace, "tables", ref.table)
-    with closing(Connection(table.access)) as connection:
+    with closing(ServerConnection(table.access)) as connection:
         for one in references:
             document = {
                 "requirements": [{"type": "assert-ref-snapshot-id", "ref": one.name, "snapshot-id": one.snapshot}],
@@ -188,7 +190,9 @@ def _stored(spark: SparkSession, table: CatalogTable) -> int:
     return int(found["bytes"])
 
 
-JOB: Final = Job(JobKind.EXPIRE_SNAPSHOTS, "Gives up old snapshots, and the files that only they need", OPTIONS, run)
+JOB: Final = JobDefinition(
+    JobKind.EXPIRE_SNAPSHOTS, "Gives up old snapshots, and the files that only they need", OPTIONS, run
+)
 
 
 def main() -> int:

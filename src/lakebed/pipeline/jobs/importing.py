@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 from lakebed.core.errors import AlreadyExists, InvalidInput
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.job import Job
-from lakebed.pipeline.options import Names, Options, Text
+from lakebed.pipeline.job import JobDefinition
+from lakebed.pipeline.options import ListOption, Options, TextOption
 from lakebed.pipeline.progress import Progress
-from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
 
-from ..files.adoption import Folder, adopt, look_through, readable
-from ..files.catalog_copies import Source, attach_source, create_alike, load_source, metadata_of, register
-from ..files.folder_reading import home_of, open_folder
-from ..files.listing import inside
+from ..files.adoption import ParquetFolder, create_over_files, inspect_folder, temporary_table
+from ..files.catalog_copies import SourceTable, attach_source, create_alike, load_source, metadata_of, register
+from ..files.folder_reading import open_folder, warehouse_location
+from ..files.listing import is_inside
 from ..files.table_shape import current_snapshot, measure, properties_of
 from ..spark.procedures import literal, rows
 
@@ -36,19 +36,23 @@ STARTED, DONE = "started", "done"
 IN_PLACE, COPY = "in-place", "copy"
 
 OPTIONS: Final = (
-    Text("source", "the folder of Parquet files, s3://BUCKET/FOLDER; to copy, also any that Spark reads"),
-    Text("source-table", "namespace.table of another catalog"),
-    Text("source-catalog", "that catalog, as Spark's configuration names it (pipeline.spark)"),
-    Text("source-uri", "or its address, if it is an Iceberg REST catalog that asks for no key, or this server's own"),
-    Text("source-warehouse", "the warehouse there"),
-    Text("mode", "whether files stay where they are; by default in-place", choices=(IN_PLACE, COPY)),
-    Names("partition-columns", "columns that the folder is divided by, with a type each if they should have another"),
+    TextOption("source", "the folder of Parquet files, s3://BUCKET/FOLDER; to copy, also any that Spark reads"),
+    TextOption("source-table", "namespace.table of another catalog"),
+    TextOption("source-catalog", "that catalog, as Spark's configuration names it (pipeline.spark)"),
+    TextOption(
+        "source-uri", "or its address, if it is an Iceberg REST catalog that asks for no key, or this server's own"
+    ),
+    TextOption("source-warehouse", "the warehouse there"),
+    TextOption("mode", "whether files stay where they are; by default in-place", choices=(IN_PLACE, COPY)),
+    ListOption(
+        "partition-columns", "columns that the folder is divided by, with a type each if they should have another"
+    ),
 )
 
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
     """Import into a table that is not there yet."""
-    draft = Draft(JobKind.IMPORT, table, dry_run=dry_run)
+    draft = ReportBuilder(JobKind.IMPORT, table, dry_run=dry_run)
     folder, asked = options.text("source"), options.text("source-table")
     if (folder is None) == (asked is None):
         raise InvalidInput("name either source, a folder, or source-table, a table of a catalog", argument="source")
@@ -72,7 +76,7 @@ def _import_folder(
     location: str,
     mode: str,
     options: Options,
-    draft: Draft,
+    draft: ReportBuilder,
     progress: Progress,
 ) -> None:
     stated = options.names("partition-columns") or []
@@ -81,30 +85,30 @@ def _import_folder(
     if not location.startswith("s3://"):
         _import_by_spark(spark, table, location, mode, draft, progress)
         return
-    if mode == IN_PLACE and not inside(location, home_of(table)):
+    if mode == IN_PLACE and not is_inside(location, warehouse_location(table)):
         raise InvalidInput(
             f"a table's files are in its own table bucket: copy the folder, or move it there. source={location}"
             f" table-bucket={table.ref.warehouse}",
             argument="mode",
         )
     progress.stage("looking through the folder")
-    folder = look_through(open_folder(spark, table, location), location, stated)
+    folder = inspect_folder(open_folder(spark, table, location), location, stated)
     _tell_of_folder(folder, draft)
     if draft.dry_run:
         return
     if mode == IN_PLACE:
         progress.stage("adding files")
-        snapshot = adopt(spark, table, folder, {SOURCE: location, STATE: DONE}, {SOURCE: location})
+        snapshot = create_over_files(spark, table, folder, {SOURCE: location, STATE: DONE}, {SOURCE: location})
         draft.snapshots = [snapshot]
-        draft.wrote = Amount(rows=_rows(spark, table))
+        draft.wrote = FileTotals(rows=_rows(spark, table))
     else:
-        with readable(spark, folder) as name:
+        with temporary_table(spark, folder) as name:
             _create_from(spark, table, spark.table(name), folder.layout.columns, location, draft, progress)
     draft.changed = True
 
 
 def _import_by_spark(
-    spark: SparkSession, table: CatalogTable, location: str, mode: str, draft: Draft, progress: Progress
+    spark: SparkSession, table: CatalogTable, location: str, mode: str, draft: ReportBuilder, progress: Progress
 ) -> None:
     """Copy a folder that Spark reads by a file system of its own."""
     if mode == IN_PLACE:
@@ -115,9 +119,9 @@ def _import_by_spark(
     progress.stage("looking through the folder")
     found = spark.read.parquet(location)
     if draft.dry_run:
-        draft.read = Amount(len(found.inputFiles()))
+        draft.read = FileTotals(len(found.inputFiles()))
         return
-    draft.read = Amount(len(found.inputFiles()))
+    draft.read = FileTotals(len(found.inputFiles()))
     columns = _divided_by(found)
     _create_from(spark, table, found, columns, location, draft, progress)
     draft.changed = True
@@ -135,7 +139,7 @@ def _create_from(
     found: DataFrame,
     columns: tuple[str, ...],
     source: str,
-    draft: Draft,
+    draft: ReportBuilder,
     progress: Progress,
 ) -> None:
     """Make a table of rows, in one commit."""
@@ -151,7 +155,7 @@ def _create_from(
     _tell_of_copy(spark, table, draft)
 
 
-def _tell_of_folder(folder: Folder, draft: Draft) -> None:
+def _tell_of_folder(folder: ParquetFolder, draft: ReportBuilder) -> None:
     draft.read = folder.amount
     draft.details["columns"] = [f"{field.name} {field.dataType.simpleString()}" for field in folder.schema.fields]
     if folder.layout.columns:
@@ -165,7 +169,7 @@ def _tell_of_folder(folder: Folder, draft: Draft) -> None:
 # -- tables of other catalogs --------------------------------------------------------------------------------------
 
 
-def _source(spark: SparkSession, table: CatalogTable, asked: str, options: Options) -> Source:
+def _source(spark: SparkSession, table: CatalogTable, asked: str, options: Options) -> SourceTable:
     parts = tuple(asked.split("."))
     if len(parts) < 2 or not all(parts):
         raise InvalidInput(f"a table is named namespace.table. found={asked!r}", argument="source-table")
@@ -174,11 +178,11 @@ def _source(spark: SparkSession, table: CatalogTable, asked: str, options: Optio
         raise InvalidInput("name the catalog of source-table: source-catalog or source-uri", argument="source-catalog")
     if catalog is None:
         catalog = attach_source(spark, table, uri or "", options.text("source-warehouse") or "")
-    return Source(catalog, parts)
+    return SourceTable(catalog, parts)
 
 
 def _import_table(
-    spark: SparkSession, table: CatalogTable, source: Source, mode: str, draft: Draft, progress: Progress
+    spark: SparkSession, table: CatalogTable, source: SourceTable, mode: str, draft: ReportBuilder, progress: Progress
 ) -> None:
     progress.stage("loading the source")
     loaded = load_source(spark, source)
@@ -193,7 +197,7 @@ def _import_table(
         return
     if current is not None:
         said = dict(current.summary())
-        draft.read = Amount(
+        draft.read = FileTotals(
             *(int(said.get(name, 0)) for name in ("total-data-files", "total-files-size", "total-records"))
         )
     if draft.dry_run:
@@ -211,7 +215,9 @@ def _import_table(
     draft.changed = True
 
 
-def _take_over(spark: SparkSession, table: CatalogTable, source: Source, draft: Draft, progress: Progress) -> None:
+def _take_over(
+    spark: SparkSession, table: CatalogTable, source: SourceTable, draft: ReportBuilder, progress: Progress
+) -> None:
     metadata = metadata_of(spark, source)
     draft.details["metadata"] = metadata
     if spark.catalog.tableExists(table.sql):
@@ -232,7 +238,7 @@ def _take_over(spark: SparkSession, table: CatalogTable, source: Source, draft: 
 # -- what was done before ------------------------------------------------------------------------------------------
 
 
-def _is_done(spark: SparkSession, table: CatalogTable, source: str, draft: Draft) -> bool:
+def _is_done(spark: SparkSession, table: CatalogTable, source: str, draft: ReportBuilder) -> bool:
     """Whether the table is there with what is to be imported. Raises AlreadyExists for a table of other origin."""
     if not spark.catalog.tableExists(table.sql):
         return False
@@ -257,16 +263,16 @@ def _finish(spark: SparkSession, table: CatalogTable) -> None:
     spark.sql(f"ALTER TABLE {table.sql} SET TBLPROPERTIES ({literal(STATE)} = {literal(DONE)})")
 
 
-def _tell_of_copy(spark: SparkSession, table: CatalogTable, draft: Draft) -> None:
+def _tell_of_copy(spark: SparkSession, table: CatalogTable, draft: ReportBuilder) -> None:
     shape = measure(spark, table)
-    draft.wrote = Amount(shape.data_files, shape.data_bytes, shape.rows)
+    draft.wrote = FileTotals(shape.data_files, shape.data_bytes, shape.rows)
 
 
 def _rows(spark: SparkSession, table: CatalogTable) -> int:
     return measure(spark, table).rows
 
 
-JOB: Final = Job(
+JOB: Final = JobDefinition(
     JobKind.IMPORT, "Makes a table of a folder of Parquet files, or of another catalog's table", OPTIONS, run
 )
 

@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from lakebed.client import Arrival, LakebedClient
+from lakebed.client import LakebedClient, PendingFile
 from lakebed.core.errors import InvalidInput, NotFound, PreconditionFailed
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.job import Job
-from lakebed.pipeline.options import Options, Unit, WholeNumber
+from lakebed.pipeline.job import JobDefinition
+from lakebed.pipeline.options import IntegerOption, Options, OptionUnit
 from lakebed.pipeline.progress import Progress
-from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
 
-from ..commit_conflicts import giving_way
-from ..files.arrived_files import Unreadable, arrow_schema_of, fitted, read_file
+from ..commit_conflicts import retry_on_conflict
+from ..files.arrived_files import UnreadableFile, arrow_schema_of, fit_columns, read_file
 from ..files.table_shape import current_snapshot, measure
 from ..spark.procedures import rows
 
@@ -49,14 +49,16 @@ DEFAULT_BYTES: Final = 256 * 1024 * 1024
 _PAGE: Final = 1000
 
 OPTIONS: Final = (
-    WholeNumber("batch-limit", f"files of a commit at most; by default {DEFAULT_FILES}", 1),
-    WholeNumber("batch-bytes", "bytes of the files of a commit, beyond the first; by default 256 MiB", 1, Unit.BYTES),
+    IntegerOption("batch-limit", f"files of a commit at most; by default {DEFAULT_FILES}", 1),
+    IntegerOption(
+        "batch-bytes", "bytes of the files of a commit, beyond the first; by default 256 MiB", 1, OptionUnit.BYTES
+    ),
 )
 
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
     """Add what arrived, batch by batch, until nothing is left."""
-    draft = Draft(JobKind.INGEST, table, dry_run=dry_run)
+    draft = ReportBuilder(JobKind.INGEST, table, dry_run=dry_run)
     most_files = options.number("batch-limit") or DEFAULT_FILES
     most_bytes = options.number("batch-bytes") or DEFAULT_BYTES
     made: list[int] = []
@@ -65,7 +67,7 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
             progress.stage("looking for files")
             waiting = client.arrivals.list(table.ref, limit=_PAGE)
             if dry_run:
-                draft.read = Amount(len(waiting), sum(one.bytes for one in waiting))
+                draft.read = FileTotals(len(waiting), sum(one.bytes for one in waiting))
                 return draft.end()
             if not waiting:
                 break
@@ -84,9 +86,9 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
     return draft.end()
 
 
-def first_of(waiting: Sequence[Arrival], most_files: int, most_bytes: int) -> list[Arrival]:
+def first_of(waiting: Sequence[PendingFile], most_files: int, most_bytes: int) -> list[PendingFile]:
     """As many as go into one commit, and at least one."""
-    batch: list[Arrival] = []
+    batch: list[PendingFile] = []
     size = 0
     for one in waiting[:most_files]:
         size += one.bytes
@@ -100,7 +102,12 @@ class _Ingest:
     """One batch of files. Read once, however often its commit gives way."""
 
     def __init__(
-        self, spark: SparkSession, table: CatalogTable, client: LakebedClient, batch: Sequence[Arrival], draft: Draft
+        self,
+        spark: SparkSession,
+        table: CatalogTable,
+        client: LakebedClient,
+        batch: Sequence[PendingFile],
+        draft: ReportBuilder,
     ) -> None:
         self._spark = spark
         self._table = table
@@ -119,7 +126,7 @@ class _Ingest:
                 return None
             _create(spark, table, first.schema)
         _see_to_columns(spark, table)
-        return giving_way(spark, table, progress, self._add)
+        return retry_on_conflict(spark, table, progress, self._add)
 
     def _add(self) -> int | None:
         spark, table = self._spark, self._table
@@ -127,24 +134,24 @@ class _Ingest:
         snapshot = current_snapshot(spark, table)
         done = _in_table(spark, table, self._batch)
         schema = arrow_schema_of([field for field in spark.table(table.sql).schema.fields if field.name not in OWN])
-        files: list[tuple[Arrival, pa.Table]] = []
+        files: list[tuple[PendingFile, pa.Table]] = []
         for one in self._batch:
             if one.event in done:
                 self._draft.skip(one.source, f"event {one.event} is in the table already")
             elif (found := self._file(one, schema)) is not None:
                 try:
-                    files.append((one, fitted(found, schema)))
-                except Unreadable as error:
+                    files.append((one, fit_columns(found, schema)))
+                except UnreadableFile as error:
                     self._give_up(one, str(error))
         if not files:
             return None
         _commit(spark, table, files, last_batch(spark, table) + 1, snapshot)
-        amount = Amount(len(files), sum(one.bytes for one, _ in files), sum(found.num_rows for _, found in files))
+        amount = FileTotals(len(files), sum(one.bytes for one, _ in files), sum(found.num_rows for _, found in files))
         self._draft.read += amount
-        self._draft.wrote += Amount(rows=amount.rows)
+        self._draft.wrote += FileTotals(rows=amount.rows)
         return current_snapshot(spark, table)
 
-    def _file(self, one: Arrival, schema: pa.Schema | None) -> pa.Table | None:
+    def _file(self, one: PendingFile, schema: pa.Schema | None) -> pa.Table | None:
         """What is in a file; None if it is no more what it was, or cannot be read, of which the report tells."""
         if one.event in self._given_up:
             return None
@@ -158,11 +165,11 @@ class _Ingest:
             except PreconditionFailed:
                 self._given_up.add(one.event)
                 self._draft.skip(one.source, "it was replaced, and what replaced it has an event of its own")
-            except Unreadable as error:
+            except UnreadableFile as error:
                 self._give_up(one, str(error))
         return self._read.get(one.event)
 
-    def _give_up(self, one: Arrival, why: str) -> None:
+    def _give_up(self, one: PendingFile, why: str) -> None:
         """One bad file keeps no good one from the table."""
         if one.event not in self._given_up:
             self._given_up.add(one.event)
@@ -192,7 +199,7 @@ def _see_to_columns(spark: SparkSession, table: CatalogTable) -> None:
     spark.sql(f"ALTER TABLE {table.sql} ADD COLUMNS ({', '.join(missing)})")
 
 
-def _in_table(spark: SparkSession, table: CatalogTable, batch: Iterable[Arrival]) -> set[int]:
+def _in_table(spark: SparkSession, table: CatalogTable, batch: Iterable[PendingFile]) -> set[int]:
     """The events of a batch whose files are in the table."""
     wanted = ", ".join(str(one.event) for one in batch)
     columns = f"{EVENT}, {DEPLOYMENT}, {SOURCE}"
@@ -230,7 +237,7 @@ def _create(spark: SparkSession, table: CatalogTable, schema: pa.Schema) -> None
 def _commit(
     spark: SparkSession,
     table: CatalogTable,
-    files: Sequence[tuple[Arrival, pa.Table]],
+    files: Sequence[tuple[PendingFile, pa.Table]],
     number: int,
     snapshot: int | None,
 ) -> None:
@@ -257,7 +264,7 @@ def _commit(
     writer.overwrite(col(BATCH) >= number)
 
 
-JOB: Final = Job(JobKind.INGEST, "Adds files that arrived to a table, each once", OPTIONS, run)
+JOB: Final = JobDefinition(JobKind.INGEST, "Adds files that arrived to a table, each once", OPTIONS, run)
 
 
 def main() -> int:

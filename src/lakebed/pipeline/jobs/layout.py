@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.core.jobs import JobKind
 from lakebed.core.sizes import GIB
-from lakebed.pipeline.job import Job
-from lakebed.pipeline.options import Options, Unit, WholeNumber
+from lakebed.pipeline.job import JobDefinition
+from lakebed.pipeline.options import IntegerOption, Options, OptionUnit
 from lakebed.pipeline.progress import Progress
-from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
 
-from ..commit_conflicts import giving_way
+from ..commit_conflicts import retry_on_conflict
 from ..files.rewriting import rewrite_files
 from ..files.staged_scans import file_tasks
 from ..files.table_shape import measure
@@ -34,14 +34,16 @@ TARGET_SIZE_PROPERTY: Final = "write.target-file-size-bytes"
 DEFAULT_TARGET_BYTES: Final = 512 * 1024 * 1024
 
 OPTIONS: Final = (
-    WholeNumber("target-file-size-bytes", "the size aimed at; the table's own if left out", 1, Unit.BYTES),
-    WholeNumber("max-file-group-size-bytes", "how much is rewritten by a commit; by default 10GiB", 1, Unit.BYTES),
+    IntegerOption("target-file-size-bytes", "the size aimed at; the table's own if left out", 1, OptionUnit.BYTES),
+    IntegerOption(
+        "max-file-group-size-bytes", "how much is rewritten by a commit; by default 10GiB", 1, OptionUnit.BYTES
+    ),
 )
 
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
     """Rewrite files of older partition specs."""
-    draft = Draft(JobKind.REWRITE_LAYOUT, table, dry_run=dry_run)
+    draft = ReportBuilder(JobKind.REWRITE_LAYOUT, table, dry_run=dry_run)
     loaded = load_table(spark, table, PURPOSE)
     progress.stage("measuring")
     draft.before = draft.after = before = measure(spark, table)
@@ -55,7 +57,7 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
         draft.skip(f"{before.data_files} data files", f"all are of partition spec {spec_id}, which is the current one")
         return draft.end()
     if dry_run:
-        draft.read = Amount(old["files"], old["bytes"], old["n"])
+        draft.read = FileTotals(old["files"], old["bytes"], old["n"])
         return draft.end()
     group_bytes = options.number("max-file-group-size-bytes") or DEFAULT_GROUP_BYTES
     target_bytes = options.number("target-file-size-bytes")
@@ -63,7 +65,7 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
     rewritten: set[str] = set()
     while True:
         progress.stage(f"rewriting files of older partition specs ({len(rewritten)} of {old['files']})")
-        done = giving_way(
+        done = retry_on_conflict(
             spark, table, progress, lambda: _rewrite_group(spark, table, group_bytes, target_bytes, draft)
         )
         if done is None:
@@ -74,12 +76,12 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
     draft.after = measure(spark, table)
     draft.snapshots = made
     draft.changed = bool(made)
-    draft.saved = Amount(draft.read.files - draft.wrote.files, max(draft.read.bytes - draft.wrote.bytes, 0))
+    draft.saved = FileTotals(draft.read.files - draft.wrote.files, max(draft.read.bytes - draft.wrote.bytes, 0))
     return draft.end()
 
 
 def _rewrite_group(
-    spark: SparkSession, table: CatalogTable, group_bytes: int, target_bytes: int | None, draft: Draft
+    spark: SparkSession, table: CatalogTable, group_bytes: int, target_bytes: int | None, draft: ReportBuilder
 ) -> tuple[int, set[str]] | None:
     """Rewrite some of the files that are left; the snapshot that was committed and the files. None if none is left."""
     loaded = load_table(spark, table, PURPOSE)
@@ -113,7 +115,9 @@ def _target_bytes(loaded: Any) -> int:  # Any: likewise
     return int(loaded.properties().getOrDefault(TARGET_SIZE_PROPERTY, str(DEFAULT_TARGET_BYTES)))
 
 
-JOB: Final = Job(JobKind.REWRITE_LAYOUT, "Rewrites files of older partition specs to the current one", OPTIONS, run)
+JOB: Final = JobDefinition(
+    JobKind.REWRITE_LAYOUT, "Rewrites files of older partition specs to the current one", OPTIONS, run
+)
 
 
 def main() -> int:

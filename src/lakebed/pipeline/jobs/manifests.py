@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from lakebed.core.jobs import JobKind
 from lakebed.core.sizes import MIB, format_bytes
-from lakebed.pipeline.job import Job
-from lakebed.pipeline.options import Options, Unit, WholeNumber
+from lakebed.pipeline.job import JobDefinition
+from lakebed.pipeline.options import IntegerOption, Options, OptionUnit
 from lakebed.pipeline.progress import Progress
-from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
 
-from ..commit_conflicts import giving_way
+from ..commit_conflicts import retry_on_conflict
 from ..files.table_shape import measure, properties_of, snapshot_ids
 from ..spark.procedures import Row, call, rows
 from ..spark.versions import ICEBERG_VERSION
@@ -31,18 +31,18 @@ _LOSES_ROW_IDS: Final = frozenset({"1.10.0", "1.10.1", "1.11.0"})
 """Versions whose rewritten manifests give rows other ids (apache/iceberg#16699), which the catalog does not let in."""
 
 OPTIONS: Final = (
-    WholeNumber("spec-id", "the partition spec whose manifests are rewritten; by default all, one after the other"),
-    WholeNumber(
+    IntegerOption("spec-id", "the partition spec whose manifests are rewritten; by default all, one after the other"),
+    IntegerOption(
         "target-manifest-size-bytes",
         f"the size aimed at. It is a property of the table ({TARGET_SIZE_PROPERTY}), which is set to it",
         1024,
-        Unit.BYTES,
+        OptionUnit.BYTES,
     ),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ManifestGroup:
     """The manifests of a partition spec that list the same kind of files, data or deletes."""
 
     spec_id: int
@@ -56,7 +56,7 @@ class Listed:
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
     """Rewrite the manifests of a table."""
-    draft = Draft(JobKind.REWRITE_MANIFESTS, table, dry_run=dry_run)
+    draft = ReportBuilder(JobKind.REWRITE_MANIFESTS, table, dry_run=dry_run)
     progress.stage("measuring")
     draft.before = draft.after = measure(spark, table)
     if draft.before.snapshot is None:
@@ -73,8 +73,8 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
     target = asked or stated
     worth = _worth_rewriting(_listed(spark, table), options.number("spec-id"), target, draft)
     if dry_run or not worth:
-        draft.read = Amount(sum(one.count for one in worth), sum(one.bytes for one in worth))
-        draft.wrote = Amount(sum(one.wanted(target) for one in worth))
+        draft.read = FileTotals(sum(one.count for one in worth), sum(one.bytes for one in worth))
+        draft.wrote = FileTotals(sum(one.wanted(target) for one in worth))
         return draft.end()
     if target != stated:
         spark.sql(f"ALTER TABLE {table.sql} SET TBLPROPERTIES ('{TARGET_SIZE_PROPERTY}' = '{target}')")
@@ -83,7 +83,7 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
         progress.stage(f"rewriting manifests of partition spec {spec_id}")
         _rewrite(spark, table, spec_id, draft, progress)
     draft.after = measure(spark, table)
-    draft.saved = Amount(draft.read.files - draft.wrote.files)
+    draft.saved = FileTotals(draft.read.files - draft.wrote.files)
     draft.snapshots = [
         row["snapshot_id"]
         for row in rows(spark, f"SELECT snapshot_id, operation FROM {table.inside('snapshots')}")
@@ -93,12 +93,14 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
     return draft.end()
 
 
-def _worth_rewriting(listed: Sequence[Listed], spec_id: int | None, target_bytes: int, draft: Draft) -> list[Listed]:
+def _worth_rewriting(
+    listed: Sequence[ManifestGroup], spec_id: int | None, target_bytes: int, draft: ReportBuilder
+) -> list[ManifestGroup]:
     """Of the specs that are to be looked at, those of which there would be fewer manifests."""
     looked_at = [one for one in listed if spec_id in (None, one.spec_id)]
     if not looked_at:
         draft.skip("manifests", f"none is of partition spec {spec_id}")
-    worth: list[Listed] = []
+    worth: list[ManifestGroup] = []
     for spec in sorted({one.spec_id for one in looked_at}):
         kinds = [one for one in looked_at if one.spec_id == spec]
         if any(one.count > one.wanted(target_bytes) for one in kinds):
@@ -111,26 +113,26 @@ def _worth_rewriting(listed: Sequence[Listed], spec_id: int | None, target_bytes
     return worth
 
 
-def _rewrite(spark: SparkSession, table: CatalogTable, spec_id: int, draft: Draft, progress: Progress) -> None:
+def _rewrite(spark: SparkSession, table: CatalogTable, spec_id: int, draft: ReportBuilder, progress: Progress) -> None:
     def attempt() -> Row:
         (done,) = call(spark, table, "rewrite_manifests", spec_id=spec_id)
         return done
 
-    done = giving_way(spark, table, progress, attempt)
-    draft.read += Amount(done["rewritten_manifests_count"])
-    draft.wrote += Amount(done["added_manifests_count"])
+    done = retry_on_conflict(spark, table, progress, attempt)
+    draft.read += FileTotals(done["rewritten_manifests_count"])
+    draft.wrote += FileTotals(done["added_manifests_count"])
 
 
-def _listed(spark: SparkSession, table: CatalogTable) -> list[Listed]:
+def _listed(spark: SparkSession, table: CatalogTable) -> list[ManifestGroup]:
     found = rows(
         spark,
         "SELECT partition_spec_id AS spec_id, count(*) AS files, sum(length) AS bytes"
         f" FROM {table.inside('manifests')} GROUP BY partition_spec_id, content",
     )
-    return [Listed(row["spec_id"], row["files"], row["bytes"]) for row in found]
+    return [ManifestGroup(row["spec_id"], row["files"], row["bytes"]) for row in found]
 
 
-JOB: Final = Job(JobKind.REWRITE_MANIFESTS, "Rewrites manifests into few of a good size", OPTIONS, run)
+JOB: Final = JobDefinition(JobKind.REWRITE_MANIFESTS, "Rewrites manifests into few of a good size", OPTIONS, run)
 
 
 def main() -> int:

@@ -14,17 +14,17 @@ from lakebed.core.errors import InvalidInput
 from lakebed.core.jobs import JobKind
 from lakebed.core.sizes import format_seconds
 from lakebed.iceberg.snapshot_expiry import GC_ENABLED, is_gc_enabled
-from lakebed.pipeline.job import Job
-from lakebed.pipeline.options import Names, Options, Switch, Text, Unit, WholeNumber
+from lakebed.pipeline.job import JobDefinition
+from lakebed.pipeline.options import BooleanOption, IntegerOption, ListOption, Options, OptionUnit, TextOption
 from lakebed.pipeline.progress import Progress
-from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
 
-from ..files.listing import directories_of, inside, list_files
+from ..files.listing import directories_of, is_inside, list_files
 from ..files.table_shape import measure, properties_of
 from ..spark.iceberg_jvm import consumer_of, each, java_of, load_table
-from ..spark.procedures import Moment, call
+from ..spark.procedures import TimestampArgument, call
 from ..spark.session import has_java
 
 if TYPE_CHECKING:
@@ -37,15 +37,15 @@ _NAMED: Final = 100
 """How many of the files a report names."""
 
 OPTIONS: Final = (
-    WholeNumber("older-than-ms", "how old a file is at least; by default 3d", 0, Unit.MILLISECONDS),
-    Switch("allow-young", "let older-than-ms be less than a day: nobody may be writing to the table"),
-    Names("locations", "directories of the table to look in; by default all of them"),
-    Text(
+    IntegerOption("older-than-ms", "how old a file is at least; by default 3d", 0, OptionUnit.MILLISECONDS),
+    BooleanOption("allow-young", "let older-than-ms be less than a day: nobody may be writing to the table"),
+    ListOption("locations", "directories of the table to look in; by default all of them"),
+    TextOption(
         "prefix-mismatch-mode",
         "what to do with files whose scheme or bucket is spelled otherwise than in the metadata; by default error",
         choices=("error", "ignore", "delete"),
     ),
-    WholeNumber("max-delete", "leave all of them where there are more than so many", 1),
+    IntegerOption("max-delete", "leave all of them where there are more than so many", 1),
 )
 
 
@@ -60,7 +60,7 @@ def run(
 ) -> JobReport:
     """Remove the orphans of a table."""
     age_ms = window(options)
-    draft = Draft(JobKind.REMOVE_ORPHANS, table, dry_run=dry_run)
+    draft = ReportBuilder(JobKind.REMOVE_ORPHANS, table, dry_run=dry_run)
     progress.stage("measuring")
     draft.before = draft.after = measure(spark, table)
     if not is_gc_enabled(properties_of(spark, table)):
@@ -73,7 +73,7 @@ def run(
     if has_java(spark):
         progress.stage("listing files")
         sizes = {file.path: file.bytes for location in locations for file in list_files(spark, table, location)}
-        draft.read = Amount(len(sizes), sum(sizes.values()))
+        draft.read = FileTotals(len(sizes), sum(sizes.values()))
     limit = options.number("max-delete")
     if dry_run or limit is not None:
         progress.stage("looking for orphans")
@@ -82,7 +82,7 @@ def run(
             draft.skip(f"{len(found)} orphans", f"more than max-delete={limit}: look at them first, in a dry run")
         if dry_run or (limit is not None and len(found) > limit):
             _tell(draft, found, sizes)
-            draft.removed = draft.removed if dry_run else Amount()
+            draft.removed = draft.removed if dry_run else FileTotals()
             return draft.end()
     progress.stage("removing orphans")
     found = _call(spark, table, options, locations, older_than_ms, only_look=False)
@@ -114,7 +114,7 @@ def _locations(spark: SparkSession, table: CatalogTable, options: Options) -> li
     if asked is None:
         return own
     for location in asked:
-        if not any(inside(location, directory) for directory in own):
+        if not any(is_inside(location, directory) for directory in own):
             # What lies around them may be another table, every file of which would be taken for an orphan.
             raise InvalidInput(
                 f"not a directory of the table. location={location} directories={','.join(own)}", argument="locations"
@@ -143,7 +143,7 @@ def _call(
                     spark,
                     table,
                     "remove_orphan_files",
-                    older_than=Moment(older_than_ms),
+                    older_than=TimestampArgument(older_than_ms),
                     location=location,
                     dry_run=only_look,
                     prefix_mismatch_mode=mode,
@@ -179,12 +179,12 @@ def _leave(_: object) -> None:
     """What is done with an orphan that is only looked for."""
 
 
-def _tell(draft: Draft, found: Sequence[str], sizes: dict[str, int]) -> None:
-    draft.removed = Amount(len(found), sum(sizes.get(path, 0) for path in found))
+def _tell(draft: ReportBuilder, found: Sequence[str], sizes: dict[str, int]) -> None:
+    draft.removed = FileTotals(len(found), sum(sizes.get(path, 0) for path in found))
     draft.details["orphans"] = list(found[:_NAMED])
 
 
-JOB: Final = Job(JobKind.REMOVE_ORPHANS, "Removes files that nothing of the table refers to", OPTIONS, run)
+JOB: Final = JobDefinition(JobKind.REMOVE_ORPHANS, "Removes files that nothing of the table refers to", OPTIONS, run)
 
 
 def main() -> int:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lakebed.core.errors import InvalidInput
-from lakebed.core.jobs import COPY_PROPERTY, CopyOrder, JobKind, decode_copy
-from lakebed.pipeline.job import Job
+from lakebed.core.jobs import COPY_PROPERTY, CopySpec, JobKind, decode_copy
+from lakebed.pipeline.job import JobDefinition
 from lakebed.pipeline.options import Options
 from lakebed.pipeline.progress import Progress
-from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
     """Fill a copy."""
-    draft = Draft(JobKind.COPY_RESTRICTED, table, dry_run=dry_run)
+    draft = ReportBuilder(JobKind.COPY_RESTRICTED, table, dry_run=dry_run)
     order = _order(spark, table)
     if current_snapshot(spark, table) is not None:
         draft.skip("copy", "it has its rows already")
@@ -43,13 +43,13 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
     )
     selected.writeTo(table.sql).overwrite(lit(True))
     draft.after = after = measure(spark, table)
-    draft.wrote = Amount(after.data_files, after.data_bytes, after.rows)
+    draft.wrote = FileTotals(after.data_files, after.data_bytes, after.rows)
     draft.snapshots = () if after.snapshot is None else (after.snapshot,)
     draft.changed = True
     return draft.end()
 
 
-def _order(spark: SparkSession, table: CatalogTable) -> CopyOrder:
+def _order(spark: SparkSession, table: CatalogTable) -> CopySpec:
     """What the copy says it is made of. Raises InvalidInput for a table that is no copy."""
     text = properties_of(spark, table).get(COPY_PROPERTY)
     if text is None:
@@ -60,7 +60,7 @@ def _order(spark: SparkSession, table: CatalogTable) -> CopyOrder:
         raise InvalidInput(f"the copy does not say what it is made of: {error}. table={table}") from error
 
 
-JOB: Final = Job(JobKind.COPY_RESTRICTED, "Fills a copy of what some see of a table", (), run)
+JOB: Final = JobDefinition(JobKind.COPY_RESTRICTED, "Fills a copy of what some see of a table", (), run)
 
 
 def main() -> int:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.job import Job
-from lakebed.pipeline.options import Names, Options, Switch
+from lakebed.pipeline.job import JobDefinition
+from lakebed.pipeline.options import BooleanOption, ListOption, Options
 from lakebed.pipeline.progress import Progress
-from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
 
-from ..commit_conflicts import giving_way
+from ..commit_conflicts import retry_on_conflict
 from ..files.table_shape import measure
 from ..spark.iceberg_jvm import each, load_table
 from ..spark.procedures import call
@@ -22,14 +22,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OPTIONS: Final = (
-    Names("columns", "whose distinct values are counted; by default all that have such"),
-    Switch("partition-statistics", "also compute what each partition holds; by default of tables that have partitions"),
+    ListOption("columns", "whose distinct values are counted; by default all that have such"),
+    BooleanOption(
+        "partition-statistics", "also compute what each partition holds; by default of tables that have partitions"
+    ),
 )
 
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
     """Compute a table's statistics."""
-    draft = Draft(JobKind.COMPUTE_STATISTICS, table, dry_run=dry_run)
+    draft = ReportBuilder(JobKind.COMPUTE_STATISTICS, table, dry_run=dry_run)
     progress.stage("measuring")
     draft.before = draft.after = before = measure(spark, table)
     if before.snapshot is None:
@@ -46,29 +48,29 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
         draft.skip("statistics of partitions", f"snapshot {before.snapshot} has them")
     does_columns, does_partitions = not has_columns, wants_partitions and is_partitioned and not has_partitions
     if does_columns:
-        draft.read = Amount(before.data_files, before.data_bytes, before.rows)
+        draft.read = FileTotals(before.data_files, before.data_bytes, before.rows)
     if dry_run:
-        draft.wrote = Amount(does_columns + does_partitions)
+        draft.wrote = FileTotals(does_columns + does_partitions)
         return draft.end()
     if does_columns:
         progress.stage("counting distinct values")
-        done = giving_way(
+        done = retry_on_conflict(
             spark, table, progress, lambda: call(spark, table, "compute_table_stats", columns=columns or None)
         )
         _tell(draft, "statistics-file", done)
     if does_partitions:
         progress.stage("computing statistics of partitions")
-        done = giving_way(spark, table, progress, lambda: call(spark, table, "compute_partition_stats"))
+        done = retry_on_conflict(spark, table, progress, lambda: call(spark, table, "compute_partition_stats"))
         _tell(draft, "partition-statistics-file", done)
     draft.changed = draft.wrote.files > 0
     return draft.end()
 
 
-def _tell(draft: Draft, name: str, done: list[dict[str, Any]]) -> None:  # Any: rows
+def _tell(draft: ReportBuilder, name: str, done: list[dict[str, Any]]) -> None:  # Any: rows
     written = next((row[name.replace("-", "_")] for row in done), None)
     if written:
         draft.details[name] = written
-        draft.wrote += Amount(1)
+        draft.wrote += FileTotals(1)
 
 
 def _known(
@@ -94,7 +96,7 @@ def _known(
     return has_columns, has_partitions, bool(loaded.spec().isPartitioned())
 
 
-JOB: Final = Job(JobKind.COMPUTE_STATISTICS, "Computes statistics for planners", OPTIONS, run)
+JOB: Final = JobDefinition(JobKind.COMPUTE_STATISTICS, "Computes statistics for planners", OPTIONS, run)
 
 
 def main() -> int:

@@ -23,15 +23,15 @@ from lakebed.client.streams.logs import EARLIEST, LATEST
 from lakebed.client.streams.tables import TableInfo, describe, list_offsets
 from lakebed.core.errors import CommitConflict, InvalidInput
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.job import Job
-from lakebed.pipeline.options import Options, Text
+from lakebed.pipeline.job import JobDefinition
+from lakebed.pipeline.options import Options, TextOption
 from lakebed.pipeline.progress import Progress
-from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
 
-from ..commit_conflicts import giving_way
-from ..errors import is_of_spark
+from ..commit_conflicts import retry_on_conflict
+from ..errors import is_spark_error
 from ..files.table_shape import current_snapshot
 from ..spark.procedures import call, rows
 from ..streams.columns import BUCKET, OFFSET, ORIGIN
@@ -53,14 +53,14 @@ _BRANCH_DAYS: Final = 1
 """How long a branch stays that nobody removed: its job was killed."""
 
 OPTIONS: Final = (
-    Text("stream", "DATABASE.TABLE of the stream; by default the namespace and the name of the table"),
-    Text("streams", "HOST:PORT where streams are served; by default LAKEBED_STREAMS, or port 9123 of the server"),
+    TextOption("stream", "DATABASE.TABLE of the stream; by default the namespace and the name of the table"),
+    TextOption("streams", "HOST:PORT where streams are served; by default LAKEBED_STREAMS, or port 9123 of the server"),
 )
 
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
     """Add all that is in the stream by now."""
-    draft = Draft(JobKind.TIER_STREAM, table, dry_run=dry_run)
+    draft = ReportBuilder(JobKind.TIER_STREAM, table, dry_run=dry_run)
     database, name = stream_of(table, options.text("stream"))
     access = stream_access(table.access, options.text("streams"))
     with access.connect() as client:
@@ -70,13 +70,13 @@ def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: 
         is_there = spark.catalog.tableExists(table.sql)
         if dry_run and not is_there:
             ends = list_offsets(client, source, LATEST)
-            draft.read = Amount(rows=sum(span.count for span in plan_spans({}, {}, ends)))
+            draft.read = FileTotals(rows=sum(span.count for span in plan_spans({}, {}, ends)))
             draft.skip("table", "it is not there yet, and would be made")
             return draft.end()
         tiering = _Tiering(spark, table, access, client, source, draft)
         if not dry_run:
             tiering.see_to_table(is_there=is_there)
-        made = giving_way(spark, table, progress, lambda: tiering.round(progress))
+        made = retry_on_conflict(spark, table, progress, lambda: tiering.round(progress))
     if made is not None:
         draft.snapshots = [made]
         draft.changed = True
@@ -103,7 +103,7 @@ class _Tiering:
         access: StreamAccess,
         client: StreamClient,
         source: TableInfo,
-        draft: Draft,
+        draft: ReportBuilder,
     ) -> None:
         self._spark = spark
         self._table = table
@@ -136,7 +136,7 @@ class _Tiering:
         begin, end = (list_offsets(self._client, self._source, which) for which in (EARLIEST, LATEST))
         self._check_gone(missing_spans(done, begin))
         spans = plan_spans(done, begin, end)
-        self._draft.read = Amount(rows=sum(span.count for span in spans))
+        self._draft.read = FileTotals(rows=sum(span.count for span in spans))
         if not spans or self._draft.dry_run:
             return None
         reached = {bucket: max(last, done.get(bucket, 0)) for bucket, last in end.items()}
@@ -237,7 +237,7 @@ class _Tiering:
         try:
             (done,) = call(self._spark, self._table, "fast_forward", branch="main", to=branch)
         except Exception as error:
-            if is_of_spark(error) and _NO_ANCESTOR in str(error):
+            if is_spark_error(error) and _NO_ANCESTOR in str(error):
                 raise CommitConflict(f"somebody else committed first. table={self._table}") from error
             raise
         return int(done["updated_ref"])
@@ -265,7 +265,9 @@ class _Tiering:
                 self._spark.conf.unset(f"{_PROPERTY}{key}")
 
 
-JOB: Final = Job(JobKind.TIER_STREAM, "Adds what came into a stream to a table, each record once", OPTIONS, run)
+JOB: Final = JobDefinition(
+    JobKind.TIER_STREAM, "Adds what came into a stream to a table, each record once", OPTIONS, run
+)
 
 
 def main() -> int:

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lakebed.core.jobs import JobKind
-from lakebed.pipeline.job import Job
-from lakebed.pipeline.options import Options, Switch
+from lakebed.pipeline.job import JobDefinition
+from lakebed.pipeline.options import BooleanOption, Options
 from lakebed.pipeline.progress import Progress
-from lakebed.pipeline.report import Amount, Draft, JobReport
+from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable
 
-from ..errors import explanation, is_of_spark
+from ..errors import explanation, is_spark_error
 from ..files.listing import directories_of, key_of, list_files
 from ..files.row_sums import row_hash
 from ..files.staged_scans import file_tasks, unreadable
@@ -35,16 +35,16 @@ PURPOSE: Final = "verifying a table"
 MISSING, SIZE, ROWS, UNREADABLE = "missing", "size", "rows", "unreadable"
 
 OPTIONS: Final = (
-    Switch("rows", "count the rows of every data file; by default true"),
-    Switch("checksums", "read every value, and sum the rows up"),
-    Switch("all-snapshots", "look for the files of every snapshot, not of the current one alone"),
+    BooleanOption("rows", "count the rows of every data file; by default true"),
+    BooleanOption("checksums", "read every value, and sum the rows up"),
+    BooleanOption("all-snapshots", "look for the files of every snapshot, not of the current one alone"),
 )
 
 _KINDS: Final = {0: "data file", 1: "position delete file", 2: "equality delete file"}
 
 
 @dataclass(frozen=True, slots=True)
-class Referred:
+class ReferencedFile:
     """A file that the metadata refers to."""
 
     path: str
@@ -55,7 +55,7 @@ class Referred:
 
 def run(spark: SparkSession, table: CatalogTable, options: Options, *, dry_run: bool, progress: Progress) -> JobReport:
     """Verify a table. A dry run does the same: nothing is changed in any case. Raises NotSupported."""
-    draft = Draft(JobKind.VERIFY, table, dry_run=dry_run)
+    draft = ReportBuilder(JobKind.VERIFY, table, dry_run=dry_run)
     loaded = load_table(spark, table, PURPOSE)
     current = loaded.currentSnapshot()
     snapshot = int(current.snapshotId()) if current is not None else None
@@ -84,19 +84,19 @@ class _Search:
     have been written since, or be outside the table's directories.
     """
 
-    def __init__(self, loaded: Any, there: Mapping[str, int], draft: Draft) -> None:  # Any: Iceberg's table
+    def __init__(self, loaded: Any, there: Mapping[str, int], draft: ReportBuilder) -> None:  # Any: Iceberg's table
         self._loaded = loaded
         self._there = there
         self._draft = draft
 
-    def finds_all(self, referred: Iterable[Referred]) -> bool:
+    def finds_all(self, referred: Iterable[ReferencedFile]) -> bool:
         """Tell of files that are not there or have another size; whether there are none."""
         is_well = True
         for file in referred:
             found = self._there.get(key_of(file.path))
             if found is None:
                 found = self._size_of(file.path)
-            self._draft.read += Amount(1, found or 0)
+            self._draft.read += FileTotals(1, found or 0)
             if found is None:
                 self._draft.find(file.path, MISSING, f"{file.kind} is not there")
                 is_well = False
@@ -116,7 +116,7 @@ def _look_for_files(
     loaded: Any,  # Any: likewise
     snapshot: int | None,
     options: Options,
-    draft: Draft,
+    draft: ReportBuilder,
 ) -> bool:
     """Look for what the metadata refers to, from the top: what a file that is missing lists cannot be known."""
     directories = directories_of(spark, table)
@@ -134,39 +134,41 @@ def _look_for_files(
     try:
         return search.finds_all(_manifests(spark, manifests)) and search.finds_all(_files(spark, files))
     except Exception as error:
-        if not is_of_spark(error):
+        if not is_spark_error(error):
             raise
         draft.find(str(table), UNREADABLE, f"manifests: {explanation(error)}")
         return False
 
 
-def _of_metadata(loaded: Any, snapshot: int | None, *, all_snapshots: bool) -> Iterator[Referred]:  # Any: likewise
+def _of_metadata(
+    loaded: Any, snapshot: int | None, *, all_snapshots: bool
+) -> Iterator[ReferencedFile]:  # Any: likewise
     """The files that the table's metadata names itself."""
-    yield Referred(str(loaded.operations().current().metadataFileLocation()), None, "current metadata")
+    yield ReferencedFile(str(loaded.operations().current().metadataFileLocation()), None, "current metadata")
     for statistics in (loaded.statisticsFiles(), loaded.partitionStatisticsFiles()):
         for file in each(statistics):
             if all_snapshots or file.snapshotId() == snapshot:
-                yield Referred(str(file.path()), int(file.fileSizeInBytes()), "statistics file")
+                yield ReferencedFile(str(file.path()), int(file.fileSizeInBytes()), "statistics file")
     for one in each(loaded.snapshots()):
         if all_snapshots or one.snapshotId() == snapshot:
-            yield Referred(str(one.manifestListLocation()), None, "manifest list")
+            yield ReferencedFile(str(one.manifestListLocation()), None, "manifest list")
 
 
-def _manifests(spark: SparkSession, source: str) -> Iterator[Referred]:
+def _manifests(spark: SparkSession, source: str) -> Iterator[ReferencedFile]:
     for row in rows(spark, f"SELECT DISTINCT path, length FROM {source}"):
-        yield Referred(row["path"], row["length"], "manifest")
+        yield ReferencedFile(row["path"], row["length"], "manifest")
 
 
-def _files(spark: SparkSession, source: str) -> Iterator[Referred]:
+def _files(spark: SparkSession, source: str) -> Iterator[ReferencedFile]:
     for row in spark.sql(f"SELECT DISTINCT content, file_path, file_size_in_bytes FROM {source}").toLocalIterator():
-        yield Referred(row["file_path"], row["file_size_in_bytes"], _KINDS[row["content"]])
+        yield ReferencedFile(row["file_path"], row["file_size_in_bytes"], _KINDS[row["content"]])
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------
 
 
 def _deletes_are_well(
-    spark: SparkSession, table: CatalogTable, snapshot: int, draft: Draft, progress: Progress
+    spark: SparkSession, table: CatalogTable, snapshot: int, draft: ReportBuilder, progress: Progress
 ) -> bool:
     """Count what position delete files and deletion vectors hold; whether it is what the manifests say."""
     files = rows(
@@ -189,7 +191,7 @@ def _deletes_are_well(
     try:
         counted = {row["path"]: row["records"] for row in rows(spark, query)}
     except Exception as error:
-        if not is_of_spark(error):
+        if not is_spark_error(error):
             raise
         draft.find(str(table), UNREADABLE, f"position deletes: {explanation(error)}")
         return False
@@ -204,7 +206,7 @@ def _check_rows(
     table: CatalogTable,
     loaded: Any,  # Any: likewise
     snapshot: int,
-    draft: Draft,
+    draft: ReportBuilder,
     progress: Progress,
     *,
     reads_values: bool,
@@ -221,7 +223,7 @@ def _check_rows(
     try:
         found = {row["file"]: row for row in rows(spark, query)}
     except Exception as error:
-        if not is_of_spark(error):
+        if not is_spark_error(error):
             raise
         _tell_unreadable(spark, loaded, snapshot, draft, progress, explanation(error))
         return
@@ -230,7 +232,7 @@ def _check_rows(
         counted = found[row["file_path"]]["records"] if row["file_path"] in found else 0
         if counted != row["record_count"]:
             draft.find(row["file_path"], ROWS, f"has {counted} rows; its manifest says {row['record_count']}")
-    draft.read += Amount(rows=sum(row["records"] for row in found.values()))
+    draft.read += FileTotals(rows=sum(row["records"] for row in found.values()))
     draft.details["live-rows"] = sum(row["records"] - row["deleted"] for row in found.values())
     if reads_values:
         draft.details["checksum"] = f"{sum(int(row['total']) for row in found.values()) % 2**64:016x}"
@@ -240,7 +242,7 @@ def _tell_unreadable(
     spark: SparkSession,
     loaded: Any,  # Any: likewise
     snapshot: int,
-    draft: Draft,
+    draft: ReportBuilder,
     progress: Progress,
     reason: str,
 ) -> None:
@@ -254,7 +256,9 @@ def _tell_unreadable(
         draft.find(str(draft.table), UNREADABLE, f"it failed as a whole, and each file for itself did not: {reason}")
 
 
-JOB: Final = Job(JobKind.VERIFY, "Checks that every file is there, and has the rows it should have", OPTIONS, run)
+JOB: Final = JobDefinition(
+    JobKind.VERIFY, "Checks that every file is there, and has the rows it should have", OPTIONS, run
+)
 
 
 def main() -> int:

@@ -148,7 +148,7 @@ def connect_address(master: str) -> tuple[str, int]:
     return host, CONNECT_PORT if port is None else port
 
 
-def printed(
+def render_config(
     access: ServerAccess, warehouse: str, settings: PipelineSettings, form: ConfigFormat, *, show_secrets: bool = False
 ) -> str:
     """A configuration for a Spark of somebody's own. Without `show_secrets`, keys are taken from its environment."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from lakebed.client.access import ServerAccess
 from lakebed.client.tables import TableRef
 from lakebed.core.errors import Unavailable
-from lakebed.core.jobs import TaskOrder
+from lakebed.core.jobs import TaskSpec
 from lakebed.core.settings import PipelineSettings
 
 from ..jobs import find_job
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("lakebed.pipeline")
 
 
-class Engine(Protocol):
+class JobRunner(Protocol):
     """What a worker runs orders with."""
 
     def start(self, progress: Progress) -> None:
         """Have at hand what orders need. Raises PipelineUnavailable."""
         ...
 
-    def run(self, order: TaskOrder, progress: Progress) -> JobReport:
+    def run(self, spec: TaskSpec, progress: Progress) -> JobReport:
         """Do what is ordered. Raises LakebedError."""
         ...
 
@@ -44,7 +44,7 @@ class Engine(Protocol):
         ...
 
 
-class SparkEngine:
+class SparkJobRunner:
     """Runs orders in one Spark session. A warehouse becomes a catalog of it with its first order."""
 
     def __init__(self, access: ServerAccess, settings: PipelineSettings) -> None:
@@ -57,20 +57,20 @@ class SparkEngine:
         """Start Spark, unless it runs. Raises PipelineUnavailable when there is none to be had."""
         self._session(progress)
 
-    def run(self, order: TaskOrder, progress: Progress) -> JobReport:
+    def run(self, spec: TaskSpec, progress: Progress) -> JobReport:
         """Do what is ordered. Raises PipelineUnavailable, and what jobs raise; Unavailable if Spark ended meanwhile."""
-        job = find_job(order.job)
-        job.check(order.options)
+        job = find_job(spec.job)
+        job.check(spec.options)
         spark = self._session(progress)
         progress.stage("beginning")
         ref = (
-            TableRef(order.warehouse, order.namespace, order.table)
-            if order.table
-            else TableRef.parse(order.warehouse, job.default_table)
+            TableRef(spec.warehouse, spec.namespace, spec.table)
+            if spec.table
+            else TableRef.parse(spec.warehouse, job.default_table)
         )
         try:
-            catalog = self._catalog(spark, order.warehouse)
-            return job.do(spark, CatalogTable(ref, self._access, catalog), order.options, progress=progress)
+            catalog = self._catalog(spark, spec.warehouse)
+            return job.do(spark, CatalogTable(ref, self._access, catalog), spec.options, progress=progress)
         except Exception as error:
             if _is_alive(spark):
                 raise

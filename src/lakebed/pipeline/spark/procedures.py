@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TimestampArgument:
     """A point in time, in milliseconds since the epoch."""
 
     ms: int
 
 
-Argument: TypeAlias = str | int | bool | Moment | Mapping[str, str] | Sequence[str] | Sequence[int]
+Argument: TypeAlias = str | int | bool | TimestampArgument | Mapping[str, str] | Sequence[str] | Sequence[int]
 
 Row: TypeAlias = dict[str, Any]
 """A row by column. Any: whatever is in it."""
@@ -46,7 +46,7 @@ def literal(value: Argument) -> str:
         return f"{value}L" if abs(value) > 2**31 - 1 else str(value)
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    if isinstance(value, Moment):
+    if isinstance(value, TimestampArgument):
         stamp = datetime.fromtimestamp(value.ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
         return f"TIMESTAMP '{stamp}.{value.ms % 1000:03d} UTC'"
     if isinstance(value, Mapping):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lakebed.client.access import ServerAccess
-from lakebed.client.iceberg_tables import opened_table
+from lakebed.client.iceberg_tables import open_table
 from lakebed.client.names import TableRef
 from lakebed.client.streams.access import StreamAccess
 from lakebed.client.streams.client import StreamClient
@@ -91,7 +91,7 @@ class UnionRead:
                     f"the stream is in the lake, too: say in which warehouse. stream={self.table.path}",
                     argument="warehouse",
                 )
-            with opened_table(self.access, self.lake) as table:
+            with open_table(self.access, self.lake) as table:
                 plan = self._planned(client, self._state(published, table))
                 return [*self._of_tables(plan, table, self._kept(table, kept)), *self._of_stream(plan)]
 
@@ -104,7 +104,7 @@ class UnionRead:
             client = stack.enter_context(self.streams.connect())
             table = None
             if self.lake is not None and any(part.files for part in parts):
-                table = stack.enter_context(opened_table(self.access, self.lake))
+                table = stack.enter_context(open_table(self.access, self.lake))
             for part in parts:
                 if part.scanned is not None:
                     yield from self._scanned(client, part.scanned)

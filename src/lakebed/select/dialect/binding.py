@@ -15,11 +15,21 @@ from typing import Final
 from sqlglot import exp
 
 from ..errors import SelectCode, failure
-from ..execution.relation import NUMBERS, Kind, Relation, View
+from ..execution.relation import NUMBERS, ReadAs, Relation, SqlKind
 from . import functions, window_functions
 from .parser import MISSING_WORD
-from .paths import Name, Path
-from .sql_text import DECIMAL, NULL, Bound, Coercion, as_float, number_literal, of_field, quoted_text, text_literal
+from .paths import FieldName, Path
+from .sql_text import (
+    DECIMAL,
+    NULL,
+    BoundExpression,
+    Coercion,
+    as_float,
+    bound_field,
+    number_literal,
+    quoted_text,
+    text_literal,
+)
 from .syntax import chain, is_missing_word, path_of
 from .timestamps import parse_timestamp
 
@@ -74,18 +84,18 @@ _ARITHMETIC: Final[dict[type[exp.Expression], str]] = {
     exp.Mod: "%",
 }
 _TYPES: Final = {
-    exp.DataType.Type.BOOLEAN: Kind.BOOL,
-    exp.DataType.Type.INT: Kind.INT,
-    exp.DataType.Type.BIGINT: Kind.INT,
-    exp.DataType.Type.SMALLINT: Kind.INT,
-    exp.DataType.Type.TINYINT: Kind.INT,
-    exp.DataType.Type.TEXT: Kind.TEXT,
-    exp.DataType.Type.VARCHAR: Kind.TEXT,
-    exp.DataType.Type.CHAR: Kind.TEXT,
-    exp.DataType.Type.FLOAT: Kind.FLOAT,
-    exp.DataType.Type.DOUBLE: Kind.FLOAT,
-    exp.DataType.Type.DECIMAL: Kind.DECIMAL,
-    exp.DataType.Type.TIMESTAMP: Kind.TIMESTAMP,
+    exp.DataType.Type.BOOLEAN: SqlKind.BOOL,
+    exp.DataType.Type.INT: SqlKind.INT,
+    exp.DataType.Type.BIGINT: SqlKind.INT,
+    exp.DataType.Type.SMALLINT: SqlKind.INT,
+    exp.DataType.Type.TINYINT: SqlKind.INT,
+    exp.DataType.Type.TEXT: SqlKind.TEXT,
+    exp.DataType.Type.VARCHAR: SqlKind.TEXT,
+    exp.DataType.Type.CHAR: SqlKind.TEXT,
+    exp.DataType.Type.FLOAT: SqlKind.FLOAT,
+    exp.DataType.Type.DOUBLE: SqlKind.FLOAT,
+    exp.DataType.Type.DECIMAL: SqlKind.DECIMAL,
+    exp.DataType.Type.TIMESTAMP: SqlKind.TIMESTAMP,
 }
 
 
@@ -96,7 +106,7 @@ class Binder:
         self,
         relation: Relation,
         now: datetime,
-        row: tuple[Name, ...] = (),
+        row: tuple[FieldName, ...] = (),
         aliases: dict[str, exp.Expression] | None = None,
     ) -> None:
         self._relation = relation
@@ -108,7 +118,7 @@ class Binder:
         self.coerce = Coercion(relation)
         self.now = now
 
-    def bind(self, node: exp.Expression) -> Bound:
+    def bind(self, node: exp.Expression) -> BoundExpression:
         """An expression in SQL. Raises SelectError with the code of what is wrong with it."""
         if isinstance(node, exp.Window):
             return window_functions.window(self, node, self.ordered)
@@ -118,11 +128,11 @@ class Binder:
         bound = self._bind(node)
         return _negated(bound) if node.args.get("negate") else bound
 
-    def _bind(self, node: exp.Expression) -> Bound:
+    def _bind(self, node: exp.Expression) -> BoundExpression:
         kind = type(node)
         if kind in _COMPARISONS:
             left, right = self.coerce.alike(self.bind_all([node.this, node.expression]))
-            return Bound(f"({left.sql} {_COMPARISONS[kind]} {right.sql})", Kind.BOOL)
+            return BoundExpression(f"({left.sql} {_COMPARISONS[kind]} {right.sql})", SqlKind.BOOL)
         if kind in _ARITHMETIC:
             return self._arithmetic(_ARITHMETIC[kind], *self.bind_all([node.this, node.expression]))
         match node:
@@ -131,22 +141,22 @@ class Binder:
             case exp.And() | exp.Or():
                 return self._connected(node)
             case exp.Not():
-                return Bound(f"(NOT {self.coerce.truth(self.bind(node.this)).sql})", Kind.BOOL)
+                return BoundExpression(f"(NOT {self.coerce.truth(self.bind(node.this)).sql})", SqlKind.BOOL)
             case exp.Literal():
                 return text_literal(str(node.this)) if node.is_string else number_literal(str(node.this))
             case exp.Boolean():
-                return Bound("TRUE" if node.this else "FALSE", Kind.BOOL, constant=bool(node.this))
+                return BoundExpression("TRUE" if node.this else "FALSE", SqlKind.BOOL, constant=bool(node.this))
             case exp.Null():
                 return NULL
             case exp.ByteString():
-                return Bound(quoted_text(str(_literal_timestamp(str(node.this)))), Kind.TIMESTAMP)
+                return BoundExpression(quoted_text(str(_literal_timestamp(str(node.this)))), SqlKind.TIMESTAMP)
             case exp.Neg():
                 return self._negative(node.this)
             case exp.Is():
                 return self._is(node)
             case exp.Between():
                 value, low, high = self.coerce.alike(self.bind_all([node.this, node.args["low"], node.args["high"]]))
-                return Bound(f"({value.sql} BETWEEN {low.sql} AND {high.sql})", Kind.BOOL)
+                return BoundExpression(f"({value.sql} BETWEEN {low.sql} AND {high.sql})", SqlKind.BOOL)
             case exp.In():
                 return self._in(node)
             case exp.Like():
@@ -156,7 +166,7 @@ class Binder:
                 return _negated(bound) if node.this.args.get("negate") else bound
             case exp.DPipe():
                 left, right = (self.coerce.text(bound) for bound in self.bind_all([node.this, node.expression]))
-                return Bound(f"({left.sql} || {right.sql})", Kind.TEXT)
+                return BoundExpression(f"({left.sql} || {right.sql})", SqlKind.TEXT)
             case exp.Case():
                 return self._case(node)
             case exp.Cast():
@@ -176,7 +186,7 @@ class Binder:
             case _:
                 raise failure(SelectCode.PARSE_UNSUPPORTED_SYNTAX, f"not supported here. found={kind.__name__}")
 
-    def bind_all(self, nodes: list[exp.Expression]) -> list[Bound]:
+    def bind_all(self, nodes: list[exp.Expression]) -> list[BoundExpression]:
         """Several expressions."""
         return [self.bind(node) for node in nodes]
 
@@ -184,7 +194,7 @@ class Binder:
         """A call over many records: of those that differ, or over a window, where that is said around it."""
         return f"{name}({self._distinct}{argument}){self._over}"
 
-    def with_distinct(self, render: Callable[[], Bound]) -> Bound:
+    def with_distinct(self, render: Callable[[], BoundExpression]) -> BoundExpression:
         """What is rendered, of values that differ."""
         self._distinct = "DISTINCT "
         try:
@@ -192,7 +202,7 @@ class Binder:
         finally:
             self._distinct = ""
 
-    def with_over(self, over: str, render: Callable[[], Bound]) -> Bound:
+    def with_over(self, over: str, render: Callable[[], BoundExpression]) -> BoundExpression:
         """What is rendered, over a window."""
         self._over = over
         try:
@@ -206,11 +216,11 @@ class Binder:
         bound = self.bind(term.this)
         if natural:
             bound = self.coerce.natural(bound)
-        if bound.kind is Kind.TIMESTAMP:
-            bound = Bound(f"s3_instant({bound.sql})", Kind.INT)
+        if bound.kind is SqlKind.TIMESTAMP:
+            bound = BoundExpression(f"s3_instant({bound.sql})", SqlKind.INT)
         return f"{bound.sql}{direction(bool(term.args.get('desc')), term.args.get('nulls_first'))}"
 
-    def _connected(self, node: exp.Expression) -> Bound:
+    def _connected(self, node: exp.Expression) -> BoundExpression:
         """A chain of ANDs or ORs, decided from left to right: what can fail is not tried where it is decided already.
 
         `x <> '' AND CAST(x AS INT) > 1` holds of records where the cast would fail; DataFusion would try it on all.
@@ -223,7 +233,7 @@ class Binder:
             run = list(group)
             runs += [(part, True) for part in run] if fails else [(_halved(run, word), False)]
         if sum(fails for _, fails in runs) > _MAX_GUARDED:
-            return Bound(_halved(parts, word), Kind.BOOL)
+            return BoundExpression(_halved(parts, word), SqlKind.BOOL)
         made, later = runs[-1]
         for part, fails in reversed(runs[:-1]):
             both = f"({part} {word} {made})"
@@ -231,57 +241,59 @@ class Binder:
             guarded = f"(CASE WHEN {part} IS {decided} THEN {number} ELSE CAST({both} AS INT) END = 1)"
             made = guarded if later else both
             later = later or fails
-        return Bound(made, Kind.BOOL)
+        return BoundExpression(made, SqlKind.BOOL)
 
-    def _arithmetic(self, operator: str, left: Bound, right: Bound) -> Bound:
+    def _arithmetic(self, operator: str, left: BoundExpression, right: BoundExpression) -> BoundExpression:
         left, right = (self.coerce.number(self.coerce.natural(side)) for side in (left, right))
         kinds = {left.kind, right.kind}
-        if Kind.FLOAT in kinds:
-            return Bound(f"({as_float(left).sql} {operator} {as_float(right).sql})", Kind.FLOAT)
-        if kinds == {Kind.INT} and operator in "+-*":
+        if SqlKind.FLOAT in kinds:
+            return BoundExpression(f"({as_float(left).sql} {operator} {as_float(right).sql})", SqlKind.FLOAT)
+        if kinds == {SqlKind.INT} and operator in "+-*":
             # DataFusion lets whole numbers run over without a word; decimals of 38 digits have room for the result,
             # and casting it back tells.
             sides = f"CAST({left.sql} AS DECIMAL(19, 0)) {operator} CAST({right.sql} AS DECIMAL(19, 0))"
-            return Bound(f"CAST(({sides}) AS BIGINT)", Kind.INT)
-        kind = Kind.INT if kinds == {Kind.INT} else Kind.DECIMAL
-        return Bound(f"({left.sql} {operator} {right.sql})", kind)
+            return BoundExpression(f"CAST(({sides}) AS BIGINT)", SqlKind.INT)
+        kind = SqlKind.INT if kinds == {SqlKind.INT} else SqlKind.DECIMAL
+        return BoundExpression(f"({left.sql} {operator} {right.sql})", kind)
 
-    def _negative(self, node: exp.Expression) -> Bound:
+    def _negative(self, node: exp.Expression) -> BoundExpression:
         value = self.coerce.number(self.coerce.natural(self.bind(node)))
         if isinstance(value.constant, int | float) and not isinstance(value.constant, bool):
-            return Bound(f"(-{value.sql})", value.kind, constant=-value.constant)
-        return Bound(f"(-{value.sql})", value.kind)
+            return BoundExpression(f"(-{value.sql})", value.kind, constant=-value.constant)
+        return BoundExpression(f"(-{value.sql})", value.kind)
 
-    def _is(self, node: exp.Expression) -> Bound:
+    def _is(self, node: exp.Expression) -> BoundExpression:
         asked = node.expression
         if isinstance(asked, exp.Var) and str(asked.this).upper() == MISSING_WORD:
             return self._is_missing(node.this)
         value = self.bind(node.this)
         if isinstance(asked, exp.Null):
-            return Bound(f"({value.sql} IS NULL)", Kind.BOOL)
+            return BoundExpression(f"({value.sql} IS NULL)", SqlKind.BOOL)
         if isinstance(asked, exp.Boolean):
-            return Bound(f"({self.coerce.truth(value).sql} IS {'TRUE' if asked.this else 'FALSE'})", Kind.BOOL)
+            return BoundExpression(
+                f"({self.coerce.truth(value).sql} IS {'TRUE' if asked.this else 'FALSE'})", SqlKind.BOOL
+            )
         raise failure(SelectCode.PARSE_UNEXPECTED_TERM, "IS is followed by NULL, MISSING, TRUE or FALSE")
 
-    def _is_missing(self, node: exp.Expression) -> Bound:
+    def _is_missing(self, node: exp.Expression) -> BoundExpression:
         if isinstance(node, exp.Column) and is_missing_word(node):
-            return Bound("TRUE", Kind.BOOL, constant=True)
+            return BoundExpression("TRUE", SqlKind.BOOL, constant=True)
         field = self.bind(node).field
         there = None if field is None else self._relation.presence(field)
-        return Bound("FALSE" if there is None else f'(NOT "{there}")', Kind.BOOL)
+        return BoundExpression("FALSE" if there is None else f'(NOT "{there}")', SqlKind.BOOL)
 
-    def _in(self, node: exp.In) -> Bound:
+    def _in(self, node: exp.In) -> BoundExpression:
         if not node.expressions or any(node.args.get(name) for name in ("query", "unnest", "field")):
             raise failure(
                 SelectCode.PARSE_EXPECTED_LEFT_PAREN_VALUE_CONSTRUCTOR, "IN is followed by values in brackets"
             )
         value, *listed = self.coerce.alike(self.bind_all([node.this, *node.expressions]))
-        return Bound(f"({value.sql} IN ({', '.join(item.sql for item in listed)}))", Kind.BOOL)
+        return BoundExpression(f"({value.sql} IN ({', '.join(item.sql for item in listed)}))", SqlKind.BOOL)
 
-    def _like(self, node: exp.Expression, escape: exp.Expression | None) -> Bound:
+    def _like(self, node: exp.Expression, escape: exp.Expression | None) -> BoundExpression:
         value, pattern = self.bind_all([node.this, node.expression])
         for side in (value, pattern):
-            if side.kind in NUMBERS | {Kind.BOOL}:
+            if side.kind in NUMBERS | {SqlKind.BOOL}:
                 raise failure(SelectCode.LIKE_INVALID_INPUTS, f"LIKE is about text. found={side.kind.name.lower()}")
         text, pattern = self.coerce.text(value), self.coerce.text(pattern)
         character = ""
@@ -292,13 +304,15 @@ class Binder:
                 )
             character = str(escape.this)
         if isinstance(pattern.constant, str):
-            return Bound(f"({text.sql} LIKE {quoted_text(like_pattern(pattern.constant, character))})", Kind.BOOL)
+            return BoundExpression(
+                f"({text.sql} LIKE {quoted_text(like_pattern(pattern.constant, character))})", SqlKind.BOOL
+            )
         if character:
             raise failure(SelectCode.LIKE_INVALID_INPUTS, "a pattern with ESCAPE is a literal")
         # A backslash escapes in DataFusion's patterns, and does not in ours.
-        return Bound(f"({text.sql} LIKE replace({pattern.sql}, '\\', '\\\\'))", Kind.BOOL)
+        return BoundExpression(f"({text.sql} LIKE replace({pattern.sql}, '\\', '\\\\'))", SqlKind.BOOL)
 
-    def _case(self, node: exp.Case) -> Bound:
+    def _case(self, node: exp.Case) -> BoundExpression:
         subject = None if node.this is None else node.this
         branches = node.args.get("ifs") or []
         if not branches:
@@ -314,49 +328,54 @@ class Binder:
             f"WHEN {condition} THEN {value.sql}" for condition, value in zip(conditions, bound, strict=False)
         )
         otherwise = f" ELSE {bound[-1].sql}" if default is not None else ""
-        return Bound(f"CASE {arms}{otherwise} END", bound[0].kind)
+        return BoundExpression(f"CASE {arms}{otherwise} END", bound[0].kind)
 
-    def _cast(self, node: exp.Expression) -> Bound:
+    def _cast(self, node: exp.Expression) -> BoundExpression:
         wanted = node.args.get("to")
         kind = _TYPES.get(wanted.this) if isinstance(wanted, exp.DataType) else None
         if kind is None or not isinstance(wanted, exp.DataType):
             raise failure(SelectCode.PARSE_EXPECTED_TYPE_NAME, f"no such type. found={wanted}")
         value = self.bind(node.this)
-        if value.kind is Kind.JSON and value.field is not None and value.field.kind in NUMBERS and kind is Kind.FLOAT:
-            return of_field(self._relation, value.field, View.FLOAT)
+        if (
+            value.kind is SqlKind.JSON
+            and value.field is not None
+            and value.field.kind in NUMBERS
+            and kind is SqlKind.FLOAT
+        ):
+            return bound_field(self._relation, value.field, ReadAs.FLOAT)
         value = self.coerce.natural(value)
-        if value.kind is Kind.JSON:
+        if value.kind is SqlKind.JSON:
             value = self.coerce.text(value)
         match kind:
-            case Kind.TEXT:
+            case SqlKind.TEXT:
                 return self.coerce.text(value)
-            case Kind.TIMESTAMP:
+            case SqlKind.TIMESTAMP:
                 return self.coerce.timestamp(value)
-            case _ if value.kind is Kind.TIMESTAMP:
+            case _ if value.kind is SqlKind.TIMESTAMP:
                 raise failure(SelectCode.INVALID_CAST, "a timestamp can be cast to text alone")
-            case Kind.DECIMAL:
-                return Bound(f"CAST({value.sql} AS {_decimal(wanted)})", kind)
-            case Kind.BOOL if value.kind is Kind.DECIMAL:
-                return Bound(f"CAST(CAST({value.sql} AS BIGINT) AS BOOLEAN)", kind)
-            case Kind.BOOL:
-                return Bound(f"CAST({value.sql} AS BOOLEAN)", kind)
-            case Kind.INT:
-                return Bound(f"CAST({value.sql} AS BIGINT)", kind)
+            case SqlKind.DECIMAL:
+                return BoundExpression(f"CAST({value.sql} AS {_decimal(wanted)})", kind)
+            case SqlKind.BOOL if value.kind is SqlKind.DECIMAL:
+                return BoundExpression(f"CAST(CAST({value.sql} AS BIGINT) AS BOOLEAN)", kind)
+            case SqlKind.BOOL:
+                return BoundExpression(f"CAST({value.sql} AS BOOLEAN)", kind)
+            case SqlKind.INT:
+                return BoundExpression(f"CAST({value.sql} AS BIGINT)", kind)
             case _:
-                return Bound(f"CAST({value.sql} AS DOUBLE)", kind)
+                return BoundExpression(f"CAST({value.sql} AS DOUBLE)", kind)
 
-    def _field(self, node: exp.Expression) -> Bound:
+    def _field(self, node: exp.Expression) -> BoundExpression:
         if isinstance(node, exp.Column) and is_missing_word(node):
             return NULL
         path = path_of(node)
         found = self._without_row(path)
-        if len(path) == 1 and isinstance(path[0], Name) and not self._relation.knows(found):
+        if len(path) == 1 and isinstance(path[0], FieldName) and not self._relation.knows(found):
             name = path[0].text.casefold()
             if name in self._aliases:
                 return self._aliased(name)
-        return of_field(self._relation, self._relation.field(found), View.ANY)
+        return bound_field(self._relation, self._relation.field(found), ReadAs.ANY)
 
-    def _aliased(self, name: str) -> Bound:
+    def _aliased(self, name: str) -> BoundExpression:
         """What an alias of the list stands for: other servers let it be used wherever a column can."""
         if name in self._resolving:
             raise failure(SelectCode.PARSE_UNSUPPORTED_ALIAS, f"an alias stands for itself. alias={name}")
@@ -369,7 +388,7 @@ class Binder:
     def _without_row(self, path: Path) -> Path:
         """The path within a record: the first name may be that of the record."""
         first = path[0]
-        is_row = isinstance(first, Name) and any(
+        is_row = isinstance(first, FieldName) and any(
             first.text == row.text if row.quoted else first.matches(row.text) for row in self._row
         )
         # A column may be called as the record is; then it is the column that is meant.
@@ -382,8 +401,8 @@ def direction(descending: bool, nulls_first: bool | None) -> str:
     return f"{' DESC' if descending else ''}{nulls}"
 
 
-def _negated(bound: Bound) -> Bound:
-    return Bound(f"(NOT {bound.sql})", Kind.BOOL)
+def _negated(bound: BoundExpression) -> BoundExpression:
+    return BoundExpression(f"(NOT {bound.sql})", SqlKind.BOOL)
 
 
 def can_fail(sql: str) -> bool:

@@ -9,20 +9,20 @@ from typing import Final, NamedTuple, Protocol
 from sqlglot import exp
 
 from ..errors import SelectCode, failure
-from ..execution.relation import Kind
-from .sql_text import Bound, Coercion, quoted_text, text_literal
+from ..execution.relation import SqlKind
+from .sql_text import BoundExpression, Coercion, quoted_text, text_literal
 from .timestamp_patterns import compile_pattern
 from .timestamps import COUNTABLE, DatePart, from_datetime
 
 
-class Expressions(Protocol):
+class ExpressionBinder(Protocol):
     """What a function needs of whoever binds expressions."""
 
     coerce: Coercion
     now: datetime
     """When the query began: the same wherever it is asked for."""
 
-    def bind(self, node: exp.Expression) -> Bound:
+    def bind(self, node: exp.Expression) -> BoundExpression:
         """An expression in SQL."""
         ...
 
@@ -30,15 +30,15 @@ class Expressions(Protocol):
         """A call over many records: of those that differ, or over a window, where that is said around it."""
         ...
 
-    def with_distinct(self, render: Callable[[], Bound]) -> Bound:
+    def with_distinct(self, render: Callable[[], BoundExpression]) -> BoundExpression:
         """What is rendered, of values that differ."""
         ...
 
-    def with_over(self, over: str, render: Callable[[], Bound]) -> Bound:
+    def with_over(self, over: str, render: Callable[[], BoundExpression]) -> BoundExpression:
         """What is rendered, over a window."""
         ...
 
-    def bind_all(self, nodes: list[exp.Expression]) -> list[Bound]:
+    def bind_all(self, nodes: list[exp.Expression]) -> list[BoundExpression]:
         """Several."""
         ...
 
@@ -48,15 +48,15 @@ Arguments = list[exp.Expression]
 AGGREGATES: Final = frozenset({"COUNT", "SUM", "AVG", "MIN", "MAX"})
 
 
-class Function(NamedTuple):
+class FunctionSpec(NamedTuple):
     """A function that is called by its name."""
 
     least: int
     most: int
-    render: Callable[[Expressions, Arguments], Bound]
+    render: Callable[[ExpressionBinder, Arguments], BoundExpression]
 
 
-def call(binder: Expressions, name: str, arguments: Arguments) -> Bound:
+def call(binder: ExpressionBinder, name: str, arguments: Arguments) -> BoundExpression:
     """A call. Raises SelectError: no such function, or not with these arguments."""
     known = FUNCTIONS.get(name)
     if name in AGGREGATES and len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
@@ -90,170 +90,170 @@ def date_part(node: exp.Expression, allowed: frozenset[DatePart] = frozenset(Dat
     return part
 
 
-def extract(binder: Expressions, part: exp.Expression, of: exp.Expression) -> Bound:
+def extract(binder: ExpressionBinder, part: exp.Expression, of: exp.Expression) -> BoundExpression:
     """`EXTRACT(part FROM timestamp)`."""
     moment = binder.coerce.timestamp(binder.bind(of))
-    return Bound(f"s3_extract({quoted_text(date_part(part))}, {moment.sql})", Kind.INT)
+    return BoundExpression(f"s3_extract({quoted_text(date_part(part))}, {moment.sql})", SqlKind.INT)
 
 
 def substring(
-    binder: Expressions, of: exp.Expression, start: exp.Expression | None, length: exp.Expression | None
-) -> Bound:
+    binder: ExpressionBinder, of: exp.Expression, start: exp.Expression | None, length: exp.Expression | None
+) -> BoundExpression:
     """`SUBSTRING(text, start[, length])`. A start before the first character is the first, as AWS has it."""
     if start is None:
         raise failure(SelectCode.EVALUATOR_INVALID_ARGUMENTS, "SUBSTRING takes a start")
     text = binder.coerce.text(binder.bind(of))
     first = f"greatest({binder.coerce.whole(binder.bind(start)).sql}, 1)"
     if length is None:
-        return Bound(f"substr({text.sql}, {first})", Kind.TEXT)
-    return Bound(f"substr({text.sql}, {first}, {binder.coerce.whole(binder.bind(length)).sql})", Kind.TEXT)
+        return BoundExpression(f"substr({text.sql}, {first})", SqlKind.TEXT)
+    return BoundExpression(f"substr({text.sql}, {first}, {binder.coerce.whole(binder.bind(length)).sql})", SqlKind.TEXT)
 
 
-def trim(binder: Expressions, of: exp.Expression, characters: exp.Expression | None, side: str) -> Bound:
+def trim(binder: ExpressionBinder, of: exp.Expression, characters: exp.Expression | None, side: str) -> BoundExpression:
     """`TRIM([side] [characters] FROM text)`."""
     name = {"": "btrim", "BOTH": "btrim", "LEADING": "ltrim", "TRAILING": "rtrim"}[side.upper()]
     text = binder.coerce.text(binder.bind(of)).sql
     removed = "' '" if characters is None else binder.coerce.text(binder.bind(characters)).sql
-    return Bound(f"{name}({text}, {removed})", Kind.TEXT)
+    return BoundExpression(f"{name}({text}, {removed})", SqlKind.TEXT)
 
 
-def _count(binder: Expressions, arguments: Arguments) -> Bound:
+def _count(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
     if isinstance(arguments[0], exp.Star):
-        return Bound(binder.aggregate("count", "*"), Kind.INT)
-    return Bound(binder.aggregate("count", binder.bind(arguments[0]).sql), Kind.INT)
+        return BoundExpression(binder.aggregate("count", "*"), SqlKind.INT)
+    return BoundExpression(binder.aggregate("count", binder.bind(arguments[0]).sql), SqlKind.INT)
 
 
-def _sum(binder: Expressions, arguments: Arguments) -> Bound:
+def _sum(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
     number = binder.coerce.number(binder.coerce.natural(binder.bind(arguments[0])))
-    if number.kind is Kind.INT:
+    if number.kind is SqlKind.INT:
         # DataFusion lets a sum of whole numbers run over without a word; one of decimals has room, and is cast back.
         total = binder.aggregate("sum", f"CAST({number.sql} AS DECIMAL(19, 0))")
-        return Bound(f"CAST({total} AS BIGINT)", Kind.INT)
-    return Bound(binder.aggregate("sum", number.sql), number.kind)
+        return BoundExpression(f"CAST({total} AS BIGINT)", SqlKind.INT)
+    return BoundExpression(binder.aggregate("sum", number.sql), number.kind)
 
 
-def _avg(binder: Expressions, arguments: Arguments) -> Bound:
+def _avg(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
     number = binder.coerce.number(binder.coerce.natural(binder.bind(arguments[0])))
-    if number.kind is Kind.INT:
-        return Bound(binder.aggregate("avg", f"CAST({number.sql} AS DECIMAL(29, 10))"), Kind.DECIMAL)
-    return Bound(binder.aggregate("avg", number.sql), number.kind)
+    if number.kind is SqlKind.INT:
+        return BoundExpression(binder.aggregate("avg", f"CAST({number.sql} AS DECIMAL(29, 10))"), SqlKind.DECIMAL)
+    return BoundExpression(binder.aggregate("avg", number.sql), number.kind)
 
 
-def _extreme(name: str) -> Callable[[Expressions, Arguments], Bound]:
-    def render(binder: Expressions, arguments: Arguments) -> Bound:
+def _extreme(name: str) -> Callable[[ExpressionBinder, Arguments], BoundExpression]:
+    def render(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
         value = binder.coerce.natural(binder.bind(arguments[0]))
-        if value.kind is Kind.TIMESTAMP:
+        if value.kind is SqlKind.TIMESTAMP:
             instant = binder.aggregate(name, f"s3_instant({value.sql})")
-            return Bound(f"s3_from_instant({instant})", Kind.TIMESTAMP)
-        if value.kind in (Kind.JSON, Kind.RECORD):
+            return BoundExpression(f"s3_from_instant({instant})", SqlKind.TIMESTAMP)
+        if value.kind in (SqlKind.JSON, SqlKind.RECORD):
             value = binder.coerce.text(value)
-        return Bound(binder.aggregate(name, value.sql), value.kind)
+        return BoundExpression(binder.aggregate(name, value.sql), value.kind)
 
     return render
 
 
-def _coalesce(binder: Expressions, arguments: Arguments) -> Bound:
+def _coalesce(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
     values = binder.coerce.same(binder.bind_all(arguments))
-    return Bound(f"coalesce({', '.join(value.sql for value in values)})", values[0].kind)
+    return BoundExpression(f"coalesce({', '.join(value.sql for value in values)})", values[0].kind)
 
 
-def _nullif(binder: Expressions, arguments: Arguments) -> Bound:
+def _nullif(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
     bound = binder.bind_all(arguments)
     value = binder.coerce.natural(bound[0])
     first, second = binder.coerce.alike(bound)
-    return Bound(f"CASE WHEN {first.sql} = {second.sql} THEN NULL ELSE {value.sql} END", value.kind)
+    return BoundExpression(f"CASE WHEN {first.sql} = {second.sql} THEN NULL ELSE {value.sql} END", value.kind)
 
 
-def _text(name: str, kind: Kind = Kind.TEXT) -> Callable[[Expressions, Arguments], Bound]:
-    def render(binder: Expressions, arguments: Arguments) -> Bound:
+def _text(name: str, kind: SqlKind = SqlKind.TEXT) -> Callable[[ExpressionBinder, Arguments], BoundExpression]:
+    def render(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
         value = binder.coerce.text(binder.bind(arguments[0])).sql
         inner = f"{name}({value})"
-        return Bound(f"CAST({inner} AS BIGINT)" if kind is Kind.INT else inner, kind)
+        return BoundExpression(f"CAST({inner} AS BIGINT)" if kind is SqlKind.INT else inner, kind)
 
     return render
 
 
-def _substring(binder: Expressions, arguments: Arguments) -> Bound:
+def _substring(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
     return substring(binder, arguments[0], arguments[1], arguments[2] if len(arguments) > 2 else None)
 
 
-def _trim(binder: Expressions, arguments: Arguments) -> Bound:
+def _trim(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
     return trim(binder, arguments[0], None, "")
 
 
-def _utcnow(binder: Expressions, arguments: Arguments) -> Bound:
-    return Bound(quoted_text(str(from_datetime(binder.now))), Kind.TIMESTAMP)
+def _utcnow(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
+    return BoundExpression(quoted_text(str(from_datetime(binder.now))), SqlKind.TIMESTAMP)
 
 
-def _date_add(binder: Expressions, arguments: Arguments) -> Bound:
+def _date_add(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
     part = date_part(arguments[0], COUNTABLE)
     count = binder.coerce.whole(binder.bind(arguments[1]))
     moment = binder.coerce.timestamp(binder.bind(arguments[2]))
-    return Bound(f"s3_date_add({quoted_text(part)}, {count.sql}, {moment.sql})", Kind.TIMESTAMP)
+    return BoundExpression(f"s3_date_add({quoted_text(part)}, {count.sql}, {moment.sql})", SqlKind.TIMESTAMP)
 
 
-def _date_diff(binder: Expressions, arguments: Arguments) -> Bound:
+def _date_diff(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
     part = date_part(arguments[0], COUNTABLE)
     first, last = (binder.coerce.timestamp(bound).sql for bound in binder.bind_all(arguments[1:]))
-    return Bound(f"s3_date_diff({quoted_text(part)}, {first}, {last})", Kind.INT)
+    return BoundExpression(f"s3_date_diff({quoted_text(part)}, {first}, {last})", SqlKind.INT)
 
 
-def _to_string(binder: Expressions, arguments: Arguments) -> Bound:
+def _to_string(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
     moment = binder.coerce.timestamp(binder.bind(arguments[0]))
     pattern = binder.coerce.text(binder.bind(arguments[1]))
     if isinstance(pattern.constant, str):
         compile_pattern(pattern.constant)
-    return Bound(f"s3_to_string({moment.sql}, {pattern.sql})", Kind.TEXT)
+    return BoundExpression(f"s3_to_string({moment.sql}, {pattern.sql})", SqlKind.TEXT)
 
 
-def _to_timestamp(binder: Expressions, arguments: Arguments) -> Bound:
+def _to_timestamp(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
     text = binder.coerce.text(binder.bind(arguments[0]))
     if len(arguments) == 1:
         return binder.coerce.timestamp(text)
     pattern = binder.coerce.text(binder.bind(arguments[1]))
-    return Bound(f"s3_read_timestamp({text.sql}, {pattern.sql})", Kind.TIMESTAMP)
+    return BoundExpression(f"s3_read_timestamp({text.sql}, {pattern.sql})", SqlKind.TIMESTAMP)
 
 
-def _cast_to(kind: str) -> Callable[[Expressions, Arguments], Bound]:
+def _cast_to(kind: str) -> Callable[[ExpressionBinder, Arguments], BoundExpression]:
     """`int(x)`, as other servers have it besides CAST."""
 
-    def render(binder: Expressions, arguments: Arguments) -> Bound:
+    def render(binder: ExpressionBinder, arguments: Arguments) -> BoundExpression:
         return binder.bind(exp.Cast(this=arguments[0].copy(), to=exp.DataType.build(kind)))
 
     return render
 
 
-FUNCTIONS: Final[dict[str, Function]] = {
-    "COUNT": Function(1, 1, _count),
-    "SUM": Function(1, 1, _sum),
-    "AVG": Function(1, 1, _avg),
-    "MIN": Function(1, 1, _extreme("min")),
-    "MAX": Function(1, 1, _extreme("max")),
-    "COALESCE": Function(1, 1000, _coalesce),
-    "NULLIF": Function(2, 2, _nullif),
-    "CHAR_LENGTH": Function(1, 1, _text("character_length", Kind.INT)),
-    "CHARACTER_LENGTH": Function(1, 1, _text("character_length", Kind.INT)),
-    "LOWER": Function(1, 1, _text("lower")),
-    "UPPER": Function(1, 1, _text("upper")),
-    "SUBSTRING": Function(2, 3, _substring),
-    "TRIM": Function(1, 1, _trim),
-    "UTCNOW": Function(0, 0, _utcnow),
-    "DATE_ADD": Function(3, 3, _date_add),
-    "DATE_DIFF": Function(3, 3, _date_diff),
-    "TO_STRING": Function(2, 2, _to_string),
-    "TO_TIMESTAMP": Function(1, 2, _to_timestamp),
-    "INT": Function(1, 1, _cast_to("int")),
-    "INTEGER": Function(1, 1, _cast_to("int")),
-    "FLOAT": Function(1, 1, _cast_to("float")),
-    "STRING": Function(1, 1, _cast_to("text")),
-    "BOOL": Function(1, 1, _cast_to("boolean")),
-    "TIMESTAMP": Function(1, 1, _cast_to("timestamp")),
+FUNCTIONS: Final[dict[str, FunctionSpec]] = {
+    "COUNT": FunctionSpec(1, 1, _count),
+    "SUM": FunctionSpec(1, 1, _sum),
+    "AVG": FunctionSpec(1, 1, _avg),
+    "MIN": FunctionSpec(1, 1, _extreme("min")),
+    "MAX": FunctionSpec(1, 1, _extreme("max")),
+    "COALESCE": FunctionSpec(1, 1000, _coalesce),
+    "NULLIF": FunctionSpec(2, 2, _nullif),
+    "CHAR_LENGTH": FunctionSpec(1, 1, _text("character_length", SqlKind.INT)),
+    "CHARACTER_LENGTH": FunctionSpec(1, 1, _text("character_length", SqlKind.INT)),
+    "LOWER": FunctionSpec(1, 1, _text("lower")),
+    "UPPER": FunctionSpec(1, 1, _text("upper")),
+    "SUBSTRING": FunctionSpec(2, 3, _substring),
+    "TRIM": FunctionSpec(1, 1, _trim),
+    "UTCNOW": FunctionSpec(0, 0, _utcnow),
+    "DATE_ADD": FunctionSpec(3, 3, _date_add),
+    "DATE_DIFF": FunctionSpec(3, 3, _date_diff),
+    "TO_STRING": FunctionSpec(2, 2, _to_string),
+    "TO_TIMESTAMP": FunctionSpec(1, 2, _to_timestamp),
+    "INT": FunctionSpec(1, 1, _cast_to("int")),
+    "INTEGER": FunctionSpec(1, 1, _cast_to("int")),
+    "FLOAT": FunctionSpec(1, 1, _cast_to("float")),
+    "STRING": FunctionSpec(1, 1, _cast_to("text")),
+    "BOOL": FunctionSpec(1, 1, _cast_to("boolean")),
+    "TIMESTAMP": FunctionSpec(1, 1, _cast_to("timestamp")),
 }
 
 __all__ = [
     "AGGREGATES",
     "FUNCTIONS",
-    "Expressions",
+    "ExpressionBinder",
     "call",
     "date_part",
     "extract",

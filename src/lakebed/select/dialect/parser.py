@@ -16,7 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from ..errors import SelectCode, SelectError, failure
 from ..model import MAX_EXPRESSION_BYTES
-from .paths import Every, Index, Name, Path, Step
+from .paths import FieldName, Index, Path, Step, Wildcard
 
 _MAX_DEPTH: Final = 100
 """Parentheses within parentheses; beyond it neither parser is safe."""
@@ -56,7 +56,7 @@ class _S3Select(Dialect):
 _DIALECT: Final = _S3Select()
 
 
-class Parsed(NamedTuple):
+class ParsedSelect(NamedTuple):
     """A statement, and the path after FROM that was taken out of it."""
 
     select: exp.Select
@@ -65,7 +65,7 @@ class Parsed(NamedTuple):
     """What the source was called, where it is not `S3Object`."""
 
 
-def parse(expression: str, table: tuple[str, ...] = ()) -> Parsed:
+def parse(expression: str, table: tuple[str, ...] = ()) -> ParsedSelect:
     """Read an expression. Raises SelectError with the code of what is wrong with it.
 
     `table` is the name of what is selected from, part by part, where it has one besides `S3Object`: it may be said in
@@ -88,7 +88,7 @@ def parse(expression: str, table: tuple[str, ...] = ()) -> Parsed:
         raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, f"one statement is expected. found={len(statements)}")
     if not isinstance(statements[0], exp.Select):
         raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "a SELECT is expected")
-    return Parsed(statements[0], source, named)
+    return ParsedSelect(statements[0], source, named)
 
 
 def tokenize(expression: str) -> list[Token]:
@@ -195,19 +195,19 @@ def _take_step(words: list[Token], at: int) -> tuple[Step, int]:
         raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "the path after FROM ends early")
     if words[at].token_type is TokenType.DOT:
         if inner.token_type is TokenType.STAR:
-            return Every(fields=True), at + 2
+            return Wildcard(fields=True), at + 2
         if inner.token_type in (TokenType.NUMBER, TokenType.STRING) or not re.match(r'[\w"]', inner.text):
             raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, f"a name is expected in a path. found={inner.text}")
-        return Name(inner.text, inner.token_type is TokenType.IDENTIFIER), at + 2
+        return FieldName(inner.text, inner.token_type is TokenType.IDENTIFIER), at + 2
     if at + 2 >= len(words) or words[at + 2].token_type is not TokenType.R_BRACKET:
         raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "] is expected in the path after FROM")
     match inner.token_type:
         case TokenType.STAR:
-            return Every(), at + 3
+            return Wildcard(), at + 3
         case TokenType.NUMBER if inner.text.isdigit():
             return Index(int(inner.text)), at + 3
         case TokenType.STRING:
-            return Name(inner.text, quoted=True), at + 3
+            return FieldName(inner.text, quoted=True), at + 3
         case _:
             raise failure(
                 SelectCode.PARSE_INVALID_PATH_COMPONENT,
@@ -217,7 +217,7 @@ def _take_step(words: list[Token], at: int) -> tuple[Step, int]:
 
 def _from_root(steps: list[Step]) -> Path:
     """The path from one value of the object: `S3Object` and `S3Object[*]` are the sequence of these values."""
-    if steps and steps[0] == Every():
+    if steps and steps[0] == Wildcard():
         steps = steps[1:]
     return tuple(steps)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class FieldName:
     """A field by its name. Quoted names are meant exactly; others whatever their case."""
 
     text: str
@@ -27,13 +27,13 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class Wildcard:
     """All elements of a list, or the values of all fields."""
 
     fields: bool = False
 
 
-Step = Name | Index | Every
+Step = FieldName | Index | Wildcard
 Path = tuple[Step, ...]
 
 
@@ -55,7 +55,7 @@ MISSING: Final = Missing()
 def follow(value: object, path: Sequence[Step]) -> object:
     """What a path without wildcards finds in a decoded value."""
     for step in path:
-        if isinstance(step, Name):
+        if isinstance(step, FieldName):
             if not isinstance(value, Mapping):
                 return MISSING
             value = _field(value, step)
@@ -73,7 +73,7 @@ def follow(value: object, path: Sequence[Step]) -> object:
 def unfold(value: object, path: Sequence[Step]) -> Iterator[object]:
     """The records that a path with wildcards finds in a decoded value: at least one, if only a missing one."""
     for number, step in enumerate(path):
-        if isinstance(step, Every):
+        if isinstance(step, Wildcard):
             rest = path[number + 1 :]
             elements = _elements(value, step)
             if not elements:
@@ -85,13 +85,13 @@ def unfold(value: object, path: Sequence[Step]) -> Iterator[object]:
     yield value
 
 
-def _elements(value: object, step: Every) -> list[object]:
+def _elements(value: object, step: Wildcard) -> list[object]:
     if step.fields:
         return list(value.values()) if isinstance(value, Mapping) else []
     return value if isinstance(value, list) else []
 
 
-def _field(value: Mapping[str, object], step: Name) -> object:
+def _field(value: Mapping[str, object], step: FieldName) -> object:
     found = value.get(step.text, MISSING)
     if found is not MISSING or step.quoted:
         return found

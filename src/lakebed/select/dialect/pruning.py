@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 from sqlglot import exp
 
 from ..errors import SelectError
-from ..execution.query import names_of_the_row
-from .paths import Name
-from .statement import Statement
+from ..execution.query import row_names
+from .paths import FieldName
+from .statement import SelectStatement
 from .syntax import chain, path_of
 
 _FLIPPED: Final[dict[type[exp.Expression], tuple[str, str]]] = {
@@ -21,23 +21,23 @@ _FLIPPED: Final[dict[type[exp.Expression], tuple[str, str]]] = {
 }
 
 
-class Comparison(NamedTuple):
+class ColumnComparison(NamedTuple):
     """A column compared with a constant: true of every record that the statement is about."""
 
-    column: Name
+    column: FieldName
     operator: str
     constant: int | str
 
 
-def comparisons(statement: Statement) -> list[Comparison]:
+def comparisons(statement: SelectStatement) -> list[ColumnComparison]:
     """Those that all have to hold. There may be more to the condition than that."""
     if statement.where is None:
         return []
     parts = chain(statement.where) if isinstance(statement.where, exp.And) else [statement.where]
-    return [found for part in parts if (found := _comparison(part, names_of_the_row(statement))) is not None]
+    return [found for part in parts if (found := _comparison(part, row_names(statement))) is not None]
 
 
-def _comparison(node: exp.Expression, row: tuple[Name, ...]) -> Comparison | None:
+def _comparison(node: exp.Expression, row: tuple[FieldName, ...]) -> ColumnComparison | None:
     while isinstance(node, exp.Paren):
         node = node.this
     operators = _FLIPPED.get(type(node))
@@ -49,20 +49,20 @@ def _comparison(node: exp.Expression, row: tuple[Name, ...]) -> Comparison | Non
     ):
         name, value = _column(column, row), _constant(constant)
         if name is not None and value is not None:
-            return Comparison(name, operator, value)
+            return ColumnComparison(name, operator, value)
     return None
 
 
-def _column(node: exp.Expression, row: tuple[Name, ...]) -> Name | None:
+def _column(node: exp.Expression, row: tuple[FieldName, ...]) -> FieldName | None:
     if not isinstance(node, exp.Column):
         return None
     try:
         path = path_of(node)
     except SelectError:
         return None
-    if len(path) == 2 and isinstance(path[0], Name) and any(path[0].matches(each.text) for each in row):
+    if len(path) == 2 and isinstance(path[0], FieldName) and any(path[0].matches(each.text) for each in row):
         path = path[1:]
-    return path[0] if len(path) == 1 and isinstance(path[0], Name) else None
+    return path[0] if len(path) == 1 and isinstance(path[0], FieldName) else None
 
 
 def _constant(node: exp.Expression) -> int | str | None:

@@ -11,7 +11,7 @@ from sqlglot import exp
 from ..errors import SelectCode, failure
 from .functions import AGGREGATES
 from .parser import parse
-from .paths import Name, Path
+from .paths import FieldName, Path
 
 _REMEMBERED_STATEMENTS: Final = 32
 _REMEMBERED_CHARACTERS: Final = 1024
@@ -56,13 +56,13 @@ class Ordering:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class SelectStatement:
     """A statement that was found to be one."""
 
     projections: tuple[Projection, ...]
     """Empty for `*`."""
     source: Path = ()
-    alias: Name | None = None
+    alias: FieldName | None = None
     where: exp.Expression | None = None
     group: tuple[exp.Expression, ...] = ()
     having: exp.Expression | None = None
@@ -84,7 +84,7 @@ def is_aggregate(node: exp.Expression) -> bool:
     )
 
 
-def read_statement(expression: str, table: tuple[str, ...] = ()) -> Statement:
+def read_statement(expression: str, table: tuple[str, ...] = ()) -> SelectStatement:
     """The statement of an expression. Raises SelectError with the code of what is wrong with it.
 
     With `table`, the source may be called that, too. A statement is shared by all who ask the same: nobody changes it.
@@ -94,7 +94,7 @@ def read_statement(expression: str, table: tuple[str, ...] = ()) -> Statement:
     return _read(expression, table)
 
 
-def _read(expression: str, table: tuple[str, ...]) -> Statement:
+def _read(expression: str, table: tuple[str, ...]) -> SelectStatement:
     select, source, named = parse(expression, table)
     for name, clause in _NOT_HERE.items():
         if select.args.get(name):
@@ -116,10 +116,10 @@ def _read(expression: str, table: tuple[str, ...]) -> Statement:
     for condition in (where, having, select.args.get("group")):
         if condition is not None and condition.find(exp.Window) is not None:
             raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "windows are of what is selected")
-    statement = Statement(
+    statement = SelectStatement(
         projections,
         source,
-        _alias(select) or (None if named is None else Name(named)),
+        _alias(select) or (None if named is None else FieldName(named)),
         None if where is None else where.this,
         _group(select),
         None if having is None else having.this,
@@ -166,7 +166,7 @@ def _last(node: exp.Expression) -> object:
     return node.this if isinstance(node, exp.Column) else node.expression
 
 
-def _alias(select: exp.Select) -> Name | None:
+def _alias(select: exp.Select) -> FieldName | None:
     source = select.find(exp.From)
     table = source.this if source is not None else None
     if not isinstance(table, exp.Table):
@@ -177,7 +177,7 @@ def _alias(select: exp.Select) -> Name | None:
     if given.args.get("columns"):
         raise failure(SelectCode.PARSE_UNSUPPORTED_ALIAS, "columns of the source cannot be renamed")
     identifier = given.this
-    return Name(str(identifier.this), bool(identifier.args.get("quoted")))
+    return FieldName(str(identifier.this), bool(identifier.args.get("quoted")))
 
 
 def _group(select: exp.Select) -> tuple[exp.Expression, ...]:

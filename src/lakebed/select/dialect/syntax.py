@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from ..errors import SelectCode, failure
 from .parser import MISSING_WORD
-from .paths import Index, Name, Path, Step
+from .paths import FieldName, Index, Path, Step
 
 _MAX_DEPTH: Final = 64
 
@@ -62,11 +62,11 @@ def path_of(node: exp.Expression) -> Path:
                 raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "a path begins with a name")
 
 
-def _named(node: object) -> Name:
+def _named(node: object) -> FieldName:
     if isinstance(node, exp.Identifier):
-        return Name(str(node.this), bool(node.args.get("quoted")))
+        return FieldName(str(node.this), bool(node.args.get("quoted")))
     if isinstance(node, exp.Column | exp.Var):
-        return Name(node.name)
+        return FieldName(node.name)
     raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "a name is expected in a path")
 
 
@@ -74,7 +74,7 @@ def _indexed(node: exp.Bracket) -> Step:
     inner = node.expressions[0] if len(node.expressions) == 1 else None
     if isinstance(inner, exp.Literal):
         if inner.is_string:
-            return Name(str(inner.this), quoted=True)
+            return FieldName(str(inner.this), quoted=True)
         if str(inner.this).isdigit():
             return Index(int(str(inner.this)))
     raise failure(SelectCode.PARSE_INVALID_PATH_COMPONENT, "a number or a name in quotes is expected in brackets")

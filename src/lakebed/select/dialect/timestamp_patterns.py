@@ -58,7 +58,7 @@ _FIELD: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class PatternSymbol:
     """A run of one letter, which stands for a field; or, without a letter, text that stands for itself."""
 
     letter: str
@@ -67,15 +67,15 @@ class Symbol:
 
 
 @lru_cache(maxsize=256)
-def compile_pattern(pattern: str) -> tuple[Symbol, ...]:
+def compile_pattern(pattern: str) -> tuple[PatternSymbol, ...]:
     """The symbols of a pattern. Raises SelectError with the code of what is wrong with it."""
-    symbols: list[Symbol] = []
+    symbols: list[PatternSymbol] = []
     position = 0
     while position < len(pattern):
         letter = pattern[position]
         if letter == "'":
             text, position = _quoted(pattern, position)
-            symbols.append(Symbol("", 0, text))
+            symbols.append(PatternSymbol("", 0, text))
         elif letter.isascii() and letter.isalpha():
             count = len(next("".join(run) for _, run in groupby(pattern[position:])))
             if letter not in _LENGTHS:
@@ -88,10 +88,10 @@ def compile_pattern(pattern: str) -> tuple[Symbol, ...]:
                     SelectCode.INVALID_TIMESTAMP_FORMAT_PATTERN_TOKEN,
                     f"the symbol is not repeated so often. symbol={letter * count} pattern={pattern}",
                 )
-            symbols.append(Symbol(letter, count))
+            symbols.append(PatternSymbol(letter, count))
             position += count
         else:
-            symbols.append(Symbol("", 0, letter))
+            symbols.append(PatternSymbol("", 0, letter))
             position += 1
     return tuple(symbols)
 
@@ -118,7 +118,7 @@ def write(moment: Timestamp, pattern: str) -> str:
     return "".join(_written(moment, symbol) for symbol in compile_pattern(pattern))
 
 
-def _written(moment: Timestamp, symbol: Symbol) -> str:
+def _written(moment: Timestamp, symbol: PatternSymbol) -> str:
     count = symbol.count
     match symbol.letter:
         case "":
@@ -148,7 +148,7 @@ def _written(moment: Timestamp, symbol: Symbol) -> str:
             return _offset(moment.offset_minutes, symbol)
 
 
-def _offset(minutes: int, symbol: Symbol) -> str:
+def _offset(minutes: int, symbol: PatternSymbol) -> str:
     if minutes == 0 and symbol.letter == "X":
         return "Z"
     sign = "-" if minutes < 0 else "+"
@@ -172,7 +172,7 @@ _READ_AS: Final = {
 
 
 @lru_cache(maxsize=256)
-def _compile_reader(pattern: str) -> tuple[re.Pattern[str], tuple[Symbol, ...]]:
+def _compile_reader(pattern: str) -> tuple[re.Pattern[str], tuple[PatternSymbol, ...]]:
     symbols = compile_pattern(pattern)
     fields = [symbol for symbol in symbols if symbol.letter]
     letters = {symbol.letter for symbol in fields}
@@ -197,7 +197,7 @@ def _compile_reader(pattern: str) -> tuple[re.Pattern[str], tuple[Symbol, ...]]:
     return re.compile(expression), tuple(fields)
 
 
-def _expression(symbol: Symbol) -> str:
+def _expression(symbol: PatternSymbol) -> str:
     known = _READ_AS.get((symbol.letter, symbol.count))
     if known is not None:
         return known
@@ -247,13 +247,13 @@ def read(text: str, pattern: str) -> Timestamp:
     return moment
 
 
-def _year(field: Symbol, text: str) -> int:
+def _year(field: PatternSymbol, text: str) -> int:
     year = int(text)
     # Two digits are of the hundred years around 2000: 69 and before of this century, as POSIX has it.
     return year if field.count != 2 else year + (2000 if year < 69 else 1900)
 
 
-def _month(field: Symbol, text: str) -> int:
+def _month(field: PatternSymbol, text: str) -> int:
     if field.count <= 2:
         return int(text)
     return next(number for number, name in enumerate(_MONTHS, 1) if name.startswith(text))

@@ -8,39 +8,39 @@ from typing import Final, NamedTuple
 from sqlglot import exp
 
 from ..errors import SelectCode, failure
-from ..execution.relation import Kind
-from .functions import AGGREGATES, Expressions, call
-from .sql_text import Bound
+from ..execution.relation import SqlKind
+from .functions import AGGREGATES, ExpressionBinder, call
+from .sql_text import BoundExpression
 
 _READ: Final = frozenset({"this", "partition_by", "order", "spec", "over"})
 _SPEC_READ: Final = frozenset({"kind", "start", "start_side", "end", "end_side"})
 
 
-class Windowed(NamedTuple):
+class WindowFunction(NamedTuple):
     """A function that is only for windows."""
 
     least: int
     most: int
-    kind: Kind | None
+    kind: SqlKind | None
     """What it gives; None for what its first argument is."""
 
 
-WINDOWED: Final = {
-    "ROW_NUMBER": Windowed(0, 0, Kind.INT),
-    "RANK": Windowed(0, 0, Kind.INT),
-    "DENSE_RANK": Windowed(0, 0, Kind.INT),
-    "PERCENT_RANK": Windowed(0, 0, Kind.FLOAT),
-    "CUME_DIST": Windowed(0, 0, Kind.FLOAT),
-    "NTILE": Windowed(1, 1, Kind.INT),
-    "LAG": Windowed(1, 3, None),
-    "LEAD": Windowed(1, 3, None),
-    "FIRST_VALUE": Windowed(1, 1, None),
-    "LAST_VALUE": Windowed(1, 1, None),
-    "NTH_VALUE": Windowed(2, 2, None),
+WINDOW_FUNCTIONS: Final = {
+    "ROW_NUMBER": WindowFunction(0, 0, SqlKind.INT),
+    "RANK": WindowFunction(0, 0, SqlKind.INT),
+    "DENSE_RANK": WindowFunction(0, 0, SqlKind.INT),
+    "PERCENT_RANK": WindowFunction(0, 0, SqlKind.FLOAT),
+    "CUME_DIST": WindowFunction(0, 0, SqlKind.FLOAT),
+    "NTILE": WindowFunction(1, 1, SqlKind.INT),
+    "LAG": WindowFunction(1, 3, None),
+    "LEAD": WindowFunction(1, 3, None),
+    "FIRST_VALUE": WindowFunction(1, 1, None),
+    "LAST_VALUE": WindowFunction(1, 1, None),
+    "NTH_VALUE": WindowFunction(2, 2, None),
 }
 
 
-def window(binder: Expressions, node: exp.Window, ordered: Callable[[exp.Expression], str]) -> Bound:
+def window(binder: ExpressionBinder, node: exp.Window, ordered: Callable[[exp.Expression], str]) -> BoundExpression:
     """`function OVER (…)`; `ordered` writes one term of an ORDER BY. Raises SelectError."""
     if any(value for name, value in node.args.items() if name not in _READ):
         raise failure(SelectCode.UNSUPPORTED_SQL_STRUCTURE, "OVER is followed by a window in brackets")
@@ -51,7 +51,7 @@ def window(binder: Expressions, node: exp.Window, ordered: Callable[[exp.Express
     name, arguments = str(function.this).upper(), list(function.expressions)
     if name in AGGREGATES:
         return binder.with_over(over, lambda: call(binder, name, arguments))
-    known = WINDOWED.get(name)
+    known = WINDOW_FUNCTIONS.get(name)
     if known is None:
         raise failure(SelectCode.UNSUPPORTED_FUNCTION, f"no such function over a window. function={name}")
     if not known.least <= len(arguments) <= known.most:
@@ -60,13 +60,13 @@ def window(binder: Expressions, node: exp.Window, ordered: Callable[[exp.Express
     if len(bound) == 3:
         bound[0], bound[2] = binder.coerce.same([bound[0], bound[2]])
     listed = ", ".join(argument.sql for argument in bound)
-    if known.kind is Kind.INT:
+    if known.kind is SqlKind.INT:
         # DataFusion counts without a sign.
-        return Bound(f"CAST({name.lower()}({listed}){over} AS BIGINT)", Kind.INT)
-    return Bound(f"{name.lower()}({listed}){over}", known.kind or bound[0].kind)
+        return BoundExpression(f"CAST({name.lower()}({listed}){over} AS BIGINT)", SqlKind.INT)
+    return BoundExpression(f"{name.lower()}({listed}){over}", known.kind or bound[0].kind)
 
 
-def _window(binder: Expressions, node: exp.Window, ordered: Callable[[exp.Expression], str]) -> str:
+def _window(binder: ExpressionBinder, node: exp.Window, ordered: Callable[[exp.Expression], str]) -> str:
     parts = []
     if partitions := node.args.get("partition_by"):
         keys = (binder.coerce.natural(binder.bind(each)).sql for each in partitions)

@@ -10,7 +10,7 @@ from pyarrow import dataset
 
 from lakebed.core.errors import LakebedError
 
-from .scanning import Batches, Scan
+from .scanning import BatchReader, Scan
 
 
 class ScanDataset(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no types
@@ -45,7 +45,7 @@ class ScanDataset(dataset.Dataset):  # type: ignore[misc]  # pyarrow has no type
 
 
 class _Fragment:
-    def __init__(self, scan: Scan, batches: Batches, noted: Callable[[LakebedError], None]) -> None:
+    def __init__(self, scan: Scan, batches: BatchReader, noted: Callable[[LakebedError], None]) -> None:
         self._scan = scan
         self._batches = batches
         self._noted = noted
@@ -56,7 +56,7 @@ class _Fragment:
 
 class _Scanner:
     def __init__(
-        self, schema: pa.Schema, columns: list[str] | None, batches: Batches, noted: Callable[[LakebedError], None]
+        self, schema: pa.Schema, columns: list[str] | None, batches: BatchReader, noted: Callable[[LakebedError], None]
     ) -> None:
         self._columns = schema.names if columns is None else columns
         self._batches = batches

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakebed.core.errors import LakebedError, NoSuchKey, Unavailable
 
 from ..dialect.scalar_functions import register_functions
-from ..dialect.statement import Statement, read_statement
+from ..dialect.statement import SelectStatement, read_statement
 from ..errors import SelectCode, failure
 from ..formats.opening import open_input
 from ..model import Compression, CsvInput, JsonInput, JsonOutput, Output, SelectLimits, SelectRequest
@@ -23,9 +23,9 @@ from ..output.writers import Writer, open_writer
 from ..request_checks import check_request
 from ..sources.byte_streams import Meter
 from .dataset import ScanDataset
-from .multi_object_scan import ManyScan, Supplied, Supply
-from .plan_cache import PlanKey, PlanShelf, PreparedPlan, can_be_kept, open_session, plan_sql
-from .query import TABLE, make_query
+from .multi_object_scan import MultiObjectScan, ObjectSupply, OpenedObject
+from .plan_cache import PlanCache, PlanKey, PreparedPlan, is_cacheable, open_session, plan_sql
+from .query import TABLE, build_query
 from .relation import Relation
 from .scanning import Scan
 
@@ -146,7 +146,7 @@ def plan(
     meter: Meter,
     now: datetime,
     spill: Path | None,
-    shelf: PlanShelf | None = None,
+    plan_cache: PlanCache | None = None,
 ) -> Execution:
     """Plan a query. Blocks: the beginning of the object is read. Raises SelectError.
 
@@ -156,7 +156,9 @@ def plan(
     statement = read_statement(request.expression)
     relation, scan = open_input(source, request, statement, meter)
     is_small = _is_small(source, request)
-    return plan_over(statement, relation, scan, request.output, limits, now, spill, shelf=shelf, is_small=is_small)
+    return plan_over(
+        statement, relation, scan, request.output, limits, now, spill, plan_cache=plan_cache, is_small=is_small
+    )
 
 
 def _is_small(source: ObjectBytes, request: SelectRequest) -> bool:
@@ -168,7 +170,9 @@ def _is_small(source: ObjectBytes, request: SelectRequest) -> bool:
     )
 
 
-def plan_many(supply: Supply, request: SelectRequest, limits: SelectLimits, meter: Meter, now: datetime) -> Execution:
+def plan_objects(
+    supply: ObjectSupply, request: SelectRequest, limits: SelectLimits, meter: Meter, now: datetime
+) -> Execution:
     """Plan a query over all objects of a supply. Blocks, as `plan` does. Raises NoSuchKey where there is none.
 
     Nothing of them goes to disk: some may be sealed.
@@ -183,10 +187,10 @@ def plan_many(supply: Supply, request: SelectRequest, limits: SelectLimits, mete
     try:
         relation, scan = open_input(first.source, _of(request, first.key), statement, meter)
 
-        def follow(each: Supplied) -> Scan:
+        def follow(each: OpenedObject) -> Scan:
             return open_input(each.source, _of(request, each.key), statement, meter, relation)[1]
 
-        many = ManyScan(first, scan, supply, follow)
+        many = MultiObjectScan(first, scan, supply, follow)
         return plan_over(statement, relation, many, request.output, limits, now, None)
     except BaseException:
         first.source.close()
@@ -206,7 +210,7 @@ def _of(request: SelectRequest, key: str) -> SelectRequest:
 
 
 def plan_over(
-    statement: Statement,
+    statement: SelectStatement,
     relation: Relation,
     scan: Scan,
     output: Output,
@@ -214,20 +218,20 @@ def plan_over(
     now: datetime,
     spill: Path | None,
     *,
-    shelf: PlanShelf | None = None,
+    plan_cache: PlanCache | None = None,
     is_small: bool = False,
 ) -> Execution:
     """Plan a query over records that are there to be scanned, by a kept plan if there is one. Raises SelectError."""
-    query = make_query(statement, relation, now, named=isinstance(output, JsonOutput))
+    query = build_query(statement, relation, now, named=isinstance(output, JsonOutput))
     threads = 1 if is_small else limits.partitions or os.cpu_count() or 1
     noted: list[LakebedError] = []
     try:
-        if shelf is not None and can_be_kept(query, threads):
+        if plan_cache is not None and is_cacheable(query, threads):
             key = PlanKey(query.sql, scan.schema)
-            prepared = shelf.take(key) or PreparedPlan(key, limits, noted)
+            prepared = plan_cache.take(key) or PreparedPlan(key, limits, noted)
             noted = prepared.noted
             stream = prepared.run(scan, threads)
-            running = _Running(noted, lambda: shelf.put(prepared))
+            running = _Running(noted, lambda: plan_cache.put(prepared))
         else:
             context = open_session(limits, 1 if query.in_order else threads, spill)
             register_functions(context, noted.append)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,21 +11,18 @@ import pyarrow as pa
 
 from lakebed.core.errors import Unavailable
 
-from ..dialect.statement import Statement
+from ..dialect.statement import SelectStatement
 from ..errors import SelectCode, failure
 from ..formats.arrow_relation import ArrowRelation
 from ..model import Output, SelectLimits
 from .engine import Execution, plan_over
-from .scanning import Batches
+from .scanning import BatchReader
 
 __all__ = ["BatchReader", "select_batches"]
 
-BatchReader = Callable[[list[str]], Iterator[pa.RecordBatch]]
-"""Reads columns, by name, and gives what it reads piece by piece. Called once; what it raises is an error of ours."""
-
 
 def select_batches(
-    statement: Statement, schema: pa.Schema, read: BatchReader, output: Output, *, spill: Path
+    statement: SelectStatement, schema: pa.Schema, read: BatchReader, output: Output, *, spill: Path
 ) -> Iterator[bytes]:
     """The records of a statement over batches of that schema, as bytes. Raises SelectError.
 
@@ -70,7 +67,7 @@ class _BatchScan:
     def prune(self, condition: object) -> None:
         """Nothing is known of a batch before it is read."""
 
-    def readers(self, count: int, *, in_order: bool) -> list[Batches]:
+    def readers(self, count: int, *, in_order: bool) -> list[BatchReader]:
         """One."""
         return [self._columns]
 

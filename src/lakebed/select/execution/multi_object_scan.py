@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakebed.core.errors import SelectError, Unavailable
 
-from .scanning import Batches, Scan
+from .scanning import BatchReader, Scan
 
 if TYPE_CHECKING:
     from ..sources.object_bytes import ObjectBytes
@@ -19,17 +19,17 @@ _LARGE_BYTES: Final = 4 * 1024 * 1024
 """What is smaller is read by the thread that opened it: another would take longer to start."""
 
 
-class Supplied(NamedTuple):
+class OpenedObject(NamedTuple):
     """An object whose turn it is."""
 
     key: str
     source: ObjectBytes
 
 
-class Supply(Protocol):
+class ObjectSupply(Protocol):
     """Where objects come from. Its methods block and may be called from any thread."""
 
-    def take(self) -> Supplied | None:
+    def take(self) -> OpenedObject | None:
         """The next object, to be closed by who takes it; None after the last. Raises what a GET of it raises."""
         ...
 
@@ -38,16 +38,18 @@ class Supply(Protocol):
         ...
 
 
-class ManyScan:
+class MultiObjectScan:
     """Objects to be scanned once, one after the other or shared out among readers."""
 
-    def __init__(self, first: Supplied, scan: Scan, supply: Supply, follow: Callable[[Supplied], Scan]) -> None:
+    def __init__(
+        self, first: OpenedObject, scan: Scan, supply: ObjectSupply, follow: Callable[[OpenedObject], Scan]
+    ) -> None:
         self._scan = scan
-        self._waiting: tuple[Supplied, Scan] | None = (first, scan)
+        self._waiting: tuple[OpenedObject, Scan] | None = (first, scan)
         self._supply = supply
         self._follow = follow
         self._turn = threading.Lock()
-        self._under_way: dict[str, tuple[Supplied, Scan]] = {first.key: (first, scan)}
+        self._under_way: dict[str, tuple[OpenedObject, Scan]] = {first.key: (first, scan)}
         self._condition: pa.compute.Expression | None = None
         self._stopped = False
 
@@ -61,7 +63,7 @@ class ManyScan:
         self._condition = condition
         self._scan.prune(condition)
 
-    def readers(self, count: int, *, in_order: bool) -> list[Batches]:
+    def readers(self, count: int, *, in_order: bool) -> list[BatchReader]:
         """Readers of whole objects."""
         if in_order:
             return [lambda columns: self._read(columns, count)]
@@ -92,7 +94,7 @@ class ManyScan:
                 scan.stop()
                 supplied.source.close()
 
-    def _take(self) -> tuple[Supplied, Scan] | None:
+    def _take(self) -> tuple[OpenedObject, Scan] | None:
         with self._turn:
             if self._waiting is not None:
                 taken, self._waiting = self._waiting, None

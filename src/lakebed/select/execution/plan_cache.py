@@ -21,11 +21,11 @@ from ..dialect.scalar_functions import register_functions
 from ..model import SelectLimits
 from .dataset import ScanDataset
 from .query import TABLE, Query
-from .scanning import Batches, Scan
+from .scanning import BatchReader, Scan
 
-KEPT_PLANS: Final = 16
+MAX_PLANS: Final = 16
 """At most: a session takes some 80 KiB."""
-MOST_RUNS: Final = 64
+MAX_RUNS: Final = 64
 """Of one plan: DataFusion measures each, and remembers what it measured, some KiB, for as long as there is the plan."""
 _PASSING: Final = frozenset(
     {"CooperativeExec", "DatasetExec", "EmptyExec", "FilterExec", "GlobalLimitExec", "LocalLimitExec", "ProjectionExec"}
@@ -64,7 +64,7 @@ class PreparedPlan:
     @property
     def is_reusable(self) -> bool:
         """Whether nothing of a run is left in the plan, by all that is known of its steps; and it is not worn out."""
-        return self._is_passing and self._runs < MOST_RUNS
+        return self._is_passing and self._runs < MAX_RUNS
 
     def run(self, scan: Scan, threads: int) -> Any:
         """Batches of the result. `threads` may read the object."""
@@ -78,10 +78,10 @@ class PreparedPlan:
         self.noted.clear()
 
 
-class PlanShelf:
+class PlanCache:
     """The plans that nobody runs by, of which those go first that were not asked for the longest. For any thread."""
 
-    def __init__(self, most: int = KEPT_PLANS) -> None:
+    def __init__(self, most: int = MAX_PLANS) -> None:
         self._most = most
         self._turn = threading.Lock()
         self._plans: list[PreparedPlan] = []
@@ -129,9 +129,9 @@ def plan_sql(context: datafusion.SessionContext, sql: str) -> datafusion.DataFra
     return context.sql_with_options(sql, options)
 
 
-def can_be_kept(query: Query, threads: int) -> bool:
+def is_cacheable(query: Query, threads: int) -> bool:
     """Whether the plan of a query is worth being kept: it passes records on one by one, or sums all of them up."""
-    return query.holds_little and (query.in_order or threads == 1)
+    return query.is_streaming and (query.in_order or threads == 1)
 
 
 def _is_passing(plan: datafusion.ExecutionPlan) -> bool:
@@ -165,7 +165,7 @@ class _Place:
         """Said when the plan is made, and meant of each object."""
         self._condition = condition
 
-    def readers(self, count: int, *, in_order: bool) -> list[Batches]:
+    def readers(self, count: int, *, in_order: bool) -> list[BatchReader]:
         """One, of the object that is there when it begins."""
         return [self._read]
 

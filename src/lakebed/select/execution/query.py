@@ -9,23 +9,23 @@ from typing import Final
 from sqlglot import exp
 
 from ..dialect.binding import Binder, direction
-from ..dialect.paths import Every, Name
-from ..dialect.sql_text import Bound, of_field, quoted_name
-from ..dialect.statement import Ordering, Statement, is_aggregate
+from ..dialect.paths import FieldName, Wildcard
+from ..dialect.sql_text import BoundExpression, bound_field, quoted_name
+from ..dialect.statement import Ordering, SelectStatement, is_aggregate
 from ..dialect.syntax import chain, check_depth
 from ..errors import SelectCode, failure
-from .relation import Field, Kind, Relation, View
+from .relation import Field, ReadAs, Relation, SqlKind
 
 TABLE: Final = "s3object"
 _PRUNING: Final = (exp.EQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class OutputColumn:
     """A column of the result."""
 
     label: str
-    kind: Kind
+    kind: SqlKind
     column: str
     present: str | None = None
     """The column that says whether it is there at all, if that is not certain."""
@@ -36,14 +36,14 @@ class Query:
     """What DataFusion is asked."""
 
     sql: str
-    outputs: tuple[Output, ...]
+    outputs: tuple[OutputColumn, ...]
     in_order: bool
     """Whether records come out as they went in: they do, unless they are counted, grouped or sorted."""
-    holds_little: bool
+    is_streaming: bool
     """Whether no more is held of the records than a batch, and the sums of all of them."""
 
 
-def make_query(statement: Statement, relation: Relation, now: datetime, *, named: bool) -> Query:
+def build_query(statement: SelectStatement, relation: Relation, now: datetime, *, named: bool) -> Query:
     """The query of a statement; `named` if records are written with names. Raises SelectError."""
     try:
         return _Maker(statement, relation, now, named=named).make()
@@ -52,7 +52,7 @@ def make_query(statement: Statement, relation: Relation, now: datetime, *, named
 
 
 class _Maker:
-    def __init__(self, statement: Statement, relation: Relation, now: datetime, *, named: bool) -> None:
+    def __init__(self, statement: SelectStatement, relation: Relation, now: datetime, *, named: bool) -> None:
         self._statement = statement
         self._relation = relation
         self._named = named
@@ -62,7 +62,7 @@ class _Maker:
             for projection in statement.projections
             if projection.alias is not None
         }
-        self._binder = Binder(relation, now, names_of_the_row(statement), aliases)
+        self._binder = Binder(relation, now, row_names(statement), aliases)
 
     def make(self) -> Query:
         statement = self._statement
@@ -74,7 +74,7 @@ class _Maker:
             )
         else:
             outputs = tuple(
-                self._output(number, None, of_field(self._relation, field))
+                self._output(number, None, bound_field(self._relation, field))
                 for number, field in enumerate(self._relation.fields(), 1)
             )
         distinct = "DISTINCT " if statement.distinct else ""
@@ -120,22 +120,27 @@ class _Maker:
         nodes += [] if statement.having is None else [statement.having]
         return not any(node.find(exp.Window, exp.Distinct) for node in nodes)
 
-    def _output(self, number: int, alias: str | None, bound: Bound) -> Output:
+    def _output(self, number: int, alias: str | None, bound: BoundExpression) -> OutputColumn:
         column = f"c{number}"
         if self._statement.distinct:
             # 1 and 1.0 are one value, and what is sorted by is what is selected.
             bound = self._binder.coerce.natural(bound)
-        if bound.kind is Kind.JSON and bound.field is not None and not self._named and not self._statement.aggregates:
+        if (
+            bound.kind is SqlKind.JSON
+            and bound.field is not None
+            and not self._named
+            and not self._statement.aggregates
+        ):
             # Without names there is nothing around the values either: what they are as text is what is written.
-            bound = of_field(self._relation, bound.field, View.TEXT)
+            bound = bound_field(self._relation, bound.field, ReadAs.TEXT)
         self._selected.append(f"{bound.sql} AS {column}")
         label = alias or (bound.field.label if bound.field is not None else "") or f"_{number}"
         present = None
         if self._named and bound.field is not None and not self._statement.aggregates:
             present = self._present(number, bound.field)
         # A null alone has no type, and needs none: nothing is written of it.
-        kind = Kind.TEXT if bound.kind is Kind.NULL else bound.kind
-        return Output(label, kind, column, present)
+        kind = SqlKind.TEXT if bound.kind is SqlKind.NULL else bound.kind
+        return OutputColumn(label, kind, column, present)
 
     def _present(self, number: int, field: Field) -> str | None:
         there = self._relation.presence(field)
@@ -164,7 +169,7 @@ class _Maker:
         kinds = {side.kind for side in sides}
         fields = [side for side in sides if side.field is not None]
         constants = [side for side in sides if side.constant is not None]
-        if len(fields) != 1 or len(constants) != 1 or kinds not in ({Kind.INT}, {Kind.TEXT}):
+        if len(fields) != 1 or len(constants) != 1 or kinds not in ({SqlKind.INT}, {SqlKind.TEXT}):
             return []
         return [self._binder.bind(node).sql]
 
@@ -176,7 +181,7 @@ class _Maker:
             node = self._statement.projections[number - 1].node
         return self._binder.bind(node).sql
 
-    def _ordered(self, ordering: Ordering, outputs: tuple[Output, ...]) -> str:
+    def _ordered(self, ordering: Ordering, outputs: tuple[OutputColumn, ...]) -> str:
         node = ordering.node
         if self._statement.distinct and (selected := self._selected_as(node, outputs)) is not None:
             return selected + direction(ordering.descending, ordering.nulls_first)
@@ -189,7 +194,7 @@ class _Maker:
         term = exp.Ordered(this=node.copy(), desc=ordering.descending, nulls_first=ordering.nulls_first)
         return self._binder.ordered(term, natural=not self._statement.aggregates)
 
-    def _selected_as(self, node: exp.Expression, outputs: tuple[Output, ...]) -> str | None:
+    def _selected_as(self, node: exp.Expression, outputs: tuple[OutputColumn, ...]) -> str | None:
         """The column of the result that an expression is: of records that differ, nothing else is left to sort by."""
         if not self._statement.projections:
             field = self._binder.bind(node).field
@@ -200,18 +205,18 @@ class _Maker:
         return None
 
 
-def names_of_the_row(statement: Statement) -> tuple[Name, ...]:
+def row_names(statement: SelectStatement) -> tuple[FieldName, ...]:
     """What a record is called: by its alias; else by the end of the path after FROM."""
     if statement.alias is not None:
         return (statement.alias,)
-    names = [Name("S3Object")]
+    names = [FieldName("S3Object")]
     if statement.source:
         last = statement.source[-1]
-        if isinstance(last, Name):
+        if isinstance(last, FieldName):
             names.append(last)
-        elif isinstance(last, Every):
-            names.append(Name("_1"))
+        elif isinstance(last, Wildcard):
+            names.append(FieldName("_1"))
     return tuple(names)
 
 
-__all__ = ["TABLE", "Output", "Query", "View", "make_query", "names_of_the_row"]
+__all__ = ["TABLE", "OutputColumn", "Query", "ReadAs", "build_query", "row_names"]

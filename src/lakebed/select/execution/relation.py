@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from ..dialect.paths import Path
 
 
-class Kind(Enum):
+class SqlKind(Enum):
     """What an expression is. DataFusion has a type for each; the last four are text to it."""
 
     NULL = auto()
@@ -26,10 +26,10 @@ class Kind(Enum):
     """A whole record of a format without columns, as JSON."""
 
 
-NUMBERS: Final = frozenset({Kind.INT, Kind.FLOAT, Kind.DECIMAL})
+NUMBERS: Final = frozenset({SqlKind.INT, SqlKind.FLOAT, SqlKind.DECIMAL})
 
 
-class View(Enum):
+class ReadAs(Enum):
     """What a field is wanted as. A format with types of its own gives what it has, and it is cast."""
 
     ANY = auto()
@@ -46,17 +46,17 @@ class Field:
 
     label: str
     """What it is called where records are written with names."""
-    kind: Kind
+    kind: SqlKind
     """What it holds by itself: of a format without types, as far as that was looked."""
     path: Path = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ScanColumn:
     """A field as DataFusion sees it."""
 
     name: str
-    kind: Kind
+    kind: SqlKind
 
 
 class Relation(Protocol):
@@ -79,7 +79,7 @@ class Relation(Protocol):
         """All of them, for `*`."""
         ...
 
-    def column(self, field: Field, view: View) -> Column:
+    def column(self, field: Field, view: ReadAs) -> ScanColumn:
         """The column that has the field; it is read because it was asked for."""
         ...
 

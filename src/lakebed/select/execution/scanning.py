@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..sources.record_blocks import Blocks
 
-Batches = Callable[[list[str]], Iterator[pa.RecordBatch]]
+BatchReader = Callable[[list[str]], Iterator[pa.RecordBatch]]
 """Reads the columns named, and gives what it reads piece by piece."""
 
 
@@ -27,7 +27,7 @@ class Scan(Protocol):
         """Leave out what the condition is certainly not true of. Said before anything is read."""
         ...
 
-    def readers(self, count: int, *, in_order: bool) -> list[Batches]:
+    def readers(self, count: int, *, in_order: bool) -> list[BatchReader]:
         """At most so many readers, which between them read every record once; one if the order matters."""
         ...
 
@@ -74,7 +74,7 @@ class BlockScan:
     def prune(self, condition: pa.compute.Expression | None) -> None:
         """Nothing is known of a block before it is read."""
 
-    def readers(self, count: int, *, in_order: bool) -> list[Batches]:
+    def readers(self, count: int, *, in_order: bool) -> list[BatchReader]:
         """Readers of the blocks."""
         if not self._threaded or count == 1:
             return [self._one_by_one]

@@ -12,7 +12,7 @@ from pyarrow import ipc
 from lakebed.core.errors import LakebedError, Unavailable
 
 from ..errors import SelectCode, failure
-from ..execution.scanning import Batches
+from ..execution.scanning import BatchReader
 from ..sources.byte_streams import Meter
 from ..sources.object_file import ObjectFile
 from .arrow_relation import ArrowRelation
@@ -59,7 +59,7 @@ class ArrowScan:
     def prune(self, condition: pa.compute.Expression | None) -> None:
         """Nothing is known of a batch before it is read."""
 
-    def readers(self, count: int, *, in_order: bool) -> list[Batches]:
+    def readers(self, count: int, *, in_order: bool) -> list[BatchReader]:
         """One: batches follow each other in the file."""
         return [self._read]
 

@@ -6,10 +6,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from ..dialect.paths import Name, Path, follow
+from ..dialect.paths import FieldName, Path, follow
 from ..errors import SelectCode, failure, no_such_column
-from ..execution.relation import Column, Field, Kind, View
-from .arrow_values import brought, inner_type, kind_of, type_of
+from ..execution.relation import Field, ReadAs, ScanColumn, SqlKind
+from .arrow_values import inner_type, kind_of, normalized, normalized_type
 from .value_columns import ValueColumns
 
 _NESTED: Final = "n:"
@@ -27,12 +27,12 @@ class ArrowRelation:
 
     def knows(self, path: Path) -> bool:
         """Whether there is such a column."""
-        return bool(path) and isinstance(path[0], Name) and bool(self._matching(path[0]))
+        return bool(path) and isinstance(path[0], FieldName) and bool(self._matching(path[0]))
 
     def field(self, path: Path) -> Field:
         """The column that a path names, or what it names within one."""
         name = path[0] if path else None
-        if not isinstance(name, Name):
+        if not isinstance(name, FieldName):
             raise failure(SelectCode.INVALID_KEY_PATH, "a column is expected")
         matching = self._matching(name)
         if not matching and name.text.startswith("_") and name.text[1:].isdigit():
@@ -44,7 +44,7 @@ class ArrowRelation:
             raise no_such_column(SelectCode.EVALUATOR_BINDING_DOES_NOT_EXIST, name.text, self._schema.names)
         if len(matching) > 1:
             raise failure(SelectCode.AMBIGUOUS_FIELD_NAME, f"ambiguous column name. name={name.text}")
-        found = Name(matching[0], quoted=True)
+        found = FieldName(matching[0], quoted=True)
         type_ = self._schema.field(found.text).type
         if len(path) == 1:
             return Field(found.text, kind_of(type_), (found,))
@@ -53,26 +53,28 @@ class ArrowRelation:
             raise failure(SelectCode.INVALID_KEY_PATH, f"no such field within the column. column={found.text}")
         last = path[-1]
         kind = kind_of(inner)
-        return Field(last.text if isinstance(last, Name) else "", kind, (found, *path[1:]))
+        return Field(last.text if isinstance(last, FieldName) else "", kind, (found, *path[1:]))
 
     def fields(self) -> tuple[Field, ...]:
         """All columns."""
-        return tuple(Field(field.name, kind_of(field.type), (Name(field.name, quoted=True),)) for field in self._schema)
+        return tuple(
+            Field(field.name, kind_of(field.type), (FieldName(field.name, quoted=True),)) for field in self._schema
+        )
 
-    def column(self, field: Field, view: View) -> Column:
+    def column(self, field: Field, view: ReadAs) -> ScanColumn:
         """A column as it is; what is within one, as the view has it."""
         if len(field.path) == 1:
             name = field.path[0]
-            assert isinstance(name, Name)  # noqa: S101  # as `field` made it
-            return Column(name.text, field.kind)
-        if view is View.ANY and field.kind in (Kind.INT, Kind.FLOAT):
-            view = View.NUMBER
-        elif view is View.ANY and field.kind is Kind.BOOL:
-            view = View.BOOL
-        elif view is View.ANY and field.kind in (Kind.TEXT, Kind.TIMESTAMP, Kind.DECIMAL):
-            view = View.TEXT
+            assert isinstance(name, FieldName)  # noqa: S101  # as `field` made it
+            return ScanColumn(name.text, field.kind)
+        if view is ReadAs.ANY and field.kind in (SqlKind.INT, SqlKind.FLOAT):
+            view = ReadAs.NUMBER
+        elif view is ReadAs.ANY and field.kind is SqlKind.BOOL:
+            view = ReadAs.BOOL
+        elif view is ReadAs.ANY and field.kind in (SqlKind.TEXT, SqlKind.TIMESTAMP, SqlKind.DECIMAL):
+            view = ReadAs.TEXT
         column = self._nested.column(field, view)
-        return Column(_NESTED + column.name, column.kind)
+        return ScanColumn(_NESTED + column.name, column.kind)
 
     def presence(self, field: Field) -> str | None:
         """Every record has every column."""
@@ -81,7 +83,7 @@ class ArrowRelation:
     @property
     def schema(self) -> pa.Schema:
         """The columns, of the types that queries know."""
-        flat = [(field.name, type_of(field.type)) for field in self._schema]
+        flat = [(field.name, normalized_type(field.type)) for field in self._schema]
         return pa.schema(flat + [(_NESTED + name, type_) for name, type_ in self._nested.schema_fields])
 
     def stored(self, wanted: list[str]) -> list[str]:
@@ -89,7 +91,7 @@ class ArrowRelation:
         needed = [name for name in wanted if not self._is_nested(name)]
         for path in self._nested.paths([name[len(_NESTED) :] for name in wanted if self._is_nested(name)]):
             name = path[0]
-            assert isinstance(name, Name)  # noqa: S101  # as `field` made it
+            assert isinstance(name, FieldName)  # noqa: S101  # as `field` made it
             if name.text not in needed:
                 needed.append(name.text)
         return needed
@@ -103,7 +105,7 @@ class ArrowRelation:
         nested = [name[len(_NESTED) :] for name in wanted if self._is_nested(name)]
         for path, names in self._nested.paths(nested).items():
             name = path[0]
-            assert isinstance(name, Name)  # noqa: S101  # as `field` made it
+            assert isinstance(name, FieldName)  # noqa: S101  # as `field` made it
             values = [follow(value, path[1:]) for value in batch.column(name.text).to_pylist()]
             arrays |= {_NESTED + inner: self._nested.array(inner, values) for inner in names}
         return pa.RecordBatch.from_arrays([arrays[name] for name in wanted], schema=self._of(wanted))
@@ -119,8 +121,8 @@ class ArrowRelation:
 
     def _brought(self, batch: pa.RecordBatch, name: str) -> pa.Array:
         given, ours = batch.column(name), self._schema.field(name).type
-        found = brought(given)
-        if given.type == ours or found.type == (wanted := type_of(ours)):
+        found = normalized(given)
+        if given.type == ours or found.type == (wanted := normalized_type(ours)):
             return found
         try:
             return found.cast(wanted)
@@ -141,7 +143,7 @@ class ArrowRelation:
     def _is_nested(self, name: str) -> bool:
         return name.startswith(_NESTED) and self._nested.has(name[len(_NESTED) :])
 
-    def _matching(self, name: Name) -> list[str]:
+    def _matching(self, name: FieldName) -> list[str]:
         names = self._schema.names
         # The exact name wins over others that differ in case, as AWS has it for quoted names alone.
         return [name.text] if name.quoted and name.text in names else [found for found in names if name.matches(found)]

@@ -7,60 +7,60 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import compute as pc
 
-from ..dialect.paths import Index, Name, Path
+from ..dialect.paths import FieldName, Index, Path
 from ..errors import SelectCode, failure
-from ..execution.relation import Kind
+from ..execution.relation import SqlKind
 from .value_columns import to_json
 
 _TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%SZ"
-TYPES: Final = {Kind.BOOL: pa.bool_(), Kind.INT: pa.int64(), Kind.FLOAT: pa.float64()}
+TYPES: Final = {SqlKind.BOOL: pa.bool_(), SqlKind.INT: pa.int64(), SqlKind.FLOAT: pa.float64()}
 """Of the kinds that are not text. Decimals keep the type that they have."""
 
 
-def kind_of(type_: pa.DataType) -> Kind:
+def kind_of(type_: pa.DataType) -> SqlKind:
     """What a type of Arrow is to a query. Raises SelectError (UnsupportedParquetType)."""
     t = pa.types
     if t.is_dictionary(type_):
         return kind_of(type_.value_type)
     if t.is_boolean(type_):
-        return Kind.BOOL
+        return SqlKind.BOOL
     if t.is_integer(type_):
-        return Kind.DECIMAL if t.is_uint64(type_) else Kind.INT
+        return SqlKind.DECIMAL if t.is_uint64(type_) else SqlKind.INT
     if t.is_floating(type_):
-        return Kind.FLOAT
+        return SqlKind.FLOAT
     if t.is_decimal(type_) and type_.precision <= 38:
-        return Kind.DECIMAL
+        return SqlKind.DECIMAL
     if t.is_timestamp(type_) or t.is_date(type_):
-        return Kind.TIMESTAMP
+        return SqlKind.TIMESTAMP
     if t.is_nested(type_):
-        return Kind.JSON
+        return SqlKind.JSON
     if t.is_null(type_) or _is_text(type_) or t.is_time(type_) or _is_bytes(type_):
-        return Kind.TEXT
+        return SqlKind.TEXT
     raise failure(SelectCode.UNSUPPORTED_PARQUET_TYPE, f"a column of such a type cannot be read. type={type_}")
 
 
-def type_of(type_: pa.DataType) -> pa.DataType:
+def normalized_type(type_: pa.DataType) -> pa.DataType:
     """The type that a column of this type is brought to."""
     kind = kind_of(type_)
-    if kind is Kind.DECIMAL:
+    if kind is SqlKind.DECIMAL:
         plain = type_.value_type if pa.types.is_dictionary(type_) else type_
         return pa.decimal128(20, 0) if pa.types.is_uint64(plain) else pa.decimal128(plain.precision, plain.scale)
     return TYPES.get(kind, pa.string())
 
 
-def brought(column: pa.Array) -> pa.Array:
+def normalized(column: pa.Array) -> pa.Array:
     """A column of the type that queries know. Raises SelectError (InvalidTextEncoding)."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = kind_of(column.type)
     match kind:
-        case Kind.TIMESTAMP:
+        case SqlKind.TIMESTAMP:
             return _written(column)
-        case Kind.JSON:
+        case SqlKind.JSON:
             return pa.array([None if value is None else to_json(value) for value in column.to_pylist()], pa.string())
-        case Kind.DECIMAL:
-            return column.cast(type_of(column.type))
-        case Kind.TEXT:
+        case SqlKind.DECIMAL:
+            return column.cast(normalized_type(column.type))
+        case SqlKind.TEXT:
             return _text(column)
         case _:
             return column.cast(TYPES[kind])
@@ -86,7 +86,7 @@ def _written(column: pa.Array) -> pa.Array:
 def inner_type(type_: pa.DataType, path: Path) -> pa.DataType | None:
     """The type that a path finds within a nested one, or None if it finds nothing."""
     for step in path:
-        if isinstance(step, Name) and pa.types.is_struct(type_):
+        if isinstance(step, FieldName) and pa.types.is_struct(type_):
             found = [number for number in range(type_.num_fields) if step.matches(type_.field(number).name)]
             if not found:
                 return None

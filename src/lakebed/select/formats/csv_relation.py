@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from ..dialect.paths import Name, Path
+from ..dialect.paths import FieldName, Path
 from ..errors import SelectCode, failure, no_such_column
-from ..execution.relation import Column, Field, Kind, View
+from ..execution.relation import Field, ReadAs, ScanColumn, SqlKind
 from ..execution.scanning import BlockScan
 from ..model import MAX_RECORD_BYTES, Compression, CsvInput, HeaderUse, ScanRange
 from ..sources.byte_streams import Meter, open_stream
@@ -39,12 +39,12 @@ class CsvRelation:
 
     def knows(self, path: Path) -> bool:
         """Whether there is such a column."""
-        return len(path) == 1 and isinstance(path[0], Name) and bool(self._found(path[0]))
+        return len(path) == 1 and isinstance(path[0], FieldName) and bool(self._found(path[0]))
 
     def field(self, path: Path) -> Field:
         """The column of that name or number."""
         name = path[0] if len(path) == 1 else None
-        if not isinstance(name, Name):
+        if not isinstance(name, FieldName):
             raise failure(SelectCode.INVALID_KEY_PATH, "a CSV object has columns, and nothing within them")
         found = self._found(name)
         if len(found) > 1:
@@ -60,11 +60,11 @@ class CsvRelation:
         """All columns."""
         return tuple(self._field(number) for number in range(len(self.names)))
 
-    def column(self, field: Field, view: View) -> Column:
+    def column(self, field: Field, view: ReadAs) -> ScanColumn:
         """The column: text, whatever it is wanted as."""
         name = field.path[0]
-        assert isinstance(name, Name)  # noqa: S101  # as `_field` made it
-        return Column(name.text, Kind.TEXT)
+        assert isinstance(name, FieldName)  # noqa: S101  # as `_field` made it
+        return ScanColumn(name.text, SqlKind.TEXT)
 
     def presence(self, field: Field) -> str | None:
         """Every record has every column, if only as null."""
@@ -88,9 +88,9 @@ class CsvRelation:
         return tuple(known.get(label, f"other{number}") for number, label in enumerate(labels))
 
     def _field(self, number: int) -> Field:
-        return Field(self.labels[number], Kind.TEXT, (Name(self.names[number], quoted=True),))
+        return Field(self.labels[number], SqlKind.TEXT, (FieldName(self.names[number], quoted=True),))
 
-    def _found(self, name: Name) -> list[int]:
+    def _found(self, name: FieldName) -> list[int]:
         found = [number for number, label in enumerate(self.labels) if name.matches(label)]
         if not found:
             # The place of a column is its name too.

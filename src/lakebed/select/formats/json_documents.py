@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from ..dialect.paths import Every, Index, Name, Step
+from ..dialect.paths import FieldName, Index, Step, Wildcard
 from ..errors import SelectCode, SelectError, failure
 from ..model import MAX_RECORD_BYTES
 from ..sources.byte_streams import ByteStream
@@ -53,16 +53,16 @@ class DocumentScanner:
             return
         step, rest = path[0], path[1:]
         opening = self._next_character()
-        if isinstance(step, Name) and opening == b"{":
+        if isinstance(step, FieldName) and opening == b"{":
             yield from self._fields(step, rest)
         elif isinstance(step, Index) and opening == b"[":
             yield from self._elements(step.number, rest)
-        elif isinstance(step, Every) and opening == (b"{" if step.fields else b"["):
+        elif isinstance(step, Wildcard) and opening == (b"{" if step.fields else b"["):
             yield from self._fields(None, rest) if step.fields else self._elements(None, rest)
         else:
             self._value(keep=False)
 
-    def _fields(self, wanted: Name | None, rest: tuple[Step, ...]) -> Iterator[bytes]:
+    def _fields(self, wanted: FieldName | None, rest: tuple[Step, ...]) -> Iterator[bytes]:
         taken = False
         self._at += 1
         if self._next_character() == b"}":

@@ -16,21 +16,31 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from ..dialect.paths import Name
-from ..execution.relation import Kind, View
+from ..dialect.paths import FieldName
+from ..execution.relation import ReadAs, SqlKind
 from ..output.values import quoted_texts
 from .value_columns import ValueColumns
 
-_TYPES: Final = {Kind.INT: pa.int64(), Kind.FLOAT: pa.float64(), Kind.TEXT: pa.string(), Kind.BOOL: pa.bool_()}
-_VALUES: Final[dict[Kind, type]] = {Kind.INT: int, Kind.FLOAT: float, Kind.TEXT: str, Kind.BOOL: bool}
-_NUMBERS: Final = (Kind.INT, Kind.FLOAT)
+_TYPES: Final = {
+    SqlKind.INT: pa.int64(),
+    SqlKind.FLOAT: pa.float64(),
+    SqlKind.TEXT: pa.string(),
+    SqlKind.BOOL: pa.bool_(),
+}
+_VALUES: Final[dict[SqlKind, type]] = {
+    SqlKind.INT: int,
+    SqlKind.FLOAT: float,
+    SqlKind.TEXT: str,
+    SqlKind.BOOL: bool,
+}
+_NUMBERS: Final = (SqlKind.INT, SqlKind.FLOAT)
 
 Make = Callable[[pa.Array], pa.Array]
 """A column as it is wanted, of the field as it was read."""
 
 
 @dataclass(frozen=True, slots=True)
-class TypedLines:
+class TypedLineReader:
     """Reads some columns of blocks of lines."""
 
     wanted: list[str]
@@ -50,15 +60,15 @@ class TypedLines:
         return pa.RecordBatch.from_arrays([make(fields[number]) for number, make in self._columns], names=self.wanted)
 
 
-def typed_lines(columns: ValueColumns, wanted: list[str]) -> TypedLines | None:
+def typed_lines(columns: ValueColumns, wanted: list[str]) -> TypedLineReader | None:
     """A reader of these columns, or None if one of them is not of a field of one kind."""
     found: list[tuple[int, Make]] = []
-    kinds: dict[str, Kind] = {}
+    kinds: dict[str, SqlKind] = {}
     for name in wanted:
         asked = columns.asked(name)
         step = asked.path[0] if len(asked.path) == 1 else None
         make = _make(asked.view, asked.kind, asked.type)
-        if make is None or not isinstance(step, Name) or not step.quoted:
+        if make is None or not isinstance(step, FieldName) or not step.quoted:
             return None
         kinds[step.text] = asked.kind
         found.append((list(kinds).index(step.text), make))
@@ -73,7 +83,7 @@ def typed_lines(columns: ValueColumns, wanted: list[str]) -> TypedLines | None:
     fields: list[tuple[Callable[[object], object], pa.DataType]] = [
         (attrgetter(f"f{number}"), _TYPES[kind]) for number, kind in enumerate(kinds.values())
     ]
-    return TypedLines(wanted, msgspec.json.Decoder(shape), fields, found)
+    return TypedLineReader(wanted, msgspec.json.Decoder(shape), fields, found)
 
 
 def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
@@ -85,20 +95,20 @@ def _array(values: list[Any], type_: pa.DataType) -> pa.Array:
     return pa.array(values, type_)
 
 
-def _make(view: View | None, kind: Kind, wanted: pa.DataType) -> Make | None:
+def _make(view: ReadAs | None, kind: SqlKind, wanted: pa.DataType) -> Make | None:
     match view:
         case None if kind in _TYPES:
             return _presence
-        case View.ANY if kind is Kind.TEXT:
+        case ReadAs.ANY if kind is SqlKind.TEXT:
             return quoted_texts
-        case View.TEXT if kind is Kind.TEXT:
+        case ReadAs.TEXT if kind is SqlKind.TEXT:
             return _itself
-        case View.BOOL if kind is Kind.BOOL:
+        case ReadAs.BOOL if kind is SqlKind.BOOL:
             return _itself
         # Fractions are written by others: a 1.0 is to stay one.
-        case View.ANY | View.TEXT if kind in (Kind.INT, Kind.BOOL):
+        case ReadAs.ANY | ReadAs.TEXT if kind in (SqlKind.INT, SqlKind.BOOL):
             return lambda field: field.cast(pa.string())
-        case View.NUMBER | View.FLOAT if kind in _NUMBERS:
+        case ReadAs.NUMBER | ReadAs.FLOAT if kind in _NUMBERS:
             # Not safe: the largest whole numbers are rounded, as they are everywhere.
             return lambda field: field.cast(wanted, safe=False)
         case _:

@@ -11,15 +11,15 @@ import pyarrow as pa
 
 from lakebed.core.errors import Unavailable
 
-from ..dialect.paths import MISSING, Every, Name, Path, Step, follow, unfold
+from ..dialect.paths import MISSING, FieldName, Path, Step, Wildcard, follow, unfold
 from ..errors import SelectCode, SelectError, failure, nested_too_deeply
-from ..execution.relation import Column, Field, Kind, View
+from ..execution.relation import Field, ReadAs, ScanColumn, SqlKind
 from ..execution.scanning import BlockScan
 from ..model import Compression, JsonInput, JsonKind, ScanRange
 from ..sources.byte_streams import ByteStream, Meter, open_stream
 from ..sources.record_blocks import Blocks, check_lengths, cut_after, first_record, resolve_range
 from .json_documents import DocumentScanner
-from .json_reader import TypedLines, typed_lines
+from .json_reader import TypedLineReader, typed_lines
 from .json_scanner import RECORD_COLUMN, JsonLibrary, LineScanner, line_scanner, load_library
 from .value_columns import ValueColumns, to_json
 
@@ -58,18 +58,18 @@ class JsonRelation:
 
     def fields(self) -> tuple[Field, ...]:
         """The record as it is."""
-        return (Field("", Kind.RECORD),)
+        return (Field("", SqlKind.RECORD),)
 
-    def column(self, field: Field, view: View) -> Column:
+    def column(self, field: Field, view: ReadAs) -> ScanColumn:
         """A view of a field."""
-        if field.kind is Kind.RECORD:
+        if field.kind is SqlKind.RECORD:
             self.whole = True
-            return Column(RECORD_COLUMN, Kind.RECORD)
+            return ScanColumn(RECORD_COLUMN, SqlKind.RECORD)
         return self.columns.column(field, view)
 
     def presence(self, field: Field) -> str | None:
         """Whether a record has the field. A record that is nothing is written as an empty one."""
-        return None if field.kind is Kind.RECORD else self.columns.presence(field)
+        return None if field.kind is SqlKind.RECORD else self.columns.presence(field)
 
     @property
     def schema(self) -> pa.Schema:
@@ -111,7 +111,7 @@ def open_json(
 def split_path(path: Path) -> tuple[Path, Path]:
     """The path up to its first wildcard and with it, and the rest: which is followed in decoded values."""
     for number, step in enumerate(path):
-        if isinstance(step, Every):
+        if isinstance(step, Wildcard):
             return path[: number + 1], path[number + 1 :]
     return (), path
 
@@ -127,7 +127,7 @@ class LineReader:
         self._library = None if path else library
         self.threaded = self._library is not None
         self._scanner: tuple[list[str], LineScanner | None] | None = None
-        self._typed: tuple[list[str], TypedLines | None] | None = None
+        self._typed: tuple[list[str], TypedLineReader | None] | None = None
         self._narrow: tuple[list[str], msgspec.json.Decoder[Any] | None] = ([], None)
 
     def values(self, block: bytes) -> list[object]:
@@ -176,7 +176,7 @@ class LineReader:
             self._scanner = made = (wanted, line_scanner(self._library, self.columns, wanted))
         return made[1]
 
-    def _typed_lines(self, wanted: list[str]) -> TypedLines | None:
+    def _typed_lines(self, wanted: list[str]) -> TypedLineReader | None:
         made = self._typed
         if made is None or made[0] != wanted:
             self._typed = made = (wanted, typed_lines(self.columns, wanted))
@@ -185,9 +185,9 @@ class LineReader:
     def _read_narrow(self, block: bytes, wanted: list[str]) -> pa.RecordBatch | None:
         """The same, without making anything of fields that are not asked for; None where it takes all of them."""
         paths = self.columns.paths(wanted)
-        if not all(path and isinstance(path[0], Name) and path[0].quoted for path in paths):
+        if not all(path and isinstance(path[0], FieldName) and path[0].quoted for path in paths):
             return None
-        names = sorted({path[0].text for path in paths if isinstance(path[0], Name)})
+        names = sorted({path[0].text for path in paths if isinstance(path[0], FieldName)})
         made, decoder = self._narrow
         if decoder is None or made != names:
             fields = [(f"f{number}", Any, msgspec.UNSET) for number in range(len(names))]
@@ -204,7 +204,7 @@ class LineReader:
         arrays: dict[str, pa.Array] = {}
         for path, columns in paths.items():
             head = path[0]
-            assert isinstance(head, Name)  # noqa: S101  # as was asked above
+            assert isinstance(head, FieldName)  # noqa: S101  # as was asked above
             place = f"f{names.index(head.text)}"
             found = [getattr(record, place) for record in records]
             values = [
@@ -340,4 +340,4 @@ def _malformed(text: bytes, error: Exception, line: int | None) -> SelectError:
 def _label(path: Path) -> str:
     """What a record is called where it is written as one of several columns."""
     last: Step | None = path[-1] if path else None
-    return last.text if isinstance(last, Name) else "_1"
+    return last.text if isinstance(last, FieldName) else "_1"

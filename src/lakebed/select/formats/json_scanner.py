@@ -19,8 +19,8 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from ..dialect.paths import Name, Path
-from ..execution.relation import View
+from ..dialect.paths import FieldName, Path
+from ..execution.relation import ReadAs
 from .value_columns import ValueColumns
 
 log = logging.getLogger("lakebed.select")
@@ -184,7 +184,7 @@ def line_scanner(library: JsonLibrary, columns: ValueColumns, wanted: list[str])
             asked = columns.asked(name)
             path, type_ = asked.path, asked.type
             view = _view(asked.view, type_)
-            if not path or not all(isinstance(step, Name) and step.quoted for step in path):
+            if not path or not all(isinstance(step, FieldName) and step.quoted for step in path):
                 return None
         found.append(_Column(name, fields.setdefault(path, len(fields)), view, type_))
     return LineScanner(library, _steps(fields), len(fields), found)
@@ -194,17 +194,17 @@ def _marked(odd: bytes) -> list[int]:
     return [found.start() for found in re.finditer(b"\x01", odd)]
 
 
-def _view(view: View | None, type_: pa.DataType) -> int:
+def _view(view: ReadAs | None, type_: pa.DataType) -> int:
     match view:
         case None:
             return _PRESENCE
-        case View.ANY:
+        case ReadAs.ANY:
             return _AS_JSON
-        case View.TEXT:
+        case ReadAs.TEXT:
             return _AS_TEXT
-        case View.BOOL:
+        case ReadAs.BOOL:
             return _AS_BOOL
-        case View.NUMBER | View.FLOAT:
+        case ReadAs.NUMBER | ReadAs.FLOAT:
             return _AS_INT if pa.types.is_integer(type_) else _AS_FLOAT
 
 
@@ -218,7 +218,7 @@ def _steps(fields: dict[Path, int]) -> ctypes.Array[_Step]:
     for path, number in numbers.items():
         if path:
             last, from_ = path[-1], steps[numbers[path[:-1]]]
-            name = last.text.encode() if isinstance(last, Name) else b""
+            name = last.text.encode() if isinstance(last, FieldName) else b""
             steps[number].name, steps[number].length = name, len(name)
             steps[number].next, from_.first = from_.first, number
     return steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from ..dialect.statement import Statement
+from ..dialect.statement import SelectStatement
 from ..errors import SelectCode, failure
 from ..execution.relation import Relation
 from ..execution.scanning import Scan
@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 def open_input(
-    source: ObjectBytes, request: SelectRequest, statement: Statement, meter: Meter, like: Relation | None = None
+    source: ObjectBytes, request: SelectRequest, statement: SelectStatement, meter: Meter, like: Relation | None = None
 ) -> tuple[Relation, Scan]:
     """The records of an object. Blocks: it reads as much of it as tells what is in there. Raises SelectError.
 

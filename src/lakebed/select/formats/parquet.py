@@ -12,7 +12,7 @@ from pyarrow import dataset, parquet
 from lakebed.core.errors import LakebedError, Unavailable
 
 from ..errors import SelectCode, failure
-from ..execution.scanning import Batches
+from ..execution.scanning import BatchReader
 from ..model import ScanRange
 from ..sources.byte_streams import Meter
 from ..sources.object_file import ObjectFile
@@ -98,7 +98,7 @@ class ParquetScan:
         with self._turn:
             self._groups = [group for group in self._groups if group in kept]
 
-    def readers(self, count: int, *, in_order: bool) -> list[Batches]:
+    def readers(self, count: int, *, in_order: bool) -> list[BatchReader]:
         """Readers of the row groups; where there is one, it has columns decoded beside each other."""
         alone = in_order or count == 1 or len(self._groups) <= 1
         threaded = alone and count > 1

@@ -16,11 +16,11 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from ..dialect.paths import MISSING, Name, Path, Step, follow
+from ..dialect.paths import MISSING, FieldName, Path, Step, follow
 from ..errors import SelectCode, failure, nested_too_deeply
-from ..execution.relation import Column, Field, Kind, View
+from ..execution.relation import Field, ReadAs, ScanColumn, SqlKind
 
-_PREFIX: Final = {View.ANY: "a", View.TEXT: "t", View.NUMBER: "n", View.FLOAT: "f", View.BOOL: "b"}
+_PREFIX: Final = {ReadAs.ANY: "a", ReadAs.TEXT: "t", ReadAs.NUMBER: "n", ReadAs.FLOAT: "f", ReadAs.BOOL: "b"}
 _PRESENT: Final = "p"
 
 
@@ -56,13 +56,13 @@ def to_text(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedColumn:
     """A column that was asked for."""
 
     path: Path
-    kind: Kind
+    kind: SqlKind
     """What the sample has of the field."""
-    view: View | None
+    view: ReadAs | None
     """None if it is asked whether the field is there."""
     type: pa.DataType
 
@@ -73,32 +73,32 @@ class ValueColumns:
     def __init__(self, sample: Sequence[object]) -> None:
         self._sample = sample
         self._paths: dict[Path, int] = {}
-        self._seen: dict[str, Asked] = {}
+        self._seen: dict[str, RequestedColumn] = {}
 
     def field(self, path: Path, label: str = "") -> Field:
         """The field that a path names, called as it is in the records. Raises SelectError (AmbiguousFieldName)."""
         exact = self._resolve(path)
         last = exact[-1] if exact else None
-        return Field(last.text if isinstance(last, Name) else label, self._kind(exact), exact)
+        return Field(last.text if isinstance(last, FieldName) else label, self._kind(exact), exact)
 
     def is_seen(self, path: Path) -> bool:
         """Whether the sample has the field."""
         return any(follow(value, path) is not MISSING for value in self._sample)
 
-    def column(self, field: Field, view: View) -> Column:
+    def column(self, field: Field, view: ReadAs) -> ScanColumn:
         """The column of a view of a field."""
-        kind = {View.ANY: Kind.JSON, View.TEXT: Kind.TEXT, View.BOOL: Kind.BOOL}.get(view)
+        kind = {ReadAs.ANY: SqlKind.JSON, ReadAs.TEXT: SqlKind.TEXT, ReadAs.BOOL: SqlKind.BOOL}.get(view)
         if kind is None:
-            kind = Kind.INT if view is View.NUMBER and field.kind is Kind.INT else Kind.FLOAT
+            kind = SqlKind.INT if view is ReadAs.NUMBER and field.kind is SqlKind.INT else SqlKind.FLOAT
         name = f"{_PREFIX[view]}{self._number(field.path)}"
-        types = {Kind.BOOL: pa.bool_(), Kind.INT: pa.int64(), Kind.FLOAT: pa.float64()}
-        self._seen[name] = Asked(field.path, field.kind, view, types.get(kind, pa.string()))
-        return Column(name, kind)
+        types = {SqlKind.BOOL: pa.bool_(), SqlKind.INT: pa.int64(), SqlKind.FLOAT: pa.float64()}
+        self._seen[name] = RequestedColumn(field.path, field.kind, view, types.get(kind, pa.string()))
+        return ScanColumn(name, kind)
 
     def presence(self, field: Field) -> str:
         """The column that says whether a field is there."""
         name = f"{_PRESENT}{self._number(field.path)}"
-        self._seen[name] = Asked(field.path, field.kind, None, pa.bool_())
+        self._seen[name] = RequestedColumn(field.path, field.kind, None, pa.bool_())
         return name
 
     @property
@@ -110,7 +110,7 @@ class ValueColumns:
         """Whether it is one of these columns."""
         return name in self._seen
 
-    def asked(self, name: str) -> Asked:
+    def asked(self, name: str) -> RequestedColumn:
         """What a column is of."""
         return self._seen[name]
 
@@ -128,13 +128,13 @@ class ValueColumns:
         match seen.view:
             case None:
                 return pa.array([value is not MISSING for value in values], seen.type)
-            case View.ANY:
+            case ReadAs.ANY:
                 make = to_json
-            case View.TEXT:
+            case ReadAs.TEXT:
                 make = to_text
-            case View.BOOL:
+            case ReadAs.BOOL:
                 make = _truth
-            case View.NUMBER | View.FLOAT:
+            case ReadAs.NUMBER | ReadAs.FLOAT:
                 make = _whole if pa.types.is_integer(seen.type) else _float
         return pa.array([None if value is None or value is MISSING else make(value) for value in values], seen.type)
 
@@ -146,37 +146,37 @@ class ValueColumns:
         exact: list[Step] = []
         values: list[object] = list(self._sample)
         for step in path:
-            if isinstance(step, Name) and not step.quoted:
+            if isinstance(step, FieldName) and not step.quoted:
                 found = {name for value in values if isinstance(value, dict) for name in value if step.matches(name)}
                 if len(found) > 1 and step.text not in found:
                     raise failure(SelectCode.AMBIGUOUS_FIELD_NAME, f"several fields are called so. name={step.text}")
                 if found:
-                    step = Name(step.text if step.text in found else found.pop(), quoted=True)
+                    step = FieldName(step.text if step.text in found else found.pop(), quoted=True)
             exact.append(step)
             values = [inner for value in values if (inner := follow(value, (step,))) is not MISSING]
         return tuple(exact)
 
-    def _kind(self, path: Path) -> Kind:
-        kinds = {_kind_of(follow(value, path)) for value in self._sample} - {Kind.NULL}
-        if kinds == {Kind.INT, Kind.FLOAT}:
-            return Kind.FLOAT
-        return kinds.pop() if len(kinds) == 1 else Kind.JSON
+    def _kind(self, path: Path) -> SqlKind:
+        kinds = {_kind_of(follow(value, path)) for value in self._sample} - {SqlKind.NULL}
+        if kinds == {SqlKind.INT, SqlKind.FLOAT}:
+            return SqlKind.FLOAT
+        return kinds.pop() if len(kinds) == 1 else SqlKind.JSON
 
 
-def _kind_of(value: object) -> Kind:
+def _kind_of(value: object) -> SqlKind:
     match value:
         case None:
-            return Kind.NULL
+            return SqlKind.NULL
         case bool():
-            return Kind.BOOL
+            return SqlKind.BOOL
         case int():
-            return Kind.INT if -(2**63) <= value < 2**63 else Kind.FLOAT
+            return SqlKind.INT if -(2**63) <= value < 2**63 else SqlKind.FLOAT
         case float():
-            return Kind.FLOAT
+            return SqlKind.FLOAT
         case str():
-            return Kind.TEXT
+            return SqlKind.TEXT
         case _:
-            return Kind.NULL if value is MISSING else Kind.JSON
+            return SqlKind.NULL if value is MISSING else SqlKind.JSON
 
 
 def _truth(value: object) -> bool | None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from pyarrow import csv
 
-from ..execution.relation import Kind
+from ..execution.relation import SqlKind
 from ..formats.value_columns import to_text
 from ..model import MAX_RECORD_BYTES
 from ..sources.record_blocks import over_long
@@ -19,27 +19,27 @@ _ODD: Final = bytes([*range(0x20), 0x22, 0x5C, 0x7F])
 """What is not written into JSON as it is."""
 
 
-def plain_text(column: pa.Array, kind: Kind) -> pa.Array:
+def plain_text(column: pa.Array, kind: SqlKind) -> pa.Array:
     """A column as text, as CSV has it. Null stays null."""
     match kind:
-        case Kind.DECIMAL:
+        case SqlKind.DECIMAL:
             return _short_decimals(column)
-        case Kind.JSON:
+        case SqlKind.JSON:
             return _unquoted(column.cast(pa.string()))
         case _:
             return column.cast(pa.string())
 
 
-def json_text(column: pa.Array, kind: Kind) -> pa.Array:
+def json_text(column: pa.Array, kind: SqlKind) -> pa.Array:
     """A column as JSON. Null stays null."""
     match kind:
-        case Kind.TEXT | Kind.TIMESTAMP:
+        case SqlKind.TEXT | SqlKind.TIMESTAMP:
             return quoted_texts(column.cast(pa.string()))
-        case Kind.FLOAT:
+        case SqlKind.FLOAT:
             # JSON has no form for what is not a number.
             finite = pc.is_finite(column)
             return pc.if_else(finite, column.cast(pa.string()), pa.scalar("null"))
-        case Kind.DECIMAL:
+        case SqlKind.DECIMAL:
             return _short_decimals(column)
         case _:
             return column.cast(pa.string())

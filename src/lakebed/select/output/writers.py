@@ -11,8 +11,8 @@ from pyarrow import compute as pc
 from pyarrow import ipc, parquet
 
 from ..errors import nested_too_deeply
-from ..execution.query import Output
-from ..execution.relation import Kind
+from ..execution.query import OutputColumn
+from ..execution.relation import SqlKind
 from ..formats.value_columns import to_text
 from ..model import ArrowOutput, CsvOutput, JsonOutput, ParquetOutput, QuoteFields
 from ..model import Output as Format
@@ -31,7 +31,7 @@ class Writer(Protocol):
         ...
 
 
-def open_writer(wanted: Format, outputs: tuple[Output, ...]) -> Writer:
+def open_writer(wanted: Format, outputs: tuple[OutputColumn, ...]) -> Writer:
     """A writer for one result."""
     match wanted:
         case CsvOutput():
@@ -45,7 +45,7 @@ def open_writer(wanted: Format, outputs: tuple[Output, ...]) -> Writer:
 class CsvWriter:
     """Records as lines of fields."""
 
-    def __init__(self, options: CsvOutput, outputs: tuple[Output, ...]) -> None:
+    def __init__(self, options: CsvOutput, outputs: tuple[OutputColumn, ...]) -> None:
         self._options = options
         self._outputs = outputs
         self._special = [
@@ -54,7 +54,7 @@ class CsvWriter:
 
     def write(self, batch: pa.RecordBatch) -> bytes:
         """The lines of a batch."""
-        if self._outputs and self._outputs[0].kind is Kind.RECORD:
+        if self._outputs and self._outputs[0].kind is SqlKind.RECORD:
             rows = pa.array(
                 [self._record(text) for text in batch.column(self._outputs[0].column).to_pylist()], pa.string()
             )
@@ -113,7 +113,7 @@ class CsvWriter:
 class JsonWriter:
     """Records as objects."""
 
-    def __init__(self, options: JsonOutput, outputs: tuple[Output, ...]) -> None:
+    def __init__(self, options: JsonOutput, outputs: tuple[OutputColumn, ...]) -> None:
         self._options = options
         self._outputs = outputs
         self._keys = [f",{quoted_json(output.label)}:" for output in outputs]
@@ -121,7 +121,7 @@ class JsonWriter:
     def write(self, batch: pa.RecordBatch) -> bytes:
         """The objects of a batch."""
         nothing = pa.scalar("")
-        if self._outputs and self._outputs[0].kind is Kind.RECORD:
+        if self._outputs and self._outputs[0].kind is SqlKind.RECORD:
             text = batch.column(self._outputs[0].column).cast(pa.string())
             # A record that is no object gets to be one, with the name that a column without one has.
             named = pc.binary_join_element_wise(pa.scalar('{"_1":'), text, pa.scalar("}"), nothing)
@@ -147,7 +147,7 @@ class JsonWriter:
             parts += [key if parts else "{" + key[1:], value]
         return [*parts, "}"]
 
-    def _member(self, batch: pa.RecordBatch, key: str, output: Output) -> pa.Array:
+    def _member(self, batch: pa.RecordBatch, key: str, output: OutputColumn) -> pa.Array:
         value = json_text(batch.column(output.column), output.kind).fill_null("null")
         member = pc.binary_join_element_wise(pa.scalar(key), value, pa.scalar(""))
         if output.present is None:
@@ -158,7 +158,7 @@ class JsonWriter:
 class ColumnarWriter:
     """Records as one Parquet file, or as a stream of Arrow's own format."""
 
-    def __init__(self, outputs: tuple[Output, ...], *, as_parquet: bool) -> None:
+    def __init__(self, outputs: tuple[OutputColumn, ...], *, as_parquet: bool) -> None:
         self._outputs = outputs
         self._as_parquet = as_parquet
         self._sink = io.BytesIO()

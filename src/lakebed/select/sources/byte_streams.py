@@ -11,7 +11,7 @@ import pyarrow as pa
 from lakebed.core.errors import LakebedError
 
 from ..errors import SelectCode, failure
-from ..model import Compression, Counts
+from ..model import Compression, QueryStats
 from .snappy_frames import SnappyStream
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ class Meter:
                 self._counts[number] += more
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> QueryStats:
         """All of it."""
         with self._turn:
-            return Counts(*self._counts)
+            return QueryStats(*self._counts)
 
 
 class ByteStream(Protocol):
@@ -61,7 +61,7 @@ class ByteStream(Protocol):
         ...
 
 
-class Stretch:
+class ObjectRange:
     """The bytes of an object from `start` to `stop`, as they are stored."""
 
     closed = False
@@ -102,13 +102,13 @@ def open_stream(
     """A stretch of the object, decompressed. Raises SelectError (InvalidCompressionFormat)."""
     stop = source.size if stop is None else stop
     if compression is Compression.NONE:
-        return Stretch(source, start, stop, lambda count: meter.add(scanned=count, processed=count))
+        return ObjectRange(source, start, stop, lambda count: meter.add(scanned=count, processed=count))
     magic = _MAGIC[compression]
     if stop and source.read_at(0, len(magic)) != magic:
         raise failure(
             SelectCode.INVALID_COMPRESSION_FORMAT, f"the object is not compressed like this. expected={compression}"
         )
-    stored = Stretch(source, start, stop, lambda count: meter.add(scanned=count))
+    stored = ObjectRange(source, start, stop, lambda count: meter.add(scanned=count))
     if compression is Compression.SNAPPY:
         return _Decompressed(SnappyStream(stored), stored, meter)
     return _Decompressed(pa.CompressedInputStream(pa.PythonFile(stored, mode="r"), _CODECS[compression]), stored, meter)
@@ -117,7 +117,7 @@ def open_stream(
 class _Decompressed:
     """What comes out of a decompressor, in S3's words where it does not."""
 
-    def __init__(self, inner: ByteStream, stored: Stretch, meter: Meter) -> None:
+    def __init__(self, inner: ByteStream, stored: ObjectRange, meter: Meter) -> None:
         self._inner = inner
         self._stored = stored
         self._meter = meter

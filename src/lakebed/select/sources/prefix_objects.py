@@ -14,7 +14,7 @@ from lakebed.objects.listing import ListedObject, Lister, Listing
 from lakebed.objects.model import Caller
 from lakebed.objects.reading import ObjectReader
 
-from ..execution.multi_object_scan import Supplied
+from ..execution.multi_object_scan import OpenedObject
 from .object_bytes import open_bytes
 
 _ATTEMPTS: Final = 4
@@ -25,7 +25,7 @@ _AHEAD: Final = 32
 """Objects that are opened at a time, before they are asked for."""
 
 
-class ObjectWalk:
+class PrefixObjects:
     """Objects in the order of their keys, each as it is when it is opened; those without a byte are passed over."""
 
     def __init__(
@@ -45,11 +45,11 @@ class ObjectWalk:
         self._loop = loop
         self._keys = self._list()
         self._turn = threading.Lock()
-        self._held: deque[Supplied] = deque()
-        self._ahead: Future[list[Supplied]] | None = None
+        self._held: deque[OpenedObject] = deque()
+        self._ahead: Future[list[OpenedObject]] | None = None
         self._closed = False
 
-    def take(self) -> Supplied | None:
+    def take(self) -> OpenedObject | None:
         """The next object; None after the last. Raises NoSuchBucket, AccessDenied, …; Unavailable after `close`."""
         with self._turn:
             if self._closed:
@@ -75,18 +75,18 @@ class ObjectWalk:
             if self._ahead is not None and self._ahead.done():
                 self._forget_late(self._ahead)  # opened before this, and asked for by nobody
 
-    def _fetch(self) -> Future[list[Supplied]]:
+    def _fetch(self) -> Future[list[OpenedObject]]:
         future = asyncio.run_coroutine_threadsafe(self._open_some(), self._loop)
         future.add_done_callback(self._forget_late)
         return future
 
-    def _forget_late(self, future: Future[list[Supplied]]) -> None:
+    def _forget_late(self, future: Future[list[OpenedObject]]) -> None:
         """What is opened when nobody wants it any more."""
         if self._closed and not future.cancelled() and future.exception() is None:
             for supplied in future.result():
                 supplied.source.close()
 
-    async def _open_some(self) -> list[Supplied]:
+    async def _open_some(self) -> list[OpenedObject]:
         """The next few; none only after the last."""
         while keys := [key async for key in _some(self._keys, _AHEAD)]:
             opening = [asyncio.ensure_future(self._open(key)) for key in keys]
@@ -96,14 +96,14 @@ class ObjectWalk:
                 for each in opening:
                     each.cancel()
                 for opened in await asyncio.gather(*opening, return_exceptions=True):
-                    if isinstance(opened, Supplied):
+                    if isinstance(opened, OpenedObject):
                         opened.source.close()
                 raise
             if some := [opened for opened in found if opened is not None]:
                 return some
         return []
 
-    async def _open(self, key: str) -> Supplied | None:
+    async def _open(self, key: str) -> OpenedObject | None:
         for _ in range(_ATTEMPTS):
             try:
                 found = await self._reader.get(self._caller, self._bucket, key)
@@ -111,7 +111,7 @@ class ObjectWalk:
                 break  # it was there when it was listed
             assert found.source is not None  # noqa: S101  # a GET has one
             try:
-                return Supplied(key, await open_bytes(found.source, self._loop))
+                return OpenedObject(key, await open_bytes(found.source, self._loop))
             except NoSuchKey:
                 continue  # replaced between reading its row and opening its file
         return None

@@ -6,8 +6,12 @@ from typing import NamedTuple
 
 from lakebed.core.clock import Clock
 from lakebed.events.delivery import DeliveryCounts, TargetBacklog
-from lakebed.governance.delegation.delegated_accesses import AccessCounter, AccessGroup, CredentialRecipient
-from lakebed.select.model import Counts
+from lakebed.governance.delegation.delegated_accesses import (
+    AccessCounter,
+    AccessGroup,
+    CredentialRecipient,
+)
+from lakebed.select.model import QueryStats
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.http.protocol import Application
 from lakebed.wire.s3.app import Trace
@@ -74,7 +78,7 @@ class SelectInstruments:
             "lakebed_select_bytes_total", "Bytes that selects scanned, processed and returned.", ("kind",)
         )
 
-    def ended(self, outcome: str, counts: Counts) -> None:
+    def ended(self, outcome: str, counts: QueryStats) -> None:
         """Count one."""
         self._ended.of(outcome).add()
         for kind, size in (

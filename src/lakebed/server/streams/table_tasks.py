@@ -8,7 +8,7 @@ from lakebed.catalog.maintenance.tasks.events import append_events
 from lakebed.catalog.maintenance.tasks.queue import TaskSubmissions
 from lakebed.core.clock import Clock
 from lakebed.core.errors import NoSuchCatalog, NotFound
-from lakebed.core.jobs import TaskOrder, decode_order
+from lakebed.core.jobs import TaskSpec, decode_spec
 from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.tasks import TaskQueue
@@ -21,19 +21,19 @@ class QueuedTableTasks:
         self._meta = meta
         self._outbox = outbox
         self._queue = queue
-        self._orders = TaskSubmissions(outbox, clock, queue)
+        self._submissions = TaskSubmissions(outbox, clock, queue)
 
-    async def place(self, order: TaskOrder) -> int:
+    async def place(self, spec: TaskSpec) -> int:
         """Put an order into the queue."""
 
         async def work(tx: Transaction) -> int:
-            found = await tx.row(rows.WAREHOUSE, order.warehouse)
+            found = await tx.row(rows.WAREHOUSE, spec.warehouse)
             if found is None:
                 raise NoSuchCatalog(
-                    f"no table bucket has the name that streams.warehouse says. warehouse={order.warehouse}"
+                    f"no table bucket has the name that streams.warehouse says. warehouse={spec.warehouse}"
                 )
             served_here(rows.warehouse_from(found))
-            return (await self._orders.submit_one(tx, order)).task_id
+            return (await self._submissions.submit_one(tx, spec)).task_id
 
         return await self._meta.transact(work)
 
@@ -43,10 +43,10 @@ class QueuedTableTasks:
         async def work(tx: Transaction) -> None:
             events: list[OutboxEvent] = []
             try:
-                order = decode_order((await self._queue.find(tx, number)).payload)
+                spec = decode_spec((await self._queue.find(tx, number)).payload)
             except NotFound:
                 return
-            await self._orders.withdraw(tx, number, order, reason, events)
+            await self._submissions.withdraw(tx, number, spec, reason, events)
             await append_events(self._outbox, tx, events)
 
         await self._meta.transact(work)

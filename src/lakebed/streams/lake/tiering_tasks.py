@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from lakebed.core.errors import NotFound
-from lakebed.core.jobs import JobKind, Option, TaskOrder
+from lakebed.core.jobs import JobKind, Option, TaskSpec
 from lakebed.core.settings import HostPort
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.tasks import TaskQueue, TaskState
@@ -23,7 +23,7 @@ _REQUESTED_BY: Final = "scheduler"
 class TableTasks(Protocol):
     """Tasks of Iceberg tables in the queue."""
 
-    async def place(self, order: TaskOrder) -> int:
+    async def place(self, spec: TaskSpec) -> int:
         """Put an order into the queue; the number of its task. A table has at most one open task of a job.
 
         Raises NoSuchCatalog; NotSupported if the catalog is federated.
@@ -75,7 +75,7 @@ class TieringTasks:
 
     async def _place(self, job: JobKind, database: str, table: str, reason: str, options: dict[str, Option]) -> int:
         return await self._tasks.place(
-            TaskOrder(
+            TaskSpec(
                 job=job,
                 warehouse=self._warehouse,
                 namespace=(database,),

@@ -17,7 +17,7 @@ def task_document(seen: TaskView) -> dict[str, Any]:
         "id": task.id,
         "kind": task.kind,
         "state": task.state,
-        "order": seen.order,
+        "order": seen.spec,
         "attempts": task.attempts,
         "max-attempts": task.max_attempts,
         "due-ms": task.due_ms,
@@ -36,6 +36,6 @@ def task_document(seen: TaskView) -> dict[str, Any]:
     return document
 
 
-def claim_document(seen: TaskView) -> dict[str, Any]:
+def lease_document(seen: TaskView) -> dict[str, Any]:
     """The same for the worker that holds it, with the token of its lease."""
     return task_document(seen) | {"token": seen.task.token}

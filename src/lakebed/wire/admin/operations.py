@@ -7,7 +7,6 @@ from lakebed.wire.json.routing import Mount, Route, RouteTable
 
 from .handlers import (
     arrivals,
-    claims,
     connections,
     delegations,
     events,
@@ -17,6 +16,7 @@ from .handlers import (
     stream_servers,
     tables,
     targets,
+    task_leases,
     tasks,
 )
 from .services import AdminServices
@@ -28,7 +28,7 @@ def admin_mount() -> Mount[AdminServices]:
     """The routes behind `/lakebed/v1/`."""
     routes: list[Route[AdminServices]] = [
         *tasks.ROUTES,
-        *claims.ROUTES,
+        *task_leases.ROUTES,
         *events.ROUTES,
         *stream.ROUTES,
         *stream_servers.ROUTES,

@@ -11,7 +11,7 @@ import msgspec
 from lakebed.catalog.commits.metadata_cache import CachedMetadata
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.model import Entry, EntryKind, Warehouse
-from lakebed.catalog.restrictions.restricted_metadata import shown_metadata
+from lakebed.catalog.restrictions.restricted_metadata import restricted_metadata
 from lakebed.core.errors import InvalidInput
 from lakebed.governance.policies import Restriction
 from lakebed.iceberg.metadata import serialize_table
@@ -103,7 +103,7 @@ def _restricted_response(
     if _is_known(request, tag, services.clock.now_ms()):
         return Response(304, [("ETag", tag)])
     config = services.store.client_settings(request.http) | {SCAN_PLANNING_MODE: "server"}
-    shown = shown_metadata(metadata.table, restriction, referenced_snapshots_only=mode == REFS)
+    shown = restricted_metadata(metadata.table, restriction, referenced_snapshots_only=mode == REFS)
     return _answer([JSON, ("ETag", tag)], entry.metadata_at, [shown], {"config": config})
 
 

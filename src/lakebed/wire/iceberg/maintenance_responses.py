@@ -15,7 +15,7 @@ import msgspec
 from lakebed.catalog.entries import Known
 from lakebed.catalog.identifiers import display
 from lakebed.catalog.maintenance.jobs.config import EffectiveConfig
-from lakebed.catalog.maintenance.jobs.model import AuditEvent, Findings, Job, JobRecord
+from lakebed.catalog.maintenance.jobs.model import AuditEvent, Findings, JobRecord, MaintenanceJob
 from lakebed.catalog.maintenance.jobs.quarantine import QuarantinedFile
 from lakebed.catalog.maintenance.jobs.scheduling import SchedulerView
 from lakebed.catalog.maintenance.jobs.service import JobView
@@ -60,7 +60,7 @@ def report_document(seen: JobView) -> Document:
     }
 
 
-def job_document(known: Known, job: Job) -> Document:
+def job_document(known: Known, job: MaintenanceJob) -> Document:
     """A job."""
     counts = job.counts
     return {

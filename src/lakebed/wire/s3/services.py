@@ -20,8 +20,8 @@ from lakebed.objects.multipart import MultipartUploads
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.tags_and_locks import TagsAndLocks
 from lakebed.objects.writing import ObjectWriter
-from lakebed.select.model import Counts
-from lakebed.select.seam import Selecting
+from lakebed.select.model import QueryStats
+from lakebed.select.seam import QueryRunner
 from lakebed.wire.aws.authentication import SignatureAuthenticator
 
 
@@ -45,9 +45,9 @@ class S3Services:
     clock: Clock
     region: str
     lifecycle_day_ms: int
-    selects: Selecting | None
+    selects: QueryRunner | None
     """None where there is nothing to answer them with."""
-    select_ended: Callable[[str, Counts], None]
+    select_ended: Callable[[str, QueryStats], None]
     """Told how each select ended, and what it took."""
 
     @classmethod
@@ -58,8 +58,8 @@ class S3Services:
         *,
         policies: PolicyLanguage,
         lifecycle_day_ms: int,
-        selects: Selecting | None = None,
-        select_ended: Callable[[str, Counts], None] = lambda *_: None,
+        selects: QueryRunner | None = None,
+        select_ended: Callable[[str, QueryStats], None] = lambda *_: None,
         feed: LiveFeed | None = None,
         targets: TargetLookup = NO_TARGETS,
         rules_per_bucket: int = MAX_RULES,

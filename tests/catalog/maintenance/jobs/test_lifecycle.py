@@ -15,7 +15,7 @@ from lakebed.catalog.maintenance.jobs.lifecycle import (
     recommended_for_table,
     start,
 )
-from lakebed.catalog.maintenance.jobs.model import Action, Counts, Job, JobStatus, Operation
+from lakebed.catalog.maintenance.jobs.model import FileCounts, JobStatus, MaintenanceJob, RecommendedAction, RemovalMode
 
 from .job_machine import JobMachine
 
@@ -25,9 +25,9 @@ def test_jobs_live_as_the_model_says() -> None:
     run_state_machine_as_test(JobMachine, settings=settings(max_examples=40, stateful_step_count=40, deadline=None))
 
 
-def a_job(status: JobStatus = JobStatus.NOT_YET_RUN, **fields: object) -> Job:
-    job = Job(id="j", entry="e", operation=Operation.DELETE, status=status)
-    changed: Job = msgspec.structs.replace(job, **fields)
+def a_job(status: JobStatus = JobStatus.NOT_YET_RUN, **fields: object) -> MaintenanceJob:
+    job = MaintenanceJob(id="j", entry="e", operation=RemovalMode.DELETE, status=status)
+    changed: MaintenanceJob = msgspec.structs.replace(job, **fields)
     return changed
 
 
@@ -64,52 +64,52 @@ def test_an_operator_s_job_is_not_tried_again() -> None:
 @pytest.mark.parametrize(
     ("job", "actions"),
     [
-        (a_job(JobStatus.DISABLED), (Action.ENABLE_BACKGROUND_MAINTENANCE,)),
-        (a_job(JobStatus.PAUSED), (Action.RESUME_MAINTENANCE_WORKER,)),
-        (a_job(JobStatus.QUEUED), (Action.RUN_MAINTENANCE_WORKER,)),
-        (a_job(JobStatus.RUNNING), (Action.WAIT_FOR_ACTIVE_WORKER,)),
-        (a_job(JobStatus.FAILED, next_retry_ms=1), (Action.WAIT_FOR_RETRY_BACKOFF,)),
+        (a_job(JobStatus.DISABLED), (RecommendedAction.ENABLE_BACKGROUND_MAINTENANCE,)),
+        (a_job(JobStatus.PAUSED), (RecommendedAction.RESUME_MAINTENANCE_WORKER,)),
+        (a_job(JobStatus.QUEUED), (RecommendedAction.RUN_MAINTENANCE_WORKER,)),
+        (a_job(JobStatus.RUNNING), (RecommendedAction.WAIT_FOR_ACTIVE_WORKER,)),
+        (a_job(JobStatus.FAILED, next_retry_ms=1), (RecommendedAction.WAIT_FOR_RETRY_BACKOFF,)),
         (
-            a_job(JobStatus.FAILED, next_retry_ms=1, counts=Counts(quarantined_objects=1)),
-            (Action.WAIT_FOR_RETRY_BACKOFF, Action.REVIEW_QUARANTINE),
+            a_job(JobStatus.FAILED, next_retry_ms=1, counts=FileCounts(quarantined_objects=1)),
+            (RecommendedAction.WAIT_FOR_RETRY_BACKOFF, RecommendedAction.REVIEW_QUARANTINE),
         ),
-        (a_job(JobStatus.FAILED), (Action.ENABLE_DELETE,)),
-        (a_job(JobStatus.FAILED, operation=Operation.DRY_RUN), (Action.INVESTIGATE_FAILURE,)),
-        (a_job(JobStatus.SUCCESSFUL, counts=Counts(quarantined_objects=1)), (Action.REVIEW_QUARANTINE,)),
-        (a_job(JobStatus.SUCCESSFUL, counts=Counts(deletable_objects=1)), (Action.NO_ACTION_REQUIRED,)),
+        (a_job(JobStatus.FAILED), (RecommendedAction.ENABLE_DELETE,)),
+        (a_job(JobStatus.FAILED, operation=RemovalMode.DRY_RUN), (RecommendedAction.INVESTIGATE_FAILURE,)),
+        (a_job(JobStatus.SUCCESSFUL, counts=FileCounts(quarantined_objects=1)), (RecommendedAction.REVIEW_QUARANTINE,)),
+        (a_job(JobStatus.SUCCESSFUL, counts=FileCounts(deletable_objects=1)), (RecommendedAction.NO_ACTION_REQUIRED,)),
         (
-            a_job(JobStatus.SUCCESSFUL, operation=Operation.DRY_RUN, counts=Counts(deletable_objects=1)),
-            (Action.ENABLE_DELETE,),
+            a_job(JobStatus.SUCCESSFUL, operation=RemovalMode.DRY_RUN, counts=FileCounts(deletable_objects=1)),
+            (RecommendedAction.ENABLE_DELETE,),
         ),
         (
             a_job(
                 JobStatus.SUCCESSFUL,
-                operation=Operation.DRY_RUN,
-                counts=Counts(deletable_metadata_files=1),
+                operation=RemovalMode.DRY_RUN,
+                counts=FileCounts(deletable_metadata_files=1),
                 config=msgspec.structs.replace(DEFAULT_CONFIG, delete_enabled=True),
             ),
-            (Action.REVIEW_AND_RUN_DELETE,),
+            (RecommendedAction.REVIEW_AND_RUN_DELETE,),
         ),
-        (a_job(JobStatus.SUCCESSFUL, operation=Operation.DRY_RUN), (Action.NO_ACTION_REQUIRED,)),
+        (a_job(JobStatus.SUCCESSFUL, operation=RemovalMode.DRY_RUN), (RecommendedAction.NO_ACTION_REQUIRED,)),
     ],
 )
-def test_what_to_do_next_follows_from_the_job(job: Job, actions: tuple[Action, ...]) -> None:
+def test_what_to_do_next_follows_from_the_job(job: MaintenanceJob, actions: tuple[RecommendedAction, ...]) -> None:
     assert recommended_for_job(job) == actions
 
 
 @pytest.mark.parametrize(
     ("status", "job", "action"),
     [
-        (SchedulerStatus.DISABLED, None, Action.ENABLE_BACKGROUND_MAINTENANCE),
-        (SchedulerStatus.PAUSED, None, Action.RESUME_MAINTENANCE_WORKER),
-        (SchedulerStatus.READY, None, Action.RUN_MAINTENANCE_WORKER),
-        (SchedulerStatus.READY, a_job(JobStatus.RUNNING), Action.RUN_MAINTENANCE_WORKER),
-        (SchedulerStatus.BACKPRESSURED, a_job(JobStatus.RUNNING), Action.WAIT_FOR_ACTIVE_WORKER),
-        (SchedulerStatus.QUARANTINED, a_job(JobStatus.SUCCESSFUL), Action.REVIEW_QUARANTINE),
-        (SchedulerStatus.READY, a_job(JobStatus.SUCCESSFUL), Action.NO_ACTION_REQUIRED),
+        (SchedulerStatus.DISABLED, None, RecommendedAction.ENABLE_BACKGROUND_MAINTENANCE),
+        (SchedulerStatus.PAUSED, None, RecommendedAction.RESUME_MAINTENANCE_WORKER),
+        (SchedulerStatus.READY, None, RecommendedAction.RUN_MAINTENANCE_WORKER),
+        (SchedulerStatus.READY, a_job(JobStatus.RUNNING), RecommendedAction.RUN_MAINTENANCE_WORKER),
+        (SchedulerStatus.BACKPRESSURED, a_job(JobStatus.RUNNING), RecommendedAction.WAIT_FOR_ACTIVE_WORKER),
+        (SchedulerStatus.QUARANTINED, a_job(JobStatus.SUCCESSFUL), RecommendedAction.REVIEW_QUARANTINE),
+        (SchedulerStatus.READY, a_job(JobStatus.SUCCESSFUL), RecommendedAction.NO_ACTION_REQUIRED),
     ],
 )
 def test_what_to_do_next_follows_from_how_the_table_stands(
-    status: SchedulerStatus, job: Job | None, action: Action
+    status: SchedulerStatus, job: MaintenanceJob | None, action: RecommendedAction
 ) -> None:
     assert recommended_for_table(status, job) == (action,)

@@ -12,7 +12,7 @@ from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.maintenance.jobs import quarantine, removal
 from lakebed.catalog.maintenance.jobs.config import DEFAULT_CONFIG
 from lakebed.catalog.maintenance.jobs.lifecycle import SchedulerStatus
-from lakebed.catalog.maintenance.jobs.model import Action, JobStatus, Step
+from lakebed.catalog.maintenance.jobs.model import AuditStep, JobStatus, RecommendedAction
 from lakebed.catalog.maintenance.jobs.quarantine import quarantine_key
 from lakebed.catalog.maintenance.jobs.quarantine_review import QuarantineAction
 from lakebed.catalog.maintenance.jobs.requests import RunRequest
@@ -62,7 +62,7 @@ async def test_files_are_moved_aside_and_nothing_is_copied(workshop: Workshop) -
     await workshop.configure(table, **HOLDS)
     stored = await workshop.run(table, delete=True)
     assert (stored.job.counts.quarantined_objects, stored.job.counts.deleted_objects) == (1, 0)
-    assert stored.job.actions == (Action.REVIEW_QUARANTINE,)
+    assert stored.job.actions == (RecommendedAction.REVIEW_QUARANTINE,)
     (report,) = stored.findings.objects
     assert report.state is ObjectState.QUARANTINED
     assert key not in await workshop.keys()
@@ -87,7 +87,7 @@ async def test_release_brings_them_back_with_a_window_of_their_own(workshop: Wor
     stored = reviewed.stored
     assert stored.job.counts.quarantined_objects == 0
     event = stored.record.audit[-1]
-    assert (event.step, event.reason) == (Step.QUARANTINE_RELEASE, "they were needed")
+    assert (event.step, event.reason) == (AuditStep.QUARANTINE_RELEASE, "they were needed")
     assert (event.quarantined_before, event.quarantined_after) == (3, 0)
     # The next run does not take them away again at once.
     assert (await workshop.run(table, delete=True)).job.counts.quarantined_objects == 0
@@ -128,8 +128,8 @@ async def test_files_are_removed_when_their_time_is_over(workshop: Workshop) -> 
     assert await workshop.held() == []
     stored = await workshop.job(table, job)
     assert (stored.job.counts.deleted_objects, stored.job.counts.quarantined_objects) == (3, 0)
-    assert stored.record.audit[-1].step is Step.QUARANTINE_PURGED
-    assert stored.job.actions == (Action.NO_ACTION_REQUIRED,)
+    assert stored.record.audit[-1].step is AuditStep.QUARANTINE_PURGED
+    assert stored.job.actions == (RecommendedAction.NO_ACTION_REQUIRED,)
     await check_tables(workshop.store)
 
 
@@ -166,7 +166,7 @@ async def test_held_files_are_removed_in_pages(workshop: Workshop, monkeypatch: 
     assert (await workshop.background.run_due()).purged == 5
     audit = (await workshop.job(table, again.id)).record.audit
     # The pages are one entry of the audit.
-    assert [event.step for event in audit].count(Step.QUARANTINE_PURGED) == 1
+    assert [event.step for event in audit].count(AuditStep.QUARANTINE_PURGED) == 1
     assert (audit[-1].quarantined_before, audit[-1].quarantined_after) == (5, 0)
     assert not keys & set(await workshop.keys())
 
@@ -274,7 +274,7 @@ async def test_what_is_held_shows_in_the_scheduler_s_report(light_workshop: Work
     table, job, _ = await held_files(light_workshop, background_enabled=True)
     view = await light_workshop.view(table)
     assert (view.status, view.held) == (SchedulerStatus.QUARANTINED, (3, job))
-    assert view.actions == (Action.REVIEW_QUARANTINE,)
+    assert view.actions == (RecommendedAction.REVIEW_QUARANTINE,)
     # It does not keep the next run from running.
     assert (await light_workshop.work(table)).job.status is JobStatus.SUCCESSFUL
 

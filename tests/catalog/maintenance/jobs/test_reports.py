@@ -6,7 +6,15 @@ import msgspec
 import pytest
 
 from lakebed.catalog.maintenance.jobs import reports as reports_module
-from lakebed.catalog.maintenance.jobs.model import Actor, Counts, Findings, Job, JobStatus, Operation, Step
+from lakebed.catalog.maintenance.jobs.model import (
+    Actor,
+    AuditStep,
+    FileCounts,
+    Findings,
+    JobStatus,
+    MaintenanceJob,
+    RemovalMode,
+)
 from lakebed.catalog.maintenance.jobs.reports import (
     MAX_EVENTS,
     findings_of,
@@ -19,35 +27,37 @@ from lakebed.catalog.maintenance.reachability.files import GraphReport, ObjectKi
 from lakebed.catalog.maintenance.reachability.removal_plan import RemovalPlan
 from lakebed.catalog.maintenance.rules.expiration import ExpirationReport, ExpirationStatus
 
-JOB = Job(id="j", entry="e", operation=Operation.DELETE, status=JobStatus.QUEUED, counts=Counts(quarantined_objects=5))
+JOB = MaintenanceJob(
+    id="j", entry="e", operation=RemovalMode.DELETE, status=JobStatus.QUEUED, counts=FileCounts(quarantined_objects=5)
+)
 
 
 def test_an_event_tells_what_was_before_and_what_is_after() -> None:
-    record = record_step(None, JOB, 1, Actor.SCHEDULER, Step.SCHEDULER_QUEUED, "why")
+    record = record_step(None, JOB, 1, Actor.SCHEDULER, AuditStep.SCHEDULER_QUEUED, "why")
     (first,) = record.audit
     assert (first.before, first.after, first.reason) == (None, JobStatus.QUEUED, "why")
-    running = msgspec.structs.replace(JOB, status=JobStatus.RUNNING, counts=Counts(quarantined_objects=2))
-    second = record_step(record, running, 2, Actor.WORKER, Step.WORKER_STARTED).audit[-1]
+    running = msgspec.structs.replace(JOB, status=JobStatus.RUNNING, counts=FileCounts(quarantined_objects=2))
+    second = record_step(record, running, 2, Actor.WORKER, AuditStep.WORKER_STARTED).audit[-1]
     assert (second.before, second.after) == (JobStatus.QUEUED, JobStatus.RUNNING)
     assert (second.quarantined_before, second.quarantined_after) == (5, 2)
 
 
 def test_of_the_same_step_again_and_again_the_last_is_kept() -> None:
-    record = record_step(None, JOB, 1, Actor.WORKER, Step.WORKER_STARTED)
+    record = record_step(None, JOB, 1, Actor.WORKER, AuditStep.WORKER_STARTED)
     for count in (3, 1):
-        changed = msgspec.structs.replace(JOB, counts=Counts(quarantined_objects=count))
-        record = record_step(record, changed, 10 - count, Actor.SCHEDULER, Step.QUARANTINE_PURGED)
-    assert [event.step for event in record.audit] == [Step.WORKER_STARTED, Step.QUARANTINE_PURGED]
+        changed = msgspec.structs.replace(JOB, counts=FileCounts(quarantined_objects=count))
+        record = record_step(record, changed, 10 - count, Actor.SCHEDULER, AuditStep.QUARANTINE_PURGED)
+    assert [event.step for event in record.audit] == [AuditStep.WORKER_STARTED, AuditStep.QUARANTINE_PURGED]
     assert (record.audit[-1].quarantined_before, record.audit[-1].quarantined_after) == (5, 1)
     for _ in range(2):
-        record = record_step(record, record.job, 20, Actor.OPERATOR, Step.QUARANTINE_RELEASE)
+        record = record_step(record, record.job, 20, Actor.OPERATOR, AuditStep.QUARANTINE_RELEASE)
     assert len(record.audit) == 4
 
 
 def test_an_audit_keeps_its_beginning_and_its_end() -> None:
-    record = record_step(None, JOB, 0, Actor.SCHEDULER, Step.PLANNED)
+    record = record_step(None, JOB, 0, Actor.SCHEDULER, AuditStep.PLANNED)
     for at_ms in range(1, 300):
-        record = record_step(record, JOB, at_ms, Actor.OPERATOR, Step.QUARANTINE_RELEASE)
+        record = record_step(record, JOB, at_ms, Actor.OPERATOR, AuditStep.QUARANTINE_RELEASE)
     assert len(record.audit) == MAX_EVENTS
     assert [event.at_ms for event in (record.audit[0], record.audit[1], record.audit[-1])] == [0, 201, 299]
 

@@ -7,13 +7,13 @@ import pytest
 
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.maintenance.jobs.execution import JobExecutor
-from lakebed.catalog.maintenance.jobs.model import JobStatus, Operation, Step
+from lakebed.catalog.maintenance.jobs.model import AuditStep, JobStatus, RemovalMode
 from lakebed.catalog.maintenance.jobs.requests import ADMIN, EXPIRE, SUPERSEDED
 from lakebed.catalog.maintenance.reachability.files import Reason
 from lakebed.catalog.maintenance.rules.compaction import CompactionRequest, CompactionStatus
 from lakebed.catalog.maintenance.rules.expiration import ExpirationRequest, ExpirationStatus
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSuchTable, StateConflict
-from lakebed.core.jobs import JobKind, decode_order
+from lakebed.core.jobs import JobKind, decode_spec
 from lakebed.meta.tasks import TaskState
 from tests.catalog.harness import NOBODY, may, name, set_property
 from tests.catalog.maintenance.workshop import BODY, Workshop
@@ -37,9 +37,9 @@ async def test_a_plan_is_kept_and_leaves_the_current_job_alone(workshop: Worksho
     await workshop.configure(table, background_enabled=True)
     queued = await workshop.schedule(table)
     stored = await workshop.run(table, retain_recent_metadata_files=1)
-    assert (stored.job.status, stored.job.operation) == (JobStatus.SUCCESSFUL, Operation.DRY_RUN)
+    assert (stored.job.status, stored.job.operation) == (JobStatus.SUCCESSFUL, RemovalMode.DRY_RUN)
     assert (stored.job.worker_id, stored.job.attempt) == (ADMIN, 0)
-    assert [event.step for event in stored.record.audit] == [Step.PLANNED]
+    assert [event.step for event in stored.record.audit] == [AuditStep.PLANNED]
     assert await workshop.job(table, stored.job.id) == stored
     assert await workshop.job(table, "latest") == stored
     assert (await workshop.job(table, "current")).job.id == queued.job.id
@@ -214,7 +214,7 @@ async def test_a_compaction_is_planned_and_then_queued_for_the_pipeline(workshop
         seen.append(stored.findings.compaction.task_id)
     (task,) = await workshop.catalog.tasks.inspect(workshop.store.meta, TaskState.READY, kind=JobKind.COMPACT)
     assert seen == [task.id, task.id]
-    asked = decode_order(task.payload)
+    asked = decode_spec(task.payload)
     assert (asked.job, asked.warehouse, asked.namespace, asked.table) == (JobKind.COMPACT, "lake", ("ns",), "t")
     assert (asked.entry, asked.policy, asked.requested_by) == (entry.id, None, "root")
     assert asked.options == {

@@ -6,7 +6,7 @@ import pytest
 
 from lakebed.catalog.maintenance.jobs.execution import JobExecutor
 from lakebed.catalog.maintenance.jobs.lifecycle import SchedulerStatus
-from lakebed.catalog.maintenance.jobs.model import Actor, JobStatus, Operation, Step
+from lakebed.catalog.maintenance.jobs.model import Actor, AuditStep, JobStatus, RemovalMode
 from lakebed.core.errors import AccessDenied, CommitConflict, NotFound, PointerMoved, StateConflict, Unavailable
 from tests.catalog.harness import NOBODY, set_properties
 from tests.catalog.maintenance.workshop import Workshop
@@ -20,7 +20,7 @@ async def test_a_job_is_queued_claimed_and_done(workshop: Workshop) -> None:
     workshop.age()
     await workshop.configure(table, background_enabled=True, delete_enabled=True)
     queued = await workshop.schedule(table, "mine")
-    assert (queued.job.status, queued.job.operation) == (JobStatus.QUEUED, Operation.DELETE)
+    assert (queued.job.status, queued.job.operation) == (JobStatus.QUEUED, RemovalMode.DELETE)
     assert (queued.job.scheduler_id, queued.job.counts.deletable_objects) == ("mine", 1)
     assert queued.job.scheduler_lease_id
     assert (await workshop.view(table)).status is SchedulerStatus.QUEUED
@@ -30,11 +30,11 @@ async def test_a_job_is_queued_claimed_and_done(workshop: Workshop) -> None:
     assert done.job.lease_id
     assert orphan.removeprefix("s3://lake/") not in await workshop.keys()
     assert [(event.actor, event.step) for event in done.record.audit] == [
-        (Actor.SCHEDULER, Step.PLANNED),
-        (Actor.SCHEDULER, Step.SCHEDULER_QUEUED),
-        (Actor.WORKER, Step.WORKER_STARTED),
-        (Actor.WORKER, Step.PLANNED),
-        (Actor.WORKER, Step.WORKER_SUCCEEDED),
+        (Actor.SCHEDULER, AuditStep.PLANNED),
+        (Actor.SCHEDULER, AuditStep.SCHEDULER_QUEUED),
+        (Actor.WORKER, AuditStep.WORKER_STARTED),
+        (Actor.WORKER, AuditStep.PLANNED),
+        (Actor.WORKER, AuditStep.WORKER_SUCCEEDED),
     ]
     view = await workshop.view(table)
     assert view.current == done.job
@@ -62,7 +62,7 @@ async def test_a_configuration_that_changed_since_the_plan_makes_it_stale(light_
         await workshop.work(table)
     stale = await workshop.job(table, queued.job.id)
     assert stale.job.status is JobStatus.FAILED
-    assert stale.record.audit[-1].step is Step.WORKER_FAILED
+    assert stale.record.audit[-1].step is AuditStep.WORKER_FAILED
     # The next one is planned anew, at once.
     assert (await workshop.work(table)).job.status is JobStatus.SUCCESSFUL
 
@@ -143,7 +143,7 @@ async def test_a_heartbeat_keeps_a_job_its_worker_s(light_workshop: Workshop, mo
     assert done.job.status is JobStatus.SUCCESSFUL
     assert other == [JobStatus.RUNNING] * 3
     # Heartbeats in a row are one entry of the audit.
-    assert [event.step for event in done.record.audit].count(Step.WORKER_HEARTBEAT) == 1
+    assert [event.step for event in done.record.audit].count(AuditStep.WORKER_HEARTBEAT) == 1
     with pytest.raises(StateConflict):
         await beat(ROOT, "lake", table, done.job.id, worker_id="w1", lease_id=done.job.lease_id)
 
@@ -160,7 +160,7 @@ async def test_a_control_report_does_not_take_the_place_of_a_job_that_runs(
         assert (await workshop.schedule(table)).job.status is JobStatus.DISABLED
         await workshop.configure(table, background_enabled=True, worker_paused=True)
         paused = await workshop.work(table, "w2")
-        assert (paused.job.status, paused.record.audit[0].step) == (JobStatus.PAUSED, Step.WORKER_CONTROL)
+        assert (paused.job.status, paused.record.audit[0].step) == (JobStatus.PAUSED, AuditStep.WORKER_CONTROL)
         assert (await workshop.job(table, "latest")).job.id == paused.job.id
         return await plain(self, *arguments)
 

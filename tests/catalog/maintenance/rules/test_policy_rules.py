@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from lakebed.catalog.maintenance.rules.job_options import JOB_OPTIONS, check_options
 from lakebed.catalog.maintenance.rules.policy_rules import INTERVALS_MS, PolicySettings, read_policy
-from lakebed.core.jobs import JobKind, encode_order
-from lakebed.core.jobs import TaskOrder as Order
+from lakebed.core.jobs import JobKind, encode_spec
+from lakebed.core.jobs import TaskSpec as Order
 from tests.catalog.maintenance.subjects import COMPACTION, DAY_MS, EXPIRY, MANIFESTS, ORPHANS
 
 TYPES = (COMPACTION, MANIFESTS, ORPHANS, EXPIRY)
@@ -149,5 +149,5 @@ def test_whatever_is_read_the_jobs_take_and_orders_can_carry(
     assert found is not None
     for one in found.instructions:
         assert check_options(one.job, one.options) == dict(one.options)
-        assert encode_order(Order(job=one.job, options=dict(one.options)))
+        assert encode_spec(Order(job=one.job, options=dict(one.options)))
         assert 0 <= one.interval_ms < 2**62

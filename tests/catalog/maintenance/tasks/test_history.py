@@ -8,7 +8,7 @@ import pytest
 
 from lakebed.catalog.maintenance.tasks.history import PlanningMark, RunReport, read_report
 from lakebed.core.clock import ManualClock
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.meta.migrations import migrate, product_migrations
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.tasks import TaskQueue
@@ -36,11 +36,11 @@ async def test_orders_of_builds_that_could_not_carry_them_out_are_gone(store: Me
 
 
 async def test_nothing_is_kept_of_a_table_that_is_gone(yard: Yard) -> None:
-    order = TaskOrder(job=JobKind.COMPACT, entry="gone")
+    spec = TaskSpec(job=JobKind.COMPACT, entry="gone")
     records, meta = yard.records, yard.store.meta
-    await meta.transact(lambda tx: records.succeeded(tx, 1, order, None, DONE, 5))
-    await meta.transact(lambda tx: records.failed(tx, 1, order, 5))
-    await meta.transact(lambda tx: records.forget_failures(tx, order))
+    await meta.transact(lambda tx: records.succeeded(tx, 1, spec, None, DONE, 5))
+    await meta.transact(lambda tx: records.failed(tx, 1, spec, 5))
+    await meta.transact(lambda tx: records.forget_failures(tx, spec))
     await meta.transact(lambda tx: records.mark_planned(tx, "gone", PlanningMark("token", "mark", 5)))
     assert await records.runs(meta, ["gone"]) == {}
     assert await records.marks(meta, ["gone"]) == {}
@@ -49,19 +49,19 @@ async def test_nothing_is_kept_of_a_table_that_is_gone(yard: Yard) -> None:
 async def test_failures_count_up_and_a_success_ends_them(yard: Yard) -> None:
     await yard.table()
     entry = (await yard.known()).entry.id
-    order = TaskOrder(job=JobKind.COMPACT, entry=entry, options={"b": 1, "a": "x"})
+    spec = TaskSpec(job=JobKind.COMPACT, entry=entry, options={"b": 1, "a": "x"})
     records, meta = yard.records, yard.store.meta
 
     async def run() -> tuple[int, int | None, int | None, str]:
         found = (await records.runs(meta, [entry]))[entry][JobKind.COMPACT]
         return found.failures, found.failed_ms, found.succeeded_ms, found.options
 
-    await meta.transact(lambda tx: records.failed(tx, 1, order, 5))
-    await meta.transact(lambda tx: records.failed(tx, 2, order, 6))
+    await meta.transact(lambda tx: records.failed(tx, 1, spec, 5))
+    await meta.transact(lambda tx: records.failed(tx, 2, spec, 6))
     assert await run() == (2, 6, None, "")
-    await meta.transact(lambda tx: records.succeeded(tx, 3, order, None, DONE, 7))
+    await meta.transact(lambda tx: records.succeeded(tx, 3, spec, None, DONE, 7))
     assert await run() == (0, None, 7, '{"a":"x","b":1}')
-    await meta.transact(lambda tx: records.failed(tx, 4, order, 8))
+    await meta.transact(lambda tx: records.failed(tx, 4, spec, 8))
     # What it came to before is still known: it is what it was told then.
     assert await run() == (1, 8, 7, '{"a":"x","b":1}')
 

@@ -19,7 +19,7 @@ from lakebed.core.errors import (
     NoSuchTable,
     NotFound,
 )
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
 from tests.catalog.harness import NOBODY, may, name
@@ -31,12 +31,12 @@ from tests.objects.stores import user
 WORKER = may("lakebed:RunTasks", who="worker")
 
 
-def order(job: JobKind = JobKind.COMPACT, table: str = "t", **more: Any) -> TaskOrder:
-    return TaskOrder(job=job, warehouse="lake", namespace=("ns",), table=table, **more)
+def spec(job: JobKind = JobKind.COMPACT, table: str = "t", **more: Any) -> TaskSpec:
+    return TaskSpec(job=job, warehouse="lake", namespace=("ns",), table=table, **more)
 
 
-async def submit(yard: Yard, asked: TaskOrder | None = None, caller: Caller = ROOT) -> tuple[int, bool]:
-    seen, is_new = await yard.parts.tasks.submit(caller, asked or order())
+async def submit(yard: Yard, asked: TaskSpec | None = None, caller: Caller = ROOT) -> tuple[int, bool]:
+    seen, is_new = await yard.parts.tasks.submit(caller, asked or spec())
     return seen.task.id, is_new
 
 
@@ -45,27 +45,27 @@ async def submit(yard: Yard, asked: TaskOrder | None = None, caller: Caller = RO
 
 async def test_a_task_is_submitted_once_for_a_table_and_a_job(yard: Yard) -> None:
     await yard.table(files=2)
-    first, is_new = await submit(yard, order(options={"min-input-files": "2"}, reason="because"))
+    first, is_new = await submit(yard, spec(options={"min-input-files": "2"}, reason="because"))
     assert is_new
     assert await submit(yard) == (first, False)
-    assert (await submit(yard, order(JobKind.VERIFY)))[1]
+    assert (await submit(yard, spec(JobKind.VERIFY)))[1]
     seen = await yard.parts.tasks.get(ROOT, first)
     assert (seen.task.state, seen.task.kind) == (TaskState.READY, "compact-table")
-    assert (seen.order.options, seen.order.reason) == ({"min-input-files": 2}, "because")
-    assert (seen.order.requested_by, seen.order.policy) == ("root", None)
-    assert seen.order.entry == (await yard.known()).entry.id
+    assert (seen.spec.options, seen.spec.reason) == ({"min-input-files": 2}, "because")
+    assert (seen.spec.requested_by, seen.spec.policy) == ("root", None)
+    assert seen.spec.entry == (await yard.known()).entry.id
     assert [kind for kind, _ in await yard.told()] == ["Planned", "Planned"]
 
 
 async def test_what_a_caller_says_of_itself_and_of_policies_is_not_taken(light_yard: Yard) -> None:
     await light_yard.table()
     caller = may("lakebed:SubmitTask", "s3tables:RunTableMaintenance")
-    asked = order(requested_by="root", entry="another", reason="x" * 5000)
+    asked = spec(requested_by="root", entry="another", reason="x" * 5000)
     task_id, _ = await submit(light_yard, asked, caller)
     seen = await light_yard.parts.tasks.get(ROOT, task_id)
-    assert seen.order.requested_by == "alice"
-    assert seen.order.entry == (await light_yard.known()).entry.id
-    assert len(seen.order.reason) == 1024
+    assert seen.spec.requested_by == "alice"
+    assert seen.spec.entry == (await light_yard.known()).entry.id
+    assert len(seen.spec.reason) == 1024
 
 
 async def test_submitting_takes_the_right_to_it_and_to_the_table(light_yard: Yard) -> None:
@@ -80,32 +80,32 @@ async def test_what_cannot_be_done_is_refused(light_yard: Yard) -> None:
     await light_yard.table()
     await light_yard.catalog.create_view()
     for asked, argument in (
-        (order(options={"colour": "red"}), "colour"),
-        (order(options={"min-input-files": "many"}), "min-input-files"),
-        (order(JobKind.IMPORT, "new"), "source"),
+        (spec(options={"colour": "red"}), "colour"),
+        (spec(options={"min-input-files": "many"}), "min-input-files"),
+        (spec(JobKind.IMPORT, "new"), "source"),
     ):
         with pytest.raises(InvalidInput) as refused:
             await submit(light_yard, asked)
         assert refused.value.argument == argument
     for table in ("none", "v"):
         with pytest.raises(NoSuchTable):
-            await submit(light_yard, order(table=table))
+            await submit(light_yard, spec(table=table))
     assert await light_yard.open_tasks() == []
 
 
 async def test_tables_that_are_to_be_are_known_by_name(light_yard: Yard) -> None:
     await light_yard.store.bucket("source")
     for table in ("new", "other"):
-        made, is_new = await submit(light_yard, order(JobKind.IMPORT, table, options={"source": "s3://source/folder"}))
+        made, is_new = await submit(light_yard, spec(JobKind.IMPORT, table, options={"source": "s3://source/folder"}))
         assert is_new
-        assert (await light_yard.parts.tasks.get(ROOT, made)).order.entry == ""
-    assert await submit(light_yard, order(JobKind.IMPORT, "other", options={"source": "s3://source/x"})) == (
+        assert (await light_yard.parts.tasks.get(ROOT, made)).spec.entry == ""
+    assert await submit(light_yard, spec(JobKind.IMPORT, "other", options={"source": "s3://source/x"})) == (
         made,
         False,
     )
-    claimed = [await light_yard.claim("w", JobKind.IMPORT) for _ in range(2)]
-    assert [seen.order.table for seen in claimed] == ["new", "other"]
-    await light_yard.complete(claimed[0], changed=True)
+    leased = [await light_yard.lease("w", JobKind.IMPORT) for _ in range(2)]
+    assert [seen.spec.table for seen in leased] == ["new", "other"]
+    await light_yard.complete(leased[0], changed=True)
 
 
 IMPORTS = ("lakebed:SubmitTask", "s3tables:CreateTable")
@@ -124,7 +124,7 @@ async def test_an_import_takes_the_rights_to_what_is_imported(
     light_yard: Yard, options: dict[str, Any], also: tuple[str, ...]
 ) -> None:
     await light_yard.store.bucket("source")
-    asked = order(JobKind.IMPORT, "new", options=options)
+    asked = spec(JobKind.IMPORT, "new", options=options)
     for missing in range(len(also)):
         with pytest.raises(AccessDenied):
             await submit(light_yard, asked, may(*IMPORTS, *also[:missing], *also[missing + 1 :]))
@@ -138,7 +138,7 @@ async def test_importing_files_of_tables_takes_the_right_to_read_those(light_yar
     await light_yard.table("t")
     known = await light_yard.known("t")
     options = {"source": f"s3://lake/{source.format(id=known.entry.id)}", "mode": "copy"}
-    asked = order(JobKind.IMPORT, "new", options=options)
+    asked = spec(JobKind.IMPORT, "new", options=options)
     s3 = (*IMPORTS, "s3:ListBucket", "s3:GetObject")
     with pytest.raises(AccessDenied):
         await submit(light_yard, asked, may(*s3))
@@ -158,10 +158,10 @@ async def test_an_import_in_place_takes_every_right_that_the_table_gives_to_the_
     light_yard: Yard, missing: str
 ) -> None:
     """The worker claims the folder with rights of its own: whoever has the table then has the files."""
-    asked = order(JobKind.IMPORT, "new", options={"source": "s3://lake/other"})
+    asked = spec(JobKind.IMPORT, "new", options={"source": "s3://lake/other"})
     with pytest.raises(AccessDenied):
         await submit(light_yard, asked, may(*IMPORTS, *(one for one in IN_PLACE if one != missing)))
-    copied = order(JobKind.IMPORT, "copied", options={"source": "s3://lake/other", "mode": "copy"})
+    copied = spec(JobKind.IMPORT, "copied", options={"source": "s3://lake/other", "mode": "copy"})
     assert (await submit(light_yard, copied, may(*IMPORTS, "s3:ListBucket", "s3:GetObject")))[1]
     assert (await submit(light_yard, asked, may(*IMPORTS, *IN_PLACE)))[1]
 
@@ -170,7 +170,7 @@ async def test_an_import_in_place_takes_every_right_that_the_table_gives_to_the_
 @pytest.mark.parametrize("mode", ["copy", "in-place"])
 async def test_an_import_takes_the_right_to_every_file_of_the_folder(light_yard: Yard, source: str, mode: str) -> None:
     await light_yard.store.bucket("source")
-    asked = order(JobKind.IMPORT, "new", options={"source": source, "mode": mode})
+    asked = spec(JobKind.IMPORT, "new", options={"source": source, "mode": mode})
     allowed = statement(action=[*IMPORTS, *IN_PLACE], resource="*")
     denied = statement(effect="Deny", action="s3:GetObject", resource="arn:aws:s3:::*/folder/secret/*")
     with pytest.raises(AccessDenied):
@@ -178,7 +178,7 @@ async def test_an_import_takes_the_right_to_every_file_of_the_folder(light_yard:
 
 
 async def test_an_export_of_events_takes_the_right_to_them(light_yard: Yard) -> None:
-    asked = TaskOrder(job=JobKind.EXPORT_EVENTS, warehouse="lake", options={"batch-limit": 10})
+    asked = TaskSpec(job=JobKind.EXPORT_EVENTS, warehouse="lake", options={"batch-limit": 10})
     rights = ("lakebed:SubmitTask", "lakebed:ReadEvents", "s3tables:CreateTable")
     for missing in range(3):
         with pytest.raises(AccessDenied):
@@ -187,8 +187,8 @@ async def test_an_export_of_events_takes_the_right_to_them(light_yard: Yard) -> 
     assert is_new
     assert await submit(light_yard, asked) == (first, False)
     with pytest.raises(NoSuchCatalog):
-        await submit(light_yard, TaskOrder(job=JobKind.EXPORT_EVENTS, warehouse="none"))
-    assert (await submit(light_yard, order(JobKind.EXPORT_EVENTS, "events")))[1]
+        await submit(light_yard, TaskSpec(job=JobKind.EXPORT_EVENTS, warehouse="none"))
+    assert (await submit(light_yard, spec(JobKind.EXPORT_EVENTS, "events")))[1]
 
 
 # -- looking ---------------------------------------------------------------------------------------------------------
@@ -197,17 +197,17 @@ async def test_an_export_of_events_takes_the_right_to_them(light_yard: Yard) -> 
 async def test_tasks_are_listed_in_order_by_state_and_job(yard: Yard) -> None:
     for table in ("t", "u"):
         await yard.table(table)
-        await submit(yard, order(table=table))
-        await submit(yard, order(JobKind.VERIFY, table))
-    claimed = await yard.claim("w", JobKind.VERIFY)
-    await yard.complete(claimed)
+        await submit(yard, spec(table=table))
+        await submit(yard, spec(JobKind.VERIFY, table))
+    leased = await yard.lease("w", JobKind.VERIFY)
+    await yard.complete(leased)
     tasks = yard.parts.tasks
     everything = await tasks.list(ROOT)
     assert [seen.task.id for seen in everything] == sorted(seen.task.id for seen in everything)
     assert len(everything) == 4
-    assert [seen.order.table for seen in await tasks.list(ROOT, job=JobKind.COMPACT)] == ["t", "u"]
+    assert [seen.spec.table for seen in await tasks.list(ROOT, job=JobKind.COMPACT)] == ["t", "u"]
     (done,) = await tasks.list(ROOT, state=TaskState.DONE)
-    assert done.task.id == claimed.task.id
+    assert done.task.id == leased.task.id
     page = await tasks.list(ROOT, limit=3)
     rest = await tasks.list(ROOT, after_id=page[-1].task.id)
     assert [*page, *rest] == list(everything)
@@ -233,9 +233,9 @@ async def test_a_task_is_claimed_worked_on_and_done(yard: Yard) -> None:
     await yard.table(files=2)
     task_id, _ = await submit(yard)
     tasks = yard.parts.tasks
-    seen = await yard.claim("w1", caller=WORKER)
+    seen = await yard.lease("w1", caller=WORKER)
     assert (seen.task.id, seen.task.attempts, seen.task.worker) == (task_id, 1, "w1")
-    assert await tasks.claim(ROOT, "w2", [], lease_seconds=60) == []
+    assert await tasks.lease(ROOT, "w2", [], lease_seconds=60) == []
     yard.age(50)
     await tasks.heartbeat(WORKER, task_id, seen.task.token, lease_seconds=60, progress=b'{"done":1}')
     assert (await tasks.get(ROOT, task_id)).progress == b'{"done":1}'
@@ -253,7 +253,7 @@ async def test_a_task_is_claimed_worked_on_and_done(yard: Yard) -> None:
     assert told.report is not None
     assert (told.report.read.bytes, told.worker) == (10_000, "w1")
     assert await yard.records.speeds(yard.store.meta) == {JobKind.COMPACT: 5_000}
-    runs = (await yard.records.runs(yard.store.meta, [done.order.entry]))[done.order.entry]
+    runs = (await yard.records.runs(yard.store.meta, [done.spec.entry]))[done.spec.entry]
     assert (runs[JobKind.COMPACT].succeeded_ms, runs[JobKind.COMPACT].failures) == (yard.store.clock.now_ms(), 0)
 
 
@@ -262,7 +262,7 @@ async def test_working_takes_a_right(light_yard: Yard) -> None:
     await submit(light_yard)
     tasks = light_yard.parts.tasks
     for call in (
-        tasks.claim(NOBODY, "w", [], lease_seconds=60),
+        tasks.lease(NOBODY, "w", [], lease_seconds=60),
         tasks.heartbeat(NOBODY, 1, 1, lease_seconds=60),
         tasks.complete(NOBODY, 1, 1, b"{}"),
         tasks.fail(NOBODY, 1, 1, "x"),
@@ -275,8 +275,8 @@ async def test_working_takes_a_right(light_yard: Yard) -> None:
 async def test_only_the_jobs_asked_for_are_claimed(light_yard: Yard) -> None:
     await light_yard.table()
     await submit(light_yard)
-    assert await light_yard.parts.tasks.claim(ROOT, "w", [JobKind.VERIFY], lease_seconds=60) == []
-    assert (await light_yard.claim("w", JobKind.COMPACT, JobKind.COMPACT)).order.job is JobKind.COMPACT
+    assert await light_yard.parts.tasks.lease(ROOT, "w", [JobKind.VERIFY], lease_seconds=60) == []
+    assert (await light_yard.lease("w", JobKind.COMPACT, JobKind.COMPACT)).spec.job is JobKind.COMPACT
 
 
 async def test_a_worker_waits_for_work(light_yard: Yard) -> None:
@@ -293,9 +293,9 @@ async def test_a_worker_that_lost_its_task_is_told_and_changes_nothing(yard: Yar
     await yard.table()
     task_id, _ = await submit(yard)
     tasks = yard.parts.tasks
-    lost = await yard.claim("w1")
+    lost = await yard.lease("w1")
     yard.age(61)
-    found = await yard.claim("w2")
+    found = await yard.lease("w2")
     assert found.task.token > lost.task.token
     for call in (
         tasks.heartbeat(ROOT, task_id, lost.task.token, lease_seconds=60, progress=b"{}"),
@@ -314,11 +314,11 @@ async def test_an_answer_that_was_lost_is_given_again(light_yard: Yard) -> None:
     await yard.table()
     await submit(yard)
     tasks = yard.parts.tasks
-    seen = await yard.claim()
+    seen = await yard.lease()
     assert await tasks.fail(ROOT, seen.task.id, seen.task.token, "busy") is TaskState.READY
     assert await tasks.fail(ROOT, seen.task.id, seen.task.token, "busy") is TaskState.READY
     yard.age(10)
-    again = await yard.claim()
+    again = await yard.lease()
     await yard.complete(again)
     await yard.complete(again)
     assert [kind for kind, _ in await yard.told()] == ["Planned", "Started", "Failed", "Started", "Succeeded"]
@@ -330,33 +330,33 @@ async def test_a_task_that_keeps_failing_is_dead_and_can_be_redriven(yard: Yard)
     tasks = yard.parts.tasks
     states = []
     for _ in range(5):
-        seen = await yard.claim()
+        seen = await yard.lease()
         states.append(await tasks.fail(ROOT, task_id, seen.task.token, "no Java\0here"))
         yard.age(300)
     assert states == [TaskState.READY] * 4 + [TaskState.DEAD]
     dead = await tasks.get(ROOT, task_id)
     assert dead.task.outcome == b"no Javahere"
-    runs = (await yard.records.runs(yard.store.meta, [dead.order.entry]))[dead.order.entry]
+    runs = (await yard.records.runs(yard.store.meta, [dead.spec.entry]))[dead.spec.entry]
     assert (runs[JobKind.COMPACT].failures, runs[JobKind.COMPACT].succeeded_ms) == (1, None)
     assert [kind for kind, _ in await yard.told()][-1] == "Dead"
     caller = may("lakebed:SubmitTask", "s3tables:RunTableMaintenance")
     with pytest.raises(AccessDenied):
         await tasks.redrive(may("lakebed:SubmitTask"), task_id)
     assert (await tasks.redrive(caller, task_id)).task.state is TaskState.READY
-    runs = (await yard.records.runs(yard.store.meta, [dead.order.entry]))[dead.order.entry]
+    runs = (await yard.records.runs(yard.store.meta, [dead.spec.entry]))[dead.spec.entry]
     assert runs[JobKind.COMPACT].failures == 0
     kind, event = (await yard.told())[-1]
     assert (kind, event.principal) == ("Redriven", "alice")
     with pytest.raises(NotFound):
         await tasks.redrive(ROOT, task_id)
-    await yard.complete(await yard.claim())
+    await yard.complete(await yard.lease())
 
 
 async def test_a_failure_that_cannot_pass_is_dead_at_once_and_another_takes_its_place(light_yard: Yard) -> None:
     yard = light_yard
     await yard.table()
     task_id, _ = await submit(yard)
-    seen = await yard.claim()
+    seen = await yard.lease()
     assert await yard.parts.tasks.fail(ROOT, task_id, seen.task.token, "", retry=False) is TaskState.DEAD
     assert (await yard.parts.tasks.get(ROOT, task_id)).task.outcome == b"no reason was given"
     other, is_new = await submit(yard)
@@ -370,14 +370,14 @@ async def test_a_task_whose_workers_keep_vanishing_is_dead_and_told_of(yard: Yar
     await yard.table()
     task_id, _ = await submit(yard)
     for _ in range(5):
-        await yard.claim()
+        await yard.lease()
         yard.age(61)
-    assert await yard.parts.tasks.claim(ROOT, "w", [], lease_seconds=60) == []
+    assert await yard.parts.tasks.lease(ROOT, "w", [], lease_seconds=60) == []
     dead = await yard.parts.tasks.get(ROOT, task_id)
     assert dead.task.state is TaskState.DEAD
     kind, event = (await yard.told())[-1]
     assert (kind, event.failure) == ("Dead", "the worker vanished")
-    runs = (await yard.records.runs(yard.store.meta, [dead.order.entry]))[dead.order.entry]
+    runs = (await yard.records.runs(yard.store.meta, [dead.spec.entry]))[dead.spec.entry]
     assert runs[JobKind.COMPACT].failures == 1
 
 
@@ -385,12 +385,12 @@ async def test_a_task_of_a_table_that_is_gone_is_taken_back(yard: Yard) -> None:
     await yard.table("gone")
     await yard.table("well")
     for table in ("gone", "well"):
-        await submit(yard, order(table=table))
+        await submit(yard, spec(table=table))
     await yard.catalog.drop("gone")
-    claimed = await yard.parts.tasks.claim(ROOT, "w", [], lease_seconds=60, limit=2)
-    assert [seen.order.table for seen in claimed] == ["well"]
+    leased = await yard.parts.tasks.lease(ROOT, "w", [], lease_seconds=60, limit=2)
+    assert [seen.spec.table for seen in leased] == ["well"]
     assert ("Withdrawn", "the table is gone") in [(kind, event.failure) for kind, event in await yard.told()]
-    assert [seen.order.table for seen in await yard.open_tasks()] == ["well"]
+    assert [seen.spec.table for seen in await yard.open_tasks()] == ["well"]
     (done,) = await yard.parts.tasks.list(ROOT, state=TaskState.DONE)
     assert json.loads(done.task.outcome or b"")["skipped"] == [{"what": "lake.ns.gone", "reason": "the table is gone"}]
 
@@ -401,37 +401,37 @@ async def test_an_order_names_its_table_as_it_is_called_when_it_is_claimed(light
     await yard.catalog.namespace("other")
     target = name("renamed", "other")
     await yard.catalog.renaming.rename(Mutation(ROOT), "lake", table, target, EntryKind.TABLE)
-    seen = await yard.claim()
-    assert (seen.order.namespace, seen.order.table) == (("other",), "renamed")
+    seen = await yard.lease()
+    assert (seen.spec.namespace, seen.spec.table) == (("other",), "renamed")
 
 
 async def test_a_worker_is_told_what_its_table_is_called_by_now_and_when_it_is_gone(light_yard: Yard) -> None:
     yard, table = light_yard, await light_yard.table()
     await submit(yard)
-    seen = await yard.claim()
+    seen = await yard.lease()
 
-    async def order_now() -> TaskOrder | None:
+    async def current_spec() -> TaskSpec | None:
         return await yard.parts.tasks.heartbeat(WORKER, seen.task.id, seen.task.token, lease_seconds=60)
 
-    assert await order_now() == seen.order
+    assert await current_spec() == seen.spec
     await yard.catalog.renaming.rename(Mutation(ROOT), "lake", table, name("renamed"), EntryKind.TABLE)
     # Another table by the old name is not the one that the task is about.
     await yard.table()
-    renamed = await order_now()
+    renamed = await current_spec()
     assert renamed is not None
-    assert (renamed.namespace, renamed.table, renamed.entry) == (("ns",), "renamed", seen.order.entry)
+    assert (renamed.namespace, renamed.table, renamed.entry) == (("ns",), "renamed", seen.spec.entry)
     await yard.catalog.drop("renamed")
-    assert await order_now() is None
+    assert await current_spec() is None
 
 
 async def test_a_new_attempt_begins_without_progress_of_the_last(light_yard: Yard) -> None:
     yard = light_yard
     await yard.table()
     task_id, _ = await submit(yard)
-    seen = await yard.claim()
+    seen = await yard.lease()
     await yard.parts.tasks.heartbeat(ROOT, task_id, seen.task.token, lease_seconds=60, progress=b"{}")
     yard.age(61)
-    await yard.claim()
+    await yard.lease()
     assert (await yard.parts.tasks.get(ROOT, task_id)).progress is None
 
 
@@ -439,7 +439,7 @@ async def test_a_dry_run_is_not_remembered_as_a_run(light_yard: Yard) -> None:
     yard = light_yard
     await yard.table()
     await submit(yard)
-    await yard.complete(await yard.claim(), dry_run=True, read={"bytes": 10_000}, seconds=5)
+    await yard.complete(await yard.lease(), dry_run=True, read={"bytes": 10_000}, seconds=5)
     assert await yard.records.runs(yard.store.meta, [(await yard.known()).entry.id]) == {}
     assert await yard.records.speeds(yard.store.meta) == {}
 
@@ -448,16 +448,16 @@ async def test_bad_input_of_workers_is_refused(light_yard: Yard) -> None:
     await light_yard.table()
     task_id, _ = await submit(light_yard)
     tasks = light_yard.parts.tasks
-    seen = await light_yard.claim()
+    seen = await light_yard.lease()
     token = seen.task.token
     for call in (
-        tasks.claim(ROOT, "", [], lease_seconds=60),
-        tasks.claim(ROOT, "w" * 257, [], lease_seconds=60),
-        tasks.claim(ROOT, "w", [], lease_seconds=0),
-        tasks.claim(ROOT, "w", [], lease_seconds=1e9),
-        tasks.claim(ROOT, "w", [], lease_seconds=float("nan")),
-        tasks.claim(ROOT, "w", [], lease_seconds=60, limit=0),
-        tasks.claim(ROOT, "w", [], lease_seconds=60, limit=1000),
+        tasks.lease(ROOT, "", [], lease_seconds=60),
+        tasks.lease(ROOT, "w" * 257, [], lease_seconds=60),
+        tasks.lease(ROOT, "w", [], lease_seconds=0),
+        tasks.lease(ROOT, "w", [], lease_seconds=1e9),
+        tasks.lease(ROOT, "w", [], lease_seconds=float("nan")),
+        tasks.lease(ROOT, "w", [], lease_seconds=60, limit=0),
+        tasks.lease(ROOT, "w", [], lease_seconds=60, limit=1000),
         tasks.heartbeat(ROOT, task_id, token, lease_seconds=-1),
         tasks.heartbeat(ROOT, task_id, token, lease_seconds=60, progress=b"x" * (MAX_PROGRESS_BYTES + 1)),
         tasks.complete(ROOT, task_id, token, b"x" * (MAX_REPORT_BYTES + 1)),
@@ -475,12 +475,12 @@ async def test_bad_input_of_workers_is_refused(light_yard: Yard) -> None:
 async def test_two_workers_share_the_tasks_and_none_is_run_twice(yard: Yard) -> None:
     for number in range(10):
         await yard.table(f"t{number}")
-        await submit(yard, order(table=f"t{number}"))
+        await submit(yard, spec(table=f"t{number}"))
     done: list[int] = []
 
     async def work(worker: str) -> None:
-        while claimed := await yard.parts.tasks.claim(ROOT, worker, [], lease_seconds=60, limit=2):
-            for seen in claimed:
+        while leased := await yard.parts.tasks.lease(ROOT, worker, [], lease_seconds=60, limit=2):
+            for seen in leased:
                 done.append(seen.task.id)
                 await yard.complete(seen)
 

@@ -95,7 +95,7 @@ async def test_a_reader_waits_for_the_kind_that_it_asks_for(admin: Admin) -> Non
 
 async def test_the_life_of_a_task_is_told(admin: Admin) -> None:
     task = (await admin.submit()).document["id"]
-    await admin.claim()
+    await admin.lease()
     await admin.call("POST", f"/tasks/{task}/complete", {"token": 1, "report": {"seconds": 2}})
     told = (await admin.call("GET", "/events?kind=lakebed:Task*")).document["events"]
     assert [event["kind"] for event in told] == ["lakebed:TaskPlanned", "lakebed:TaskStarted", "lakebed:TaskSucceeded"]

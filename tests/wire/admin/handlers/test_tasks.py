@@ -19,8 +19,8 @@ async def test_what_is_asked_for_is_shown_until_it_is_done(admin: Admin) -> None
     assert "token" not in task
     assert (await admin.submit()).status == 200
     assert (await admin.call("GET", f"/tasks/{task['id']}")).document == task
-    (claimed,) = (await admin.claim("verify-table")).document["tasks"]
-    assert (claimed["id"], claimed["worker"], claimed["token"]) == (task["id"], "w", 1)
+    (leased,) = (await admin.lease("verify-table")).document["tasks"]
+    assert (leased["id"], leased["worker"], leased["token"]) == (task["id"], "w", 1)
     report = {"read": {"files": 1}, "skipped": [{"what": "a", "reason": "b"}]}
     ended = await admin.call("POST", f"/tasks/{task['id']}/complete", {"token": 1, "report": report})
     assert (ended.status, ended.body) == (204, b"")
@@ -36,7 +36,7 @@ async def test_lists_are_of_one_state_and_kind_and_go_on_by_token(admin: Admin) 
     rest = (await admin.call("GET", f"/tasks?page-size=2&page-token={first['next-page-token']}")).document
     assert [task["id"] for task in rest["tasks"]] == ids[2:]
     assert "next-page-token" not in rest
-    await admin.claim("compact-table")
+    await admin.lease("compact-table")
     for query, expected in (("state=claimed", ids[1:2]), ("kind=rewrite-layout", ids[2:]), ("state=dead", [])):
         found = (await admin.call("GET", f"/tasks?{query}")).document["tasks"]
         assert [task["id"] for task in found] == expected
@@ -108,7 +108,7 @@ async def test_what_is_done_to_dropped_tables_is_not_among_the_pipelines_tasks(a
 
 async def test_a_dead_task_is_given_its_attempts_again(admin: Admin) -> None:
     task = (await admin.submit()).document["id"]
-    await admin.claim("verify-table")
+    await admin.lease("verify-table")
     failed = await admin.call("POST", f"/tasks/{task}/fail", {"token": 1, "reason": "no java", "retry": False})
     assert failed.document == {"state": "dead"}
     dead = (await admin.call("GET", f"/tasks/{task}")).document
@@ -120,13 +120,13 @@ async def test_a_dead_task_is_given_its_attempts_again(admin: Admin) -> None:
 async def test_nobody_gets_in_unsigned_or_without_the_right(admin: Admin) -> None:
     task = (await admin.submit()).document["id"]
     order = {"job": "verify-table", "warehouse": "lake", "namespace": ["ns"], "table": "t"}
-    claim = {"worker": "w", "lease-seconds": 60}
+    lease = {"worker": "w", "lease-seconds": 60}
     requests = [
         ("GET", "/tasks", None, "lakebed:ListTasks"),
         ("GET", f"/tasks/{task}", None, "lakebed:ListTasks"),
         ("POST", "/tasks", order, "lakebed:SubmitTask"),
         ("POST", f"/tasks/{task}/redrive", None, "lakebed:SubmitTask"),
-        ("POST", "/tasks/claim", claim, "lakebed:RunTasks"),
+        ("POST", "/tasks/claim", lease, "lakebed:RunTasks"),
         ("POST", f"/tasks/{task}/heartbeat", {"token": 1, "lease-seconds": 9}, "lakebed:RunTasks"),
         ("POST", f"/tasks/{task}/complete", {"token": 1, "report": {}}, "lakebed:RunTasks"),
         ("POST", f"/tasks/{task}/fail", {"token": 1, "reason": ""}, "lakebed:RunTasks"),

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from lakebed.objects.listing import Lister
 from lakebed.objects.model import Caller
 from lakebed.objects.reading import FoundObject, ObjectReader
-from lakebed.select.model import Counts, SelectRequest
+from lakebed.select.model import QueryStats, SelectRequest
 
 Step = bytes | Exception | asyncio.Event
 """Records, what goes wrong, or something to wait for."""
@@ -31,8 +31,8 @@ class ScriptedQuery:
         return self._found
 
     @property
-    def counts(self) -> Counts:
-        return Counts(7 * self.returned, 9 * self.returned, self.returned)
+    def counts(self) -> QueryStats:
+        return QueryStats(7 * self.returned, 9 * self.returned, self.returned)
 
     @property
     def is_over(self) -> bool:
@@ -76,7 +76,7 @@ class ScriptedSelects:
         self.opened.append(ScriptedQuery(found, self._steps))
         return self.opened[-1]
 
-    async def open_all(self, caller: Caller, bucket: str, prefix: str, request: SelectRequest) -> ScriptedQuery:
+    async def open_prefix(self, caller: Caller, bucket: str, prefix: str, request: SelectRequest) -> ScriptedQuery:
         listed = await self._lister.objects(caller, bucket, prefix=prefix, delimiter="", after="", limit=1000)
         for entry in listed.entries:
             await self._reader.get(caller, bucket, entry.key)

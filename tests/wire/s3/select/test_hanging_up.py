@@ -10,7 +10,7 @@ import pytest
 
 from lakebed.core.clock import SystemClock
 from lakebed.objects.reading import FoundObject
-from lakebed.select.model import Counts
+from lakebed.select.model import QueryStats
 from lakebed.wire.http.message import Request, Response
 from lakebed.wire.s3.select.response import SelectResponse
 from tests.wire.http.serving import GUARD_SECONDS, Client, request_of, serving, wait_until
@@ -39,7 +39,7 @@ class Queries:
         await self.before.wait()
         return Response(200, stream=answer)
 
-    def _ended(self, outcome: str, counts: Counts) -> None:
+    def _ended(self, outcome: str, counts: QueryStats) -> None:
         self.outcomes.append(outcome)
 
     async def all_closed(self) -> None:

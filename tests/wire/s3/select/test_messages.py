@@ -9,7 +9,7 @@ from botocore.eventstream import EventStreamBuffer, EventStreamMessage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.select.model import Counts
+from lakebed.select.model import QueryStats
 from lakebed.wire.s3.select import messages
 
 
@@ -42,7 +42,7 @@ def test_records_of_any_size_are_whole_and_no_message_is_too_long(size: int) -> 
 
 @pytest.mark.parametrize("name", ["Progress", "Stats"])
 def test_counts_are_all_there(name: str) -> None:
-    (found,) = decoded(getattr(messages, name.lower())(Counts(1, 2, 3)))
+    (found,) = decoded(getattr(messages, name.lower())(QueryStats(1, 2, 3)))
 
     assert found.headers == {":message-type": "event", ":event-type": name, ":content-type": "text/xml"}
     root = ElementTree.fromstring(found.payload)

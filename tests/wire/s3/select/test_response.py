@@ -15,7 +15,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied, Corrupted, LakebedError, SelectError, Throttled, Unavailable
 from lakebed.objects.reading import FoundObject
 from lakebed.select.errors import SelectCode
-from lakebed.select.model import Counts
+from lakebed.select.model import QueryStats
 from lakebed.wire.s3.select.messages import MAX_RECORDS_BYTES
 from lakebed.wire.s3.select.response import SelectResponse, pause_seconds
 from tests.wire.s3.select.scripted import ScriptedQuery, Step
@@ -31,9 +31,9 @@ AT_ONCE = 0.0
 class Told:
     """What was told of the end of queries."""
 
-    ends: list[tuple[str, Counts]] = field(default_factory=list)
+    ends: list[tuple[str, QueryStats]] = field(default_factory=list)
 
-    def __call__(self, outcome: str, counts: Counts) -> None:
+    def __call__(self, outcome: str, counts: QueryStats) -> None:
         self.ends.append((outcome, counts))
 
     @property
@@ -86,7 +86,7 @@ async def test_records_are_followed_by_stats_and_the_end() -> None:
     assert b"<BytesScanned>56</BytesScanned>" in found[2].payload
     assert b"<BytesProcessed>72</BytesProcessed>" in found[2].payload
     assert b"<BytesReturned>8</BytesReturned>" in found[2].payload
-    assert case.told.ends == [("done", Counts(56, 72, 8))]
+    assert case.told.ends == [("done", QueryStats(56, 72, 8))]
     assert case.query.closed == 1
 
 
@@ -254,7 +254,7 @@ async def test_closing_between_records_ends_the_query() -> None:
     await case.answer.aclose()
     await case.answer.aclose()
     assert case.query.closed == 1
-    assert case.told.ends == [("cancelled", Counts(7, 9, 1))]
+    assert case.told.ends == [("cancelled", QueryStats(7, 9, 1))]
 
 
 async def test_closing_while_the_query_works_ends_it() -> None:

@@ -9,8 +9,8 @@ import pytest
 from botocore.eventstream import EventStreamBuffer
 
 from lakebed.core.clock import ManualClock
-from lakebed.select.model import Counts, CsvInput, CsvOutput, SelectLimits, SelectRequest
-from lakebed.select.service import Selects
+from lakebed.select.model import CsvInput, CsvOutput, QueryStats, SelectLimits, SelectRequest
+from lakebed.select.service import SelectService
 from lakebed.wire.s3.select.response import SelectResponse
 from tests.objects.stores import ROOT, ObjectStore, opened_store
 from tests.wire.iceberg.lake import Answer, Lake, wire_lake
@@ -22,7 +22,7 @@ PEOPLE = b"name,age\nAnn,31\nBob,29\nCid,42\n"
 class Site:
     """A server, and its selects."""
 
-    def __init__(self, lake: Lake, store: ObjectStore, selects: Selects) -> None:
+    def __init__(self, lake: Lake, store: ObjectStore, selects: SelectService) -> None:
         self.lake = lake
         self.store = store
         self.selects = selects
@@ -39,7 +39,7 @@ class Site:
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Site]:
     async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "folder", tmp_path / "bytes", ManualClock()) as store:
-        selects = Selects(store.reader, store.lister, store.clock, SelectLimits(partitions=1), tmp_path)
+        selects = SelectService(store.reader, store.lister, store.clock, SelectLimits(partitions=1), tmp_path)
         await store.bucket("data")
         await store.put("data", "people.csv", PEOPLE)
         yield Site(wire_lake(store, selects=selects), store, selects)
@@ -105,7 +105,7 @@ async def test_an_answer_that_is_closed_early_frees_its_query(site: Site) -> Non
         running = await site.selects.open(ROOT, "data", "people.csv", asked)
         outcomes: list[str] = []
 
-        def ended(outcome: str, _: Counts, told: list[str] = outcomes) -> None:
+        def ended(outcome: str, _: QueryStats, told: list[str] = outcomes) -> None:
             told.append(outcome)
 
         answer = SelectResponse(running, site.store.clock, progress=False, ended=ended)

@@ -22,7 +22,7 @@ from ..reachability.survey import Surveyor
 from ..reachability.walking import LiveFiles, walker_of
 from .job_store import JobStore, StoredJob
 from .lifecycle import fail, succeed
-from .model import Actor, Findings, Job, JobRecord, Operation, Step
+from .model import Actor, AuditStep, Findings, JobRecord, MaintenanceJob, RemovalMode
 from .removal import Remover
 from .reports import findings_of, plan_counts, record_step, with_outcomes
 
@@ -77,7 +77,7 @@ class JobExecutor:
                 raise CommitConflict("the table was changed since the job was planned", condition="version-token")
             findings = findings_of(plan)
             record = await self._note_plan(planned(job, plan), findings, actor)
-            if job.operation is Operation.DELETE:
+            if job.operation is RemovalMode.DELETE:
                 removal = await self._remover.remove(caller, record.job, plan)
                 findings = with_outcomes(findings, removal.outcomes)
             return await self._succeed(caller, surveyed.known, record.job, findings, actor)
@@ -93,27 +93,29 @@ class JobExecutor:
             await asyncio.shield(self._fail(job, f"the worker ended: {type(error).__name__}", actor))
             raise
 
-    async def _note_plan(self, job: Job, findings: Findings, actor: Actor) -> JobRecord:
+    async def _note_plan(self, job: MaintenanceJob, findings: Findings, actor: Actor) -> JobRecord:
         now_ms = self._f.clock.now_ms()
 
         async def work(tx: Transaction) -> JobRecord:
             record = await self._jobs.renew(tx, job)
             changed = record_step(
-                record, msgspec.structs.replace(job, heartbeat_ms=now_ms), now_ms, actor, Step.PLANNED
+                record, msgspec.structs.replace(job, heartbeat_ms=now_ms), now_ms, actor, AuditStep.PLANNED
             )
             await self._jobs.change(tx, changed, now_ms, findings)
             return changed
 
         return await self._f.meta.transact(work)
 
-    async def _succeed(self, caller: Caller, known: Known, job: Job, findings: Findings, actor: Actor) -> StoredJob:
+    async def _succeed(
+        self, caller: Caller, known: Known, job: MaintenanceJob, findings: Findings, actor: Actor
+    ) -> StoredJob:
         f = self._f
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> StoredJob:
             record = await self._jobs.held(tx, job)
             done = succeed(record.job, record.job.counts, now_ms)
-            changed = record_step(record, done, now_ms, actor, Step.WORKER_SUCCEEDED)
+            changed = record_step(record, done, now_ms, actor, AuditStep.WORKER_SUCCEEDED)
             await self._jobs.finish(tx, changed, now_ms, findings)
             await tell(
                 f.outbox,
@@ -131,20 +133,22 @@ class JobExecutor:
 
         return await f.meta.transact(work)
 
-    async def _fail(self, job: Job, reason: str, actor: Actor) -> StoredJob:
+    async def _fail(self, job: MaintenanceJob, reason: str, actor: Actor) -> StoredJob:
         f = self._f
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> StoredJob:
             record = await self._jobs.held(tx, job)
-            changed = record_step(record, fail(record.job, reason, now_ms), now_ms, actor, Step.WORKER_FAILED, reason)
+            changed = record_step(
+                record, fail(record.job, reason, now_ms), now_ms, actor, AuditStep.WORKER_FAILED, reason
+            )
             await self._jobs.finish(tx, changed, now_ms)
             return StoredJob(changed, (await self._jobs.find(tx, job.entry, job.id)).findings)
 
         return await f.meta.transact(work)
 
 
-def planned(job: Job, plan: RemovalPlan) -> Job:
+def planned(job: MaintenanceJob, plan: RemovalPlan) -> MaintenanceJob:
     """The job with the version and counts of its plan."""
     return msgspec.structs.replace(
         job,
@@ -156,7 +160,7 @@ def planned(job: Job, plan: RemovalPlan) -> Job:
     )
 
 
-def _facts(job: Job) -> dict[str, str]:
+def _facts(job: MaintenanceJob) -> dict[str, str]:
     counts = job.counts
     return {
         "job": job.id,

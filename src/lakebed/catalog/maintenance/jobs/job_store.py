@@ -17,7 +17,7 @@ from lakebed.meta.seam import MetaStore, Reader, Row, Transaction
 from lakebed.meta.tasks import Task, TaskLease, TaskQueue
 
 from . import rows
-from .model import Findings, Job, JobRecord
+from .model import Findings, JobRecord, MaintenanceJob
 
 __all__ = ["CURRENT", "KIND", "LATEST", "JobStore", "StoredJob"]
 
@@ -43,7 +43,7 @@ class StoredJob(NamedTuple):
     findings: Findings
 
     @property
-    def job(self) -> Job:
+    def job(self) -> MaintenanceJob:
         """The job itself."""
         return self.record.job
 
@@ -119,32 +119,32 @@ class JobStore:
 
     # -- leases ---------------------------------------------------------------------------------------------------
 
-    async def hold(self, tx: Transaction, job: Job, holder: str) -> str:
+    async def hold(self, tx: Transaction, job: MaintenanceJob, holder: str) -> str:
         """Take the table's task for a job, from its scheduler if it was queued; the id of the lease."""
         # The open task of a table that has one already is this job's: any other job has ended, and its task with it.
         task_id = await self._queue.enqueue(tx, KIND, job.id.encode(), dedupe=job.entry, max_attempts=1)
         claim = await self._queue.claim_open(tx, task_id, holder, job.lease_seconds)
         return _lease_id(claim.task)
 
-    async def held_until_ms(self, reader: Reader, job: Job) -> int | None:
+    async def held_until_ms(self, reader: Reader, job: MaintenanceJob) -> int | None:
         """When the lease of a job ends, or ended; None if the job holds none."""
         task = await self._task(reader, job.entry)
         return task.due_ms if task is not None and task.payload == job.id.encode() else None
 
-    async def held(self, reader: Reader, job: Job) -> JobRecord:
+    async def held(self, reader: Reader, job: MaintenanceJob) -> JobRecord:
         """The job as it is stored now, if its lease is still the one that `job` has. Raises Fenced.
 
         A transaction that begins with this commits only what the holder of the lease may commit.
         """
         return (await self._held(reader, job))[0]
 
-    async def renew(self, tx: Transaction, job: Job) -> JobRecord:
+    async def renew(self, tx: Transaction, job: MaintenanceJob) -> JobRecord:
         """The same after a heartbeat: the lease lasts from now on."""
         record, claim = await self._held(tx, job)
         await self._queue.heartbeat_within(tx, claim, job.lease_seconds)
         return record
 
-    async def _held(self, reader: Reader, job: Job) -> tuple[JobRecord, TaskLease]:
+    async def _held(self, reader: Reader, job: MaintenanceJob) -> tuple[JobRecord, TaskLease]:
         task, record = await self._task(reader, job.entry), await self.record(reader, job.id)
         if task is None or record is None or _lease_id(task) != job.lease_id:
             raise Fenced(f"the job is run by another worker, or was given up. job={job.id}")

@@ -21,7 +21,7 @@ import msgspec
 from lakebed.core.errors import StateConflict
 
 from .config import EffectiveConfig, MaintenanceConfig
-from .model import Action, Counts, Job, JobStatus, Operation
+from .model import FileCounts, JobStatus, MaintenanceJob, RecommendedAction, RemovalMode
 
 __all__ = [
     "KeepCurrent",
@@ -76,7 +76,7 @@ class SchedulerStatus(StrEnum):
 class KeepCurrent:
     """Nothing begins: the response is the current job."""
 
-    job: Job
+    job: MaintenanceJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +90,16 @@ class SwitchedOff:
 class StartJob:
     """A job may begin."""
 
-    expired: Job | None = None
+    expired: MaintenanceJob | None = None
     """The current job if its lease expired, as it is recorded."""
-    claimed: Job | None = None
+    claimed: MaintenanceJob | None = None
     """The queued job to run; a new one if None."""
     attempts: int = 0
     """Failed attempts before this one."""
 
 
 def decide(
-    trigger: Trigger, config: MaintenanceConfig, current: Job | None, held_until_ms: int | None, now_ms: int
+    trigger: Trigger, config: MaintenanceConfig, current: MaintenanceJob | None, held_until_ms: int | None, now_ms: int
 ) -> KeepCurrent | SwitchedOff | StartJob:
     """What a trigger may do; `held_until_ms` is the end of the current job's lease."""
     if not config.background_enabled:
@@ -125,7 +125,7 @@ def is_live(held_until_ms: int | None, now_ms: int) -> bool:
     return held_until_ms is not None and held_until_ms > now_ms
 
 
-def attempts_so_far(job: Job) -> int:
+def attempts_so_far(job: MaintenanceJob) -> int:
     """The attempts that a new job continues from: none, unless the job before may be retried."""
     return job.attempt if job.status is JobStatus.FAILED and job.attempt < job.max_attempts else 0
 
@@ -137,7 +137,7 @@ def backoff_seconds(config: MaintenanceConfig, attempt: int) -> int | None:
     return min(config.retry_initial_backoff_seconds << max(attempt - 1, 0), config.retry_max_backoff_seconds)
 
 
-def queue(job: Job, scheduler_id: str, lease_id: str, now_ms: int) -> Job:
+def queue(job: MaintenanceJob, scheduler_id: str, lease_id: str, now_ms: int) -> MaintenanceJob:
     """A new job that waits for a worker."""
     return _settled(
         msgspec.structs.replace(
@@ -150,13 +150,13 @@ def new_job(
     job_id: str,
     entry_id: str,
     effective: EffectiveConfig,
-    operation: Operation,
+    operation: RemovalMode,
     *,
     now_ms: int,
     safety_window_ms: int,
-) -> Job:
+) -> MaintenanceJob:
     """A job that has not run, under the effective configuration of its table."""
-    return Job(
+    return MaintenanceJob(
         id=job_id,
         entry=entry_id,
         operation=operation,
@@ -169,7 +169,7 @@ def new_job(
     )
 
 
-def start(job: Job, worker_id: str, lease_id: str, now_ms: int) -> Job:
+def start(job: MaintenanceJob, worker_id: str, lease_id: str, now_ms: int) -> MaintenanceJob:
     """A new or queued job that a worker starts."""
     return _settled(
         msgspec.structs.replace(
@@ -184,19 +184,19 @@ def start(job: Job, worker_id: str, lease_id: str, now_ms: int) -> Job:
     )
 
 
-def control(job: Job, status: JobStatus, now_ms: int) -> Job:
+def control(job: MaintenanceJob, status: JobStatus, now_ms: int) -> MaintenanceJob:
     """A new job that does not run because maintenance is disabled or paused."""
     return _settled(msgspec.structs.replace(job, status=status, finished_ms=now_ms))
 
 
-def record_heartbeat(job: Job, worker_id: str, lease_id: str, now_ms: int) -> Job:
+def record_heartbeat(job: MaintenanceJob, worker_id: str, lease_id: str, now_ms: int) -> MaintenanceJob:
     """The job after a heartbeat. Raises StateConflict when it is not this worker's, or has ended."""
     if job.status is not JobStatus.RUNNING or (job.worker_id, job.lease_id) != (worker_id, lease_id):
         raise StateConflict(f"the job is not run by this worker under this lease. job={job.id} status={job.status}")
     return msgspec.structs.replace(job, heartbeat_ms=now_ms)
 
 
-def succeed(job: Job, counts: Counts, now_ms: int) -> Job:
+def succeed(job: MaintenanceJob, counts: FileCounts, now_ms: int) -> MaintenanceJob:
     """The job after its success."""
     return _settled(
         msgspec.structs.replace(
@@ -205,7 +205,7 @@ def succeed(job: Job, counts: Counts, now_ms: int) -> Job:
     )
 
 
-def fail(job: Job, reason: str, now_ms: int, *, retry: bool = True) -> Job:
+def fail(job: MaintenanceJob, reason: str, now_ms: int, *, retry: bool = True) -> MaintenanceJob:
     """The job after a failure, with the time of the next attempt, if any."""
     pause = backoff_seconds(job.config, job.attempt) if retry and job.max_attempts else None
     return _settled(
@@ -219,41 +219,47 @@ def fail(job: Job, reason: str, now_ms: int, *, retry: bool = True) -> Job:
     )
 
 
-def expire(job: Job, now_ms: int) -> Job:
+def expire(job: MaintenanceJob, now_ms: int) -> MaintenanceJob:
     """The job after its lease expired. There is no backoff: the lease was long enough."""
     return fail(
         job, WORKER_LEASE_EXPIRED if job.status is JobStatus.RUNNING else SCHEDULER_LEASE_EXPIRED, now_ms, retry=False
     )
 
 
-def recommended_for_job(job: Job) -> tuple[Action, ...]:
+def recommended_for_job(job: MaintenanceJob) -> tuple[RecommendedAction, ...]:
     """Recommended actions for a job."""
     counts = job.counts
     match job.status:
         case JobStatus.DISABLED:
-            return (Action.ENABLE_BACKGROUND_MAINTENANCE,)
+            return (RecommendedAction.ENABLE_BACKGROUND_MAINTENANCE,)
         case JobStatus.PAUSED:
-            return (Action.RESUME_MAINTENANCE_WORKER,)
+            return (RecommendedAction.RESUME_MAINTENANCE_WORKER,)
         case JobStatus.QUEUED:
-            return (Action.RUN_MAINTENANCE_WORKER,)
+            return (RecommendedAction.RUN_MAINTENANCE_WORKER,)
         case JobStatus.RUNNING:
-            return (Action.WAIT_FOR_ACTIVE_WORKER,)
+            return (RecommendedAction.WAIT_FOR_ACTIVE_WORKER,)
         case JobStatus.FAILED:
-            held = (Action.REVIEW_QUARANTINE,) if counts.quarantined_objects else ()
+            held = (RecommendedAction.REVIEW_QUARANTINE,) if counts.quarantined_objects else ()
             if job.next_retry_ms is not None:
-                return (Action.WAIT_FOR_RETRY_BACKOFF, *held)
-            if job.operation is Operation.DELETE and not job.config.delete_enabled:
-                return (Action.ENABLE_DELETE,)
-            return (Action.INVESTIGATE_FAILURE, *held)
+                return (RecommendedAction.WAIT_FOR_RETRY_BACKOFF, *held)
+            if job.operation is RemovalMode.DELETE and not job.config.delete_enabled:
+                return (RecommendedAction.ENABLE_DELETE,)
+            return (RecommendedAction.INVESTIGATE_FAILURE, *held)
     if counts.quarantined_objects:
-        return (Action.REVIEW_QUARANTINE,)
-    if job.operation is Operation.DRY_RUN and (counts.deletable_metadata_files or counts.deletable_objects):
-        return (Action.REVIEW_AND_RUN_DELETE if job.config.delete_enabled else Action.ENABLE_DELETE,)
-    return (Action.NO_ACTION_REQUIRED,)
+        return (RecommendedAction.REVIEW_QUARANTINE,)
+    if job.operation is RemovalMode.DRY_RUN and (counts.deletable_metadata_files or counts.deletable_objects):
+        return (
+            RecommendedAction.REVIEW_AND_RUN_DELETE if job.config.delete_enabled else RecommendedAction.ENABLE_DELETE,
+        )
+    return (RecommendedAction.NO_ACTION_REQUIRED,)
 
 
 def scheduler_status(
-    config: MaintenanceConfig, current: Job | None, held_until_ms: int | None, quarantined_objects: int, now_ms: int
+    config: MaintenanceConfig,
+    current: MaintenanceJob | None,
+    held_until_ms: int | None,
+    quarantined_objects: int,
+    now_ms: int,
 ) -> SchedulerStatus:
     """The state of a table's maintenance."""
     if not config.background_enabled:
@@ -270,25 +276,25 @@ def scheduler_status(
     return SchedulerStatus.QUARANTINED if quarantined_objects else SchedulerStatus.READY
 
 
-def recommended_for_table(status: SchedulerStatus, current: Job | None) -> tuple[Action, ...]:
+def recommended_for_table(status: SchedulerStatus, current: MaintenanceJob | None) -> tuple[RecommendedAction, ...]:
     """Recommended actions for a table."""
     match status:
         case SchedulerStatus.DISABLED:
-            return (Action.ENABLE_BACKGROUND_MAINTENANCE,)
+            return (RecommendedAction.ENABLE_BACKGROUND_MAINTENANCE,)
         case SchedulerStatus.PAUSED:
-            return (Action.RESUME_MAINTENANCE_WORKER,)
+            return (RecommendedAction.RESUME_MAINTENANCE_WORKER,)
         case SchedulerStatus.QUARANTINED:
-            return (Action.REVIEW_QUARANTINE,)
+            return (RecommendedAction.REVIEW_QUARANTINE,)
     # A job whose lease expired waits for the next run, which records that.
     is_over = status is SchedulerStatus.READY and current is not None and current.status in _HELD
     if current is None or is_over:
-        return (Action.RUN_MAINTENANCE_WORKER,)
+        return (RecommendedAction.RUN_MAINTENANCE_WORKER,)
     return recommended_for_job(current)
 
 
-def _is_deferred(job: Job, now_ms: int) -> bool:
+def _is_deferred(job: MaintenanceJob, now_ms: int) -> bool:
     return job.status is JobStatus.FAILED and job.next_retry_ms is not None and job.next_retry_ms > now_ms
 
 
-def _settled(job: Job) -> Job:
+def _settled(job: MaintenanceJob) -> MaintenanceJob:
     return msgspec.structs.replace(job, actions=recommended_for_job(job))

@@ -9,7 +9,18 @@ from ..rules.compaction import CompactionReport
 from ..rules.expiration import ExpirationReport
 from .config import DEFAULT_CONFIG, ConfigSource, MaintenanceConfig
 
-__all__ = ["Action", "Actor", "AuditEvent", "Counts", "Findings", "Job", "JobRecord", "JobStatus", "Operation", "Step"]
+__all__ = [
+    "Actor",
+    "AuditEvent",
+    "AuditStep",
+    "FileCounts",
+    "Findings",
+    "JobRecord",
+    "JobStatus",
+    "MaintenanceJob",
+    "RecommendedAction",
+    "RemovalMode",
+]
 
 
 class JobStatus(StrEnum):
@@ -24,14 +35,14 @@ class JobStatus(StrEnum):
     PAUSED = "PAUSED"
 
 
-class Operation(StrEnum):
+class RemovalMode(StrEnum):
     """Whether a job removes files or only reports them."""
 
     DRY_RUN = "DRY_RUN"
     DELETE = "DELETE"
 
 
-class Action(StrEnum):
+class RecommendedAction(StrEnum):
     """Actions recommended to operators."""
 
     NO_ACTION_REQUIRED = "NO_ACTION_REQUIRED"
@@ -54,7 +65,7 @@ class Actor(StrEnum):
     OPERATOR = "OPERATOR"
 
 
-class Step(StrEnum):
+class AuditStep(StrEnum):
     """A step in the audit of a job."""
 
     PLANNED = "PLANNED"
@@ -73,7 +84,7 @@ class Step(StrEnum):
     QUARANTINE_PURGED = "QUARANTINE_PURGED"
 
 
-class Counts(ReportValue, frozen=True):
+class FileCounts(ReportValue, frozen=True):
     """Numbers of files, including those that reports do not list."""
 
     planned_metadata_files: int = 0
@@ -91,12 +102,12 @@ class Counts(ReportValue, frozen=True):
     """In the table's directories, but not named like files of tables: never removed."""
 
 
-class Job(ReportValue, frozen=True):
+class MaintenanceJob(ReportValue, frozen=True):
     """A job and its state."""
 
     id: str
     entry: str
-    operation: Operation
+    operation: RemovalMode
     status: JobStatus
     config_source: ConfigSource = ConfigSource.DEFAULT
     config: MaintenanceConfig = DEFAULT_CONFIG
@@ -122,8 +133,8 @@ class Job(ReportValue, frozen=True):
     safety_window_ms: int = 0
     watermark_ms: int = 0
     """Younger files are kept."""
-    counts: Counts = Counts()
-    actions: tuple[Action, ...] = ()
+    counts: FileCounts = FileCounts()
+    actions: tuple[RecommendedAction, ...] = ()
 
     @property
     def lease_seconds(self) -> int:
@@ -136,19 +147,19 @@ class AuditEvent(ReportValue, frozen=True):
 
     at_ms: int
     actor: Actor
-    step: Step
+    step: AuditStep
     reason: str = ""
     before: JobStatus | None = None
     after: JobStatus | None = None
     quarantined_before: int = 0
     quarantined_after: int = 0
-    actions: tuple[Action, ...] = ()
+    actions: tuple[RecommendedAction, ...] = ()
 
 
 class JobRecord(ReportValue, frozen=True):
     """A job and its audit, oldest step first."""
 
-    job: Job
+    job: MaintenanceJob
     audit: tuple[AuditEvent, ...] = ()
 
 

@@ -27,7 +27,7 @@ from ..reachability.files import ObjectKind
 from . import rows
 from .job_store import JobStore
 from .lifecycle import recommended_for_job
-from .model import Actor, Job, JobRecord, Step
+from .model import Actor, AuditStep, JobRecord, MaintenanceJob
 from .reports import record_step
 
 __all__ = ["Quarantine", "QuarantinedFile", "ReleaseOutcome", "move_to_quarantine", "quarantine_key", "remove_file"]
@@ -72,7 +72,7 @@ async def move_to_quarantine(
     f: ObjectContext,
     tx: Transaction,
     warehouse: Warehouse,
-    job: Job,
+    job: MaintenanceJob,
     current: StoredObject,
     kind: ObjectKind,
     now_ms: int,
@@ -223,7 +223,7 @@ class Quarantine:
         job = msgspec.structs.replace(record.job, counts=counts)
         job = msgspec.structs.replace(job, actions=recommended_for_job(job))
         changed = (
-            record_step(record, job, now_ms, Actor.SCHEDULER, Step.QUARANTINE_PURGED, reason)
+            record_step(record, job, now_ms, Actor.SCHEDULER, AuditStep.QUARANTINE_PURGED, reason)
             if reason
             else JobRecord(job=job, audit=record.audit)
         )

@@ -15,7 +15,7 @@ from lakebed.objects.model import Caller
 from ..reachability.files import MAX_LISTED
 from .job_store import JobStore, StoredJob
 from .lifecycle import recommended_for_job
-from .model import Actor, JobStatus, Step
+from .model import Actor, AuditStep, JobStatus
 from .quarantine import Quarantine, QuarantinedFile, ReleaseOutcome
 from .reports import record_step
 
@@ -35,9 +35,9 @@ class QuarantineAction(StrEnum):
 
 
 _STEPS: Final = {
-    QuarantineAction.RELEASE: Step.QUARANTINE_RELEASE,
-    QuarantineAction.RETRY: Step.QUARANTINE_RETRY,
-    QuarantineAction.ABANDON: Step.QUARANTINE_ABANDON,
+    QuarantineAction.RELEASE: AuditStep.QUARANTINE_RELEASE,
+    QuarantineAction.RETRY: AuditStep.QUARANTINE_RETRY,
+    QuarantineAction.ABANDON: AuditStep.QUARANTINE_ABANDON,
 }
 
 

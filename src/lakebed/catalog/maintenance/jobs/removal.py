@@ -32,7 +32,7 @@ from ..reachability.files import ObjectKind, ObjectReport, ObjectState, Reason
 from ..reachability.removal_plan import RemovalPlan
 from . import rows
 from .job_store import JobStore
-from .model import Counts, Job, JobRecord
+from .model import FileCounts, JobRecord, MaintenanceJob
 from .quarantine import move_to_quarantine, remove_file
 
 __all__ = ["OPERATION", "Removal", "Remover"]
@@ -66,7 +66,7 @@ class Remover:
         self._f = facilities
         self._jobs = jobs
 
-    async def remove(self, caller: Caller, job: Job, plan: RemovalPlan) -> Removal:
+    async def remove(self, caller: Caller, job: MaintenanceJob, plan: RemovalPlan) -> Removal:
         """Remove what is deletable. Raises CommitConflict when the table changed, Fenced when the lease was lost.
 
         What was removed before it raised stays removed, and is counted in the job.
@@ -84,7 +84,7 @@ class Remover:
     async def _batch(
         self,
         caller: Caller,
-        job: Job,
+        job: MaintenanceJob,
         plan: RemovalPlan,
         doomed: Sequence[ObjectReport],
         removal: Removal,
@@ -134,7 +134,7 @@ class Remover:
         self,
         tx: Transaction,
         caller: Caller,
-        job: Job,
+        job: MaintenanceJob,
         warehouse: Warehouse,
         prefixes: tuple[str, ...],
         plan: RemovalPlan,
@@ -166,7 +166,7 @@ class Remover:
         return ObjectState.DELETED, Reason.DELETED_BY_MAINTENANCE
 
     async def _move_on(
-        self, tx: Transaction, job: Job, entry: Entry, generation: int | None, token: str, now_ms: int
+        self, tx: Transaction, job: MaintenanceJob, entry: Entry, generation: int | None, token: str, now_ms: int
     ) -> int:
         """Give the table a new version with the same metadata; its generation."""
         number = entry.generation + 1 if generation is None else generation
@@ -193,7 +193,9 @@ class Remover:
         return number
 
 
-def _counted(counts: Counts, gone: Sequence[ObjectReport], outcomes: dict[str, tuple[ObjectState, Reason]]) -> Counts:
+def _counted(
+    counts: FileCounts, gone: Sequence[ObjectReport], outcomes: dict[str, tuple[ObjectState, Reason]]
+) -> FileCounts:
     held = sum(outcomes[one.location][0] is ObjectState.QUARANTINED for one in gone)
     deleted = [one for one in gone if outcomes[one.location][0] is ObjectState.DELETED]
     metadata = sum(one.kind is ObjectKind.METADATA_FILE for one in deleted)

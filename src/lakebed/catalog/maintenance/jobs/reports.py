@@ -11,21 +11,21 @@ from ..reachability.files import MAX_LISTED, ObjectReport, ObjectState, Reason
 from ..reachability.removal_plan import RemovalPlan
 from ..rules.compaction import CompactionReport
 from ..rules.expiration import ExpirationReport
-from .model import Actor, AuditEvent, Counts, Findings, Job, JobRecord, Step
+from .model import Actor, AuditEvent, AuditStep, FileCounts, Findings, JobRecord, MaintenanceJob
 
 __all__ = ["findings_of", "plan_counts", "record_step", "with_outcomes", "with_reports"]
 
 MAX_EVENTS: Final = 100
 
-_REPEATED: Final = frozenset({Step.WORKER_HEARTBEAT, Step.QUARANTINE_PURGED})
+_REPEATED: Final = frozenset({AuditStep.WORKER_HEARTBEAT, AuditStep.QUARANTINE_PURGED})
 """Steps of which only the last one in a row is kept."""
 
 T = TypeVar("T")
 
 
-def plan_counts(plan: RemovalPlan) -> Counts:
+def plan_counts(plan: RemovalPlan) -> FileCounts:
     """The numbers of files of a plan."""
-    return Counts(
+    return FileCounts(
         planned_metadata_files=len(plan.retained) + len(plan.metadata),
         retained_metadata_files=len(plan.retained),
         deletable_metadata_files=_count(plan.metadata, ObjectState.DELETABLE),
@@ -38,7 +38,7 @@ def plan_counts(plan: RemovalPlan) -> Counts:
 
 
 def record_step(
-    record: JobRecord | None, job: Job, at_ms: int, actor: Actor, step: Step, reason: str = ""
+    record: JobRecord | None, job: MaintenanceJob, at_ms: int, actor: Actor, step: AuditStep, reason: str = ""
 ) -> JobRecord:
     """The record after a step that changed the job to `job`; None stands for the record of a new job."""
     audit = () if record is None else record.audit

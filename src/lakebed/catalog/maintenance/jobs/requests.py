@@ -15,7 +15,7 @@ from lakebed.catalog.commits.service import CommitOptions, Commits, read_change
 from lakebed.catalog.entries import Known
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import CommitConflict, InvalidInput, StateConflict
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.iceberg.metadata import TableMetadata
 from lakebed.meta.seam import Transaction
 from lakebed.objects.context import ObjectContext
@@ -37,7 +37,7 @@ from .configs import MaintenanceConfigs
 from .execution import JobExecutor, planned
 from .job_store import JobStore, StoredJob
 from .lifecycle import expire, fail, is_live, new_job, start, succeed
-from .model import Actor, Findings, Job, JobRecord, JobStatus, Operation, Step
+from .model import Actor, AuditStep, Findings, JobRecord, JobStatus, MaintenanceJob, RemovalMode
 from .reports import findings_of, record_step, with_reports
 
 __all__ = ["ADMIN", "EXPIRE", "OperatorRequests", "RunRequest"]
@@ -124,7 +124,7 @@ class OperatorRequests:
         job = planned(job, surveyed.plan)
         is_refused = request.delete
         done = fail(job, DELETE_DISABLED, now_ms, retry=False) if is_refused else succeed(job, job.counts, now_ms)
-        record = record_step(None, done, now_ms, Actor.OPERATOR, Step.PLANNED, done.failure_reason)
+        record = record_step(None, done, now_ms, Actor.OPERATOR, AuditStep.PLANNED, done.failure_reason)
 
         async def work(tx: Transaction) -> StoredJob:
             return await self._jobs.add(tx, record, findings_of(surveyed.plan), now_ms, is_current=False)
@@ -139,7 +139,7 @@ class OperatorRequests:
                 await self._set_aside(tx, current, now_ms)
             job = self._new(known, effective, request)
             job = start(job, ADMIN, await self._jobs.hold(tx, job, ADMIN), now_ms)
-            record = record_step(None, job, now_ms, Actor.OPERATOR, Step.WORKER_STARTED)
+            record = record_step(None, job, now_ms, Actor.OPERATOR, AuditStep.WORKER_STARTED)
             await self._jobs.add(tx, record, Findings(), now_ms, is_current=True)
             return record
 
@@ -151,17 +151,17 @@ class OperatorRequests:
         if job.status is JobStatus.RUNNING:
             if is_live(await self._jobs.held_until_ms(tx, job), now_ms):
                 raise StateConflict(f"a worker is at the table already. job={job.id} worker={job.worker_id}")
-            ended, step = expire(job, now_ms), Step.WORKER_LEASE_EXPIRED
+            ended, step = expire(job, now_ms), AuditStep.WORKER_LEASE_EXPIRED
         elif job.status is JobStatus.QUEUED:
-            ended, step = fail(job, SUPERSEDED, now_ms, retry=False), Step.SCHEDULER_CONTROL
+            ended, step = fail(job, SUPERSEDED, now_ms, retry=False), AuditStep.SCHEDULER_CONTROL
         else:
             return
         record = record_step(current.record, ended, now_ms, Actor.OPERATOR, step, ended.failure_reason)
         await self._jobs.finish(tx, record, now_ms)
 
-    def _new(self, known: Known, effective: EffectiveConfig, request: RunRequest) -> Job:
+    def _new(self, known: Known, effective: EffectiveConfig, request: RunRequest) -> MaintenanceJob:
         now_ms, window_ms = self._f.clock.now_ms(), self._safety_window_ms
-        operation = Operation.DELETE if request.delete else Operation.DRY_RUN
+        operation = RemovalMode.DELETE if request.delete else RemovalMode.DRY_RUN
         job = new_job(uuid4().hex, known.entry.id, effective, operation, now_ms=now_ms, safety_window_ms=window_ms)
         # A request never keeps less than the table is configured to.
         retain_recent = max(request.retain_recent_metadata_files, job.retain_recent)
@@ -229,7 +229,7 @@ class OperatorRequests:
 
     async def _queue(self, caller: Caller, known: Known, report: CompactionReport) -> int:
         """Submit a task to the pipeline, which plans again on the table as it is then. One open task per table."""
-        order = TaskOrder(
+        spec = TaskSpec(
             job=JobKind.COMPACT,
             warehouse=known.warehouse.name,
             namespace=known.identifier.namespace,
@@ -250,7 +250,7 @@ class OperatorRequests:
         )
 
         async def work(tx: Transaction) -> int:
-            return (await self._submissions.submit_one(tx, order)).task_id
+            return (await self._submissions.submit_one(tx, spec)).task_id
 
         return await self._f.meta.transact(work)
 

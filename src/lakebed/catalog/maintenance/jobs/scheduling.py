@@ -37,7 +37,7 @@ from .lifecycle import (
     scheduler_status,
     start,
 )
-from .model import Action, Actor, Findings, Job, JobRecord, JobStatus, Operation, Step
+from .model import Actor, AuditStep, Findings, JobRecord, JobStatus, MaintenanceJob, RecommendedAction, RemovalMode
 from .quarantine import Quarantine
 from .reports import findings_of, record_step
 
@@ -66,10 +66,10 @@ class SchedulerView(NamedTuple):
 
     effective: EffectiveConfig
     status: SchedulerStatus
-    current: Job | None
+    current: MaintenanceJob | None
     held: QuarantineSummary
     timeline: list[JobRecord]
-    actions: tuple[Action, ...]
+    actions: tuple[RecommendedAction, ...]
 
 
 class JobScheduling:
@@ -135,7 +135,7 @@ class JobScheduling:
                 case KeepCurrent():
                     return _Started(await self._jobs.find(tx, entry_id, CURRENT))
                 case SwitchedOff(status):
-                    return _Started(await self._control(tx, seen, status, Actor.WORKER, Step.WORKER_CONTROL))
+                    return _Started(await self._control(tx, seen, status, Actor.WORKER, AuditStep.WORKER_CONTROL))
                 case StartJob() as go:
                     await self._expire(tx, seen, go)
                     return await (
@@ -161,7 +161,7 @@ class JobScheduling:
                 raise StateConflict(f"the job is not the table's current one. job={stored.job.id}")
             job = record_heartbeat(stored.job, worker_id, lease_id, now_ms)
             await self._jobs.renew(tx, job)
-            record = record_step(stored.record, job, now_ms, Actor.WORKER, Step.WORKER_HEARTBEAT)
+            record = record_step(stored.record, job, now_ms, Actor.WORKER, AuditStep.WORKER_HEARTBEAT)
             await self._jobs.change(tx, record, now_ms)
             return StoredJob(record, stored.findings)
 
@@ -187,25 +187,25 @@ class JobScheduling:
             case KeepCurrent():
                 return await self._jobs.find(tx, entry_id, CURRENT)
             case SwitchedOff(status):
-                return await self._control(tx, seen, status, Actor.SCHEDULER, Step.SCHEDULER_CONTROL)
+                return await self._control(tx, seen, status, Actor.SCHEDULER, AuditStep.SCHEDULER_CONTROL)
             case StartJob() as go:
                 if plan is None or plan.version_token != await _version(tx, entry_id):
                     return None
                 await self._expire(tx, seen, go)
                 job = planned(self._new(entry_id, seen.effective, seen.now_ms, go.attempts), plan)
-                record = record_step(None, job, seen.now_ms, Actor.SCHEDULER, Step.PLANNED)
+                record = record_step(None, job, seen.now_ms, Actor.SCHEDULER, AuditStep.PLANNED)
                 job = queue(job, scheduler_id, await self._jobs.hold(tx, job, scheduler_id), seen.now_ms)
-                record = record_step(record, job, seen.now_ms, Actor.SCHEDULER, Step.SCHEDULER_QUEUED)
+                record = record_step(record, job, seen.now_ms, Actor.SCHEDULER, AuditStep.SCHEDULER_QUEUED)
                 return await self._jobs.add(tx, record, findings_of(plan), seen.now_ms, is_current=True)
 
     async def _start(self, tx: Transaction, seen: _Decided, go: StartJob, worker_id: str) -> _Started:
         now_ms = seen.now_ms
         job = self._new(seen.entry_id, seen.effective, now_ms, go.attempts)
         job = start(job, worker_id, await self._jobs.hold(tx, job, worker_id), now_ms)
-        record = record_step(None, job, now_ms, Actor.WORKER, Step.WORKER_STARTED)
+        record = record_step(None, job, now_ms, Actor.WORKER, AuditStep.WORKER_STARTED)
         return _Started(await self._jobs.add(tx, record, _NO_FINDINGS, now_ms, is_current=True), is_running=True)
 
-    async def _claim(self, tx: Transaction, seen: _Decided, claimed: Job, worker_id: str) -> _Started:
+    async def _claim(self, tx: Transaction, seen: _Decided, claimed: MaintenanceJob, worker_id: str) -> _Started:
         now_ms = seen.now_ms
         stored = await self._jobs.find(tx, seen.entry_id, claimed.id)
         version = await _version(tx, seen.entry_id)
@@ -213,11 +213,11 @@ class JobScheduling:
         if is_stale:
             # The next run plans again, without waiting for the lease to expire.
             job = fail(claimed, _STALE, now_ms, retry=False)
-            record = record_step(stored.record, job, now_ms, Actor.WORKER, Step.WORKER_FAILED, job.failure_reason)
+            record = record_step(stored.record, job, now_ms, Actor.WORKER, AuditStep.WORKER_FAILED, job.failure_reason)
             await self._jobs.finish(tx, record, now_ms)
         else:
             job = start(claimed, worker_id, await self._jobs.hold(tx, claimed, worker_id), now_ms)
-            record = record_step(stored.record, job, now_ms, Actor.WORKER, Step.WORKER_STARTED)
+            record = record_step(stored.record, job, now_ms, Actor.WORKER, AuditStep.WORKER_STARTED)
             await self._jobs.change(tx, record, now_ms)
         return _Started(StoredJob(record, stored.findings), is_running=not is_stale, is_stale=is_stale)
 
@@ -227,19 +227,21 @@ class JobScheduling:
             return
         was_running = seen.current.job.status is JobStatus.RUNNING
         actor = Actor.WORKER if was_running else Actor.SCHEDULER
-        step = Step.WORKER_LEASE_EXPIRED if was_running else Step.SCHEDULER_LEASE_EXPIRED
+        step = AuditStep.WORKER_LEASE_EXPIRED if was_running else AuditStep.SCHEDULER_LEASE_EXPIRED
         record = record_step(seen.current.record, go.expired, seen.now_ms, actor, step, go.expired.failure_reason)
         await self._jobs.finish(tx, record, seen.now_ms)
 
-    async def _control(self, tx: Transaction, seen: _Decided, status: JobStatus, actor: Actor, step: Step) -> StoredJob:
+    async def _control(
+        self, tx: Transaction, seen: _Decided, status: JobStatus, actor: Actor, step: AuditStep
+    ) -> StoredJob:
         job = control(self._new(seen.entry_id, seen.effective, seen.now_ms, 0), status, seen.now_ms)
         # Not the current job: an earlier one may still run.
         record = record_step(None, job, seen.now_ms, actor, step)
         return await self._jobs.add(tx, record, _NO_FINDINGS, seen.now_ms, is_current=False)
 
-    def _new(self, entry_id: str, effective: EffectiveConfig, now_ms: int, attempts: int) -> Job:
+    def _new(self, entry_id: str, effective: EffectiveConfig, now_ms: int, attempts: int) -> MaintenanceJob:
         config, window_ms = effective.config, self.safety_window_ms
-        operation = Operation.DELETE if config.delete_enabled else Operation.DRY_RUN
+        operation = RemovalMode.DELETE if config.delete_enabled else RemovalMode.DRY_RUN
         job = new_job(uuid4().hex, entry_id, effective, operation, now_ms=now_ms, safety_window_ms=window_ms)
         return msgspec.structs.replace(job, attempt=attempts, max_attempts=config.max_retry_attempts)
 

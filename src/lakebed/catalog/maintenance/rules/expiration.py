@@ -32,7 +32,7 @@ __all__ = [
     "ExpirationReport",
     "ExpirationRequest",
     "ExpirationStatus",
-    "SnapshotReport",
+    "SnapshotDecision",
     "SnapshotState",
     "expiration_updates",
     "plan_expiration",
@@ -61,7 +61,7 @@ class SnapshotState(StrEnum):
     MANUAL_REVIEW_REQUIRED = "MANUAL_REVIEW_REQUIRED"
 
 
-class SnapshotReport(ReportValue, frozen=True):
+class SnapshotDecision(ReportValue, frozen=True):
     """A snapshot and the decision on it."""
 
     snapshot_id: int
@@ -78,7 +78,7 @@ class ExpirationReport(ReportValue, frozen=True):
     min_snapshots_to_keep: int
     max_snapshot_age_ms: int
     """Both as applied: the request's, unless the table's own properties keep more."""
-    snapshots: tuple[SnapshotReport, ...] = ()
+    snapshots: tuple[SnapshotDecision, ...] = ()
     candidates: tuple[int, ...] = ()
     expired_refs: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
@@ -190,7 +190,7 @@ def _report(
         min_snapshots_to_keep=limits.min_snapshots,
         max_snapshot_age_ms=limits.max_age_ms,
         snapshots=tuple(
-            SnapshotReport(
+            SnapshotDecision(
                 snapshot_id=snapshot.snapshot_id,
                 timestamp_ms=snapshot.timestamp_ms,
                 state=state,

@@ -20,7 +20,7 @@ from lakebed.catalog.model import EntryKind, Warehouse
 from lakebed.catalog.rows import LOCATIONS_WITHIN
 from lakebed.catalog.tables.files import SCHEMES, parse_location
 from lakebed.core.errors import InvalidInput
-from lakebed.core.jobs import JobKind, Option, TaskOrder
+from lakebed.core.jobs import JobKind, Option, TaskSpec
 from lakebed.governance.delegation.vending import DirectoryActions, directory_actions
 from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.context import ObjectContext
@@ -58,53 +58,53 @@ class TaskAuthorization:
         self._entries = entries
         self._history = history
 
-    async def admit(self, caller: Caller, order: TaskOrder) -> TaskOrder:
+    async def admit(self, caller: Caller, spec: TaskSpec) -> TaskSpec:
         """The order as it enters the queue. Raises AccessDenied, NoSuchCatalog, NoSuchTable, InvalidInput.
 
         Policies, cost and principal of an order are set here, whatever the request contains.
         """
         await self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
-        if order.job is JobKind.COPY_RESTRICTED:
+        if spec.job is JobKind.COPY_RESTRICTED:
             raise InvalidInput("copies are asked for by planning a scan, and not as tasks", argument="job")
-        options = check_options(order.job, order.options)
-        plain = TaskOrder(
-            job=order.job,
-            warehouse=order.warehouse,
+        options = check_options(spec.job, spec.options)
+        plain = TaskSpec(
+            job=spec.job,
+            warehouse=spec.warehouse,
             options=options,
-            reason=order.reason[:MAX_REASON_CHARS] or f"requested by {caller.principal.name}",
+            reason=spec.reason[:MAX_REASON_CHARS] or f"requested by {caller.principal.name}",
             requested_by=caller.principal.name,
         )
-        if order.job is JobKind.EXPORT_EVENTS:
+        if spec.job is JobKind.EXPORT_EVENTS:
             # Readers of the table can read the events.
             await self._gate.check_server(caller, ServerAction.READ_EVENTS)
-            if not order.namespace and not order.table:
-                warehouse = await self._warehouses.find(self._f.meta, order.warehouse)
+            if not spec.namespace and not spec.table:
+                warehouse = await self._warehouses.find(self._f.meta, spec.warehouse)
                 await self._gate.check(caller, warehouse, Action.CREATE_TABLE)
                 check_own(warehouse, "run a job")
                 return plain
-        if order.job is JobKind.TIER_STREAM:
+        if spec.job is JobKind.TIER_STREAM:
             # It reads a stream with the rights of workers: only who may do what they do can have it done.
             await self._gate.check_server(caller, ServerAction.RUN_TASKS)
-        identifier = check_identifier(order.namespace, order.table)
+        identifier = check_identifier(spec.namespace, spec.table)
         named = msgspec.structs.replace(plain, namespace=identifier.namespace, table=identifier.name)
-        sought = await self._entries.seek(self._f.meta, order.warehouse, identifier)
+        sought = await self._entries.seek(self._f.meta, spec.warehouse, identifier)
         check_own(sought.warehouse, "run a job")
-        if order.job is JobKind.IMPORT:
+        if spec.job is JobKind.IMPORT:
             await self._check_source(caller, sought.warehouse, identifier, options)
-        if order.job in _MAKES_TABLE and sought.live is None:
+        if spec.job in _MAKES_TABLE and sought.live is None:
             namespace, name = identifier
             await self._gate.check(caller, sought.warehouse, Action.CREATE_TABLE, namespace=namespace, name=name)
             return named
         return await self._about(caller, sought, named)
 
-    async def _about(self, caller: Caller, sought: Sought, order: TaskOrder) -> TaskOrder:
+    async def _about(self, caller: Caller, sought: Sought, spec: TaskSpec) -> TaskSpec:
         """The order about a table that is there, with what it may cost."""
         entry = await self._entries.admit(caller, sought, EntryKind.TABLE, Action.RUN_MAINTENANCE)
         known = Known(sought.found.warehouse, sought.found.namespace, entry)
         health = health_from_summary(known, (await self._entries.metadata(entry)).table)
         speeds = await self._history.speeds(self._f.meta)
-        cost = estimate_cost(order.job, health.data_files or 0, health.data_bytes or 0, speeds)
-        return msgspec.structs.replace(order, entry=entry.id, cost=cost)
+        cost = estimate_cost(spec.job, health.data_files or 0, health.data_bytes or 0, speeds)
+        return msgspec.structs.replace(spec, entry=entry.id, cost=cost)
 
     async def _check_tables(self, caller: Caller, bucket: Bucket, directory: str) -> None:
         """Return if the caller may read the files of every table that is in a directory, or that it is in itself.

@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from lakebed.catalog.identifiers import display
-from lakebed.core.jobs import Cost, PolicyOrigin, TaskOrder
+from lakebed.core.jobs import Cost, PolicyOrigin, TaskSpec
 from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import Transaction
 
@@ -62,7 +62,7 @@ decode_event = msgspec.msgpack.Decoder(TaskEvent).decode
 def task_event(
     news: TaskEventKind,
     task_id: int,
-    order: TaskOrder,
+    spec: TaskSpec,
     now_ms: int,
     *,
     attempts: int = 0,
@@ -74,22 +74,22 @@ def task_event(
     """An event of a task, for the outbox."""
     event = TaskEvent(
         task=task_id,
-        job=order.job,
-        warehouse=order.warehouse,
-        namespace=order.namespace,
-        name=order.table,
-        id=order.entry,
-        reason=order.reason,
-        policy=order.policy,
-        cost=order.cost,
+        job=spec.job,
+        warehouse=spec.warehouse,
+        namespace=spec.namespace,
+        name=spec.table,
+        id=spec.entry,
+        reason=spec.reason,
+        policy=spec.policy,
+        cost=spec.cost,
         attempts=attempts,
         worker=worker,
         failure=failure,
         report=report,
-        principal=principal or order.requested_by,
+        principal=principal or spec.requested_by,
     )
-    subject = "/".join(part for part in (order.warehouse, display(order.namespace), order.table) if part)
-    return OutboxEvent(news, subject or order.job, _encode(event), now_ms)
+    subject = "/".join(part for part in (spec.warehouse, display(spec.namespace), spec.table) if part)
+    return OutboxEvent(news, subject or spec.job, _encode(event), now_ms)
 
 
 async def append_events(outbox: Outbox, tx: Transaction, told: Sequence[OutboxEvent]) -> None:

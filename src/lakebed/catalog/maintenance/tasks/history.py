@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 import msgspec
 
 from lakebed.core.errors import InvalidInput
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.meta.seam import Reader, Row, Transaction
 
-from ..planner import LastRun, options_text
+from ..planner import LastJobRun, options_text
 from ..rules.costs import measured_speed, smoothed_speed
 
-__all__ = ["Attempt", "PlanningMark", "RunReport", "TaskHistory", "read_report"]
+__all__ = ["PlanningMark", "RunReport", "TaskAttempt", "TaskHistory", "read_report"]
 
 MAX_REPORT_BYTES: Final = 256 * 1024
 
@@ -68,7 +68,7 @@ _LOOKED: Final = (
 _LOOK_AGAIN: Final = "DELETE FROM upkeep_looks WHERE entry = ?"
 
 
-class Amount(msgspec.Struct, frozen=True, rename="kebab"):
+class ReportedTotals(msgspec.Struct, frozen=True, rename="kebab"):
     """How much a job read, wrote, removed or saved."""
 
     files: int = 0
@@ -82,14 +82,14 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     dry_run: bool = False
     changed: bool = False
     """Whether the table or its files changed."""
-    read: Amount = Amount()
-    wrote: Amount = Amount()
-    removed: Amount = Amount()
-    saved: Amount = Amount()
+    read: ReportedTotals = ReportedTotals()
+    wrote: ReportedTotals = ReportedTotals()
+    removed: ReportedTotals = ReportedTotals()
+    saved: ReportedTotals = ReportedTotals()
     seconds: float = 0.0
 
 
-class Attempt(NamedTuple):
+class TaskAttempt(NamedTuple):
     """An attempt at a task."""
 
     began_ms: int
@@ -124,11 +124,11 @@ class TaskHistory:
 
     # -- attempts -------------------------------------------------------------------------------------------------
 
-    async def begin(self, tx: Transaction, task_id: int, order: TaskOrder, now_ms: int) -> bool:
+    async def begin(self, tx: Transaction, task_id: int, spec: TaskSpec, now_ms: int) -> bool:
         """Record that an attempt at a task begins; False if its table was dropped."""
         token = ""
-        if order.entry:
-            found = await tx.row(_VERSION_OF, order.entry)
+        if spec.entry:
+            found = await tx.row(_VERSION_OF, spec.entry)
             if found is None:
                 return False
             token = str(found[0])
@@ -139,52 +139,52 @@ class TaskHistory:
         """Store the progress of a task."""
         await tx.run(_PROGRESS, progress, task_id)
 
-    async def attempts(self, reader: Reader, task_ids: Sequence[int]) -> dict[int, Attempt]:
+    async def attempts(self, reader: Reader, task_ids: Sequence[int]) -> dict[int, TaskAttempt]:
         """The attempts at tasks, by task."""
-        found: dict[int, Attempt] = {}
+        found: dict[int, TaskAttempt] = {}
         for batch in _batches(task_ids):
             for task, *rest in await reader.rows(_ATTEMPTS, *batch):
-                found[task] = Attempt(*rest)
+                found[task] = TaskAttempt(*rest)
         return found
 
     # -- runs -----------------------------------------------------------------------------------------------------
 
-    async def runs(self, reader: Reader, entries: Sequence[str]) -> dict[str, dict[JobKind, LastRun]]:
+    async def runs(self, reader: Reader, entries: Sequence[str]) -> dict[str, dict[JobKind, LastJobRun]]:
         """The last runs of jobs, by table and job."""
-        found: dict[str, dict[JobKind, LastRun]] = {}
+        found: dict[str, dict[JobKind, LastJobRun]] = {}
         for batch in _batches(entries):
             for entry, job, *rest in await reader.rows(_RUNS, *batch):
-                found.setdefault(entry, {})[JobKind(job)] = LastRun(JobKind(job), *rest)
+                found.setdefault(entry, {})[JobKind(job)] = LastJobRun(JobKind(job), *rest)
         return found
 
     async def succeeded(
-        self, tx: Transaction, task_id: int, order: TaskOrder, began: Attempt | None, report: RunReport, now_ms: int
+        self, tx: Transaction, task_id: int, spec: TaskSpec, began: TaskAttempt | None, report: RunReport, now_ms: int
     ) -> None:
         """Record that a job succeeded. Dry runs are not recorded."""
         if report.dry_run:
             return
         speed = measured_speed(report.read.bytes, report.seconds)
         if speed is not None:
-            before = await tx.row(_SPEED, order.job)
-            await tx.run(_SET_SPEED, order.job, smoothed_speed(before[0] if before else None, speed), now_ms)
-        if not order.entry:
+            before = await tx.row(_SPEED, spec.job)
+            await tx.run(_SET_SPEED, spec.job, smoothed_speed(before[0] if before else None, speed), now_ms)
+        if not spec.entry:
             return
         token = "" if began is None else began.version_token
         summary = _encode(report)
-        await tx.run(_SUCCEEDED, order.job, task_id, token, options_text(order.options), now_ms, summary, order.entry)
-        await self.clear_mark(tx, order.entry)
+        await tx.run(_SUCCEEDED, spec.job, task_id, token, options_text(spec.options), now_ms, summary, spec.entry)
+        await self.clear_mark(tx, spec.entry)
 
-    async def failed(self, tx: Transaction, task_id: int, order: TaskOrder, now_ms: int) -> None:
+    async def failed(self, tx: Transaction, task_id: int, spec: TaskSpec, now_ms: int) -> None:
         """Record that a task is dead after its last attempt."""
-        if order.entry:
-            await tx.run(_FAILED, order.job, task_id, now_ms, b"{}", order.entry)
-            await self.clear_mark(tx, order.entry)
+        if spec.entry:
+            await tx.run(_FAILED, spec.job, task_id, now_ms, b"{}", spec.entry)
+            await self.clear_mark(tx, spec.entry)
 
-    async def forget_failures(self, tx: Transaction, order: TaskOrder) -> None:
+    async def forget_failures(self, tx: Transaction, spec: TaskSpec) -> None:
         """Reset the failures of a job, so that it can be planned again at once."""
-        if order.entry:
-            await tx.run(_FORGIVE, order.entry, order.job)
-            await self.clear_mark(tx, order.entry)
+        if spec.entry:
+            await tx.run(_FORGIVE, spec.entry, spec.job)
+            await self.clear_mark(tx, spec.entry)
 
     async def speeds(self, reader: Reader) -> dict[JobKind, int]:
         """The recent speed of jobs, in bytes per second."""

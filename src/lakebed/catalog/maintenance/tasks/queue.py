@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from lakebed.core.clock import Clock
-from lakebed.core.jobs import JobKind, TaskOrder, decode_order, encode_order
+from lakebed.core.jobs import JobKind, TaskSpec, decode_spec, encode_spec
 from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.meta.tasks import Task, TaskQueue
@@ -33,7 +33,7 @@ class OpenTask(NamedTuple):
     """A task that waits or runs, with its decoded order."""
 
     task: Task
-    order: TaskOrder
+    spec: TaskSpec
 
 
 class TaskSubmissions:
@@ -48,44 +48,42 @@ class TaskSubmissions:
         self._queue = queue
 
     async def submit(
-        self, tx: Transaction, order: TaskOrder, told: list[OutboxEvent], *, run_at_ms: int | None = None, turn: int = 0
+        self, tx: Transaction, spec: TaskSpec, told: list[OutboxEvent], *, run_at_ms: int | None = None, turn: int = 0
     ) -> Submission:
         """Submit a task. Each `turn` allows one more open task of the same job and table."""
         added = await self._queue.add(
             tx,
-            order.job,
-            encode_order(order),
-            dedupe=_subject(order) + (f"\x1f{turn}" if turn else ""),
+            spec.job,
+            encode_spec(spec),
+            dedupe=_subject(spec) + (f"\x1f{turn}" if turn else ""),
             run_at_ms=run_at_ms,
             max_attempts=MAX_ATTEMPTS,
         )
         if added.is_new:
-            told.append(task_event(TaskEventKind.PLANNED, added.id, order, self._clock.now_ms()))
+            told.append(task_event(TaskEventKind.PLANNED, added.id, spec, self._clock.now_ms()))
         return Submission(added.id, added.is_new)
 
-    async def submit_one(self, tx: Transaction, order: TaskOrder) -> Submission:
+    async def submit_one(self, tx: Transaction, spec: TaskSpec) -> Submission:
         """Submit a task, as the last step of a transaction's work."""
         told: list[OutboxEvent] = []
-        placed = await self.submit(tx, order, told)
+        placed = await self.submit(tx, spec, told)
         await append_events(self._outbox, tx, told)
         return placed
 
     async def revise(
-        self, tx: Transaction, task_id: int, order: TaskOrder, told: list[OutboxEvent], *, run_at_ms: int
+        self, tx: Transaction, task_id: int, spec: TaskSpec, told: list[OutboxEvent], *, run_at_ms: int
     ) -> bool:
         """Replace the order of a task that has not begun; False if it has."""
-        changed = await self._queue.revise(tx, task_id, encode_order(order), run_at_ms=run_at_ms)
+        changed = await self._queue.revise(tx, task_id, encode_spec(spec), run_at_ms=run_at_ms)
         if changed:
-            told.append(task_event(TaskEventKind.PLANNED, task_id, order, self._clock.now_ms()))
+            told.append(task_event(TaskEventKind.PLANNED, task_id, spec, self._clock.now_ms()))
         return changed
 
-    async def withdraw(
-        self, tx: Transaction, task_id: int, order: TaskOrder, why: str, told: list[OutboxEvent]
-    ) -> bool:
+    async def withdraw(self, tx: Transaction, task_id: int, spec: TaskSpec, why: str, told: list[OutboxEvent]) -> bool:
         """Withdraw a waiting task; False if it runs or has ended."""
         gone = await self._queue.withdraw(tx, task_id)
         if gone:
-            told.append(task_event(TaskEventKind.WITHDRAWN, task_id, order, self._clock.now_ms(), failure=why))
+            told.append(task_event(TaskEventKind.WITHDRAWN, task_id, spec, self._clock.now_ms(), failure=why))
         return gone
 
     async def open_for(self, reader: Reader, entries: Sequence[str]) -> Mapping[str, Sequence[OpenTask]]:
@@ -93,10 +91,10 @@ class TaskSubmissions:
         found: dict[str, list[OpenTask]] = {}
         for task in await self._queue.open_with(reader, KINDS, entries):
             if task.dedupe is not None:
-                found.setdefault(task.dedupe, []).append(OpenTask(task, decode_order(task.payload)))
+                found.setdefault(task.dedupe, []).append(OpenTask(task, decode_spec(task.payload)))
         return found
 
 
-def _subject(order: TaskOrder) -> str:
+def _subject(spec: TaskSpec) -> str:
     """The dedupe key of a task: a table's id, or the name of a table that the job creates."""
-    return order.entry or "\x1f".join((order.warehouse, *order.namespace, order.table))
+    return spec.entry or "\x1f".join((spec.warehouse, *spec.namespace, spec.table))

@@ -15,7 +15,7 @@ from lakebed.catalog.access.authorization import Action, Gate, ServerAction
 from lakebed.catalog.entries import Entries, known_from
 from lakebed.catalog.rows import ENTRY_BY_ID
 from lakebed.core.errors import Fenced, InvalidInput, NotFound
-from lakebed.core.jobs import JobKind, TaskOrder, decode_order
+from lakebed.core.jobs import JobKind, TaskSpec, decode_spec
 from lakebed.meta.outbox import OutboxEvent
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.meta.tasks import Task, TaskLease, TaskQueue, TaskState
@@ -31,7 +31,7 @@ __all__ = ["TaskService", "TaskView"]
 
 MAX_PROGRESS_BYTES: Final = 16 * 1024
 MAX_FAILURE_CHARS: Final = 8192
-MAX_CLAIMS: Final = 100
+MAX_LEASED: Final = 100
 LONGEST_LEASE_SECONDS: Final = 3600.0
 MAX_WORKER_CHARS: Final = 256
 
@@ -42,7 +42,7 @@ class TaskView(NamedTuple):
     """A task as APIs show it."""
 
     task: Task
-    order: TaskOrder
+    spec: TaskSpec
     progress: bytes | None = None
     """The progress that its worker reported last, as JSON."""
 
@@ -90,7 +90,7 @@ class TaskService:
         )
         attempts = await self._history.attempts(self._f.meta, [task.id for task in found])
         return [
-            TaskView(task, decode_order(task.payload), attempts[task.id].progress if task.id in attempts else None)
+            TaskView(task, decode_spec(task.payload), attempts[task.id].progress if task.id in attempts else None)
             for task in found
         ]
 
@@ -101,12 +101,12 @@ class TaskService:
 
     # -- submitting -----------------------------------------------------------------------------------------------
 
-    async def submit(self, caller: Caller, order: TaskOrder) -> tuple[TaskView, bool]:
+    async def submit(self, caller: Caller, spec: TaskSpec) -> tuple[TaskView, bool]:
         """Submit a task; the open task of that job, and whether it is new.
 
         Raises AccessDenied, NoSuchCatalog, NoSuchTable, InvalidInput.
         """
-        admitted = await self._admission.admit(caller, order)
+        admitted = await self._admission.admit(caller, spec)
 
         async def work(tx: Transaction) -> tuple[TaskView, bool]:
             placed = await self._submissions.submit_one(tx, admitted)
@@ -117,9 +117,9 @@ class TaskService:
     async def redrive(self, caller: Caller, task_id: int) -> TaskView:
         """Give a dead task all its attempts again. Raises NotFound if it is not dead, AlreadyExists if one is open."""
         await self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
-        order = (await self._seen(self._f.meta, task_id)).order
-        if order.entry:
-            known = await self._entries.by_id(order.entry)
+        spec = (await self._seen(self._f.meta, task_id)).spec
+        if spec.entry:
+            known = await self._entries.by_id(spec.entry)
             await self._gate.check(
                 caller, known.warehouse, Action.RUN_MAINTENANCE, namespace=known.namespace.levels, entry=known.entry
             )
@@ -127,9 +127,9 @@ class TaskService:
 
         async def work(tx: Transaction) -> TaskView:
             await self._queue.redrive_within(tx, task_id)
-            await self._history.forget_failures(tx, order)
+            await self._history.forget_failures(tx, spec)
             seen = await self._seen(tx, task_id)
-            told = task_event(TaskEventKind.REDRIVEN, task_id, order, now_ms, principal=caller.principal.name)
+            told = task_event(TaskEventKind.REDRIVEN, task_id, spec, now_ms, principal=caller.principal.name)
             await append_events(self._f.outbox, tx, [told])
             return seen
 
@@ -137,15 +137,15 @@ class TaskService:
 
     # -- working --------------------------------------------------------------------------------------------------
 
-    async def claim(
+    async def lease(
         self, caller: Caller, worker: str, jobs: Sequence[JobKind], *, lease_seconds: float, limit: int = 1
     ) -> Sequence[TaskView]:
         """Lease due tasks of some jobs, or of all; none if nothing is due. Orders have the current names of tables."""
         await self._gate.check_server(caller, ServerAction.RUN_TASKS)
         if not 1 <= len(worker) <= MAX_WORKER_CHARS:
             raise InvalidInput(f"a worker has a name of 1 to {MAX_WORKER_CHARS} characters", argument="worker")
-        if not 1 <= limit <= MAX_CLAIMS:
-            raise InvalidInput(f"limit must be from 1 to {MAX_CLAIMS}. found={limit}", argument="limit")
+        if not 1 <= limit <= MAX_LEASED:
+            raise InvalidInput(f"limit must be from 1 to {MAX_LEASED}. found={limit}", argument="limit")
         _check_lease(lease_seconds)
         kinds = _kinds(jobs)
 
@@ -161,7 +161,7 @@ class TaskService:
 
     async def heartbeat(
         self, caller: Caller, task_id: int, token: int, *, lease_seconds: float, progress: bytes | None = None
-    ) -> TaskOrder | None:
+    ) -> TaskSpec | None:
         """Renew the lease of a task and store its progress. Raises Fenced, NotFound: the worker must stop.
 
         The order with its table's current name; None if the table was dropped, as another may have its name.
@@ -171,12 +171,12 @@ class TaskService:
         if progress is not None and len(progress) > MAX_PROGRESS_BYTES:
             raise InvalidInput(f"progress has at most {MAX_PROGRESS_BYTES} bytes", argument="progress")
 
-        async def work(tx: Transaction) -> TaskOrder | None:
+        async def work(tx: Transaction) -> TaskSpec | None:
             claim = await self._queue.held(tx, task_id, token)
             await self._queue.heartbeat_within(tx, claim, lease_seconds)
             if progress is not None:
                 await self._history.keep_progress(tx, task_id, progress)
-            return await self._named(tx, decode_order(claim.task.payload))
+            return await self._named(tx, decode_spec(claim.task.payload))
 
         return await self._f.meta.transact(work)
 
@@ -190,11 +190,11 @@ class TaskService:
             claim = await self._held(tx, task_id, token, TaskState.DONE)
             if claim is None:
                 return
-            order = decode_order(claim.task.payload)
+            spec = decode_spec(claim.task.payload)
             began = (await self._history.attempts(tx, [task_id])).get(task_id)
             await self._queue.complete(tx, claim, report)
-            await self._history.succeeded(tx, task_id, order, began, summary, now_ms)
-            told = _event(TaskEventKind.SUCCEEDED, claim.task, order, now_ms, summary=summary)
+            await self._history.succeeded(tx, task_id, spec, began, summary, now_ms)
+            told = _event(TaskEventKind.SUCCEEDED, claim.task, spec, now_ms, summary=summary)
             await append_events(self._f.outbox, tx, [told])
 
         await self._f.meta.transact(work)
@@ -209,12 +209,12 @@ class TaskService:
             claim = await self._held(tx, task_id, token, TaskState.READY, TaskState.DEAD)
             if claim is None:
                 return (await self._queue.find(tx, task_id)).state
-            order = decode_order(claim.task.payload)
+            spec = decode_spec(claim.task.payload)
             state = await self._queue.fail_within(tx, claim, told, retry=retry)
             if state is TaskState.DEAD:
-                await self._history.failed(tx, task_id, order, now_ms)
+                await self._history.failed(tx, task_id, spec, now_ms)
             news = TaskEventKind.DEAD if state is TaskState.DEAD else TaskEventKind.FAILED
-            event = _event(news, claim.task, order, now_ms, failure=told)
+            event = _event(news, claim.task, spec, now_ms, failure=told)
             await append_events(self._f.outbox, tx, [event])
             return state
 
@@ -230,32 +230,32 @@ class TaskService:
         seen: list[TaskView] = []
         told: list[OutboxEvent] = []
         for claim in taken.claims:
-            order = decode_order(claim.task.payload)
-            if not await self._history.begin(tx, claim.task.id, order, now_ms):
+            spec = decode_spec(claim.task.payload)
+            if not await self._history.begin(tx, claim.task.id, spec, now_ms):
                 # The pipeline does not maintain dropped tables.
-                await self._queue.complete(tx, claim, _left_alone(order))
-                told.append(_event(TaskEventKind.WITHDRAWN, claim.task, order, now_ms, failure=_GONE))
+                await self._queue.complete(tx, claim, _left_alone(spec))
+                told.append(_event(TaskEventKind.WITHDRAWN, claim.task, spec, now_ms, failure=_GONE))
                 continue
-            order = await self._named(tx, order) or order
-            told.append(_event(TaskEventKind.STARTED, claim.task, order, now_ms))
-            seen.append(TaskView(claim.task, order))
+            spec = await self._named(tx, spec) or spec
+            told.append(_event(TaskEventKind.STARTED, claim.task, spec, now_ms))
+            seen.append(TaskView(claim.task, spec))
         for task in taken.given_up:
-            order = decode_order(task.payload)
-            await self._history.failed(tx, task.id, order, now_ms)
-            told.append(_event(TaskEventKind.DEAD, task, order, now_ms, failure=(task.outcome or b"").decode()))
+            spec = decode_spec(task.payload)
+            await self._history.failed(tx, task.id, spec, now_ms)
+            told.append(_event(TaskEventKind.DEAD, task, spec, now_ms, failure=(task.outcome or b"").decode()))
         await append_events(self._f.outbox, tx, told)
         return seen
 
-    async def _named(self, reader: Reader, order: TaskOrder) -> TaskOrder | None:
+    async def _named(self, reader: Reader, spec: TaskSpec) -> TaskSpec | None:
         """The order with the current name of its table; None if the table was dropped."""
-        if not order.entry:
-            return order
-        row = await reader.row(ENTRY_BY_ID, order.entry)
+        if not spec.entry:
+            return spec
+        row = await reader.row(ENTRY_BY_ID, spec.entry)
         if row is None:
             return None
         known = known_from(row)
         return msgspec.structs.replace(
-            order, warehouse=known.warehouse.name, namespace=known.namespace.levels, table=known.entry.name
+            spec, warehouse=known.warehouse.name, namespace=known.namespace.levels, table=known.entry.name
         )
 
     async def _held(self, tx: Transaction, task_id: int, token: int, *ends: TaskState) -> TaskLease | None:
@@ -273,20 +273,20 @@ class TaskService:
         if task.kind not in KINDS:
             raise NotFound(f"no such task. id={task_id}")
         attempt = (await self._history.attempts(reader, [task_id])).get(task_id)
-        return TaskView(task, decode_order(task.payload), None if attempt is None else attempt.progress)
+        return TaskView(task, decode_spec(task.payload), None if attempt is None else attempt.progress)
 
 
-def _left_alone(order: TaskOrder) -> bytes:
+def _left_alone(spec: TaskSpec) -> bytes:
     """The report of a task without work, as a worker would have written it."""
-    table = ".".join((order.warehouse, *order.namespace, order.table))
-    report = {"job": order.job, "table": table, "dry-run": False, "changed": False}
+    table = ".".join((spec.warehouse, *spec.namespace, spec.table))
+    report = {"job": spec.job, "table": table, "dry-run": False, "changed": False}
     return msgspec.json.encode(report | {"skipped": [{"what": table, "reason": _GONE}]})
 
 
 def _event(
     news: TaskEventKind,
     task: Task,
-    order: TaskOrder,
+    spec: TaskSpec,
     now_ms: int,
     *,
     failure: str = "",
@@ -295,7 +295,7 @@ def _event(
     return task_event(
         news,
         task.id,
-        order,
+        spec,
         now_ms,
         attempts=task.attempts,
         worker=task.worker or "",

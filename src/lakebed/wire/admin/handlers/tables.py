@@ -57,12 +57,12 @@ async def get_plan(services: AdminServices, request: JsonRequest) -> Response:
     return ok(_plan(await services.maintenance.plan(request.caller, request.warehouse, request.table)))
 
 
-async def enact_plan(services: AdminServices, request: JsonRequest) -> Response:
+async def submit_plan(services: AdminServices, request: JsonRequest) -> Response:
     """The same, done: the tasks are in the queue."""
     check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
     plan, placed = await services.maintenance.plan_now(request.caller, request.warehouse, request.table)
-    return ok(_plan(plan) | {"tasks": [{"id": one.task_id, "order": one.order} for one in placed]})
+    return ok(_plan(plan) | {"tasks": [{"id": one.task_id, "order": one.spec} for one in placed]})
 
 
 async def list_table_policies(services: AdminServices, request: JsonRequest) -> Response:
@@ -76,10 +76,10 @@ async def list_table_policies(services: AdminServices, request: JsonRequest) -> 
 
 def _plan(found: TablePlan) -> dict[str, Any]:
     return {
-        "planned": [one.order for one in found.plan.tasks],
-        "revised": [{"id": opened.task.id, "order": planned.order} for opened, planned in found.revisions],
-        "withdrawn": [{"id": opened.task.id, "order": opened.order} for opened in found.withdrawals],
-        "quiet": [{"policy": one.policy, "job": one.job, "reason": one.reason} for one in found.plan.quiet],
+        "planned": [one.spec for one in found.plan.tasks],
+        "revised": [{"id": opened.task.id, "order": planned.spec} for opened, planned in found.revisions],
+        "withdrawn": [{"id": opened.task.id, "order": opened.spec} for opened in found.withdrawals],
+        "quiet": [{"policy": one.policy, "job": one.job, "reason": one.reason} for one in found.plan.skipped],
     }
 
 
@@ -89,6 +89,6 @@ ROUTES = (
     Route("listTableHealth", "GET", "/v1/tables/health", list_health, is_standard=False),
     Route("getTableHealth", "GET", _TABLE + "/health", get_health, is_standard=False),
     Route("getTablePlan", "GET", _TABLE + "/plan", get_plan, is_standard=False),
-    Route("enactTablePlan", "POST", _TABLE + "/plan", enact_plan, is_standard=False),
+    Route("enactTablePlan", "POST", _TABLE + "/plan", submit_plan, is_standard=False),
     Route("listTablePolicies", "GET", _TABLE + "/policies", list_table_policies, is_standard=False),
 )

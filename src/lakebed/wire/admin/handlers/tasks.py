@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lakebed.core.errors import InvalidInput, NotFound
-from lakebed.core.jobs import JobKind, TaskOrder
+from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.meta.tasks import TaskState
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import EmptyDocument, read_strict_document
@@ -21,7 +21,7 @@ _LARGEST_ID = (1 << 63) - 1
 _BY_SERVER = ("entry", "policy", "cost", "requested_by")
 
 
-class SubmittedOrder(TaskOrder, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+class SubmittedSpec(TaskSpec, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
     """An order as it is sent. What the server finds out itself may not be claimed."""
 
 
@@ -51,12 +51,12 @@ async def get_task(services: AdminServices, request: JsonRequest) -> Response:
 async def submit_task(services: AdminServices, request: JsonRequest) -> Response:
     """Ask for work on a table; 201 if it is new, 200 if the same was waiting or under way."""
     check_parameters(request.http, ())
-    order = await request.document(SubmittedOrder)
-    stated = [name for name in _BY_SERVER if getattr(order, name)]
+    spec = await request.document(SubmittedSpec)
+    stated = [name for name in _BY_SERVER if getattr(spec, name)]
     if stated:
         names = ", ".join(name.replace("_", "-") for name in stated)
         raise InvalidInput(f"the server fills these in itself; leave them out: {names}", argument=stated[0])
-    seen, is_new = await services.tasks.submit(request.caller, order)
+    seen, is_new = await services.tasks.submit(request.caller, spec)
     answer = ok(task_document(seen))
     answer.status = 201 if is_new else 200
     return answer

@@ -56,7 +56,7 @@ class Heartbeat(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fiel
     worker_id: _Name
 
 
-class Decision(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+class QuarantineDecision(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
     """The body of a decision on quarantine."""
 
     action: QuarantineAction
@@ -151,7 +151,7 @@ async def beat(services: IcebergServices, request: JsonRequest) -> Response:
 
 async def decide_quarantine(services: IcebergServices, request: JsonRequest) -> Response:
     """Inspect the files of a job in quarantine, release them, or remove them."""
-    asked = await request.document(Decision)
+    asked = await request.document(QuarantineDecision)
     seen, reviewed, view = await services.maintenance.quarantine(
         request.caller, request.warehouse, request.table, request.names["job"], asked.action, asked.reason
     )

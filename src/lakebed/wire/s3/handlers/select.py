@@ -10,7 +10,7 @@ from lakebed.objects.reading import FoundObject
 from lakebed.select.errors import SelectCode, failure
 from lakebed.select.model import SelectRequest
 from lakebed.select.request_checks import check_request
-from lakebed.select.seam import Running, Selecting
+from lakebed.select.seam import QueryRunner, RunningQuery
 from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Headers, Response
 
@@ -27,7 +27,7 @@ _EVENT_STREAM: Final = "application/vnd.amazon.eventstream"
 async def select_object_content(services: S3Services, request: S3Request) -> Response:
     """Run the query; its first records, or what is wrong with it, are there before the answer begins."""
 
-    async def begin(selects: Selecting, asked: SelectRequest) -> Running:
+    async def begin(selects: QueryRunner, asked: SelectRequest) -> RunningQuery:
         return await selects.open(request.caller, request.bucket, request.key, asked, version=request.version)
 
     action = "s3:GetObject" if request.version is None else "s3:GetObjectVersion"
@@ -38,8 +38,8 @@ async def select_objects(services: S3Services, request: S3Request) -> Response:
     """The same about all objects under a prefix, as one: an extension."""
     prefix = request.query.get("prefix", "")
 
-    async def begin(selects: Selecting, asked: SelectRequest) -> Running:
-        return await selects.open_all(request.caller, request.bucket, prefix, asked)
+    async def begin(selects: QueryRunner, asked: SelectRequest) -> RunningQuery:
+        return await selects.open_prefix(request.caller, request.bucket, prefix, asked)
 
     return await _answer(services, request, "s3:ListBucket", begin)
 
@@ -54,7 +54,7 @@ async def _answer(
     services: S3Services,
     request: S3Request,
     action: str,
-    begin: Callable[[Selecting, SelectRequest], Awaitable[Running]],
+    begin: Callable[[QueryRunner, SelectRequest], Awaitable[RunningQuery]],
 ) -> Response:
     """Check the caller by the action that the select takes, then read the document and run it."""
     if services.selects is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from lakebed.core.event_stream import OVERHEAD_BYTES, encode_headers, frame
-from lakebed.select.model import Counts
+from lakebed.select.model import QueryStats
 
 __all__ = ["CONTINUATION", "END", "MAX_MESSAGE_BYTES", "MAX_RECORDS_BYTES", "error", "progress", "records", "stats"]
 
@@ -45,12 +45,12 @@ def records(piece: bytes) -> Iterator[bytes]:
         yield frame(_RECORDS, view[start : start + MAX_RECORDS_BYTES])
 
 
-def progress(counts: Counts) -> bytes:
+def progress(counts: QueryStats) -> bytes:
     """How far the query is."""
     return frame(_PROGRESS, _document("Progress", counts))
 
 
-def stats(counts: Counts) -> bytes:
+def stats(counts: QueryStats) -> bytes:
     """How much the query took."""
     return frame(_STATS, _document("Stats", counts))
 
@@ -61,7 +61,7 @@ def error(code: str, message: str) -> bytes:
     return frame(encode_headers([(":message-type", "error"), (":error-code", code), (":error-message", words)]))
 
 
-def _document(root: str, counts: Counts) -> bytes:
+def _document(root: str, counts: QueryStats) -> bytes:
     return (
         f'<?xml version="1.0" encoding="UTF-8"?><{root}><BytesScanned>{counts.scanned}</BytesScanned>'
         f"<BytesProcessed>{counts.processed}</BytesProcessed><BytesReturned>{counts.returned}</BytesReturned></{root}>"

@@ -15,13 +15,13 @@ from typing import Final
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError, Unavailable
 from lakebed.select.errors import SelectCode
-from lakebed.select.model import Counts
-from lakebed.select.seam import Running
+from lakebed.select.model import QueryStats
+from lakebed.select.seam import RunningQuery
 
 from ..errors import RenderedError, render_error
 from . import messages
 
-__all__ = ["CANCELLED", "DONE", "PULSE_SECONDS", "Ended", "SelectResponse", "pause_seconds", "render_failure"]
+__all__ = ["CANCELLED", "DONE", "PULSE_SECONDS", "EndedCallback", "SelectResponse", "pause_seconds", "render_failure"]
 
 log = logging.getLogger("lakebed.s3.select")
 
@@ -34,7 +34,7 @@ DONE: Final = "done"
 CANCELLED: Final = "cancelled"
 """How a query ends that does not fail; else by the code of its failure."""
 
-Ended = Callable[[str, Counts], None]
+EndedCallback = Callable[[str, QueryStats], None]
 """Told how a query ended, and what it took."""
 
 
@@ -61,7 +61,7 @@ class SelectResponse:
     """The bytes of an answer. Has to be closed, whether or not it was read: that ends the query."""
 
     def __init__(
-        self, running: Running, clock: Clock, *, progress: bool, ended: Ended, pulse: float = PULSE_SECONDS
+        self, running: RunningQuery, clock: Clock, *, progress: bool, ended: EndedCallback, pulse: float = PULSE_SECONDS
     ) -> None:
         self._running = running
         self._pieces = aiter(running)

@@ -17,14 +17,14 @@ from lakebed.wire.json.request import JsonRequest
 from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
-from ..documents import claim_document
+from ..documents import lease_document
 from ..queries import MAX_WAIT_SECONDS, check_parameters
 from ..services import AdminServices
 from ..waiting import poll_until
 from .tasks import task_id
 
 
-class ClaimDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+class LeaseDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
     """The body of a claim."""
 
     worker: str
@@ -59,16 +59,16 @@ class FailureDocument(msgspec.Struct, frozen=True, kw_only=True, rename="kebab",
     retry: bool = True
 
 
-async def claim_tasks(services: AdminServices, request: JsonRequest) -> Response:
+async def lease_tasks(services: AdminServices, request: JsonRequest) -> Response:
     """Take due tasks; none if there is none in time."""
     check_parameters(request.http, ())
-    asked = await request.document(ClaimDocument)
+    asked = await request.document(LeaseDocument)
     kinds = [kind.value for kind in asked.kinds] or KINDS
     taken: Sequence[TaskView] = ()
 
     async def look() -> bool:
         nonlocal taken
-        taken = await services.tasks.claim(
+        taken = await services.tasks.lease(
             request.caller, asked.worker, asked.kinds, lease_seconds=asked.lease_seconds, limit=asked.limit
         )
         return bool(taken)
@@ -77,7 +77,7 @@ async def claim_tasks(services: AdminServices, request: JsonRequest) -> Response
         return await services.queue.wait_for_work(kinds, left)
 
     await poll_until(request.http, asked.wait_seconds, look, wait_for_work)
-    return ok({"tasks": [claim_document(seen) for seen in taken]})
+    return ok({"tasks": [lease_document(seen) for seen in taken]})
 
 
 async def heartbeat_task(services: AdminServices, request: JsonRequest) -> Response:
@@ -85,10 +85,10 @@ async def heartbeat_task(services: AdminServices, request: JsonRequest) -> Respo
     check_parameters(request.http, ())
     asked = await request.document(HeartbeatDocument)
     progress = _object(asked.progress, "progress") if bytes(asked.progress) else None
-    order = await services.tasks.heartbeat(
+    spec = await services.tasks.heartbeat(
         request.caller, task_id(request), asked.token, lease_seconds=asked.lease_seconds, progress=progress
     )
-    return ok({"order": order})
+    return ok({"order": spec})
 
 
 async def complete_task(services: AdminServices, request: JsonRequest) -> Response:
@@ -117,7 +117,7 @@ def _object(raw: msgspec.Raw, name: str) -> bytes:
 
 
 ROUTES = (
-    Route("claimTasks", "POST", "/v1/tasks/claim", claim_tasks, is_standard=False),
+    Route("claimTasks", "POST", "/v1/tasks/claim", lease_tasks, is_standard=False),
     Route("heartbeatTask", "POST", "/v1/tasks/{task}/heartbeat", heartbeat_task, is_standard=False),
     Route("completeTask", "POST", "/v1/tasks/{task}/complete", complete_task, is_standard=False),
     Route("failTask", "POST", "/v1/tasks/{task}/fail", fail_task, is_standard=False),

@@ -10,9 +10,9 @@ from tests.wire.iceberg.handlers.grown import message
 
 async def test_a_claim_that_was_lost_is_told_with_409(admin: Admin) -> None:
     task = (await admin.submit()).document["id"]
-    (lost,) = (await admin.claim(lease_seconds=1)).document["tasks"]
+    (lost,) = (await admin.lease(lease_seconds=1)).document["tasks"]
     admin.lake.clock.advance(2)
-    (taken,) = (await admin.claim(worker="other")).document["tasks"]
+    (taken,) = (await admin.lease(worker="other")).document["tasks"]
     assert taken["token"] > lost["token"]
     for word, body in (
         ("heartbeat", {"lease-seconds": 60}),
@@ -26,7 +26,7 @@ async def test_a_claim_that_was_lost_is_told_with_409(admin: Admin) -> None:
 
 async def test_the_same_end_told_twice_is_one_end(admin: Admin) -> None:
     task = (await admin.submit()).document["id"]
-    await admin.claim()
+    await admin.lease()
     for _ in range(2):
         ended = await admin.call("POST", f"/tasks/{task}/complete", {"token": 1, "report": {"seconds": 1}})
         assert ended.status == 204
@@ -34,24 +34,24 @@ async def test_the_same_end_told_twice_is_one_end(admin: Admin) -> None:
 
 async def test_a_worker_is_heard_while_it_works(admin: Admin) -> None:
     task = (await admin.submit()).document["id"]
-    (claimed,) = (await admin.claim(lease_seconds=60)).document["tasks"]
+    (leased,) = (await admin.lease(lease_seconds=60)).document["tasks"]
     admin.lake.clock.advance(50)
     beat = {"token": 1, "lease-seconds": 60, "progress": {"stage": "rewriting", "done": 0.5}}
     answer = await admin.call("POST", f"/tasks/{task}/heartbeat", beat)
-    assert (answer.status, answer.document) == (200, {"order": claimed["order"]})
+    assert (answer.status, answer.document) == (200, {"order": leased["order"]})
     seen = (await admin.call("GET", f"/tasks/{task}")).document
     assert seen["progress"] == {"stage": "rewriting", "done": 0.5}
-    assert seen["due-ms"] == claimed["due-ms"] + 50_000
+    assert seen["due-ms"] == leased["due-ms"] + 50_000
     admin.lake.clock.advance(50)
-    assert (await admin.claim()).document["tasks"] == []
+    assert (await admin.lease()).document["tasks"] == []
 
 
 async def test_two_claims_at_once_take_different_tasks(admin: Admin) -> None:
     jobs = ["verify-table", "compact-table", "rewrite-layout", "expire-snapshots"]
     ids = {(await admin.submit(job)).document["id"] for job in jobs}
-    answers = await asyncio.gather(*(admin.claim(worker=f"w{number}") for number in range(6)))
-    claimed = [task["id"] for answer in answers for task in answer.document["tasks"]]
-    assert sorted(claimed) == sorted(ids)
+    answers = await asyncio.gather(*(admin.lease(worker=f"w{number}") for number in range(6)))
+    leased = [task["id"] for answer in answers for task in answer.document["tasks"]]
+    assert sorted(leased) == sorted(ids)
 
 
 async def test_a_claim_waits_until_there_is_work(admin: Admin) -> None:
@@ -87,7 +87,7 @@ async def test_a_claim_that_means_nothing_is_told_so(admin: Admin, document: dic
 
 async def test_reports_and_progress_are_objects(admin: Admin) -> None:
     task = (await admin.submit()).document["id"]
-    await admin.claim()
+    await admin.lease()
     reports: list[object] = [[], "done", 7, None]
     for report in reports:
         refused = await admin.call("POST", f"/tasks/{task}/complete", {"token": 1, "report": report})
