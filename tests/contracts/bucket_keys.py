@@ -132,7 +132,7 @@ class BucketKeysContract:
         table = KvTable(settings, known)
         rendering = ChangelogRenderer(table.schema, settings.row_format, settings.log_format, settings.compression)
         if log is None:
-            log = MemoryLog(ManualClock(), presentation=ReadFormat(rendering=rendering))
+            log = MemoryLog(ManualClock(), read_format=ReadFormat(rendering=rendering))
         taken = 0
 
         async def take(count: int) -> int:
@@ -140,13 +140,13 @@ class BucketKeysContract:
             taken += count
             return taken - count + 1
 
-        async def learn(schema_id: int) -> Schema:
+        async def find_schema(schema_id: int) -> Schema:
             if schema_id not in known:
                 raise FlussError(ErrorCode.SCHEMA_NOT_EXIST)
             return known[schema_id]
 
         counter = AutoIncrement(take, settings.counter_cache) if schema.auto_increment else None
-        keys = await open_kv_bucket(table, log, open_index(), learn, counter)
+        keys = await open_kv_bucket(table, log, open_index(), find_schema, counter)
         return Bucket(keys, log, table, known)
 
     async def test_the_latest_row_of_a_key_is_what_is_found(self, open_index: OpenIndex) -> None:
@@ -448,7 +448,7 @@ class BucketKeysContract:
         bucket = await self.open(open_index, schemas=schemas)
         await bucket.put((1, "a", 1), (2, "b", 2))
         bucket.schemas[2] = PLAIN.with_column("added", TEXT)
-        bucket.table.learn(2, bucket.schemas[2])
+        bucket.table.add_schema(2, bucket.schemas[2])
         await bucket.put((1, "c", 3, "new"), schema_id=2)
         await bucket.put((2, "old writer", 4))
         await bucket.put((2, None, None, "part"), columns=[0, 3], schema_id=2)

@@ -225,7 +225,7 @@ class LogContract:
     async def test_a_batch_of_a_schema_that_is_not_there_is_refused_with_all_that_came_with_it(
         self, open_log: OpenLog, clock: ManualClock
     ) -> None:
-        log = await open_log(clock, ReadFormat(knows=lambda schema_id: schema_id == 1))
+        log = await open_log(clock, ReadFormat(has_schema=lambda schema_id: schema_id == 1))
         with refused(ErrorCode.SCHEMA_NOT_EXIST):
             await log.append(plain_batch() + write_batch(b"body", 1, schema_id=2), Acks.ALL)
         assert log.end_offset == 0

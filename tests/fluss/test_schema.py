@@ -45,7 +45,7 @@ def test_ids_that_are_given_are_kept_and_not_given_twice() -> None:
 
 def test_columns_of_the_key_have_no_null() -> None:
     schema = Schema.parse(document(column("a"), column("b"), primary_key=["b"]))
-    assert schema.is_keyed
+    assert schema.has_primary_key
     assert schema.key_positions == (1,)
     assert [each.type.is_nullable for each in schema.columns] == [True, False]
 

@@ -48,7 +48,7 @@ def maker(light_world: StreamWorld) -> Maker:
 
 @pytest.fixture
 def access(light_world: StreamWorld, maker: Maker) -> FileAccess:
-    return FileAccess(light_world.clock, light_world.gate, light_world.tables, PLACE, maker)
+    return FileAccess(light_world.clock, light_world.authorizer, light_world.tables, PLACE, maker)
 
 
 def reader(*statements: tuple[str, str], name: str = "ann") -> Caller:
@@ -220,7 +220,7 @@ async def test_who_does_not_send_session_tokens_gets_no_keys(
 
 async def test_without_a_role_clients_have_access_of_their_own(light_world: StreamWorld) -> None:
     table = await light_world.table("orders")
-    access = FileAccess(light_world.clock, light_world.gate, light_world.tables, PLACE)
+    access = FileAccess(light_world.clock, light_world.authorizer, light_world.tables, PLACE)
     for takes_tokens in (True, False):
         grant = await access.grant(reader(), takes_tokens=takes_tokens)
         assert grant == FileGrant(None)
@@ -230,6 +230,6 @@ async def test_without_a_role_clients_have_access_of_their_own(light_world: Stre
 
 async def test_without_an_address_nobody_reads_files(light_world: StreamWorld) -> None:
     table = await light_world.table("orders")
-    access = FileAccess(light_world.clock, light_world.gate, light_world.tables)
+    access = FileAccess(light_world.clock, light_world.authorizer, light_world.tables)
     assert await access.grant(light_world.root) is None
     assert not await access.reaches(light_world.root, table.id)

@@ -49,12 +49,12 @@ async def test_a_partition_that_is_dropped_while_it_is_looked_up_is_not_remember
     light_world: StreamWorld, dropped: str
 ) -> None:
     world, reads = light_world, SlowReads(light_world.store)
-    partitions = StreamPartitions(reads, world.outbox, world.clock, world.gate, world.tables, world.configs)
+    partitions = StreamPartitions(reads, world.outbox, world.clock, world.authorizer, world.tables, world.configs)
 
     async def forget(table_id: int) -> None:
         partitions.forget_table(table_id)
 
-    world.tables.when_dropped(forget)
+    world.tables.on_dropped(forget)
     table = await world.table(partition_key=["name"])
     await partitions.add(world.root, table, "EU")
     partition = await partitions.by_name(table, "EU")

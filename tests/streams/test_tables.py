@@ -26,7 +26,7 @@ async def test_a_table_that_is_dropped_while_it_is_looked_up_is_not_remembered(
     light_world: StreamWorld, by: str
 ) -> None:
     world, reads = light_world, SlowReads(light_world.store)
-    tables = StreamTables(reads, world.outbox, world.clock, world.gate, world.configs)
+    tables = StreamTables(reads, world.outbox, world.clock, world.authorizer, world.configs)
     table = await world.table()
     reads.is_held = True
     looking = asyncio.ensure_future(LOOKUPS[by](tables, table))

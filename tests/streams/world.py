@@ -47,25 +47,25 @@ class StreamWorld:
         self.users = Principals(store, outbox, clock, ROOT)
         self.access_keys = AccessKeys(store, outbox, MasterKeys({"first": b"1" * 32}, "first"), clock, root)
         self.root = caller_of(ROOT)
-        self.gate = gate = StreamAuthorizer(PolicyAuthorizer(clock), ACCOUNT)
-        self.configs = ClusterConfigs(store, outbox, clock, gate, {"bind.listeners": "FLUSS://localhost:9123"})
-        self.tables = StreamTables(store, outbox, clock, gate, self.configs)
-        self.databases = StreamDatabases(store, outbox, clock, gate, self.tables)
-        self.partitions = StreamPartitions(store, outbox, clock, gate, self.tables, self.configs)
-        self.altering = TableAlterations(store, clock, gate, self.databases, self.tables)
-        self.acls = Acls(gate, StreamGrants(store, outbox, clock))
-        self.producers = ProducerOffsets(store, clock, gate, self.tables, self.configs)
+        self.authorizer = authorizer = StreamAuthorizer(PolicyAuthorizer(clock), ACCOUNT)
+        self.configs = ClusterConfigs(store, outbox, clock, authorizer, {"bind.listeners": "FLUSS://localhost:9123"})
+        self.tables = StreamTables(store, outbox, clock, authorizer, self.configs)
+        self.databases = StreamDatabases(store, outbox, clock, authorizer, self.tables)
+        self.partitions = StreamPartitions(store, outbox, clock, authorizer, self.tables, self.configs)
+        self.altering = TableAlterations(store, clock, authorizer, self.databases, self.tables)
+        self.acls = Acls(authorizer, StreamGrants(store, outbox, clock))
+        self.producers = ProducerOffsets(store, clock, authorizer, self.tables, self.configs)
         self.live = [0]
-        self.servers = ClusterAdmin(store, outbox, clock, gate, self._live)
+        self.servers = ClusterAdmin(store, outbox, clock, authorizer, self._live)
         self.auto_partitions = AutoPartitionTask(
             clock, self.tables, self.partitions, self.configs, self.root, lambda: True
         )
-        self.home_epoch = 3
+        self.leader_epoch = 3
         self.lake = self.another_lake()
 
     def another_lake(self) -> LakeTiering:
         """The use cases of tiering, as a process that has just started has them."""
-        return LakeTiering(self.store, self.outbox, self.clock, self.gate, self.tables, lambda: self.home_epoch)
+        return LakeTiering(self.store, self.outbox, self.clock, self.authorizer, self.tables, lambda: self.leader_epoch)
 
     async def user(self, name: str) -> str:
         """A new user with nothing; an id of its keys."""

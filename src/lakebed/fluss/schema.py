@@ -139,7 +139,7 @@ class Schema:
         self._check_auto_increment()
 
     @property
-    def is_keyed(self) -> bool:
+    def has_primary_key(self) -> bool:
         """Whether its rows have a key, so that a later row takes the place of an earlier one."""
         return bool(self.primary_key)
 
@@ -238,7 +238,7 @@ class Schema:
     def _check_aggregation(self, column: TableColumn) -> None:
         if column.aggregation is None:
             return
-        if not self.is_keyed or column.name in self.primary_key:
+        if not self.has_primary_key or column.name in self.primary_key:
             raise _invalid(f"only columns beside a primary key are aggregated. column={column.name}")
         taken = _TAKES.get(column.aggregation.function)
         if taken is not None and column.type.root not in taken:
@@ -251,7 +251,7 @@ class Schema:
         if self.auto_increment is None:
             return
         column = self.column(self.auto_increment)
-        if column is None or not self.is_keyed or column.name in self.primary_key:
+        if column is None or not self.has_primary_key or column.name in self.primary_key:
             raise _invalid(f"the counted column is one beside a primary key. column={self.auto_increment}")
         if column.type.root not in (TypeRoot.INT, TypeRoot.BIGINT):
             raise _invalid(f"the counted column is INT or BIGINT. column={column.name} type={column.type}")

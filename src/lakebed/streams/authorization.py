@@ -1,8 +1,7 @@
-"""The question asked before every call of streams, in the words that their ACLs have for it (ADR 31).
+"""Authorization of stream operations, which are those of Fluss ACLs (ADR 31).
 
-Policies call what is needed `streams:Read`, `streams:Write` and so on, and what it is needed on
-`arn:aws:lakebed:::streams`, `…/DATABASE` or `…/DATABASE/TABLE`. Grants have a privilege for each, which they hold on
-the same, or on what it lies in.
+In policies the actions are `streams:Read`, `streams:Write` and so on; the resources are `arn:aws:lakebed:::streams`,
+`…/DATABASE` and `…/DATABASE/TABLE`. Each operation has a privilege, granted on the resource or on one that contains it.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from lakebed.core.access import AccessRequest, Authorizer, Principal, ResourceRu
 from lakebed.core.errors import AccessDenied
 from lakebed.governance.rbac.privileges import Privilege
 from lakebed.governance.rbac.securables import stream_securable
+from lakebed.objects.model import Caller
 
 __all__ = ["PRIVILEGES", "StreamAuthorizer", "StreamOperation"]
 
@@ -22,7 +22,7 @@ _ARN: Final = "arn:aws:lakebed:::streams"
 
 
 class StreamOperation(StrEnum):
-    """What a call needs."""
+    """An operation that a call needs permission for."""
 
     READ = "Read"
     WRITE = "Write"
@@ -43,49 +43,54 @@ PRIVILEGES: Final[Mapping[StreamOperation, Privilege]] = {
 
 
 class StreamAuthorizer:
-    """Asks the one authorizer. Not within a transaction: the answer may come from elsewhere."""
+    """Authorizes operations on streams. Not within a transaction: the authorizer may call an external service."""
 
     __slots__ = ("_authorizer", "_rules")
 
     def __init__(self, authorizer: Authorizer, account: str) -> None:
-        """`account` owns all streams: the one of the server's root."""
+        """`account` is the account of the server's root, which owns all streams."""
         self._authorizer = authorizer
         self._rules = ResourceRules(owner=account)
 
-    async def check(
-        self, caller: Principal, need: StreamOperation, database: str = "", table: str = "", *, request_id: str = ""
-    ) -> None:
-        """Return if the caller may on the table, the database, or all streams if none is named.
+    async def authorize(self, caller: Caller, operation: StreamOperation, database: str = "", table: str = "") -> None:
+        """Return if the caller is allowed the operation on the table, the database or, without a name, all streams.
 
-        Raises AccessDenied, in the same words whether there is something of the name or not; Unavailable.
+        Raises AccessDenied, with the same message whether or not the resource exists; Unavailable.
         """
+        await self._authorize(caller.principal, operation, database, table, caller.request_id)
+
+    async def _authorize(
+        self, principal: Principal, operation: StreamOperation, database: str, table: str, request_id: str = ""
+    ) -> None:
         path = (database, table) if table else (database,) if database else ()
         request = AccessRequest(
-            caller,
-            f"streams:{need}",
+            principal,
+            f"streams:{operation}",
             "/".join((_ARN, *path)),
             securable=stream_securable(database, table),
-            privileges=(PRIVILEGES[need],),
+            privileges=(PRIVILEGES[operation],),
             request_id=request_id,
         )
         await self._authorizer.authorize(request, self._rules)
 
-    async def may(self, caller: Principal, need: StreamOperation, database: str = "", table: str = "") -> bool:
-        """Whether the caller may, for answers that leave out what is not to be seen."""
+    async def is_authorized(
+        self, caller: Caller, operation: StreamOperation, database: str = "", table: str = ""
+    ) -> bool:
+        """Whether the caller is allowed the operation; filters listings."""
         try:
-            await self.check(caller, need, database, table)
+            await self._authorize(caller.principal, operation, database, table)
         except AccessDenied:
             return False
         return True
 
-    async def databases(self, caller: Principal, names: Iterable[str]) -> list[str]:
-        """Those of the databases that the caller may see."""
-        if await self.may(caller, StreamOperation.DESCRIBE):
+    async def visible_databases(self, caller: Caller, names: Iterable[str]) -> list[str]:
+        """The databases that the caller may describe."""
+        if await self.is_authorized(caller, StreamOperation.DESCRIBE):
             return list(names)
-        return [name for name in names if await self.may(caller, StreamOperation.DESCRIBE, name)]
+        return [name for name in names if await self.is_authorized(caller, StreamOperation.DESCRIBE, name)]
 
-    async def tables(self, caller: Principal, database: str, names: Iterable[str]) -> list[str]:
-        """Those of a database's tables that the caller may see."""
-        if await self.may(caller, StreamOperation.DESCRIBE, database):
+    async def visible_tables(self, caller: Caller, database: str, names: Iterable[str]) -> list[str]:
+        """The tables of a database that the caller may describe."""
+        if await self.is_authorized(caller, StreamOperation.DESCRIBE, database):
             return list(names)
-        return [name for name in names if await self.may(caller, StreamOperation.DESCRIBE, database, name)]
+        return [name for name in names if await self.is_authorized(caller, StreamOperation.DESCRIBE, database, name)]

@@ -67,14 +67,14 @@ class ClusterConfigs:
         meta: MetaStore,
         outbox: Outbox,
         clock: Clock,
-        gate: StreamAuthorizer,
+        authorizer: StreamAuthorizer,
         initial: Mapping[str, str] | None = None,
     ) -> None:
         """`initial` is what the server was started with."""
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
-        self._gate = gate
+        self._authorizer = authorizer
         self._initial = {name: setting.default for name, setting in _SETTINGS.items()} | dict(initial or {})
 
     async def number(self, name: str) -> int:
@@ -84,7 +84,7 @@ class ClusterConfigs:
 
     async def describe(self, caller: Caller) -> Sequence[ClusterConfig]:
         """All of them, by name."""
-        await self._gate.check(caller.principal, StreamOperation.DESCRIBE, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.DESCRIBE)
         dynamic = await _set(self._meta)
         found = {name: ClusterConfig(name, value, INITIAL) for name, value in self._initial.items()}
         found |= {name: ClusterConfig(name, value, DYNAMIC) for name, value in dynamic.items()}
@@ -92,7 +92,7 @@ class ClusterConfigs:
 
     async def alter(self, caller: Caller, changes: Sequence[OptionChange]) -> None:
         """Set some anew, all or nothing. Error codes: CONFIG for what cannot be set, INVALID_CONFIG for a value."""
-        await self._gate.check(caller.principal, StreamOperation.ALTER, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.ALTER)
         for change in changes:
             if change.name not in _SETTINGS:
                 known = "as the server was started" if change.name in self._initial else "no such config"

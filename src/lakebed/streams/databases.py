@@ -96,18 +96,18 @@ class StreamDatabases:
     """The use cases of databases."""
 
     def __init__(
-        self, meta: MetaStore, outbox: Outbox, clock: Clock, gate: StreamAuthorizer, tables: StreamTables
+        self, meta: MetaStore, outbox: Outbox, clock: Clock, authorizer: StreamAuthorizer, tables: StreamTables
     ) -> None:
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
-        self._gate = gate
+        self._authorizer = authorizer
         self._tables = tables
 
     async def create(self, caller: Caller, name: str, document: bytes = b"", *, ignore_if_exists: bool = False) -> None:
         """Make a database. Error codes: INVALID_DATABASE, DATABASE_ALREADY_EXIST."""
         check_database_name(name)
-        await self._gate.check(caller.principal, StreamOperation.CREATE, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.CREATE)
         definition = await parse_body(DatabaseDefinition.parse, document)
         now_ms = self._clock.now_ms()
 
@@ -124,7 +124,7 @@ class StreamDatabases:
         self, caller: Caller, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
     ) -> None:
         """Remove a database, and with `cascade` its tables. Error codes: DATABASE_NOT_EXIST, DATABASE_NOT_EMPTY."""
-        await self._gate.check(caller.principal, StreamOperation.DROP, name, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.DROP, name)
         if name == DEFAULT_DATABASE:
             raise FlussError(ErrorCode.INVALID_DATABASE, f"the default database stays. database={name}")
         now_ms = self._clock.now_ms()
@@ -158,24 +158,24 @@ class StreamDatabases:
 
     async def get(self, caller: Caller, name: str) -> StreamDatabase:
         """The database. Error codes: DATABASE_NOT_EXIST."""
-        await self._gate.check(caller.principal, StreamOperation.DESCRIBE, name, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.DESCRIBE, name)
         return await self.find(self._meta, name)
 
     async def exists(self, caller: Caller, name: str) -> bool:
         """Whether there is one of the name that the caller may see."""
         found = await self._meta.row(_FIND, name) is not None
-        return found and await self._gate.may(caller.principal, StreamOperation.DESCRIBE, name)
+        return found and await self._authorizer.is_authorized(caller, StreamOperation.DESCRIBE, name)
 
     async def list(self, caller: Caller) -> Sequence[DatabaseSummary]:
         """Those that the caller may see, by name."""
         found = {str(row[0]): DatabaseSummary(*row) for row in await self._meta.rows(_SUMMARIES)}
-        return [found[name] for name in await self._gate.databases(caller.principal, found)]
+        return [found[name] for name in await self._authorizer.visible_databases(caller, found)]
 
     async def list_tables(self, caller: Caller, name: str) -> Sequence[str]:
         """The names of its tables that the caller may see. Error codes: DATABASE_NOT_EXIST."""
         await self.find(self._meta, name)
         names = [str(table) for (table,) in await self._meta.rows(_TABLES, name)]
-        return await self._gate.tables(caller.principal, name, names)
+        return await self._authorizer.visible_tables(caller, name, names)
 
     async def find(self, reader: Reader, name: str) -> StreamDatabase:
         """The database, whoever asks. Error codes: DATABASE_NOT_EXIST."""

@@ -152,13 +152,13 @@ class FileAccess:
     def __init__(
         self,
         clock: Clock,
-        gate: StreamAuthorizer,
+        authorizer: StreamAuthorizer,
         tables: StreamTables,
         place: FileLocation | None = None,
         maker: CredentialVendor | None = None,
     ) -> None:
         self._clock = clock
-        self._gate = gate
+        self._authorizer = authorizer
         self._tables = tables
         self._place = place
         self._maker = maker
@@ -196,7 +196,9 @@ class FileAccess:
         """What the caller may read, with the policy for it; None if that is nothing, or more than a policy can say."""
         principal = caller.principal
         every = await self._tables.all()
-        readable = [table for table in every if await self._gate.may(principal, StreamOperation.READ, *table.path)]
+        readable = [
+            table for table in every if await self._authorizer.is_authorized(caller, StreamOperation.READ, *table.path)
+        ]
         if principal.is_root and len(readable) == len(every):
             # Tables that come while the keys last, too.
             return _Scope(None, read_policy(place, [f"{place.folder}/"]))
@@ -255,7 +257,7 @@ def _folders(place: FileLocation, table: StreamTable) -> Sequence[str]:
     # That of one of its buckets lies in that of the table, whose name ends with its id: no other table's begins so.
     bucket = LogLocation(TableBucket(table.id, None, 0), *table.path).folder
     logs = f"{place.folder}/{bucket.rpartition('/')[0]}/"
-    return [logs, f"{place.folder}/{SNAPSHOTS_FOLDER}/{table.id}/"] if table.is_keyed else [logs]
+    return [logs, f"{place.folder}/{SNAPSHOTS_FOLDER}/{table.id}/"] if table.has_primary_key else [logs]
 
 
 def _session_name(arn: str) -> str:

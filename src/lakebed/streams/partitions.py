@@ -92,7 +92,7 @@ class StreamPartitions:
         meta: MetaStore,
         outbox: Outbox,
         clock: Clock,
-        gate: StreamAuthorizer,
+        authorizer: StreamAuthorizer,
         tables: StreamTables,
         configs: ClusterConfigs,
     ) -> None:
@@ -100,19 +100,19 @@ class StreamPartitions:
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
-        self._gate = gate
+        self._authorizer = authorizer
         self._tables = tables
         self._by_id: dict[int, StreamPartition] = {}
         self._drops = 0
         """Grows with each drop: a row that was read before one may be of a dropped partition."""
         self._on_dropped: list[Dropped] = []
-        self._is_sure: Callable[[], bool] = lambda: True
+        self._is_cache_valid: Callable[[], bool] = lambda: True
 
-    def remember_while(self, is_sure: Callable[[], bool]) -> None:
-        """Look partitions up anew each time that `is_sure` says no: somebody else drops them then."""
-        self._is_sure = is_sure
+    def cache_while(self, is_cache_valid: Callable[[], bool]) -> None:
+        """Look partitions up anew each time that `is_cache_valid` says no: somebody else drops them then."""
+        self._is_cache_valid = is_cache_valid
 
-    def when_dropped(self, told: Dropped) -> None:
+    def on_dropped(self, told: Dropped) -> None:
         """Have `told` called with the ids of table and partition of each that was dropped."""
         self._on_dropped.append(told)
 
@@ -137,7 +137,7 @@ class StreamPartitions:
         Error codes: UNKNOWN_TABLE_OR_BUCKET. Clients take it as stale metadata and look the partition up by its name.
         """
         found = self._by_id.get(partition_id)
-        if found is not None and self._is_sure():
+        if found is not None and self._is_cache_valid():
             return found
         drops = None
         row = None
@@ -186,7 +186,7 @@ class StreamPartitions:
 
         Error codes: as `partition_name`; PARTITION_ALREADY_EXISTS, PARTITION_MAX_NUM.
         """
-        await self._gate.check(caller.principal, StreamOperation.WRITE, database, name, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.WRITE, database, name)
         table = await self._tables.by_path(database, name)
         if not await self.add(caller, table, partition_name(table, spec)) and not ignore_if_exists:
             raise FlussError(
@@ -229,7 +229,7 @@ class StreamPartitions:
         self, caller: Caller, database: str, name: str, spec: Mapping[str, str], *, ignore_if_not_exists: bool = False
     ) -> None:
         """Remove a partition with its records. Error codes: those of `partition_name`, PARTITION_NOT_EXISTS."""
-        await self._gate.check(caller.principal, StreamOperation.WRITE, database, name, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.WRITE, database, name)
         table = await self._tables.by_path(database, name)
         wanted = partition_name(table, spec)
         if not await self.remove(caller, table, wanted) and not ignore_if_not_exists:

@@ -28,14 +28,14 @@ class Purger:
         self,
         meta: MetaStore,
         buckets: OpenBuckets,
-        is_home: Callable[[], bool],
+        is_leader: Callable[[], bool],
         confirm_ownership: Callable[[], Awaitable[None]],
     ) -> None:
         """`confirm_ownership` raises StoreMismatch if the local folder is another deployment's."""
         self._confirm_ownership = confirm_ownership
         self._meta = meta
         self._buckets = buckets
-        self._is_home = is_home
+        self._is_leader = is_leader
         self._news = asyncio.Event()
 
     async def wake(self, *_: int) -> None:
@@ -47,7 +47,7 @@ class Purger:
         while True:
             self._news.clear()
             try:
-                if self._is_home():
+                if self._is_leader():
                     await self.purge()
             except (LakebedError, OSError) as error:
                 log.warning("files of dropped tables stay; it is tried again", exc_info=error)

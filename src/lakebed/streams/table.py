@@ -63,7 +63,7 @@ class TableDefinition:
         """The definition of a table of this schema, by the rest of its document."""
         partition_keys = _names(said, "partition_key")
         bucket_keys = _names(said, "bucket_key")
-        if not bucket_keys and schema.is_keyed:
+        if not bucket_keys and schema.has_primary_key:
             bucket_keys = tuple(name for name in schema.primary_key if name not in partition_keys)
         bucket_count = said.get("bucket_count")
         if bucket_count is None:
@@ -100,7 +100,7 @@ class TableDefinition:
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"the byte store keeps the copies: the factor is 1. factor={self.replication_factor}",
             )
-        if schema.is_keyed:
+        if schema.has_primary_key:
             KvSettings.parse(schema, self.options)
         elif "table.merge-engine" in self.options:
             raise _invalid("only tables with a primary key have a merge engine")
@@ -112,7 +112,7 @@ class TableDefinition:
                 raise _invalid(f"the partition key names no column. column={name}")
             if column.type.root in _NO_PARTITION_KEYS:
                 raise _invalid(f"the column cannot be a partition key. column={name} type={column.type}")
-            if self.schema.is_keyed and name not in self.schema.primary_key:
+            if self.schema.has_primary_key and name not in self.schema.primary_key:
                 raise _invalid(f"the primary key has all partition keys. column={name}")
         if len(set(self.partition_keys)) != len(self.partition_keys):
             raise _invalid(f"a column is a partition key once. partition_key={list(self.partition_keys)}")
@@ -130,9 +130,9 @@ class TableDefinition:
                 raise _invalid(f"the column cannot be a bucket key. column={name} type={column.type}")
             if name in self.partition_keys:
                 raise _invalid(f"a partition key is no bucket key. column={name}")
-            if self.schema.is_keyed and name not in self.schema.primary_key:
+            if self.schema.has_primary_key and name not in self.schema.primary_key:
                 raise _invalid(f"the bucket key is of the primary key. column={name}")
-        if self.schema.is_keyed and not self.bucket_keys:
+        if self.schema.has_primary_key and not self.bucket_keys:
             raise _invalid("the primary key has a column besides the partition keys, for the bucket")
 
     @property
@@ -194,9 +194,9 @@ class StreamTable:
         return self.definition.schema
 
     @property
-    def is_keyed(self) -> bool:
+    def has_primary_key(self) -> bool:
         """Whether it has a primary key."""
-        return self.definition.schema.is_keyed
+        return self.definition.schema.has_primary_key
 
     @property
     def is_partitioned(self) -> bool:

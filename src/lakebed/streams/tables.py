@@ -60,13 +60,13 @@ class StreamTables:
     """The use cases of tables."""
 
     def __init__(
-        self, meta: MetaStore, outbox: Outbox, clock: Clock, gate: StreamAuthorizer, configs: ClusterConfigs
+        self, meta: MetaStore, outbox: Outbox, clock: Clock, authorizer: StreamAuthorizer, configs: ClusterConfigs
     ) -> None:
         self._configs = configs
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
-        self._gate = gate
+        self._authorizer = authorizer
         self._by_id: dict[int, StreamTable] = {}
         self._ids: dict[TablePath, int] = {}
         self._schemas: dict[tuple[int, int], Schema] = {}
@@ -74,17 +74,17 @@ class StreamTables:
         """Grows with each change and drop: a row that was read before one may be out of date."""
         self._on_dropped: list[Dropped] = []
         self._on_changed: list[Changed] = []
-        self._is_sure: Callable[[], bool] = lambda: True
+        self._is_cache_valid: Callable[[], bool] = lambda: True
 
-    def remember_while(self, is_sure: Callable[[], bool]) -> None:
-        """Look tables up anew each time that `is_sure` says no: somebody else changes them then."""
-        self._is_sure = is_sure
+    def cache_while(self, is_cache_valid: Callable[[], bool]) -> None:
+        """Look tables up anew each time that `is_cache_valid` says no: somebody else changes them then."""
+        self._is_cache_valid = is_cache_valid
 
-    def when_dropped(self, told: Dropped) -> None:
+    def on_dropped(self, told: Dropped) -> None:
         """Have `told` called with the id of each table that was dropped: its files are to be let go of."""
         self._on_dropped.append(told)
 
-    def when_changed(self, told: Changed) -> None:
+    def on_changed(self, told: Changed) -> None:
         """Have `told` called with each table that was made, or is another than before: those who have it open."""
         self._on_changed.append(told)
 
@@ -100,7 +100,7 @@ class StreamTables:
         Error codes: UNKNOWN_TABLE_OR_BUCKET. Clients take it as stale metadata and look the table up by its name.
         """
         found = self._by_id.get(table_id)
-        if found is not None and self._is_sure():
+        if found is not None and self._is_cache_valid():
             return found
         changes = None
         row = None
@@ -116,7 +116,7 @@ class StreamTables:
     async def by_path(self, database: str, name: str) -> StreamTable:
         """The table, whoever asks. Error codes: TABLE_NOT_EXIST."""
         known = self._ids.get(TablePath(database, name))
-        if known is not None and self._is_sure():
+        if known is not None and self._is_cache_valid():
             return self._by_id[known]
         while True:
             changes = self._changes
@@ -159,7 +159,7 @@ class StreamTables:
 
     async def get(self, caller: Caller, database: str, name: str) -> StreamTable:
         """The table, if the caller may see it. Error codes: TABLE_NOT_EXIST."""
-        await self._gate.check(caller.principal, StreamOperation.DESCRIBE, database, name, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.DESCRIBE, database, name)
         return await self.by_path(database, name)
 
     async def exists(self, caller: Caller, database: str, name: str) -> bool:
@@ -168,7 +168,7 @@ class StreamTables:
             await self.by_path(database, name)
         except FlussError:
             return False
-        return await self._gate.may(caller.principal, StreamOperation.DESCRIBE, database, name)
+        return await self._authorizer.is_authorized(caller, StreamOperation.DESCRIBE, database, name)
 
     async def create(
         self, caller: Caller, database: str, name: str, document: bytes, *, ignore_if_exists: bool = False
@@ -178,7 +178,7 @@ class StreamTables:
         Error codes: DATABASE_NOT_EXIST, TABLE_ALREADY_EXIST, INVALID_TABLE, INVALID_CONFIG, BUCKET_MAX_NUM.
         """
         check_table_name(name)
-        await self._gate.check(caller.principal, StreamOperation.CREATE, database, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.CREATE, database)
         buckets = await self._configs.number("default.bucket.number")
         definition = with_defaults(await parse_body(partial(TableDefinition.parse, default_buckets=buckets), document))
         definition.check(max_buckets=await self._configs.number("max.bucket.num"))
@@ -207,7 +207,7 @@ class StreamTables:
 
     async def drop(self, caller: Caller, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
         """Remove a table; its records go soon after. Error codes: TABLE_NOT_EXIST."""
-        await self._gate.check(caller.principal, StreamOperation.DROP, database, name, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.DROP, database, name)
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> StreamTable:
@@ -287,7 +287,7 @@ class StreamTables:
 def with_defaults(definition: TableDefinition) -> TableDefinition:
     """The definition of a new table, with the options that are written down because clients read them."""
     options = {"table.replication.factor": "1"} | dict(definition.options)
-    if definition.schema.is_keyed:
+    if definition.schema.has_primary_key:
         options.setdefault("table.kv.format-version", "2")
     return replace(definition, options=options)
 

@@ -72,7 +72,7 @@ class Server:
             )
         )
 
-    def find_again(self) -> None:
+    def refresh_leader(self) -> None:
         self.looked_again += 1
 
 

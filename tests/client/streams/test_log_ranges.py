@@ -35,7 +35,7 @@ class Log:
     def call(self, key: int, message: bytes) -> dict[int, list[int | bytes]]:
         raise AssertionError("no call of its own is made")
 
-    def find_again(self) -> None:
+    def refresh_leader(self) -> None:
         self.looked_again += 1
 
     def sleep(self, seconds: float) -> None:

@@ -45,7 +45,7 @@ class Server:
         assert number(read_fields(message), 1) == -1
         return read_fields(write_fields({1: write_fields({2: write_fields({2: 0, 8: self.records})})}))
 
-    def find_again(self) -> None:
+    def refresh_leader(self) -> None:
         raise AssertionError
 
 

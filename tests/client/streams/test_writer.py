@@ -59,7 +59,7 @@ class Server:
         self.puts += key == 1016
         return read_fields(write_fields({1: write_fields({2: number(bucket, 2), 5: 0})}))
 
-    def find_again(self) -> None:
+    def refresh_leader(self) -> None:
         raise AssertionError
 
 

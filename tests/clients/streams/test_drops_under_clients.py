@@ -36,9 +36,11 @@ async def client(request: pytest.FixtureRequest, streams: StreamServer) -> Async
         yield made
 
 
-async def make_partitioned(connection: Any, path: Any, *regions: str, is_keyed: bool = False, **described: Any) -> None:
+async def make_partitioned(
+    connection: Any, path: Any, *regions: str, has_primary_key: bool = False, **described: Any
+) -> None:
     """A table with these partitions."""
-    keys = ["id", "region"] if is_keyed else None
+    keys = ["id", "region"] if has_primary_key else None
     await make_table(connection, path, ROWS, primary_key=keys, partition_keys=["region"], bucket_count=1, **described)
     for region in regions:
         await connection.get_admin().create_partition(path, {"region": region})
@@ -163,7 +165,7 @@ async def test_a_writer_goes_on_when_its_partition_is_created_again(
 async def test_keys_are_written_and_looked_up_when_their_partition_is_created_again(
     connection: Any, admin: Any, table_path: Any, database: str, client: Client, written_before: int
 ) -> None:
-    await make_partitioned(connection, table_path, "EU", is_keyed=True)
+    await make_partitioned(connection, table_path, "EU", has_primary_key=True)
     table = f"{database}.t"
     for id_ in range(written_before):
         await client.upsert(table, id_, "EU")
@@ -179,7 +181,7 @@ async def test_a_lookuper_of_the_rust_client_keeps_to_the_dropped_partition_unti
     streams: StreamServer, connection: Any, admin: Any, table_path: Any, database: str
 ) -> None:
     """It retries without another look at the metadata, by default for ever. The program here gives up after a few."""
-    await make_partitioned(connection, table_path, "EU", is_keyed=True)
+    await make_partitioned(connection, table_path, "EU", has_primary_key=True)
     table = f"{database}.t"
     async with pyfluss_client(streams) as writer, rust_client(streams) as reader:
         await writer.upsert(table, 1, "EU")

@@ -52,7 +52,7 @@ def _rows(client: StreamClient, source: TableInfo, ends: Offsets) -> pa.Table:
             records = pa.RecordBatch.from_arrays(columns, schema=schema).to_pylist()
             for change, record in zip(found.changes, records, strict=True):
                 key: object = tuple(record[column] for column in source.schema.primary_key)
-                if not source.schema.is_keyed:
+                if not source.schema.has_primary_key:
                     key = partition_id, bucket, record["__offset"]
                 rows.pop(key, None)
                 if change not in _NO_ROW:

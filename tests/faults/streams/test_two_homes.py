@@ -96,11 +96,11 @@ def wait_for_home(pair: Pair, streams: StreamServer) -> None:
     """Wait until a server is the home by its own word."""
     connection = pair.connect(streams)
 
-    def is_home() -> bool:
-        home, epoch = pair.told(connection)
-        return home is streams and epoch > 0
+    def is_leader() -> bool:
+        leader, epoch = pair.told(connection)
+        return leader is streams and epoch > 0
 
-    wait_until(is_home, "another home")
+    wait_until(is_leader, "another home")
 
 
 @contextmanager
@@ -271,22 +271,22 @@ async def write_noted(streams: StreamServer, numbers: range) -> None:
 async def test_the_home_moves_under_load(tmp_path: Path, postgres_dsn: str, moves: int) -> None:
     commands = {"python": python_producer(), "java": java_producer(tmp_path / "classes")}
     with two_servers(tmp_path, postgres_dsn) as pair:
-        home = pair.servers[0]
-        await make_tables(home)
-        with producing(commands, home.address) as producers:
+        leader = pair.servers[0]
+        await make_tables(leader)
+        with producing(commands, leader.address) as producers:
             for _ in range(moves):
                 await asyncio.to_thread(go_on, producers)
-                following = pair.other(home)
-                with paused(home):
+                following = pair.other(leader)
+                with paused(leader):
                     await asyncio.to_thread(wait_for_home, pair, following)
-                home = following
+                leader = following
             await asyncio.to_thread(go_on, producers)
             for producer in producers:
                 producer.stop()
                 assert not producer.failed, producer.failed[:3]
-        tables = read_tables(home)
+        tables = read_tables(leader)
         check(tables, producers)
-        assert pair.told(pair.connect(home))[1] == moves + 1
+        assert pair.told(pair.connect(leader))[1] == moves + 1
         for streams in pair.servers:
             said = streams.server.log_text()
             assert "Traceback" not in said, said[said.index("Traceback") :][:3000]

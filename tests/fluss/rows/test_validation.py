@@ -276,7 +276,7 @@ async def test_a_column_that_came_later_is_null_in_rows_of_before() -> None:
     schema = Schema.of([("k", KEY), ("name", TEXT.of(is_nullable=False))], primary_key=["k"])
     bucket = await BucketKeysContract().open(MemoryIndex, schema)
     bucket.schemas[2] = schema.with_column("added", TEXT)
-    bucket.table.learn(2, bucket.schemas[2])
+    bucket.table.add_schema(2, bucket.schemas[2])
     await bucket.put((1, "old writer"))
     await bucket.put((2, "new writer", None), schema_id=2)
     assert await bucket.changelog() == [("+I", 1, "old writer", None), ("+I", 2, "new writer", None)]

@@ -112,7 +112,7 @@ def test_keys_are_as_written_wherever_the_lake_ends(writes: list[tuple[Key, int 
     known = data.draw(st.sets(st.sampled_from(BUCKETS)))
     offsets = {bucket: data.draw(st.integers(0, end[bucket])) for bucket in known}
     begin = {bucket: data.draw(st.integers(0, end[bucket])) for bucket in BUCKETS}
-    plan = plan_union(TieredSnapshot(7, 1, offsets), begin, end, is_keyed=True)
+    plan = plan_union(TieredSnapshot(7, 1, offsets), begin, end, has_primary_key=True)
     read = union(model, plan)
     assert len(read) == len(dict(read))
     assert dict(read) == model.rows
@@ -128,7 +128,7 @@ def test_records_are_read_once_wherever_the_lake_ends(places: list[tuple[int, in
     for first, second in ((0, 1), (1, 0)):
         lake = {bucket: three[first] for bucket, three in zip(BUCKETS, ordered, strict=True)}
         begin = {bucket: three[second] for bucket, three in zip(BUCKETS, ordered, strict=True)}
-        plan = plan_union(TieredSnapshot(7, 1, lake), begin, end, is_keyed=False)
+        plan = plan_union(TieredSnapshot(7, 1, lake), begin, end, has_primary_key=False)
         assert plan.lake is not None
         for bucket in BUCKETS:
             read = [*range(lake[bucket])]
@@ -139,20 +139,20 @@ def test_records_are_read_once_wherever_the_lake_ends(places: list[tuple[int, in
 def test_a_table_that_was_never_tiered_is_read_from_the_stream_alone() -> None:
     begin: Offsets = {(None, 0): 2, (None, 1): 0}
     end: Offsets = {(None, 0): 5, (None, 1): 0}
-    assert plan_union(None, begin, end, is_keyed=False) == UnionPlan(None, (ReadSpan((None, 0), 2, 5),))
-    assert plan_union(None, begin, end, is_keyed=True) == UnionPlan(None, (), ((None, 0), (None, 1)))
+    assert plan_union(None, begin, end, has_primary_key=False) == UnionPlan(None, (ReadSpan((None, 0), 2, 5),))
+    assert plan_union(None, begin, end, has_primary_key=True) == UnionPlan(None, (), ((None, 0), (None, 1)))
 
 
 def test_keys_are_scanned_if_changes_are_gone_that_the_lake_does_not_have() -> None:
     lake = TieredSnapshot(7, 1, {(3, 0): 5, (4, 0): 9})
     begin: Offsets = {(3, 0): 6, (4, 0): 0}
     end: Offsets = {(3, 0): 8, (4, 0): 9}
-    assert plan_union(lake, begin, end, is_keyed=True) == UnionPlan(None, (), ((3, 0), (4, 0)))
+    assert plan_union(lake, begin, end, has_primary_key=True) == UnionPlan(None, (), ((3, 0), (4, 0)))
 
 
 def test_a_partition_that_the_stream_has_no_more_is_in_the_lake_still() -> None:
     lake = TieredSnapshot(7, 1, {(3, 0): 5, (4, 0): 9})
-    plan = plan_union(lake, {(4, 0): 0}, {(4, 0): 11}, is_keyed=True)
+    plan = plan_union(lake, {(4, 0): 0}, {(4, 0): 11}, has_primary_key=True)
     assert plan == UnionPlan(lake, (ReadSpan((4, 0), 9, 11),))
 
 

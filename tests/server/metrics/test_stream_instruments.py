@@ -89,7 +89,7 @@ def test_what_there_is_and_what_it_takes(told: Told) -> None:
     for kind, size in {"log": 10, "remote_log": 20, "keys": 30}.items():
         assert lines[f'lakebed_streams_table_stored_bytes{{table="fluss.a",kind="{kind}"}}'] == str(size)
     assert lines["lakebed_streams_home"] == "1"
-    told.streams.report(StreamInventory(), is_home=False)
+    told.streams.report(StreamInventory(), is_leader=False)
     lines = told.lines()
     assert lines["lakebed_streams_home"] == "0"
     assert not any("fluss.a" in name for name in lines)

@@ -83,7 +83,7 @@ class Client:
     async def told(self) -> dict[str, str]:
         """What a scrape has after the next round."""
         self._instruments.report_calls(self._counts)
-        self._instruments.report(await self.streams.census.take())
+        self._instruments.report(await self.streams.inventory.take())
         lines = self.metrics.render().decode().splitlines()
         return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
 
@@ -94,7 +94,7 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
     settings.server.data.mkdir()
     identity = establish_identity(settings)
     async with compose(settings, identity, port=9123) as streams:
-        await streams.home.begin()
+        await streams.leadership.begin()
         made = Client(streams, identity, tmp_path / "metrics")
         yield made
         await streams.buckets.close()

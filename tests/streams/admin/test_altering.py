@@ -22,7 +22,7 @@ async def test_a_column_is_added_under_a_schema_of_its_own(world: StreamWorld) -
     async def told(table: StreamTable) -> None:
         seen.append(table)
 
-    world.tables.when_changed(told)
+    world.tables.on_changed(told)
     world.clock.advance(1)
     await world.altering.table(world.root, "fluss", "orders", [AGE])
     after = await world.tables.by_path("fluss", "orders")

@@ -19,7 +19,7 @@ def day(world: StreamWorld, ahead: int) -> str:
 
 
 async def test_partitions_come_and_go_with_time(world: StreamWorld) -> None:
-    world.tables.when_changed(world.auto_partitions.changed)
+    world.tables.on_changed(world.auto_partitions.changed)
     await world.table(partition_key=["name"], properties=AUTO)
     await world.table("plain", partition_key=["name"])
     first = day(world, 0)
@@ -36,7 +36,7 @@ async def test_partitions_come_and_go_with_time(world: StreamWorld) -> None:
 
 async def test_another_retention_holds_at_once(light_world: StreamWorld) -> None:
     world = light_world
-    world.tables.when_changed(world.auto_partitions.changed)
+    world.tables.on_changed(world.auto_partitions.changed)
     await world.table(partition_key=["name"], properties=AUTO)
     world.clock.advance(2 * 86_400)
     await world.auto_partitions.round()
@@ -49,7 +49,7 @@ async def test_another_retention_holds_at_once(light_world: StreamWorld) -> None
 async def test_a_table_that_has_too_many_does_not_keep_it_from_others(light_world: StreamWorld) -> None:
     world = light_world
     await world.configs.alter(world.root, [OptionChange("max.partition.num", AlterConfigOp.SET, "1")])
-    world.tables.when_changed(world.auto_partitions.changed)
+    world.tables.on_changed(world.auto_partitions.changed)
     await world.table("first", partition_key=["name"], properties=AUTO)
     await world.table("second", partition_key=["name"], properties=AUTO)
     assert await names(world, "first") == await names(world, "second") == [day(world, 0)]

@@ -26,7 +26,7 @@ class Servers:
         self.leases = Leases(world.store, world.clock)
         self.registry = ServerRegistry(world.store, world.clock)
         self.rows = LogRows(world.store, self._fence)
-        self.failover = Failover(world.store, world.outbox, world.clock, world.gate, self.leases, self.registry)
+        self.failover = Failover(world.store, world.outbox, world.clock, world.authorizer, self.leases, self.registry)
 
     async def _fence(self, reader: Reader) -> int:
         return 1

@@ -49,11 +49,11 @@ async def test_all_there_is(light_world: StreamWorld) -> None:
     await world.lake.next_table(world.root)
     await KvSnapshots(world.store, world.clock).lease("mine", 1000, [])
     opened = [bucket(plain, 0, 10, 30), bucket(tiered, 0, 50, 100), bucket(tiered, 1, 5, 9)]
-    census = await taker(world, opened).take()
+    inventory = await taker(world, opened).take()
     fresh_ms = 30_000
-    assert census == StreamInventory(
+    assert inventory == StreamInventory(
         tables=4,
-        keyed_tables=1,
+        kv_tables=1,
         partitions=2,
         health=ClusterHealth(13, 13, 13),
         open_buckets=3,
@@ -78,9 +78,9 @@ async def test_not_more_tables_are_counted_one_by_one_than_are_told_of(
 ) -> None:
     monkeypatch.setattr(census_module, "TABLES", 2)
     opened = [bucket(await light_world.table(f"t{number}"), 0, 0, 5) for number in range(3)]
-    census = await taker(light_world, opened).take()
-    assert [each.table for each in census.by_table] == ["fluss.t0", "fluss.t1"]
-    assert (census.tables, census.records) == (3, 15)
+    inventory = await taker(light_world, opened).take()
+    assert [each.table for each in inventory.by_table] == ["fluss.t0", "fluss.t1"]
+    assert (inventory.tables, inventory.records) == (3, 15)
 
 
 def bucket(table: StreamTable, number: int, start: int, end: int) -> OpenBucket:
@@ -129,16 +129,16 @@ async def test_logs_are_as_large_as_their_files(light_world: StreamWorld, logs: 
         await other.log.append(plain_batch(5, writer_id=7, sequence=0), Acks.ALL)
         await other.log.append(plain_batch(5, writer_id=8, sequence=0), Acks.ALL)
         await server.buckets.get(table, None, 0)
-        await server.tending.tend()
-        census = await taker(light_world, server.buckets).take()
+        await server.log_maintenance.maintain()
+        inventory = await taker(light_world, server.buckets).take()
         here = [path.stat().st_size for path in (tmp_path / "logs").rglob("*.log")]
         there = [len(await logs.storage.get(Key(key))) for key in await logs.keys() if key.endswith(".log")]
         assert len(here) > 2
         assert len(there) > 1
-        assert (census.segments, census.log_bytes) == (len(here), sum(here))
-        assert (census.remote_segments, census.remote_bytes) == (len(there), sum(there))
-        assert census.writers == 2
-        (count,) = census.by_table
+        assert (inventory.segments, inventory.log_bytes) == (len(here), sum(here))
+        assert (inventory.remote_segments, inventory.remote_bytes) == (len(there), sum(there))
+        assert inventory.writers == 2
+        (count,) = inventory.by_table
         assert (count.log_bytes, count.remote_bytes) == (sum(here), sum(there))
 
 
@@ -163,7 +163,7 @@ async def test_what_is_offline_is_counted(light_world: StreamWorld, logs: LogShe
     await claim_tail(logs.rows, TableBucket(table.id, None, 2), "another")
     async with begun(light_world, logs) as server:
         snapshots = KvSnapshots(light_world.store, light_world.clock)
-        census = await InventoryCollector(
+        inventory = await InventoryCollector(
             light_world.tables,
             light_world.partitions,
             server.buckets,
@@ -173,7 +173,7 @@ async def test_what_is_offline_is_counted(light_world: StreamWorld, logs: LogShe
             check_of(light_world, logs, server),
             KvSizeCollector(Path("none"), light_world.partitions, snapshots, light_world.clock),
         ).take()
-    assert census.health == ClusterHealth(3, 2, 2)
+    assert inventory.health == ClusterHealth(3, 2, 2)
 
 
 # -- the lake -----------------------------------------------------------------------------------------------------
@@ -204,8 +204,8 @@ async def test_how_far_a_table_is_in_the_lake(light_world: StreamWorld, logs: Lo
         world.clock.advance(3)
         prepared = await world.lake.prepare(world.root, table.id, {(None, 0): 4})
         await world.lake.commit(world.root, table.id, 1, prepared)
-        ended = TieringReport(table.id, world.home_epoch, given[1], TieringStats(1234, 4))
-        await world.lake.heard(world.root, finished=[ended])
+        ended = TieringReport(table.id, world.leader_epoch, given[1], TieringStats(1234, 4))
+        await world.lake.report(world.root, finished=[ended])
         told = LakeTableStats(
             60_000, tiered_ms=began_ms, age_ms=3_000, lag_ms=0, took_ms=3_000, file_bytes=1234, records=4
         )
@@ -219,7 +219,7 @@ async def test_how_far_a_table_is_in_the_lake(light_world: StreamWorld, logs: Lo
         assert not late.is_fresh
         given = await world.lake.next_table(world.root)
         assert given is not None
-        await world.lake.heard(world.root, failed=[TieringReport(table.id, world.home_epoch, given[1])])
+        await world.lake.report(world.root, failed=[TieringReport(table.id, world.leader_epoch, given[1])])
         assert (await counted()).failures == 1
 
 
@@ -249,9 +249,9 @@ async def test_keys_take_what_their_files_take_and_a_shared_file_once(light_worl
     await taken(1, ("shared", 100), ("one", 1))
     await taken(2, ("shared", 100), ("two", 2))
     taking = taker(world, [], tmp_path)
-    census = await taking.take()
-    assert census.keys == KvSizes({table.id: 20}, snapshots=2, snapshot_bytes=103)
-    assert [(each.table, each.index_bytes) for each in census.by_table] == [("fluss.orders", 20), ("fluss.plain", 0)]
+    inventory = await taking.take()
+    assert inventory.keys == KvSizes({table.id: 20}, snapshots=2, snapshot_bytes=103)
+    assert [(each.table, each.index_bytes) for each in inventory.by_table] == [("fluss.orders", 20), ("fluss.plain", 0)]
     # A look costs as much as there are files: the next is a while later.
     await taken(3, ("shared", 100), ("three", 3))
     assert (await taking.take()).keys.snapshot_bytes == 103
@@ -271,10 +271,10 @@ async def test_what_others_counted_is_told_once(light_world: StreamWorld) -> Non
     traffic.went(table.id, "FETCH_LOG", 30, 2)
     traffic.failed(table.id, "FETCH_LOG")
     traffic.failed(None, "PUT_KV", 3)
-    census = await taking.take()
-    moved = census.traffic[table.id]
+    inventory = await taking.take()
+    moved = inventory.traffic[table.id]
     assert (moved.bytes_in, moved.records_in, moved.bytes_out, moved.records_out) == (100, 5, 60, 4)
     assert (moved.answered, moved.failed) == ({"PRODUCE_LOG": 1, "FETCH_LOG": 2}, {"FETCH_LOG": 1})
-    assert census.traffic[None].failed == {"PUT_KV": 3}
-    assert census.copied == UploadCounts()
+    assert inventory.traffic[None].failed == {"PUT_KV": 3}
+    assert inventory.copied == UploadCounts()
     assert (await taking.take()).traffic == {}

@@ -34,8 +34,8 @@ class Checked:
 
     def __init__(self, world: StreamWorld) -> None:
         self.shelf = Shelf()
-        self.is_home = True
-        self.uncopied: set[TableBucket] = set()
+        self.is_leader = True
+        self.not_uploaded: set[TableBucket] = set()
         self.buckets = OpenBuckets(self.shelf, world.tables, world.partitions)
         self.rows = LogRows(world.store, self._epoch)
         self.check = ClusterHealthCheck(
@@ -43,11 +43,11 @@ class Checked:
             world.partitions,
             self.buckets,
             self.rows,
-            lambda: self.uncopied,
-            lambda: self.is_home,
+            lambda: self.not_uploaded,
+            lambda: self.is_leader,
             server="here",
         )
-        self.stats = TableStats(world.gate, world.tables, self.buckets, self.check)
+        self.stats = TableStats(world.authorizer, world.tables, self.buckets, self.check)
 
     async def _epoch(self, reader: Reader) -> int:
         return 1
@@ -120,7 +120,7 @@ async def test_red_while_a_bucket_is_open_whose_disk_refused(light_world: Stream
 
 async def test_red_where_the_home_is_not(light_world: StreamWorld, checked: Checked) -> None:
     await light_world.table(bucket_count=2)
-    checked.is_home = False
+    checked.is_leader = False
     assert await checked.check.take() == ClusterHealth(2, 0, 0)
     assert await checked.colour() is ClusterHealthStatus.RED
 
@@ -129,7 +129,7 @@ async def test_what_was_dropped_does_not_count(light_world: StreamWorld, checked
     table = await light_world.table(bucket_count=2)
     gone = TableBucket(table.id, None, 1)
     await claim_tail(checked.rows, gone, "there")
-    checked.uncopied.add(gone)
+    checked.not_uploaded.add(gone)
     assert await checked.colour() is ClusterHealthStatus.RED
     await light_world.tables.drop(light_world.root, *table.path)
     assert await checked.check.take() == ClusterHealth(0, 0, 0)
@@ -137,15 +137,15 @@ async def test_what_was_dropped_does_not_count(light_world: StreamWorld, checked
 
 async def test_one_that_is_offline_and_not_copied_counts_once(light_world: StreamWorld, checked: Checked) -> None:
     table = await light_world.table(bucket_count=3)
-    offline, uncopied = TableBucket(table.id, None, 0), TableBucket(table.id, None, 1)
+    offline, not_uploaded = TableBucket(table.id, None, 0), TableBucket(table.id, None, 1)
     await claim_tail(checked.rows, offline, "there")
-    checked.uncopied |= {offline, uncopied}
+    checked.not_uploaded |= {offline, not_uploaded}
     assert await checked.check.take() == ClusterHealth(3, 2, 1)
 
 
 async def test_clients_are_told_the_numbers_and_the_colour(light_world: StreamWorld, checked: Checked) -> None:
     table = await light_world.table(bucket_count=3)
-    checked.uncopied.add(TableBucket(table.id, None, 0))
+    checked.not_uploaded.add(TableBucket(table.id, None, 0))
     (call,) = (call for call in stats_calls(checked.stats) if call.key == HEALTH_CALL)
     assert isinstance(call, Call)
     told = await call.answer(light_world.root, pb.GetClusterHealthRequest())
@@ -187,7 +187,7 @@ def check_of(world: StreamWorld, logs: LogShelf, server: Server) -> ClusterHealt
         world.partitions,
         server.buckets,
         logs.rows,
-        lambda: server.tending.uncopied,
+        lambda: server.log_maintenance.not_uploaded,
         lambda: True,
         server=SERVER,
     )
@@ -204,18 +204,18 @@ async def test_yellow_while_a_log_cannot_be_copied_and_what_is_copied_is_counted
         await server.buckets.get(table, None, 0)
         assert (await check.take()).status is ClusterHealthStatus.GREEN
         storage.is_away = True
-        assert await server.tending.tend() == 1
+        assert await server.log_maintenance.maintain() == 1
         assert await check.take() == ClusterHealth(2, 2, 1)
         assert (await check.take()).status is ClusterHealthStatus.YELLOW
-        assert server.tending.take_copied() == (0, 0, 1)
+        assert server.log_maintenance.take_upload_counts() == (0, 0, 1)
         storage.is_away = False
-        assert await server.tending.tend() == 0
+        assert await server.log_maintenance.maintain() == 0
         assert (await check.take()).status is ClusterHealthStatus.GREEN
-        copied = server.tending.take_copied()
+        copied = server.log_maintenance.take_upload_counts()
         sizes = [len(await storage.get(Key(key))) for key in await logs.keys() if key.endswith(".log")]
         assert copied == (len(sizes), sum(sizes), 0)
         assert sum(sizes) > 0
-        assert server.tending.take_copied() == (0, 0, 0)
+        assert server.log_maintenance.take_upload_counts() == (0, 0, 0)
 
 
 async def test_a_log_that_could_not_be_opened_in_passing_is_soon_looked_at_again(
@@ -231,10 +231,10 @@ async def test_a_log_that_could_not_be_opened_in_passing_is_soon_looked_at_again
         check = check_of(light_world, logs, server)
         with monkeypatch.context() as patch:
             patch.setattr(logs, "open", refuse)
-            assert await server.tending.tend() == 1
+            assert await server.log_maintenance.maintain() == 1
         assert (await check.take()).status is ClusterHealthStatus.RED
-        await server.tending.tend()
+        await server.log_maintenance.maintain()
         assert (await check.take()).status is ClusterHealthStatus.RED  # not at every round
         light_world.clock.advance(AGAIN_SECONDS)
-        assert await server.tending.tend() == 0
+        assert await server.log_maintenance.maintain() == 0
         assert (await check.take()).status is ClusterHealthStatus.GREEN

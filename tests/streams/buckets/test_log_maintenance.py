@@ -77,7 +77,9 @@ class Server:
 
     def __init__(self, world: StreamWorld, shelf: LogShelf) -> None:
         self.buckets = OpenBuckets(shelf, world.tables, world.partitions)
-        self.tending = LogMaintenance(self.buckets, world.tables, shelf.rows, world.clock, lambda: True, server=SERVER)
+        self.log_maintenance = LogMaintenance(
+            self.buckets, world.tables, shelf.rows, world.clock, lambda: True, server=SERVER
+        )
 
 
 @pytest.fixture
@@ -110,7 +112,7 @@ async def test_what_a_crash_left_uncopied_is_copied_though_nobody_asks(
     await written(light_world, shelf, table)
     assert not [key for key in await shelf.keys() if key.endswith(".log")]
     async with begun(light_world, shelf) as server:
-        assert await server.tending.tend() == 0
+        assert await server.log_maintenance.maintain() == 0
         assert len([key for key in await shelf.keys() if key.endswith(".log")]) > 1
         assert list(server.buckets) == []  # and nothing stays open for it
 
@@ -119,10 +121,10 @@ async def test_what_is_too_old_goes_though_nobody_asks(light_world: StreamWorld,
     table = await light_world.table()
     await written(light_world, shelf, table)
     async with begun(light_world, shelf) as server:
-        await server.tending.tend()
+        await server.log_maintenance.maintain()
         light_world.clock.advance(WEEK + 60)
-        await server.tending.tend()
-        await server.tending.tend()
+        await server.log_maintenance.maintain()
+        await server.log_maintenance.maintain()
         assert [key for key in await shelf.keys() if key.endswith(".log")] == []
         log = (await server.buckets.get(table, None, 0)).log
         assert log.start_offset == log.end_offset == 1200
@@ -135,14 +137,14 @@ async def test_a_bucket_is_visited_once_in_a_while_and_not_at_every_round(
     await written(light_world, shelf, table, batches=1)
     async with begun(light_world, shelf) as server:
         for _ in range(3):
-            await server.tending.tend()
+            await server.log_maintenance.maintain()
         assert len(shelf.opened) == 1
         light_world.clock.advance(VISIT_SECONDS)
-        await server.tending.tend()
+        await server.log_maintenance.maintain()
         assert len(shelf.opened) == 2
         await server.buckets.get(table, None, 0)
         light_world.clock.advance(VISIT_SECONDS)
-        await server.tending.tend()
+        await server.log_maintenance.maintain()
         assert len(shelf.opened) == 3  # by who asked
 
 
@@ -155,7 +157,7 @@ async def test_a_server_that_has_begun_visits_a_few_at_a_time(
     async with begun(light_world, shelf) as server:
         counts = []
         for _ in range(4):
-            await server.tending.tend()
+            await server.log_maintenance.maintain()
             counts.append(len(shelf.opened))
         assert counts == [2, 4, 5, 5]
 
@@ -165,7 +167,7 @@ async def test_a_table_that_was_dropped_is_no_failure(light_world: StreamWorld, 
     await written(light_world, shelf, table, batches=1)
     await light_world.tables.drop(light_world.root, *table.path)
     async with begun(light_world, shelf) as server:
-        assert await server.tending.tend() == 0
+        assert await server.log_maintenance.maintain() == 0
         assert shelf.opened == []
 
 
@@ -174,7 +176,7 @@ async def test_what_is_only_here_is_handed_over_though_nobody_asked(light_world:
     await written(light_world, shelf, table, batches=3)
     assert [tail for _, tail in await shelf.rows.all()] == [SERVER]
     async with begun(light_world, shelf) as server:
-        assert await server.tending.hand_over() == 0
+        assert await server.log_maintenance.hand_over() == 0
         assert [tail for _, tail in await shelf.rows.all()] == [""]
         assert [end for _, _, end in await shelf.remotes.ends(table.id, None)] == [300]
 
@@ -194,5 +196,5 @@ async def test_how_far_a_log_reaches_that_only_this_disk_has_is_recorded(
         log = (await server.buckets.get(table, None, 0)).log
         assert (await shelf.rows.find(bucket)).recorded_end == 0
         await log.append(plain_batch(100), Acks.ALL)
-        await server.tending.tend()
+        await server.log_maintenance.maintain()
         assert (await shelf.rows.find(bucket)).recorded_end == 100

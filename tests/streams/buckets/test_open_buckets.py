@@ -158,8 +158,8 @@ async def test_a_partition_has_buckets_of_its_own(light_world: StreamWorld, shel
 
 async def test_who_is_not_the_home_has_no_buckets(light_world: StreamWorld, shelf: Shelf) -> None:
     table = await light_world.table()
-    is_home = False
-    buckets = OpenBuckets(shelf, light_world.tables, light_world.partitions, lambda: is_home)
+    is_leader = False
+    buckets = OpenBuckets(shelf, light_world.tables, light_world.partitions, lambda: is_leader)
     with pytest.raises(FlussError) as raised:
         await buckets.get(table, None, 0)
     assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -188,7 +188,7 @@ async def test_what_a_disk_refused_is_opened_anew(
     table = await light_world.table()
     first = await buckets.get(table, None, 0)
     told: list[TableBucket] = []
-    buckets.when_closed(told.append)
+    buckets.on_closed(told.append)
     cast(RefusingLog, first.log).is_broken = True
     shelf.refuses = True
     with pytest.raises(FlussError) as raised:
@@ -361,12 +361,12 @@ async def test_a_server_that_lost_the_lead_answers_not_leader_without_the_metada
     light_world: StreamWorld, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store may be out of its reach, and clients are to go to the new leader at once."""
-    is_home = True
-    buckets = OpenBuckets(shelf, light_world.tables, light_world.partitions, lambda: is_home)
+    is_leader = True
+    buckets = OpenBuckets(shelf, light_world.tables, light_world.partitions, lambda: is_leader)
     table = await light_world.table()
     opened = await buckets.get(table, None, 0)
     light_world.tables.forget_all()
-    is_home = False
+    is_leader = False
     await buckets.close()
 
     async def away(*_: object) -> None:

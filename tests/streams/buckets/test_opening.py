@@ -22,7 +22,7 @@ from tests.streams.log.tiered_world import PLACE, World
 __all__ = ["world"]
 
 
-async def learn(schema_id: int) -> Schema:
+async def find_schema(schema_id: int) -> Schema:
     raise AssertionError("all schemas are known")
 
 
@@ -31,7 +31,7 @@ async def test_closing_keys_does_not_wait_for_a_byte_store_that_is_away(world: W
     table = KvTable(KvSettings.parse(PLAIN, {}), {1: PLAIN})
     put = KvPut(write_kv_batch([(key_of(1), table.layout(1).encode((1, "a", 1)))], 1, 7, 0))
     log = await server.open(ack_after_upload=True)
-    keys = await open_kv_bucket(table, log, MemoryIndex(), learn)
+    keys = await open_kv_bucket(table, log, MemoryIndex(), find_schema)
     world.storage.is_away = True
     waiting = asyncio.create_task(keys.put(put, Acks.ALL))
     while not world.storage.refused:
@@ -41,7 +41,7 @@ async def test_closing_keys_does_not_wait_for_a_byte_store_that_is_away(world: W
         await waiting
     world.storage.is_away = False
     log = await server.open(ack_after_upload=True)
-    keys = await open_kv_bucket(table, log, MemoryIndex(), learn)
+    keys = await open_kv_bucket(table, log, MemoryIndex(), find_schema)
     assert await keys.lookup([key_of(1)]) == [None]
     assert await keys.put(put, Acks.ALL) == 1
     await keys.close()

@@ -50,7 +50,7 @@ def table() -> KvTable:
     return KvTable(KvSettings.parse(SCHEMA, {}), {1: SCHEMA})
 
 
-async def learn(schema_id: int) -> Schema:
+async def find_schema(schema_id: int) -> Schema:
     raise AssertionError("all schemas are known")
 
 
@@ -58,11 +58,11 @@ async def opened(folder: Path, threads: ThreadPoolExecutor) -> tuple[FolderLog, 
     keyed = table()
     rendering = ChangelogRenderer(keyed.schema, keyed.settings.row_format)
     log = await FolderLog.open(
-        str(folder / "log"), clock=SystemClock(), threads=threads, presentation=ReadFormat(rendering=rendering)
+        str(folder / "log"), clock=SystemClock(), threads=threads, read_format=ReadFormat(rendering=rendering)
     )
     # Buffers so small that they are flushed all the time: some of what is there when it is killed is on disk, some not.
     store = KvStore(folder / "keys", RocksMemory(8 << 20, 64 << 10, WriteBufferMemory(64 << 10, 4 << 10)))
-    return log, await store.open(keyed, BUCKET, log, learn)
+    return log, await store.open(keyed, BUCKET, log, find_schema)
 
 
 async def put_for_ever(folder: Path, following: Mapping[int, int]) -> None:

@@ -159,6 +159,6 @@ def test_a_table_knows_its_latest_schema() -> None:
     with pytest.raises(FlussError) as failed:
         table.schema(2)
     assert failed.value.code is ErrorCode.SCHEMA_NOT_EXIST
-    table.learn(2, NEW)
+    table.add_schema(2, NEW)
     assert (table.latest_id, table.latest, table.schema(1)) == (2, NEW, OLD)
     assert table.fields(value(1, 1, "a"))[2] is None

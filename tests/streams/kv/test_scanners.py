@@ -23,7 +23,7 @@ class Scans:
     def __init__(self, bucket: Bucket, limits: KvScanLimits) -> None:
         self.bucket = bucket
         self.clock = ManualClock()
-        self.cursors = KvScanners(self.clock, limits)
+        self.scanners = KvScanners(self.clock, limits)
         self.refusal: FlussError | None = None
         self.keys: BucketKv = bucket.keys
 
@@ -33,13 +33,13 @@ class Scans:
         return self.keys
 
     async def open(self, *, limit: int | None = None, size: int = SMALL, at: TableBucket = HERE) -> KvScanPage:
-        return await self.cursors.call(KvScanRequest(bucket=at, limit=limit, sequence=0, batch_bytes=size), self.find)
+        return await self.scanners.call(KvScanRequest(bucket=at, limit=limit, sequence=0, batch_bytes=size), self.find)
 
     async def next(self, page: KvScanPage, sequence: int, size: int = SMALL) -> KvScanPage:
-        return await self.cursors.call(KvScanRequest(page.scanner_id, sequence=sequence, batch_bytes=size), self.find)
+        return await self.scanners.call(KvScanRequest(page.scanner_id, sequence=sequence, batch_bytes=size), self.find)
 
     async def close(self, scanner_id: bytes | None) -> KvScanPage:
-        return await self.cursors.call(KvScanRequest(scanner_id, is_close=True), self.find)
+        return await self.scanners.call(KvScanRequest(scanner_id, is_close=True), self.find)
 
     def rows(self, page: KvScanPage) -> list[int]:
         return [] if page.records is None else [row[0] for row in self.bucket.rows_of(page.records)]
@@ -75,13 +75,13 @@ async def test_a_scan_goes_on_to_its_end(scans: Scans) -> None:
         rows += scans.rows(page)
     assert rows == list(range(10))
     assert sequence > 1
-    assert len(scans.cursors) == 0
+    assert len(scans.scanners) == 0
     assert await refused(scans.next(page, sequence + 1)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
 async def test_a_scan_that_fits_one_answer_leaves_nothing_behind(scans: Scans) -> None:
     page = await scans.open(size=1 << 20)
-    assert (scans.rows(page), page.has_more, len(scans.cursors)) == (list(range(10)), False, 0)
+    assert (scans.rows(page), page.has_more, len(scans.scanners)) == (list(range(10)), False, 0)
     page = await scans.open(limit=2, size=1 << 20)
     assert (scans.rows(page), page.has_more) == ([0, 1], False)
     page = await scans.open(limit=0, size=1 << 20)
@@ -109,14 +109,14 @@ async def test_an_empty_bucket_has_no_session() -> None:
     ],
 )
 async def test_a_call_that_makes_no_sense_is_refused(scans: Scans, call: KvScanRequest) -> None:
-    assert await refused(scans.cursors.call(call, scans.find)) is ErrorCode.INVALID_SCAN_REQUEST
+    assert await refused(scans.scanners.call(call, scans.find)) is ErrorCode.INVALID_SCAN_REQUEST
 
 
 @pytest.mark.parametrize("sequence", [0, 2, None])
 async def test_a_call_out_of_order_ends_the_scan(scans: Scans, sequence: int | None) -> None:
     page = await scans.open()
     call = KvScanRequest(page.scanner_id, sequence=sequence, batch_bytes=SMALL)
-    assert await refused(scans.cursors.call(call, scans.find)) is ErrorCode.INVALID_SCAN_REQUEST
+    assert await refused(scans.scanners.call(call, scans.find)) is ErrorCode.INVALID_SCAN_REQUEST
     assert await refused(scans.next(page, 1)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
@@ -137,7 +137,7 @@ async def test_two_calls_of_a_scan_at_once_are_one_too_many(scans: Scans) -> Non
         return scans.keys
 
     call = KvScanRequest(page.scanner_id, sequence=1, batch_bytes=SMALL)
-    first = asyncio.create_task(scans.cursors.call(call, slow))
+    first = asyncio.create_task(scans.scanners.call(call, slow))
     await asyncio.sleep(0)
     assert await refused(scans.next(page, 1)) is ErrorCode.INVALID_SCAN_REQUEST
     gate.set()
@@ -154,8 +154,8 @@ async def test_there_are_so_many_scans_and_no_more() -> None:
     assert await refused(scans.open(at=TableBucket(2, 3, 4))) is ErrorCode.TOO_MANY_SCANNERS
     await scans.close(first.scanner_id)
     await scans.open(at=other)
-    scans.cursors.close()
-    assert len(scans.cursors) == 0
+    scans.scanners.close()
+    assert len(scans.scanners) == 0
     await scans.bucket.keys.close()
 
 
@@ -164,14 +164,14 @@ async def test_a_scan_that_nobody_goes_on_with_expires(scans: Scans) -> None:
     scans.clock.advance(400)
     await scans.next(used, 1)
     scans.clock.advance(400)
-    scans.cursors.sweep()
-    assert len(scans.cursors) == 1
+    scans.scanners.sweep()
+    assert len(scans.scanners) == 1
     assert await refused(scans.next(idle, 1)) is ErrorCode.SCANNER_EXPIRED
     await scans.next(used, 2)
     scans.clock.advance(601)
     assert await refused(scans.next(used, 3)) is ErrorCode.SCANNER_EXPIRED
     scans.clock.advance(1201)
-    scans.cursors.sweep()
+    scans.scanners.sweep()
     assert await refused(scans.next(used, 3)) is ErrorCode.UNKNOWN_SCANNER_ID
 
 
@@ -216,10 +216,10 @@ async def test_what_is_held_for_scans_whose_clients_died_is_let_go_of() -> None:
     assert await refused(scans.open()) is ErrorCode.TOO_MANY_SCANNERS
     scans.clock.advance(601)
     page = await scans.open()
-    assert (page.has_more, len(scans.cursors), index.held) == (True, 1, 1)
+    assert (page.has_more, len(scans.scanners), index.held) == (True, 1, 1)
     scans.clock.advance(601)
-    scans.cursors.sweep()
-    assert (len(scans.cursors), index.held) == (0, 0)
+    scans.scanners.sweep()
+    assert (len(scans.scanners), index.held) == (0, 0)
     await bucket.keys.close()
 
 
@@ -233,7 +233,7 @@ async def test_a_call_that_was_refused_does_not_keep_a_scan_alive(scans: Scans) 
 
 async def test_a_bucket_that_is_let_go_of_takes_its_scans_along(scans: Scans) -> None:
     page = await scans.open()
-    scans.cursors.close_bucket(HERE)
+    scans.scanners.close_bucket(HERE)
     assert await refused(scans.next(page, 1)) is ErrorCode.SCANNER_EXPIRED
     page = await scans.open()
     again = await BucketKeysContract().open(MemoryIndex, log=scans.bucket.log)
@@ -246,5 +246,5 @@ async def test_an_answer_is_never_larger_than_the_server_allows() -> None:
     scans = await made(KvScanLimits(max_batch_bytes=SMALL))
     page = await scans.open(size=1 << 20)
     assert 0 < len(scans.rows(page)) < 10
-    scans.cursors.close()
+    scans.scanners.close()
     await scans.bucket.keys.close()

@@ -194,15 +194,15 @@ class Successor:
         )
         self.index = RocksIndex(place.folder / "successor", MEMORY)
         self.index.apply({b"theirs": b"\1\0theirs"}, 1000, 1)
-        self.is_home = False
+        self.is_leader = False
 
     async def begin(self) -> None:
-        if not self.is_home:
-            self.is_home = True
+        if not self.is_leader:
+            self.is_leader = True
             await self._taking.take(self._place.bucket, self.index, unfenced)
 
     async def fence_former(self, tx: Transaction) -> None:
-        if self.is_home:
+        if self.is_leader:
             raise Fenced("another is the home")
 
     async def check(self) -> None:

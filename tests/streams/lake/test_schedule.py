@@ -70,7 +70,7 @@ def test_another_freshness_holds_at_once() -> None:
 
 
 def test_a_table_with_nothing_new_is_fresh_as_of_the_look() -> None:
-    tiering = TieringSchedule().with_table(7, FRESHNESS, 0).at(0).pass_over(7, 300)
+    tiering = TieringSchedule().with_table(7, FRESHNESS, 0).at(0).mark_fresh(7, 300)
     assert (tiering.tables[7].state, tiering.tables[7].tiered_ms, tiering.tables[7].epoch) == (
         TieringState.SCHEDULED,
         300,
@@ -82,23 +82,23 @@ def test_a_table_with_nothing_new_is_fresh_as_of_the_look() -> None:
 
 def test_a_table_rests_longer_with_every_failure_and_not_after_a_success() -> None:
     tiering, now_ms, rests = TieringSchedule().with_table(7, FRESHNESS, 0).at(0), 0, []
-    assert tiering.tables[7].rests_until_ms <= 0
+    assert tiering.tables[7].backoff_until_ms <= 0
     for number in range(9):
         if number % 2:
-            tiering = tiering.put_off(7, now_ms)
+            tiering = tiering.postpone(7, now_ms)
         else:
             tiering, given = tiering.give(7, now_ms)
             tiering = tiering.fail(7, given.epoch, now_ms)
-        rests.append(tiering.tables[7].rests_until_ms - now_ms)
-        now_ms = tiering.tables[7].rests_until_ms
+        rests.append(tiering.tables[7].backoff_until_ms - now_ms)
+        now_ms = tiering.tables[7].backoff_until_ms
     assert rests == [min(FIRST_BACKOFF_MS << number, MAX_BACKOFF_MS) for number in range(9)]
     tiering, given = tiering.give(7, now_ms)
     tiering = tiering.finish(7, given.epoch, now_ms).at(now_ms + FRESHNESS)
-    assert tiering.tables[7].rests_until_ms == now_ms + FRESHNESS
+    assert tiering.tables[7].backoff_until_ms == now_ms + FRESHNESS
     assert tiering.tables[7].failures == 9
 
 
-@pytest.mark.parametrize("act", ["give", "pass_over", "put_off"])
+@pytest.mark.parametrize("act", ["give", "mark_fresh", "postpone"])
 def test_only_a_table_that_waits_is_given_passed_over_or_put_off(act: str) -> None:
     scheduled = TieringSchedule().with_table(7, FRESHNESS, 0, tiered_ms=0)
     tiered, _ = scheduled.at(FRESHNESS).give(7, FRESHNESS)
@@ -121,7 +121,7 @@ class Tables(RuleBasedStateMachine):
         self.now_ms = 0
         self.held: dict[int, int] = {}
         """What was given out last and not ended: table → epoch."""
-        self.heard: dict[int, int] = {}
+        self.report: dict[int, int] = {}
         self.epochs: dict[int, int] = {}
 
     @rule(table=st.integers(1, 4), freshness=st.integers(0, 5_000))
@@ -140,7 +140,9 @@ class Tables(RuleBasedStateMachine):
         self.now_ms += elapsed
         self.tiering = self.tiering.at(self.now_ms)
         self.held = {
-            table: epoch for table, epoch in self.held.items() if self.now_ms - self.heard[table] < HEARTBEAT_TIMEOUT_MS
+            table: epoch
+            for table, epoch in self.held.items()
+            if self.now_ms - self.report[table] < HEARTBEAT_TIMEOUT_MS
         }
 
     @rule()
@@ -153,7 +155,7 @@ class Tables(RuleBasedStateMachine):
             assert given.since_ms >= min(table.since_ms for table in waiting)
             assert given.epoch == self.epochs.get(given.table_id, 0) + 1
             self.held[given.table_id] = self.epochs[given.table_id] = given.epoch
-            self.heard[given.table_id] = self.now_ms
+            self.report[given.table_id] = self.now_ms
 
     @rule(table=st.integers(1, 4), act=st.sampled_from(["give", "pass over", "put off"]))
     def plan(self, table: int, act: str) -> None:
@@ -162,14 +164,14 @@ class Tables(RuleBasedStateMachine):
         if there is None or there.state is not TieringState.PENDING:
             return
         if act == "pass over":
-            self.tiering = self.tiering.pass_over(table, self.now_ms)
+            self.tiering = self.tiering.mark_fresh(table, self.now_ms)
         elif act == "put off":
-            self.tiering = self.tiering.put_off(table, self.now_ms)
+            self.tiering = self.tiering.postpone(table, self.now_ms)
         else:
             self.tiering, given = self.tiering.give(table, self.now_ms)
             assert given.epoch == self.epochs.get(table, 0) + 1
             self.held[table] = self.epochs[table] = given.epoch
-            self.heard[table] = self.now_ms
+            self.report[table] = self.now_ms
 
     @rule(
         table=st.integers(1, 4),
@@ -186,7 +188,7 @@ class Tables(RuleBasedStateMachine):
             assert caught.value.code is (ErrorCode.FENCED_TIERING_EPOCH if there else ErrorCode.UNKNOWN_TABLE_OR_BUCKET)
             return
         self.tiering = self.said(what, table, epoch)
-        self.heard[table] = self.now_ms
+        self.report[table] = self.now_ms
         if what != "beat":
             del self.held[table]
             after = TieringState.SCHEDULED if what == "finish" else TieringState.PENDING

@@ -36,8 +36,8 @@ async def test_a_round_ends_with_a_snapshot(world: StreamWorld) -> None:
     assert await latest(world) == LakeSnapshot(4711, {(None, 0): 10, (None, 1): 7})
     with refused(ErrorCode.LAKE_SNAPSHOT_NOT_EXIST):
         await latest(world, readable=True)
-    ended = TieringReport(table.id, world.home_epoch, 1, TieringStats(100, 17))
-    assert await world.lake.heard(world.root, finished=[ended]) == ([], [(table.id, None)], [])
+    ended = TieringReport(table.id, world.leader_epoch, 1, TieringStats(100, 17))
+    assert await world.lake.report(world.root, finished=[ended]) == ([], [(table.id, None)], [])
     assert {event.facts["snapshot_id"] for _, event in await world.told("StreamTableTiered")} == {"4711"}
 
 
@@ -95,8 +95,8 @@ async def test_epochs_outlive_the_process(world: StreamWorld) -> None:
     given = await restarted.next_table(world.root)
     assert given is not None
     assert given[1] == 2
-    old = TieringReport(table.id, world.home_epoch, 1)
-    (_, failure), *_ = (await restarted.heard(world.root, at_work=[old]))[0]
+    old = TieringReport(table.id, world.leader_epoch, 1)
+    (_, failure), *_ = (await restarted.report(world.root, at_work=[old]))[0]
     assert failure is not None
     assert failure.code is ErrorCode.FENCED_TIERING_EPOCH
 
@@ -105,8 +105,8 @@ async def test_who_was_given_it_by_another_home(light_world: StreamWorld) -> Non
     world = light_world
     table = await world.table(properties=LAKE)
     await world.lake.next_table(world.root)
-    stale = TieringReport(table.id, world.home_epoch - 1, 1)
-    answers = await world.lake.heard(world.root, [stale], [stale], [stale])
+    stale = TieringReport(table.id, world.leader_epoch - 1, 1)
+    answers = await world.lake.report(world.root, [stale], [stale], [stale])
     assert [failure.code for ((_, failure),) in answers if failure is not None] == [ErrorCode.FENCED_TIERING_EPOCH] * 3
 
 
@@ -114,17 +114,17 @@ async def test_freshness_and_silence(light_world: StreamWorld) -> None:
     world = light_world
     table = await world.table(properties=LAKE)
     assert await world.lake.next_table(world.root) is not None
-    await world.lake.heard(world.root, finished=[TieringReport(table.id, world.home_epoch, 1)])
+    await world.lake.report(world.root, finished=[TieringReport(table.id, world.leader_epoch, 1)])
     assert await world.lake.next_table(world.root) is None
     world.clock.advance(60)
     assert (await world.lake.next_table(world.root) or ())[1:] == (2,)
     world.clock.advance(HEARTBEAT_TIMEOUT_MS / 1000)
     assert (await world.lake.next_table(world.root) or ())[1:] == (3,)
-    failed = TieringReport(table.id, world.home_epoch, 3)
-    await world.lake.heard(world.root, failed=[failed])
+    failed = TieringReport(table.id, world.leader_epoch, 3)
+    await world.lake.report(world.root, failed=[failed])
     assert (await world.lake.next_table(world.root) or ())[1:] == (4,)
-    cut = TieringReport(table.id, world.home_epoch, 4)
-    await world.lake.heard(world.root, finished=[cut], cut_short=[table.id])
+    cut = TieringReport(table.id, world.leader_epoch, 4)
+    await world.lake.report(world.root, finished=[cut], cut_short=[table.id])
     assert (await world.lake.next_table(world.root) or ())[1:] == (5,)
 
 
@@ -137,7 +137,7 @@ async def test_only_tables_of_the_lake(light_world: StreamWorld) -> None:
     )
     assert await world.lake.next_table(world.root) is not None
     await world.tables.drop(world.root, "fluss", "orders")
-    answers = await world.lake.heard(world.root, at_work=[TieringReport(table.id, world.home_epoch, 1)])
+    answers = await world.lake.report(world.root, at_work=[TieringReport(table.id, world.leader_epoch, 1)])
     assert [failure.code for _, failure in answers[0] if failure is not None] == [ErrorCode.UNKNOWN_TABLE_OR_BUCKET]
 
 
@@ -146,7 +146,7 @@ async def test_who_may(light_world: StreamWorld) -> None:
     table = await world.table(properties=LAKE)
     caller = await world.caller(await world.user("alice"))
     for refused_call in (
-        world.lake.heard(caller),
+        world.lake.report(caller),
         world.lake.next_table(caller),
         world.lake.prepare(caller, table.id, {}),
         world.lake.commit(caller, table.id, 1, "x"),

@@ -43,12 +43,12 @@ class Ledger:
 
     def run(self, folder: Path, seconds: float) -> None:
         """Let a process append for a while, and kill it."""
-        heard, said = _PROCESSES.Pipe(duplex=False)
+        report, said = _PROCESSES.Pipe(duplex=False)
         process = _PROCESSES.Process(target=append_until_killed, args=(str(folder), self.next_sequences(), said))
         process.start()
         said.close()
-        with os.fdopen(os.dup(heard.fileno()), "rb") as stream:
-            heard.close()
+        with os.fdopen(os.dup(report.fileno()), "rb") as stream:
+            report.close()
             watchdog = threading.Timer(_PATIENCE_SECONDS, process.kill)
             watchdog.start()
             opened = stream.readline()

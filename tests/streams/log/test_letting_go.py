@@ -42,7 +42,7 @@ async def test_what_is_needed_to_follow_is_not_too_old(world: World) -> None:
     await fill(log, 30)
     log.keep_from = lambda: 20
     world.clock.advance(3600)
-    await log.tend(replace(KEEP, ttl_ms=1000))
+    await log.maintain(replace(KEEP, ttl_ms=1000))
     assert log.start_offset <= 20
     stored = await log.read_stored(20, 1)
     assert next(iterate_batches(stored.records)).base_offset == 20
@@ -52,7 +52,7 @@ async def test_what_nothing_refers_to_is_removed(world: World, monkeypatch: pyte
     server = await world.server("one")
     log = await server.open()
     await fill(log, 40)
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     # The store goes away at each step of a copy in turn.
     for failing in range(1, 5):
         await fill(log, 20, first=20 + 20 * failing)
@@ -67,8 +67,8 @@ async def test_what_nothing_refers_to_is_removed(world: World, monkeypatch: pyte
 
             patched.setattr(world.storage, "put", partial(refuse, world.storage.put, failing, count))
             with refused(ErrorCode.STORAGE):
-                await log.tend(KEEP)
-    await log.tend(KEEP)
+                await log.maintain(KEEP)
+    await log.maintain(KEEP)
     assert await world.storage.names() == sorted(expected_names(log))
     # And while segments that are too old are removed.
     world.clock.advance(60)
@@ -79,25 +79,25 @@ async def test_what_nothing_refers_to_is_removed(world: World, monkeypatch: pyte
 
         patched.setattr(world.storage, "delete_many", away)
         with refused(ErrorCode.STORAGE):
-            await log.tend(replace(KEEP, ttl_ms=1_000))
+            await log.maintain(replace(KEEP, ttl_ms=1_000))
     assert len(await world.storage.names()) > 1
-    await log.tend(replace(KEEP, ttl_ms=1_000))
+    await log.maintain(replace(KEEP, ttl_ms=1_000))
     assert await world.storage.names() == sorted(expected_names(log))
 
 
 async def test_a_crash_in_the_middle_of_a_copy_leaves_nothing_for_long(world: World) -> None:
     log = await (await world.server("one")).open()
     await fill(log, 40)
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     left = Key(f"streams/{PLACE.folder}/id-of-nobody/{200:020d}.log")
     tail = Key(f"streams/{PLACE.folder}/tail/something.log")
     for key in (left, tail):
         await world.storage.put(key, b"records")
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     assert left in await world.storage.names(), "it is looked for once, not every minute"
     world.servers[0].stop()
     again = await (await world.server("one")).open()
-    await again.tend(KEEP)
+    await again.maintain(KEEP)
     assert await world.storage.names() == sorted([*expected_names(again), tail])
 
 
@@ -112,13 +112,13 @@ async def test_a_former_home_removes_nothing(world: World, monkeypatch: pytest.M
             monkeypatch.undo()
             successors.append(await (await world.server("two")).open(ack_after_upload=True))
             await successors[0].local.roll()
-            await successors[0].tend(KEEP)
+            await successors[0].maintain(KEEP)
         async for head in list_prefix(prefix):
             yield head
 
     monkeypatch.setattr(world.storage, "list_prefix", list_late)
     with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
-        await log.tend(KEEP)
+        await log.maintain(KEEP)
     (successor,) = successors
     assert successor.remote.manifest.segments
     assert set(expected_names(successor)) <= set(await world.storage.names())
@@ -129,19 +129,19 @@ async def test_what_is_too_old_goes_wherever_it_is(world: World) -> None:
     log = await (await world.server("one")).open()
     policy = replace(KEEP, ttl_ms=10_000)
     await fill(log, 40)
-    await log.tend(policy)
+    await log.maintain(policy)
     world.clock.advance(6)
     await fill(log, 40, first=40)
-    await log.tend(policy)
+    await log.maintain(policy)
     assert log.start_offset == 0
     world.clock.advance(6)
-    await log.tend(policy)
+    await log.maintain(policy)
     assert 60 < log.start_offset <= 80
     assert (await log.read(log.start_offset, 1)).records
     with refused(ErrorCode.LOG_OFFSET_OUT_OF_RANGE):
         await log.read(log.start_offset - 1, 1)
     world.clock.advance(60)
-    await log.tend(policy)
+    await log.maintain(policy)
     assert log.start_offset == log.end_offset == 160
     assert [name for name in await world.storage.names() if not name.endswith(".manifest")] == []
     assert (await log.append(plain_batch(2, writer_id=7, sequence=80), Acks.ALL)).base_offset == 160
@@ -155,7 +155,7 @@ async def test_what_is_too_old_goes_however_much_is_kept_here(world: World, loca
         await fill(log, 10, first=first)
         await log.local.roll()
         world.clock.advance(2)
-        await log.tend(policy)
+        await log.maintain(policy)
     # Written every two seconds and kept for ten: five of ten.
     assert log.start_offset == 100
     with refused(ErrorCode.LOG_OFFSET_OUT_OF_RANGE):
@@ -167,15 +167,15 @@ async def test_who_has_not_written_for_long_is_forgotten_while_the_log_is_open(w
     await fill(log, 1)
     assert log.local.writer_count == 1
     world.clock.advance(8 * 24 * 3600)
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     assert log.local.writer_count == 0
 
 
 async def test_a_log_that_is_too_large_loses_its_oldest_segments(world: World) -> None:
     log = await (await world.server("one")).open()
     await fill(log, 100)
-    await log.tend(replace(KEEP, max_bytes=20_000))
-    await log.tend(replace(KEEP, max_bytes=20_000))
+    await log.maintain(replace(KEEP, max_bytes=20_000))
+    await log.maintain(replace(KEEP, max_bytes=20_000))
     kept = len(await read_all(log))
     assert 10_000 < kept <= 20_000
     assert log.end_offset == 200
@@ -185,7 +185,7 @@ async def test_what_is_needed_here_stays_here(world: World) -> None:
     log = await (await world.server("one")).open()
     await fill(log, 60)
     log.keep_from = lambda: 30
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     assert log.local.start_offset <= 30
     assert (await log.read_stored(30, 1)).records
 
@@ -194,7 +194,7 @@ async def test_segments_replace_the_small_objects_of_a_tail(world: World) -> Non
     log = await (await world.server("one")).open(ack_after_upload=True)
     await fill(log, 30)
     before = len(await world.storage.names("log/db/events-7/0/tail/"))
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     assert len(await world.storage.names("log/db/events-7/0/tail/")) < before / 2
 
 
@@ -202,7 +202,7 @@ async def test_a_table_that_is_dropped_leaves_nothing(world: World) -> None:
     server = await world.server("one")
     log = await server.open(ack_after_upload=True)
     await fill(log, 30)
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     await log.remove()
 
     async def fence(reader: Reader) -> int:
@@ -226,26 +226,26 @@ async def test_nothing_is_deleted_from_a_store_of_another_deployment(world: Worl
     log = await (await world.server("one")).open(ack_after_upload=True)
     await fill(log, 30)
     if policy.ttl_ms is not None:
-        await log.tend(KEEP)
+        await log.maintain(KEEP)
         world.clock.advance(3600)
     before = set(await world.storage.names())
     await claim_marker(world.storage, DeploymentMarker(THEIRS), replacing=True)
     with refused(ErrorCode.STORAGE):
-        await log.tend(policy)
+        await log.maintain(policy)
     assert before - {log.remote.manifest_key} <= set(await world.storage.names())
 
 
 async def test_local_segments_stay_while_the_store_that_has_the_others_is_another(world: World) -> None:
     log = await (await world.server("one")).open()
     await fill(log, 60)
-    await log.tend(replace(KEEP, local_segments=100))
+    await log.maintain(replace(KEEP, local_segments=100))
     here = len(log.local.segments)
     await claim_marker(world.storage, DeploymentMarker(THEIRS), replacing=True)
     with refused(ErrorCode.STORAGE):
-        await log.tend(KEEP)
+        await log.maintain(KEEP)
     assert len(log.local.segments) == here
     await claim_marker(world.storage, DeploymentMarker(DEPLOYMENT), replacing=True)
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     assert len(log.local.segments) < here
 
 
@@ -288,7 +288,7 @@ async def test_a_dropped_table_stays_in_a_store_that_changes_hands_while_it_is_l
     server = await world.server("one")
     log = await server.open(ack_after_upload=True)
     await fill(log, 30)
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     await log.remove()
     before = await world.storage.names()
     listed = world.storage.list_prefix

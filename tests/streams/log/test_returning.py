@@ -37,7 +37,7 @@ async def test_the_leader_continues_what_a_server_that_returned_has_uploaded(wor
     first = await world.server("one")
     log = await first.open()
     await fill(log, 30)
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     await fill(log, 5, first=30)
     was = await dead(first, log)
     second = await world.server("two")
@@ -326,13 +326,13 @@ class Story:
     async def lead(self, name: str) -> None:
         if self.leader is not None:
             former = self.running[self.leader]
-            former.is_home = False
+            former.is_leader = False
             if self.log is not None:
                 await self.log.close()
             self.log = None
         self.leader = name
         server = self.run(name)
-        server.is_home = True
+        server.is_leader = True
         await server.begin()
 
     async def open(self, *, ack_after_upload: bool) -> None:

@@ -66,7 +66,7 @@ class Server:
         self.name = name
         self.folder = world.folder / name
         self.lease: Lease | None = None
-        self.is_home = True
+        self.is_leader = True
         self.confirm_ownership: Callable[[], Awaitable[None]] | None = None
         self.opened: list[RemoteBackedLog] = []
         self._logs: Logs | None = None
@@ -89,7 +89,7 @@ class Server:
 
     async def open(
         self,
-        presentation: ReadFormat = AS_STORED,
+        read_format: ReadFormat = AS_STORED,
         *,
         place: LogLocation = PLACE,
         ack_after_upload: bool = False,
@@ -99,10 +99,10 @@ class Server:
             self.logs,
             self.remotes(address),
             place,
-            presentation,
+            read_format,
             server=self.name,
             clock=self._world.clock,
-            is_home=lambda: self.is_home,
+            is_leader=lambda: self.is_leader,
             ack_after_upload=ack_after_upload,
         )
         self.opened.append(log)
@@ -127,10 +127,10 @@ class Server:
             Retrier(RetryPolicy(max_attempts=1)),
         )
 
-    async def return_tail(self, presentation: ReadFormat = AS_STORED, *, place: LogLocation = PLACE) -> bool:
+    async def return_tail(self, read_format: ReadFormat = AS_STORED, *, place: LogLocation = PLACE) -> bool:
         """Upload what only this disk has, as a server does that does not lead."""
         return await return_tail(
-            self.logs, self.remotes(), place, presentation, server=self.name, clock=self._world.clock
+            self.logs, self.remotes(), place, read_format, server=self.name, clock=self._world.clock
         )
 
     def stop(self) -> None:

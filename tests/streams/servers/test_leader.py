@@ -11,7 +11,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.settings import HostPort
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.seam import MetaStore
-from lakebed.streams.servers.leader import LeaderLease
+from lakebed.streams.servers.leader import Leadership
 from tests.meta.stores import open_migrated_file
 
 
@@ -25,11 +25,11 @@ async def meta(tmp_path: Path) -> AsyncIterator[MetaStore]:
 class Told:
     """What a server was told of its being the home."""
 
-    def __init__(self, home: LeaderLease) -> None:
+    def __init__(self, leadership: Leadership) -> None:
         self.epochs: list[int] = []
         self.ends = 0
-        home.when_begun(self.begun)
-        home.when_ended(self.ended)
+        leadership.on_acquired(self.begun)
+        leadership.on_lost(self.ended)
 
     async def begun(self, lease: Lease) -> None:
         self.epochs.append(lease.token)
@@ -38,9 +38,9 @@ class Told:
         self.ends += 1
 
 
-def server(meta: MetaStore, clock: ManualClock, name: str, address: str = "") -> LeaderLease:
+def server(meta: MetaStore, clock: ManualClock, name: str, address: str = "") -> Leadership:
     advertised = HostPort.parse(address or f"{name}:9123")
-    return LeaderLease(
+    return Leadership(
         meta,
         Leases(meta, clock),
         clock,
@@ -57,10 +57,10 @@ async def test_one_is_the_home_and_the_others_say_where(meta: MetaStore) -> None
     first, second = server(meta, clock, "a", "first:1"), server(meta, clock, "b", "second:2")
     await first.begin()
     await second.begin()
-    assert (first.is_here, second.is_here) == (True, False)
+    assert (first.is_leader, second.is_leader) == (True, False)
     assert second.lease is None
-    for home in (first, second):
-        node = await home.node("10.0.0.7")
+    for leadership in (first, second):
+        node = await leadership.node("10.0.0.7")
         assert (str(node.address), node.epoch, node.number) == ("first:1", 1, ord("a"))
 
 
@@ -70,9 +70,9 @@ async def test_a_home_that_gives_no_sign_is_followed_by_another_with_a_greater_e
     told, told_second = Told(first), Told(second)
     await first.begin()
     clock.advance(61.0)
-    assert not first.is_here
+    assert not first.is_leader
     await second.begin()
-    assert second.is_here
+    assert second.is_leader
     assert (told.epochs, told_second.epochs) == ([1], [2])
     await first._step()
     assert told.ends == 1
@@ -84,7 +84,7 @@ async def test_a_server_that_starts_again_takes_back_at_once_what_it_held(meta: 
     again = server(meta, clock, "a")
     told = Told(again)
     await again.begin()
-    assert again.is_here
+    assert again.is_leader
     assert told.epochs == [2]
 
 
@@ -106,35 +106,35 @@ class SlowLeases(Leases):
 
 async def test_a_lease_that_was_over_when_it_was_had_makes_nobody_the_home(meta: MetaStore) -> None:
     clock = ManualClock()
-    home = server(meta, clock, "a", "first:1")
-    home._leases = leases = SlowLeases(meta, clock, 61.0)
-    told = Told(home)
-    await home._step()
-    assert (home.is_here, told.epochs) == (False, [])
+    leadership = server(meta, clock, "a", "first:1")
+    leadership._leases = leases = SlowLeases(meta, clock, 61.0)
+    told = Told(leadership)
+    await leadership._step()
+    assert (leadership.is_leader, told.epochs) == (False, [])
     leases.seconds = 0.0
-    await home._step()
-    assert (home.is_here, told.epochs, told.ends) == (True, [2], 0)
+    await leadership._step()
+    assert (leadership.is_leader, told.epochs, told.ends) == (True, [2], 0)
 
 
 async def test_who_is_about_to_be_the_home_tells_no_epoch(meta: MetaStore) -> None:
     clock = ManualClock()
-    home = server(meta, clock, "a", "first:1")
+    leadership = server(meta, clock, "a", "first:1")
     seen = []
 
     async def begun(lease: Lease) -> None:
-        seen.append(await home.node("10.0.0.7"))
+        seen.append(await leadership.node("10.0.0.7"))
 
-    home.when_begun(begun)
-    await home.begin()
-    seen.append(await home.node("10.0.0.7"))
+    leadership.on_acquired(begun)
+    await leadership.begin()
+    seen.append(await leadership.node("10.0.0.7"))
     assert [(str(node.address), node.epoch) for node in seen] == [("first:1", 0), ("first:1", 1)]
 
 
 async def test_an_address_that_nobody_set_is_the_one_that_was_reached(meta: MetaStore) -> None:
-    home = server(meta, ManualClock(), "a")
-    assert str((await home.node("192.168.0.1")).address) == "192.168.0.1:9123"
-    await home.begin()
-    assert str((await home.node("192.168.0.2")).address) == "192.168.0.2:9123"
+    leadership = server(meta, ManualClock(), "a")
+    assert str((await leadership.node("192.168.0.1")).address) == "192.168.0.1:9123"
+    await leadership.begin()
+    assert str((await leadership.node("192.168.0.2")).address) == "192.168.0.2:9123"
 
 
 async def test_clients_of_another_server_are_sent_to_the_address_that_was_derived(meta: MetaStore) -> None:
@@ -160,9 +160,9 @@ async def test_the_lease_counts_as_held_until_all_that_was_open_is_closed(meta: 
     held = []
 
     async def ended() -> None:
-        held.append((first.is_here, first.holds_lease))
+        held.append((first.is_leader, first.holds_lease))
 
-    first.when_ended(ended)
+    first.on_lost(ended)
     await first.begin()
     clock.advance(61.0)
     await second.begin()
@@ -176,7 +176,7 @@ async def test_a_server_that_starts_again_at_another_address_takes_back_at_once_
     before, again = server(meta, clock, "a", "first:1"), server(meta, clock, "a", "second:2")
     await before.begin()
     await again.begin()
-    assert again.is_here
+    assert again.is_leader
     await before._step()
-    assert not before.is_here
+    assert not before.is_leader
     assert str((await server(meta, clock, "b").node("10.0.0.7")).address) == "second:2"

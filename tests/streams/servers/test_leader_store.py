@@ -12,10 +12,10 @@ from tests.streams.world import StreamWorld
 
 
 async def test_who_is_not_the_home_reads_and_changes_nothing(light_world: StreamWorld) -> None:
-    is_home = True
+    is_leader = True
 
     async def fence(tx: Transaction) -> int:
-        if not is_home:
+        if not is_leader:
             raise Fenced("not the home")
         return 1
 
@@ -26,7 +26,7 @@ async def test_who_is_not_the_home_reads_and_changes_nothing(light_world: Stream
 
     await light_world.table()
     assert await store.transact(work) == 1
-    is_home = False
+    is_leader = False
     with pytest.raises(Fenced):
         await store.transact(work)
     assert await store.row("SELECT modified_ms FROM stream_tables") == (5,)
@@ -34,9 +34,9 @@ async def test_who_is_not_the_home_reads_and_changes_nothing(light_world: Stream
 
 
 async def test_who_is_not_the_home_looks_tables_up_each_time(light_world: StreamWorld) -> None:
-    is_home = True
-    light_world.tables.remember_while(lambda: is_home)
-    light_world.partitions.remember_while(lambda: is_home)
+    is_leader = True
+    light_world.tables.cache_while(lambda: is_leader)
+    light_world.partitions.cache_while(lambda: is_leader)
     table = await light_world.table(partition_key=["name"])
     await light_world.partitions.add(light_world.root, table, "EU")
     partition = await light_world.partitions.by_name(table, "EU")
@@ -51,7 +51,7 @@ async def test_who_is_not_the_home_looks_tables_up_each_time(light_world: Stream
     await light_world.store.transact(drop)
     assert await light_world.tables.by_id(table.id) is table
     assert await light_world.partitions.by_id(partition.id) == partition
-    is_home = False
+    is_leader = False
     for looked_up in (
         light_world.tables.by_id(table.id),
         light_world.tables.by_path(*table.path),

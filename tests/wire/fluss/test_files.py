@@ -58,7 +58,7 @@ class Rig:
         self.client = ConnectionClient()
         self.clock = world.clock
         self._caller = world.root._replace(connection=self.client)
-        access = FileAccess(world.clock, world.gate, world.tables, place, maker)
+        access = FileAccess(world.clock, world.authorizer, world.tables, place, maker)
         ((self._token),) = file_calls(access, world.clock)
         table: Any = SimpleNamespace(path=("fluss", "t"), id=TABLE)
 
@@ -74,7 +74,7 @@ class Rig:
             SimpleNamespace(known=lambda _: table),  # type: ignore[arg-type]  # all that a fetch asks of these
             unused,
             SimpleNamespace(get=get),  # type: ignore[arg-type]
-            SimpleNamespace(check=pass_),  # type: ignore[arg-type]
+            SimpleNamespace(authorize=pass_),  # type: ignore[arg-type]
             unused,
             world.clock,
         )

@@ -64,7 +64,7 @@ class Rig:
         self._world = world
         self._room: Any = SimpleNamespace(acquire_large=pass_, wait_until_read=pass_)
         unused: Any = None
-        self._calls = LogCalls(world.tables, world.partitions, self.buckets, world.gate, unused, world.clock)
+        self._calls = LogCalls(world.tables, world.partitions, self.buckets, world.authorizer, unused, world.clock)
 
     async def fetch(self, table: StreamTable, *buckets: tuple[int | None, int], wait_ms: int) -> list[pb.FetchedBucket]:
         """Fetch from these buckets, by partition id and number; what is answered of each."""

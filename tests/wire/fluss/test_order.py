@@ -50,8 +50,8 @@ async def nothing(*_: object, **__: object) -> None:
 @pytest.mark.parametrize("sizes", [(2, 1), (1, 2), (3, 1, 2), (1, 1)])
 async def test_no_append_overtakes_an_earlier_one(sizes: tuple[int, ...]) -> None:
     begun = Begun()
-    table = SimpleNamespace(id=1, path=("fluss", "t"), is_keyed=False)
-    tables, gate = SimpleNamespace(known=lambda table_id: table), SimpleNamespace(check=nothing)
+    table = SimpleNamespace(id=1, path=("fluss", "t"), has_primary_key=False)
+    tables, gate = SimpleNamespace(known=lambda table_id: table), SimpleNamespace(authorize=nothing)
     calls = cast(Any, LogCalls)(tables, None, begun, gate, None, ManualClock())
 
     async def send(number: int, buckets: int) -> None:

@@ -50,8 +50,10 @@ def calls(light_world: StreamWorld, shelf: Shelf) -> Callable[[str | None], Snap
 
     def made(address: str | None) -> SnapshotCalls:
         place = None if address is None else FileLocation(address, "lake", "streams", "us-east-1", None, False)
-        files = FileAccess(light_world.clock, light_world.gate, light_world.tables, place)
-        return SnapshotCalls(light_world.gate, light_world.tables, light_world.partitions, buckets, snapshots, files)
+        files = FileAccess(light_world.clock, light_world.authorizer, light_world.tables, place)
+        return SnapshotCalls(
+            light_world.authorizer, light_world.tables, light_world.partitions, buckets, snapshots, files
+        )
 
     return made
 

@@ -220,8 +220,8 @@ def _followed(
 
 def _produce(client: StreamClient, arguments: argparse.Namespace) -> None:
     table = describe(client, *_path(arguments))
-    is_keyed, is_deleting = table.schema.is_keyed, arguments.delete
-    if is_deleting and not is_keyed:
+    has_primary_key, is_deleting = table.schema.has_primary_key, arguments.delete
+    if is_deleting and not has_primary_key:
         raise InvalidInput("rows of a log table are not deleted", argument="--delete")
     writer = StreamWriter(
         client, table, partition=arguments.partition, dynamic_create_partition=not arguments.no_create_partition
@@ -232,7 +232,7 @@ def _produce(client: StreamClient, arguments: argparse.Namespace) -> None:
         for rows in read_rows(b"".join(lines), schema, is_whole=not is_deleting):
             write(rows)
             count += rows.num_rows
-    word = "deleted" if is_deleting else "upserted" if is_keyed else "appended"
+    word = "deleted" if is_deleting else "upserted" if has_primary_key else "appended"
     print_facts({word: str(count)}, as_json=arguments.json)
 
 

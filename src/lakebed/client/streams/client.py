@@ -125,10 +125,10 @@ class StreamClient:
             return self._connected().call(key, message)
         except FlussError as failure:
             if failure.code is ErrorCode.LEADER_NOT_AVAILABLE:
-                self.find_again()  # the connection is lost; the next call makes another
+                self.refresh_leader()  # the connection is lost; the next call makes another
             raise
 
-    def find_again(self) -> None:
+    def refresh_leader(self) -> None:
         """Look for the server of buckets before the next call: it may be another, or have started anew."""
         self.close()
         self._server = None

@@ -55,7 +55,7 @@ class StreamCalls(Protocol):
         """The answer to a call. Raises FlussError."""
         ...
 
-    def find_again(self) -> None:
+    def refresh_leader(self) -> None:
         """Look for the server of buckets before the next call."""
         ...
 
@@ -120,7 +120,7 @@ class KvBatchScanner:
 
         Error codes: NON_PRIMARY_KEY_TABLE, UNKNOWN_TABLE_OR_BUCKET.
         """
-        if not table.schema.is_keyed:
+        if not table.schema.has_primary_key:
             raise FlussError(
                 ErrorCode.NON_PRIMARY_KEY_TABLE, f"table has no primary key. table={table.database}.{table.name}"
             )
@@ -200,7 +200,7 @@ class KvBatchScanner:
                     scan.state = ScanState.DONE
                     raise
                 if failure.code is not ErrorCode.TOO_MANY_SCANNERS:
-                    self._calls.find_again()
+                    self._calls.refresh_leader()
             self._sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
         scan.log_offset = number(answer, 6)

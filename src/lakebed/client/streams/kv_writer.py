@@ -38,7 +38,7 @@ class StreamKvWriter:
 
         Error codes: NON_PRIMARY_KEY_TABLE, PARTITION_NOT_EXISTS; INVALID_TABLE for an unknown bucketing function.
         """
-        if not table.schema.is_keyed:
+        if not table.schema.has_primary_key:
             raise FlussError(ErrorCode.NON_PRIMARY_KEY_TABLE, f"the table has no primary key. table={table.path}")
         self._calls = calls
         self._table = table

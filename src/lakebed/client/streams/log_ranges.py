@@ -52,7 +52,7 @@ def read_range(
             if not raised.is_retriable:
                 raise
             failure = raised
-            calls.find_again()
+            calls.refresh_leader()
         if came:
             pause, until = _FIRST_PAUSE, monotonic() + GIVE_UP_SECONDS
             continue

@@ -197,7 +197,7 @@ class StreamLogWriter:
 
         Error codes: INVALID_TABLE for a KV table, PARTITION_NOT_EXISTS if a partitioned table has no partition named.
         """
-        if table.schema.is_keyed:
+        if table.schema.has_primary_key:
             raise FlussError(
                 ErrorCode.INVALID_TABLE, f"the table has a primary key, and no appends. table={table.name}"
             )

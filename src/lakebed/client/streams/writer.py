@@ -48,7 +48,7 @@ class StreamWriter:
         self._partition = partition
         self._creates = dynamic_create_partition
         self._now = now
-        is_placed = table.schema.is_keyed or (bool(table.bucket_key) and table.bucket_count > 1)
+        is_placed = table.schema.has_primary_key or (bool(table.bucket_key) and table.bucket_count > 1)
         self._placing = BucketAssigner(table) if is_placed else None
         self._calendar = AutoPartitionStrategy.of(table.schema, table.partition_keys, table.properties)
         self._key_writers: dict[int | None, StreamKvWriter] = {}
@@ -78,7 +78,7 @@ class StreamWriter:
 
     def _write_part(self, values: Sequence[str] | None, part: pa.RecordBatch) -> None:
         partition_id = self._found(values)
-        if self._table.schema.is_keyed:
+        if self._table.schema.has_primary_key:
             self._key_writer(partition_id).upsert(part)
         elif self._placing is None:
             self._log_writer(partition_id).append(part)
@@ -91,7 +91,7 @@ class StreamWriter:
 
         Error codes: NON_PRIMARY_KEY_TABLE, PARTITION_SPEC_INVALID.
         """
-        if not self._table.schema.is_keyed:
+        if not self._table.schema.has_primary_key:
             raise FlussError(
                 ErrorCode.NON_PRIMARY_KEY_TABLE, f"rows of a log table are not deleted. table={self._table.path}"
             )

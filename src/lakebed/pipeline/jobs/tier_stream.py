@@ -177,7 +177,7 @@ class _Tiering:
                 f" stream={self._source.path}",
                 argument="table",
             )
-        if self._source.schema.is_keyed:
+        if self._source.schema.has_primary_key:
             return known.offsets  # to merge changes again makes no difference
         # The server need not have been told of the last one: its job was killed before. The rows themselves tell.
         there = self._found()
@@ -208,7 +208,7 @@ class _Tiering:
         """Records that are gone before they were read: a hole in a log, but rows that are wrong in a table of keys."""
         for span in gone:
             detail = f"partition={span.bucket[0]} bucket={span.bucket[1]} offsets={span.start} to {span.end - 1}"
-            if self._source.schema.is_keyed:
+            if self._source.schema.has_primary_key:
                 raise InvalidInput(
                     "changes are gone that were not merged yet: the stream keeps them for too short a time"
                     f" (table.log.ttl). table={self._table} stream={self._source.path} {detail}"
@@ -217,12 +217,12 @@ class _Tiering:
 
     def _frame(self, spans: Sequence[ReadSpan]) -> DataFrame:
         source = self._source
-        reader = RecordReader(source, source.schema.names, has_change=source.schema.is_keyed, has_origin=True)
+        reader = RecordReader(source, source.schema.names, has_change=source.schema.has_primary_key, has_origin=True)
         return frame_of(self._spark, self._access, reader, spans)
 
     def _write(self, branch: str, frame: DataFrame) -> None:
         name = f"{self._table.sql}.{quoted_name(f'branch_{branch}')}"
-        if not self._source.schema.is_keyed:
+        if not self._source.schema.has_primary_key:
             frame.writeTo(name).append()
             return
         view = f"changes_{branch}"

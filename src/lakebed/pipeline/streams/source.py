@@ -93,7 +93,7 @@ class StreamSource(DataSource):
         """For a stream."""
         asked = _Asked.of(self.options)
         if asked.mode in (Mode.SNAPSHOT, Mode.UNION):
-            known = "changelog" if asked.table.schema.is_keyed else "log"
+            known = "changelog" if asked.table.schema.has_primary_key else "log"
             raise InvalidInput(f"a {asked.mode} is no stream: read `{known}`, or it as a batch", argument="mode")
         if asked.until != _LATEST:
             raise InvalidInput("a stream has no end: leave out `to`, or read a batch", argument="to")
@@ -139,7 +139,7 @@ class _Asked:
             if table.schema.column(column) is None:
                 raise InvalidInput(f"no such column. table={table.path} column={column}", argument="columns")
         has_origin = given.get("origin", "false").strip().lower() == "true"
-        _check_options(mode, given.keys(), is_keyed=table.schema.is_keyed, has_origin=has_origin)
+        _check_options(mode, given.keys(), has_primary_key=table.schema.has_primary_key, has_origin=has_origin)
         return cls(
             table,
             access,
@@ -257,23 +257,23 @@ def _snapshot(asked: _Asked, span: ReadSpan) -> Iterator[pa.RecordBatch]:
 
 def _mode(word: str | None, table: TableInfo) -> Mode:
     if word is None:
-        return Mode.SNAPSHOT if table.schema.is_keyed else Mode.LOG
+        return Mode.SNAPSHOT if table.schema.has_primary_key else Mode.LOG
     try:
         mode = Mode(word.strip().lower())
     except ValueError as error:
         raise InvalidInput(f"option `mode` is one of {', '.join(Mode)}. found={word!r}", argument="mode") from error
-    known = ("snapshot", "changelog", "union") if table.schema.is_keyed else ("log", "union")
+    known = ("snapshot", "changelog", "union") if table.schema.has_primary_key else ("log", "union")
     if mode not in known:
         raise InvalidInput(f"the table is read as {', '.join(known)}. table={table.path} mode={mode}", argument="mode")
     return mode
 
 
-def _check_options(mode: Mode, given: Collection[str], *, is_keyed: bool, has_origin: bool) -> None:
+def _check_options(mode: Mode, given: Collection[str], *, has_primary_key: bool, has_origin: bool) -> None:
     """Raise InvalidInput for what means nothing with a mode."""
     is_of_offsets = mode in (Mode.LOG, Mode.CHANGELOG)
     if not is_of_offsets and {"from", "to"} & set(given):
         raise InvalidInput(f"a {mode} is as of now: leave out `from` and `to`", argument="mode")
-    if has_origin and is_keyed and not is_of_offsets:
+    if has_origin and has_primary_key and not is_of_offsets:
         raise InvalidInput("rows of keys have no offsets: leave out `origin`", argument="origin")
     if mode is not Mode.UNION and {"warehouse", "lake-table"} & set(given):
         raise InvalidInput("`warehouse` and `lake-table` are of the mode `union`", argument="mode")

@@ -40,7 +40,7 @@ def create_statement(name: str, source: TableInfo) -> str:
     """Makes the table, unless it is there."""
     fields = [*spark_schema(source.arrow), *ORIGIN]
     columns = ", ".join(f"{_column(field)}{'' if field.nullable else ' NOT NULL'}" for field in fields)
-    kind = _OF_KEYS if source.schema.is_keyed else _OF_LOGS
+    kind = _OF_KEYS if source.schema.has_primary_key else _OF_LOGS
     properties = ", ".join(f"'{key}' = '{value}'" for key, value in (_PROPERTIES | kind).items())
     parts = ", ".join([*(quoted_name(key) for key in source.partition_keys), _bucket_part(source)])
     return (

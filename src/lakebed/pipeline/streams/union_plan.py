@@ -40,10 +40,10 @@ class UnionPlan:
         return found
 
 
-def plan_union(lake: TieredSnapshot | None, begin: Offsets, end: Offsets, *, is_keyed: bool) -> UnionPlan:
+def plan_union(lake: TieredSnapshot | None, begin: Offsets, end: Offsets, *, has_primary_key: bool) -> UnionPlan:
     """What is read of a table whose logs begin and end there, of which the lake has that."""
     done = {} if lake is None else lake.offsets
-    if not is_keyed:
+    if not has_primary_key:
         return UnionPlan(lake, tuple(plan_spans(done, begin, end)))
     known = {bucket: last for bucket, last in end.items() if bucket in done}
     if missing_spans(done, {bucket: begin.get(bucket, 0) for bucket in known}):

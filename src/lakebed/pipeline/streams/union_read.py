@@ -108,7 +108,7 @@ class UnionRead:
             for part in parts:
                 if part.scanned is not None:
                     yield from self._scanned(client, part.scanned)
-                elif self.table.schema.is_keyed:
+                elif self.table.schema.has_primary_key:
                     yield from self._rows(client, table, part)
                 else:
                     yield from self._of_lake(table, part, self.schema)
@@ -125,7 +125,7 @@ class UnionRead:
                 f" found={found.id}"
             )
         begin, end = (list_offsets(client, found, which) for which in (EARLIEST, LATEST))
-        return plan_union(lake, begin, end, is_keyed=self.table.schema.is_keyed)
+        return plan_union(lake, begin, end, has_primary_key=self.table.schema.has_primary_key)
 
     def _state(self, published: TieredSnapshot, table: Table) -> TieredSnapshot | None:
         names = table.schema().column_names
@@ -159,7 +159,7 @@ class UnionRead:
         if plan.lake is None:
             return
         at = plan.lake.snapshot_id
-        changed = plan.tails_by_bucket() if self.table.schema.is_keyed else {}
+        changed = plan.tails_by_bucket() if self.table.schema.has_primary_key else {}
         if not changed:
             yield from _file_parts(table, at, kept)
             return
@@ -175,7 +175,7 @@ class UnionRead:
 
     def _of_stream(self, plan: UnionPlan) -> Iterator[UnionPart]:
         """What is read without the lake."""
-        if not self.table.schema.is_keyed:
+        if not self.table.schema.has_primary_key:
             yield from (UnionPart(spans=(span,)) for span in plan.tails)
         yield from (UnionPart(scanned=bucket) for bucket in plan.scanned)
 

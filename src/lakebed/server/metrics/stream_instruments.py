@@ -41,7 +41,7 @@ class StreamInstruments:
         self._lake = _LakeTables(metrics)
         self._traffic = _Traffic(metrics)
         self.connections = metrics.gauge("lakebed_streams_connections", "Open connections of stream clients.").of()
-        self._home = metrics.gauge("lakebed_streams_home", "Whether this server is the home of streams.").of()
+        self._leader = metrics.gauge("lakebed_streams_home", "Whether this server is the home of streams.").of()
         self._there = metrics.gauge("lakebed_streams_things", "What there is of streams, by kind.", ("kind",))
         self._records = metrics.gauge(
             "lakebed_streams_records", "Records of open logs: all that can be read, or not in the lake yet.", ("which",)
@@ -85,47 +85,47 @@ class StreamInstruments:
         for call, count in counts:
             self._calls.report(call, count)
 
-    def report(self, census: StreamInventory, *, is_home: bool = True) -> None:
+    def report(self, inventory: StreamInventory, *, is_leader: bool = True) -> None:
         """Tell what was counted of streams."""
-        self._home.set(is_home)
-        health = census.health
+        self._leader.set(is_leader)
+        health = inventory.health
         for kind, count in (
-            ("tables", census.tables),
-            ("keyed_tables", census.keyed_tables),
-            ("partitions", census.partitions),
+            ("tables", inventory.tables),
+            ("keyed_tables", inventory.kv_tables),
+            ("partitions", inventory.partitions),
             ("buckets", health.buckets),
-            ("open_buckets", census.open_buckets),
+            ("open_buckets", inventory.open_buckets),
             ("offline_buckets", health.buckets - health.active),
             ("uncopied_buckets", health.active - health.in_sync),
-            ("segments", census.segments),
-            ("remote_segments", census.remote_segments),
-            ("writers", census.writers),
-            ("key_snapshots", census.keys.snapshots),
-            ("key_snapshot_leases", census.leases),
-            ("leased_key_snapshots", census.leased_snapshots),
+            ("segments", inventory.segments),
+            ("remote_segments", inventory.remote_segments),
+            ("writers", inventory.writers),
+            ("key_snapshots", inventory.keys.snapshots),
+            ("key_snapshot_leases", inventory.leases),
+            ("leased_key_snapshots", inventory.leased_snapshots),
         ):
             self._there.of(kind).set(count)
-        self._records.of("readable").set(census.records)
-        self._records.of("pending").set(census.pending_records)
+        self._records.of("readable").set(inventory.records)
+        self._records.of("pending").set(inventory.pending_records)
         for kind, size in (
-            ("log", census.log_bytes),
-            ("remote_log", census.remote_bytes),
-            ("keys", sum(census.keys.index_bytes.values())),
-            ("key_snapshots", census.keys.snapshot_bytes),
+            ("log", inventory.log_bytes),
+            ("remote_log", inventory.remote_bytes),
+            ("keys", sum(inventory.keys.index_bytes.values())),
+            ("key_snapshots", inventory.keys.snapshot_bytes),
         ):
             self._stored.of(kind).set(size)
-        self._copied_segments.add(census.copied.segments)
-        self._copied_bytes.add(census.copied.size_bytes)
-        self._copy_failures.add(census.copied.failures)
-        for kind, flushes in census.flush_seconds.items():
+        self._copied_segments.add(inventory.copied.segments)
+        self._copied_bytes.add(inventory.copied.size_bytes)
+        self._copy_failures.add(inventory.copied.failures)
+        for kind, flushes in inventory.flush_seconds.items():
             of_kind = self._flushes.of(kind)
             for seconds in flushes:
                 of_kind.observe(seconds)
-        self._lake.report(census)
-        named = [count for count in census.by_table if self._has_name(count.table)]
+        self._lake.report(inventory)
+        named = [count for count in inventory.by_table if self._has_name(count.table)]
         self._report_tables(named)
         names = {count.table_id: count.table for count in named}
-        for table_id, moved in census.traffic.items():
+        for table_id, moved in inventory.traffic.items():
             self._traffic.report(moved, None if table_id is None else names.get(table_id))
 
     def _has_name(self, table: str) -> bool:
@@ -280,11 +280,11 @@ class _LakeTables:
             ("table",),
         )
 
-    def report(self, census: StreamInventory) -> None:
+    def report(self, inventory: StreamInventory) -> None:
         """Tell of all tables together."""
         for state in TieringState:
-            self._tables.of(state.value).set(census.lake_tables.get(state.value, 0))
-        self._failures.of().set(census.lake_failures)
+            self._tables.of(state.value).set(inventory.lake_tables.get(state.value, 0))
+        self._failures.of().set(inventory.lake_failures)
 
     def of_table(self, count: TableInventory) -> Iterator[_Told]:
         """What is to be told of one, if it is to be in the lake. What is not known is not told."""

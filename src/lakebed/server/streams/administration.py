@@ -34,7 +34,7 @@ from lakebed.streams.kv.snapshots import KvSnapshots
 from lakebed.streams.lake.planner import TieringPlanner, TieringTaskQueue
 from lakebed.streams.lake.service import LakeTiering
 from lakebed.streams.partitions import StreamPartitions
-from lakebed.streams.servers.leader import LeaderLease
+from lakebed.streams.servers.leader import Leadership
 from lakebed.streams.tables import StreamTables
 from lakebed.streams.traffic import Traffic
 from lakebed.wire.fluss.calls import AnyCall
@@ -58,14 +58,14 @@ class StreamAdministration:
     chores: tuple[Callable[[], Coroutine[None, None, None]], ...]
     """Each runs until cancelled, and does something only while this server is the home."""
 
-    census: InventoryCollector
+    inventory: InventoryCollector
 
 
 def wire_administration(
     meta: MetaStore,
     outbox: Outbox,
     clock: Clock,
-    gate: StreamAuthorizer,
+    authorizer: StreamAuthorizer,
     root: Principal,
     databases: StreamDatabases,
     tables: StreamTables,
@@ -73,12 +73,12 @@ def wire_administration(
     buckets: OpenBuckets,
     configs: ClusterConfigs,
     snapshots: KvSnapshots,
-    home: LeaderLease,
+    leadership: Leadership,
     files: FileAccess,
     rounds: TieringTaskQueue | None,
     check: ClusterHealthCheck,
     key_sizes: KvSizeCollector,
-    tending: LogMaintenance,
+    log_maintenance: LogMaintenance,
     traffic: Traffic,
     flushes: Mapping[str, Durations],
 ) -> StreamAdministration:
@@ -86,44 +86,54 @@ def wire_administration(
     server = Caller(root, request_id="streams")
 
     async def live() -> Sequence[int]:
-        return [home.number]
+        return [leadership.number]
 
     def epoch() -> int:
-        return 0 if home.lease is None else home.lease.token
+        return 0 if leadership.lease is None else leadership.lease.token
 
-    def is_home() -> bool:
-        return home.is_here
+    def is_leader() -> bool:
+        return leadership.is_leader
 
-    lake = LakeTiering(meta, outbox, clock, gate, tables, epoch)
-    home.when_begun(lake.begin)
-    producers = ProducerOffsets(meta, clock, gate, tables, configs)
-    auto_partitions = AutoPartitionTask(clock, tables, partitions, configs, server, is_home)
-    tables.when_changed(auto_partitions.changed)
+    lake = LakeTiering(meta, outbox, clock, authorizer, tables, epoch)
+    leadership.on_acquired(lake.begin)
+    producers = ProducerOffsets(meta, clock, authorizer, tables, configs)
+    auto_partitions = AutoPartitionTask(clock, tables, partitions, configs, server, is_leader)
+    tables.on_changed(auto_partitions.changed)
 
     async def expire() -> None:
         while True:
             try:
-                if is_home():
+                if is_leader():
                     await producers.expire()
             except LakebedError as error:
                 _log.warning("offsets of producers are forgotten later. reason=%s", error)
             await asyncio.sleep(_EXPIRY_SECONDS)
 
     calls = (
-        *altering_calls(TableAlterations(meta, clock, gate, databases, tables)),
-        *acl_calls(Acls(gate, StreamGrants(meta, outbox, clock))),
+        *altering_calls(TableAlterations(meta, clock, authorizer, databases, tables)),
+        *acl_calls(Acls(authorizer, StreamGrants(meta, outbox, clock))),
         *config_calls(configs),
         *file_calls(files, clock),
-        *server_calls(ClusterAdmin(meta, outbox, clock, gate, live)),
-        *stats_calls(TableStats(gate, tables, buckets, check)),
+        *server_calls(ClusterAdmin(meta, outbox, clock, authorizer, live)),
+        *stats_calls(TableStats(authorizer, tables, buckets, check)),
         *producer_calls(producers),
         *lake_calls(lake, partitions),
-        *SnapshotCalls(gate, tables, partitions, buckets, snapshots, files).calls(),
+        *SnapshotCalls(authorizer, tables, partitions, buckets, snapshots, files).calls(),
     )
     chores: tuple[Callable[[], Coroutine[None, None, None]], ...] = (auto_partitions.run, expire)
     if rounds is not None:
-        chores += (TieringPlanner(clock, lake, tables, partitions, buckets.get, rounds, is_home).run,)
-    census = InventoryCollector(
-        tables, partitions, buckets, lake, snapshots, clock, check, key_sizes, tending.take_copied, traffic, flushes
+        chores += (TieringPlanner(clock, lake, tables, partitions, buckets.get, rounds, is_leader).run,)
+    inventory = InventoryCollector(
+        tables,
+        partitions,
+        buckets,
+        lake,
+        snapshots,
+        clock,
+        check,
+        key_sizes,
+        log_maintenance.take_upload_counts,
+        traffic,
+        flushes,
     )
-    return StreamAdministration(calls, chores, census)
+    return StreamAdministration(calls, chores, inventory)

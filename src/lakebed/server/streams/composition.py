@@ -54,7 +54,7 @@ from lakebed.streams.partitions import StreamPartitions
 from lakebed.streams.purging import Purger
 from lakebed.streams.servers.advertised_address import advertised_address
 from lakebed.streams.servers.identity import establish_server_name, establish_server_number
-from lakebed.streams.servers.leader import LeaderLease
+from lakebed.streams.servers.leader import Leadership
 from lakebed.streams.servers.leader_store import LeaderStore
 from lakebed.streams.servers.registry import SeenServer, ServerRegistry
 from lakebed.streams.servers.shared_store import join_servers
@@ -93,13 +93,13 @@ _REPORTS: Final = 4
 class Streams:
     """What serves streams, for its process to run."""
 
-    home: LeaderLease
+    leadership: Leadership
     buckets: OpenBuckets
     calls: tuple[AnyCall, ...]
     callers: ConnectionLogins
     chores: tuple[Callable[[], Coroutine[None, None, None]], ...]
     """What the home does by itself: each until it is cancelled."""
-    census: InventoryCollector
+    inventory: InventoryCollector
     hand_over: Callable[[], Coroutine[None, None, None]]
     """What it does when it stops, for another to go on."""
 
@@ -155,7 +155,7 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
         files = await open_files(settings, clock)
         if files is not None:
             stack.push_async_callback(files.close)
-        ground = _Foundation(
+        foundation = _Foundation(
             clock,
             master,
             meta,
@@ -171,96 +171,106 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
             files,
             registry,
         )
-        yield _wire(settings, identity, ground)
+        yield _wire(settings, identity, foundation)
 
 
-def _wire(settings: Settings, identity: Identity, ground: _Foundation) -> Streams:
-    meta, clock = ground.meta, ground.clock
+def _wire(settings: Settings, identity: Identity, foundation: _Foundation) -> Streams:
+    meta, clock = foundation.meta, foundation.clock
     root = root_credential(identity)
     outbox = Outbox(meta)
-    gate = StreamAuthorizer(ground.authorizer, root.principal.account)
-    configs = ClusterConfigs(meta, outbox, clock, gate, _initial_configs(settings))
-    counters = IdRanges(meta)
+    authorizer = StreamAuthorizer(foundation.authorizer, root.principal.account)
+    configs = ClusterConfigs(meta, outbox, clock, authorizer, _initial_configs(settings))
+    id_ranges = IdRanges(meta)
     leases = Leases(meta, clock)
-    home = LeaderLease(
+    leadership = Leadership(
         meta,
         leases,
         clock,
-        server=ground.server,
-        number=ground.number,
-        advertised=ground.address,
+        server=foundation.server,
+        number=foundation.number,
+        advertised=foundation.address,
         as_reached=settings.streams.advertise is None,
         ttl_seconds=settings.streams.lease,
     )
     ack_after_upload = acks_after_upload(settings)
 
-    def is_home() -> bool:
-        return home.is_here
+    def is_leader() -> bool:
+        return leadership.is_leader
 
-    at_home = LeaderStore(meta, home.fence)
-    tables = StreamTables(at_home, outbox, clock, gate, configs)
-    tables.remember_while(is_home)
-    partitions = StreamPartitions(at_home, outbox, clock, gate, tables, configs)
-    partitions.remember_while(is_home)
-    databases = StreamDatabases(at_home, outbox, clock, gate, tables)
-    folder = ground.folder
+    leader_meta = LeaderStore(meta, leadership.fence)
+    tables = StreamTables(leader_meta, outbox, clock, authorizer, configs)
+    tables.cache_while(is_leader)
+    partitions = StreamPartitions(leader_meta, outbox, clock, authorizer, tables, configs)
+    partitions.cache_while(is_leader)
+    databases = StreamDatabases(leader_meta, outbox, clock, authorizer, tables)
+    folder = foundation.folder
     snapshots = KvSnapshots(meta, clock)
-    snapshotting = KvSnapshotter(snapshots, ground.storage, ground.ownership, SNAPSHOTS_PREFIX, folder / "scratch")
+    snapshotter = KvSnapshotter(
+        snapshots, foundation.storage, foundation.ownership, SNAPSHOTS_PREFIX, folder / "scratch"
+    )
     memory = RocksMemory()
-    keys = KvStore(folder / "keys", memory, snapshotting)
+    kv_store = KvStore(folder / "keys", memory, snapshotter)
 
     remotes = RemoteLogs(
-        ground.storage,
-        ground.ownership,
-        LogRows(meta, home.fence),
-        ground.logs.threads,
+        foundation.storage,
+        foundation.ownership,
+        LogRows(meta, leadership.fence),
+        foundation.logs.threads,
         lambda: str(uuid.uuid4()),
-        RemoteSettings(address=None if ground.files is None else ground.files.place.address),
+        RemoteSettings(address=None if foundation.files is None else foundation.files.place.address),
     )
     store = BucketOpener(
-        ground.logs,
+        foundation.logs,
         remotes,
-        keys,
+        kv_store,
         tables,
-        counters,
+        id_ranges,
         clock,
-        is_home,
-        server=ground.server,
+        is_leader,
+        server=foundation.server,
         ack_after_upload=ack_after_upload,
     )
-    buckets = OpenBuckets(store, tables, partitions, is_home)
-    purging = Purger(meta, buckets, is_home, ground.folder_ownership.confirm)
-    tables.when_dropped(purging.wake)
-    partitions.when_dropped(purging.wake)
+    buckets = OpenBuckets(store, tables, partitions, is_leader)
+    purging = Purger(meta, buckets, is_leader, foundation.folder_ownership.confirm)
+    tables.on_dropped(purging.wake)
+    partitions.on_dropped(purging.wake)
 
     async def begin(lease: Lease) -> None:
         # Another may have been the home since: nothing that is remembered is known to be true.
         tables.forget_all()
         partitions.forget_all()
 
-    cursors = KvScanners(clock, KvScanLimits(ttl_seconds=settings.streams.scan_ttl))
-    buckets.when_closed(cursors.close_bucket)
-    home.when_begun(begin)
-    home.when_ended(buckets.close)
-    access_keys = AccessKeys(meta, outbox, ground.master, clock, root)
-    clients = ClientAuthenticator(meta, access_keys, SecretHasher(), LoginThrottle(clock), ground.master)
+    scanners = KvScanners(clock, KvScanLimits(ttl_seconds=settings.streams.scan_ttl))
+    buckets.on_closed(scanners.close_bucket)
+    leadership.on_acquired(begin)
+    leadership.on_lost(buckets.close)
+    access_keys = AccessKeys(meta, outbox, foundation.master, clock, root)
+    clients = ClientAuthenticator(meta, access_keys, SecretHasher(), LoginThrottle(clock), foundation.master)
     rounds = None
     if (warehouse := settings.streams.warehouse) is not None:
         queue = TaskQueue(meta, clock, random.SystemRandom())
         rounds = TieringTasks(
             meta, queue, QueuedTableTasks(meta, outbox, clock, queue), warehouse, settings.streams.advertise
         )
-    tending = LogMaintenance(buckets, tables, remotes.rows, clock, is_home, server=ground.server)
-    tails = TailReturn(buckets, remotes.rows, store.return_tail, lambda: home.holds_lease, server=ground.server)
+    log_maintenance = LogMaintenance(buckets, tables, remotes.rows, clock, is_leader, server=foundation.server)
+    tails = TailReturn(
+        buckets, remotes.rows, store.return_tail, lambda: leadership.holds_lease, server=foundation.server
+    )
     check = ClusterHealthCheck(
-        tables, partitions, buckets, remotes.rows, lambda: tending.uncopied, is_home, server=ground.server
+        tables,
+        partitions,
+        buckets,
+        remotes.rows,
+        lambda: log_maintenance.not_uploaded,
+        is_leader,
+        server=foundation.server,
     )
     traffic = Traffic()
     administration = wire_administration(
-        at_home,
+        leader_meta,
         outbox,
         clock,
-        gate,
+        authorizer,
         root.principal,
         databases,
         tables,
@@ -268,49 +278,49 @@ def _wire(settings: Settings, identity: Identity, ground: _Foundation) -> Stream
         buckets,
         configs,
         snapshots,
-        home,
-        file_access(ground.files, clock, gate, tables),
+        leadership,
+        file_access(foundation.files, clock, authorizer, tables),
         rounds,
         check,
         KvSizeCollector(folder / "keys", partitions, snapshots, clock),
-        tending,
+        log_maintenance,
         traffic,
-        {"log": ground.logs.flushes, "keys": memory.flushes},
+        {"log": foundation.logs.flushes, "keys": memory.flushes},
     )
     calls = (
         *administration.calls,
         *database_calls(databases),
         *table_calls(tables),
         *partition_calls(partitions),
-        *metadata_calls(tables, partitions, home),
-        *LogCalls(tables, partitions, buckets, gate, WriterIds(counters), clock, traffic).calls(),
-        *KvCalls(tables, buckets, gate, cursors, traffic).calls(),
-        *remote_log_calls(gate, tables, remotes),
+        *metadata_calls(tables, partitions, leadership),
+        *LogCalls(tables, partitions, buckets, authorizer, WriterIds(id_ranges), clock, traffic).calls(),
+        *KvCalls(tables, buckets, authorizer, scanners, traffic).calls(),
+        *remote_log_calls(authorizer, tables, remotes),
     )
 
     async def take_snapshots() -> None:
-        lease = home.lease
+        lease = leadership.lease
         if lease is not None:
-            await keys.take_snapshots(lambda tx: leases.check(tx, lease))
+            await kv_store.take_snapshots(lambda tx: leases.check(tx, lease))
 
-    async def tend() -> None:
-        await tending.tend()
+    async def maintain() -> None:
+        await log_maintenance.maintain()
 
     async def hand_over() -> None:
         if settings.streams.hand_over:
             try:
                 await take_snapshots()
-                await tending.hand_over()
+                await log_maintenance.hand_over()
             except LakebedError as error:
                 log.warning("not all of streams was handed over", exc_info=error)
 
     async def sweep_cursors() -> None:
-        cursors.sweep()
+        scanners.sweep()
 
     async def report() -> None:
-        failure = next(iter(buckets.broken().values()), "") if home.holds_lease else tails.failure
-        seen = SeenServer(ground.server, ground.number, str(ground.address), ack_after_upload, failure)
-        await ground.registry.report(seen, settings.streams.lease)
+        failure = next(iter(buckets.broken().values()), "") if leadership.holds_lease else tails.failure
+        seen = SeenServer(foundation.server, foundation.number, str(foundation.address), ack_after_upload, failure)
+        await foundation.registry.report(seen, settings.streams.lease)
 
     chores = (
         *administration.chores,
@@ -318,11 +328,11 @@ def _wire(settings: Settings, identity: Identity, ground: _Foundation) -> Stream
         tails.run,
         lambda: _repeat("report of this server", settings.streams.lease / _REPORTS, report, at_once=True),
         lambda: _repeat("snapshots of keys", _SNAPSHOT_SECONDS, take_snapshots),
-        lambda: _repeat("logs", _TEND_SECONDS, tend),
+        lambda: _repeat("logs", _TEND_SECONDS, maintain),
         lambda: _repeat("scans that nobody goes on with", _SWEEP_SECONDS, sweep_cursors),
     )
-    callers = ConnectionLogins(meta, clients, access_keys, ground.master)
-    return Streams(home, buckets, calls, callers, chores, administration.census, hand_over)
+    callers = ConnectionLogins(meta, clients, access_keys, foundation.master)
+    return Streams(leadership, buckets, calls, callers, chores, administration.inventory, hand_over)
 
 
 def acks_after_upload(settings: Settings) -> bool:

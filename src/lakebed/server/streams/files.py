@@ -48,10 +48,14 @@ async def open_files(settings: Settings, clock: Clock) -> StreamFiles | None:
     return StreamFiles(place, RoleCredentials(role, service, credentials_of(options, around, region)))
 
 
-def file_access(files: StreamFiles | None, clock: Clock, gate: StreamAuthorizer, tables: StreamTables) -> FileAccess:
+def file_access(
+    files: StreamFiles | None, clock: Clock, authorizer: StreamAuthorizer, tables: StreamTables
+) -> FileAccess:
     """Who gets what of that."""
     return (
-        FileAccess(clock, gate, tables) if files is None else FileAccess(clock, gate, tables, files.place, files.keys)
+        FileAccess(clock, authorizer, tables)
+        if files is None
+        else FileAccess(clock, authorizer, tables, files.place, files.keys)
     )
 
 

@@ -37,7 +37,7 @@ async def _serve(child: Child) -> None:
     instruments = StreamInstruments(child.metrics)
     counts = CallCounts(SystemClock.monotonic)
     async with compose(context.settings, context.identity, port=listener.getsockname()[1]) as streams:
-        await streams.home.begin()
+        await streams.leadership.begin()
         listening = FlussListener(
             counts.counted(streams.calls),
             streams.callers,
@@ -47,7 +47,7 @@ async def _serve(child: Child) -> None:
             report=instruments.connections.set,
         )
         chores = [
-            asyncio.create_task(streams.home.run()),
+            asyncio.create_task(streams.leadership.run()),
             asyncio.create_task(listening.watch()),
             *(asyncio.create_task(chore()) for chore in streams.chores),
             asyncio.create_task(_count(streams, counts, instruments)),
@@ -73,8 +73,8 @@ async def _count(streams: Streams, counts: CallCounts, instruments: StreamInstru
     while True:
         try:
             instruments.report_calls(counts)
-            is_home = streams.home.is_here
-            instruments.report(await streams.census.take() if is_home else StreamInventory(), is_home=is_home)
+            is_leader = streams.leadership.is_leader
+            instruments.report(await streams.inventory.take() if is_leader else StreamInventory(), is_leader=is_leader)
         except LakebedError as error:
             log.warning("streams were not counted; it is tried again at the next interval", exc_info=error)
         except Exception:

@@ -139,14 +139,14 @@ def acl_of(grant: StreamGrant) -> Acl | None:
 class Acls:
     """The use cases of ACLs."""
 
-    def __init__(self, gate: StreamAuthorizer, grants: StreamGrants) -> None:
-        self._gate = gate
+    def __init__(self, authorizer: StreamAuthorizer, grants: StreamGrants) -> None:
+        self._authorizer = authorizer
         self._grants = grants
 
     async def admit(self, caller: Caller, *, to_change: bool) -> None:
         """Return if the caller may see ACLs, or change them. Raises AccessDenied."""
-        need = StreamOperation.ALTER if to_change else StreamOperation.DESCRIBE
-        await self._gate.check(caller.principal, need, request_id=caller.request_id)
+        operation = StreamOperation.ALTER if to_change else StreamOperation.DESCRIBE
+        await self._authorizer.authorize(caller, operation)
 
     async def create(self, caller: Caller, acl: Acl) -> None:
         """Let one hold, for who was admitted. Idempotent. Error codes: those of `grant_of`. Raises NoSuchPrincipal."""

@@ -21,17 +21,22 @@ class TableAlterations:
     """The use cases of changing what exists."""
 
     def __init__(
-        self, meta: MetaStore, clock: Clock, gate: StreamAuthorizer, databases: StreamDatabases, tables: StreamTables
+        self,
+        meta: MetaStore,
+        clock: Clock,
+        authorizer: StreamAuthorizer,
+        databases: StreamDatabases,
+        tables: StreamTables,
     ) -> None:
         self._meta = meta
         self._clock = clock
-        self._gate = gate
+        self._authorizer = authorizer
         self._databases = databases
         self._tables = tables
 
     async def authorize(self, caller: Caller, database: str, name: str) -> None:
         """Refuse a caller that may not change the table, before what to change is read. Raises AccessDenied."""
-        await self._gate.check(caller.principal, StreamOperation.ALTER, database, name, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.ALTER, database, name)
 
     async def table(
         self,
@@ -78,7 +83,7 @@ class TableAlterations:
 
         Error codes: DATABASE_NOT_EXIST, INVALID_ALTER_TABLE.
         """
-        await self._gate.check(caller.principal, StreamOperation.ALTER, name, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.ALTER, name)
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:

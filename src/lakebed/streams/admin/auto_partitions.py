@@ -36,7 +36,7 @@ class AutoPartitionTask:
         partitions: StreamPartitions,
         configs: ClusterConfigs,
         server: Caller,
-        is_home: Callable[[], bool],
+        is_leader: Callable[[], bool],
     ) -> None:
         """`server` is who makes and drops: the server itself, while it is the home."""
         self._clock = clock
@@ -44,13 +44,13 @@ class AutoPartitionTask:
         self._partitions = partitions
         self._configs = configs
         self._server = server
-        self._is_home = is_home
+        self._is_leader = is_leader
 
     async def run(self) -> None:
         """Do a round whenever it is time, until cancelled."""
         while True:
             try:
-                if self._is_home():
+                if self._is_leader():
                     await self.round()
                 pause_ms = await self._configs.number("auto-partition.check.interval")
             except LakebedError as error:

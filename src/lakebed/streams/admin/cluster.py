@@ -79,19 +79,19 @@ class ClusterAdmin:
         meta: MetaStore,
         outbox: Outbox,
         clock: Clock,
-        gate: StreamAuthorizer,
+        authorizer: StreamAuthorizer,
         live: Callable[[], Awaitable[Sequence[int]]],
     ) -> None:
         """`live` are the ids of the servers that there are, as metadata names them."""
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
-        self._gate = gate
+        self._authorizer = authorizer
         self._live = live
 
     async def tag(self, caller: Caller, servers: Sequence[int], tag: int) -> None:
         """Tag servers, all or none. Error codes: NO_SERVER, SERVER_TAG_ALREADY_EXIST, INVALID_CONFIG."""
-        await self._gate.check(caller.principal, StreamOperation.ALTER, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.ALTER)
         meant = _tag(tag)
         await self._check_live(servers)
         now_ms = self._clock.now_ms()
@@ -107,7 +107,7 @@ class ClusterAdmin:
 
     async def untag(self, caller: Caller, servers: Sequence[int], tag: int) -> None:
         """Take a tag from servers, from all or none. Error codes: NO_SERVER, SERVER_TAG_NOT_EXIST, INVALID_CONFIG."""
-        await self._gate.check(caller.principal, StreamOperation.ALTER, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.ALTER)
         meant = _tag(tag)
         await self._check_live(servers)
         now_ms = self._clock.now_ms()
@@ -126,7 +126,7 @@ class ClusterAdmin:
 
     async def rebalance(self, caller: Caller, goals: Sequence[int]) -> str:
         """Share buckets among the servers that may have them; the plan's id. Error codes: REBALANCE_FAILURE."""
-        await self._gate.check(caller.principal, StreamOperation.WRITE, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.WRITE)
         try:
             wanted = [RebalanceGoal(goal) for goal in goals]
         except ValueError:
@@ -153,13 +153,13 @@ class ClusterAdmin:
 
         Error codes: NO_REBALANCE_IN_PROGRESS for the id of another one.
         """
-        await self._gate.check(caller.principal, StreamOperation.DESCRIBE, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.DESCRIBE)
         row = await self._meta.row(_LATEST)
         return None if row is None and name is None else _found(row, name)
 
     async def cancel(self, caller: Caller, name: str | None = None) -> None:
         """End a plan before it is carried out. Error codes: NO_REBALANCE_IN_PROGRESS, also for one that was."""
-        await self._gate.check(caller.principal, StreamOperation.WRITE, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.WRITE)
         found = _found(await self._meta.row(_LATEST), name)
         raise FlussError(ErrorCode.NO_REBALANCE_IN_PROGRESS, f"the plan was carried out. rebalance_id={found.id}")
 

@@ -83,20 +83,20 @@ class Failover:
         meta: MetaStore,
         outbox: Outbox,
         clock: Clock,
-        gate: StreamAuthorizer,
+        authorizer: StreamAuthorizer,
         leases: Leases,
         registry: ServerRegistry,
     ) -> None:
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
-        self._gate = gate
+        self._authorizer = authorizer
         self._leases = leases
         self._registry = registry
 
     async def status(self, caller: Caller) -> StreamStatus:
         """How streams are. Raises AccessDenied."""
-        await self._gate.check(caller.principal, StreamOperation.DESCRIBE, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.DESCRIBE)
         return await self._meta.transact(self._status)
 
     async def forget(self, caller: Caller, server: str) -> ForgottenServer:
@@ -105,7 +105,7 @@ class Failover:
         `server` is a name, or the number of one. Should the server return, its records are no part of those logs that
         another server has opened since. Raises NotFound, StateConflict while it runs, AccessDenied.
         """
-        await self._gate.check(caller.principal, StreamOperation.ALTER, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.ALTER)
 
         async def work(tx: Transaction) -> ForgottenServer:
             status = await self._status(tx)

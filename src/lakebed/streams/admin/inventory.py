@@ -91,7 +91,7 @@ class StreamInventory:
     """What was counted."""
 
     tables: int = 0
-    keyed_tables: int = 0
+    kv_tables: int = 0
     partitions: int = 0
     health: ClusterHealth = field(default_factory=lambda: ClusterHealth(0, 0, 0))
     """Of all buckets."""
@@ -200,7 +200,7 @@ class InventoryCollector:
 
         return StreamInventory(
             tables=len(tables),
-            keyed_tables=sum(table.is_keyed for table in tables),
+            kv_tables=sum(table.has_primary_key for table in tables),
             partitions=partitions,
             health=health,
             open_buckets=len(opened),

@@ -50,7 +50,7 @@ class KvSizeCollector:
         """What these take; as it was a minute ago at most."""
         now = self._clock.monotonic()
         if self._looked_at is None or now - self._looked_at >= REFRESH_SECONDS:
-            self._found = await self._look([table for table in tables if table.is_keyed])
+            self._found = await self._look([table for table in tables if table.has_primary_key])
             self._looked_at = now
         return self._found
 

@@ -58,11 +58,11 @@ class ProducerOffsets:
     """The use cases."""
 
     def __init__(
-        self, meta: MetaStore, clock: Clock, gate: StreamAuthorizer, tables: StreamTables, configs: ClusterConfigs
+        self, meta: MetaStore, clock: Clock, authorizer: StreamAuthorizer, tables: StreamTables, configs: ClusterConfigs
     ) -> None:
         self._meta = meta
         self._clock = clock
-        self._gate = gate
+        self._authorizer = authorizer
         self._tables = tables
         self._configs = configs
 
@@ -98,7 +98,7 @@ class ProducerOffsets:
         _check_name(name)
         row = await self._meta.row(_FIND, name, self._clock.now_ms())
         if row is None:
-            await self._gate.check(caller.principal, StreamOperation.DESCRIBE, request_id=caller.request_id)
+            await self._authorizer.authorize(caller, StreamOperation.DESCRIBE)
             return None
         found = _unpack(row[0])
         await self._admit(caller, StreamOperation.READ, found, if_there=True)
@@ -128,7 +128,7 @@ class ProducerOffsets:
         return await self._meta.transact(work)
 
     async def _admit(
-        self, caller: Caller, need: StreamOperation, offsets: Sequence[BucketOffset], *, if_there: bool = False
+        self, caller: Caller, operation: StreamOperation, offsets: Sequence[BucketOffset], *, if_there: bool = False
     ) -> None:
         """Return if the caller may on each table. With `if_there`, what was dropped since needs no leave."""
         for table_id in sorted({each.bucket.table_id for each in offsets}):
@@ -138,7 +138,7 @@ class ProducerOffsets:
                 if if_there and failure.code is ErrorCode.UNKNOWN_TABLE_OR_BUCKET:
                     continue
                 raise
-            await self._gate.check(caller.principal, need, *path, request_id=caller.request_id)
+            await self._authorizer.authorize(caller, operation, *path)
 
 
 def _pack(offsets: Sequence[BucketOffset]) -> bytes:

@@ -64,18 +64,18 @@ class ClusterHealthCheck:
         partitions: StreamPartitions,
         buckets: OpenBuckets,
         rows: LogRows,
-        uncopied: Callable[[], AbstractSet[TableBucket]],
-        is_home: Callable[[], bool],
+        not_uploaded: Callable[[], AbstractSet[TableBucket]],
+        is_leader: Callable[[], bool],
         *,
         server: str,
     ) -> None:
-        """`uncopied` are those whose last copying to the byte store failed."""
+        """`not_uploaded` are those whose last copying to the byte store failed."""
         self._tables = tables
         self._partitions = partitions
         self._buckets = buckets
         self._rows = rows
-        self._uncopied = uncopied
-        self._is_home = is_home
+        self._not_uploaded = not_uploaded
+        self._is_leader = is_leader
         self._server = server
 
     async def take(self) -> ClusterHealth:
@@ -91,12 +91,12 @@ class ClusterHealthCheck:
     async def of(self, counts: BucketCounts) -> ClusterHealth:
         """The same of these, for who has counted them."""
         total = sum(counts.values())
-        if not self._is_home():
+        if not self._is_leader():
             return ClusterHealth(total, 0, 0)
         elsewhere = await self._rows.elsewhere(self._server)
         offline = {each for each in (*elsewhere, *self._buckets.broken()) if _is_among(counts, each)}
-        uncopied = {each for each in self._uncopied() if _is_among(counts, each)}
-        return ClusterHealth(total, total - len(offline), total - len(offline | uncopied))
+        not_uploaded = {each for each in self._not_uploaded() if _is_among(counts, each)}
+        return ClusterHealth(total, total - len(offline), total - len(offline | not_uploaded))
 
 
 def _is_among(counts: BucketCounts, bucket: TableBucket) -> bool:
@@ -118,9 +118,9 @@ class TableStats:
     """The use cases."""
 
     def __init__(
-        self, gate: StreamAuthorizer, tables: StreamTables, buckets: OpenBuckets, check: ClusterHealthCheck
+        self, authorizer: StreamAuthorizer, tables: StreamTables, buckets: OpenBuckets, check: ClusterHealthCheck
     ) -> None:
-        self._gate = gate
+        self._authorizer = authorizer
         self._tables = tables
         self._buckets = buckets
         self._check = check
@@ -133,7 +133,7 @@ class TableStats:
         Error codes: UNKNOWN_TABLE_OR_BUCKET for the table.
         """
         table = await self._tables.by_id(table_id)
-        await self._gate.check(caller.principal, StreamOperation.READ, *table.path, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.READ, *table.path)
         found = []
         for partition_id, number in wanted:
             try:
@@ -148,5 +148,5 @@ class TableStats:
 
     async def health(self, caller: Caller) -> ClusterHealth:
         """Of all buckets. Raises AccessDenied."""
-        await self._gate.check(caller.principal, StreamOperation.DESCRIBE, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.DESCRIBE)
         return await self._check.take()

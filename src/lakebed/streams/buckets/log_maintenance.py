@@ -57,7 +57,7 @@ class LogMaintenance:
         tables: StreamTables,
         rows: LogRows,
         clock: Clock,
-        is_home: Callable[[], bool],
+        is_leader: Callable[[], bool],
         *,
         server: str,
     ) -> None:
@@ -65,26 +65,26 @@ class LogMaintenance:
         self._tables = tables
         self._rows = rows
         self._clock = clock
-        self._is_home = is_home
+        self._is_leader = is_leader
         self._server = server
         self._visited_at: dict[TableBucket, float] = {}
-        self._uncopied: set[TableBucket] = set()
+        self._not_uploaded: set[TableBucket] = set()
         self._copied = UploadCounts()
         self._recorded: dict[TableBucket, int] = {}
 
     @property
-    def uncopied(self) -> frozenset[TableBucket]:
+    def not_uploaded(self) -> frozenset[TableBucket]:
         """Those whose last copying failed: the byte store may not have of them what it should."""
-        return frozenset(self._uncopied)
+        return frozenset(self._not_uploaded)
 
-    def take_copied(self) -> UploadCounts:
+    def take_upload_counts(self) -> UploadCounts:
         """What was copied since this was last asked."""
         copied, self._copied = self._copied, UploadCounts()
         return copied
 
-    async def tend(self) -> int:
+    async def maintain(self) -> int:
         """Look after all that are open, and some of the others; how many could not be."""
-        failed = await self._each_open(self._tend)
+        failed = await self._each_open(self._maintain)
         now = self._clock.monotonic()
         idle = [bucket for bucket, _ in await self._idle()]
         at = self._visited_at = {bucket: self._visited_at[bucket] for bucket in idle if bucket in self._visited_at}
@@ -92,11 +92,11 @@ class LogMaintenance:
         due.sort(key=lambda bucket: at.get(bucket, -math.inf))  # those that fail again and again keep nobody out
         for bucket in due[:VISITS]:
             at[bucket] = now
-            failed += await self._visit(bucket, self._tend)
-        for bucket in self._buckets.broken().keys() | self._uncopied:
+            failed += await self._visit(bucket, self._maintain)
+        for bucket in self._buckets.broken().keys() | self._not_uploaded:
             if at.get(bucket) == now:
                 at[bucket] = now - VISIT_SECONDS + AGAIN_SECONDS
-        self._uncopied &= {each.bucket for each in self._buckets} | set(idle)  # others were dropped
+        self._not_uploaded &= {each.bucket for each in self._buckets} | set(idle)  # others were dropped
         await self._record_ends()
         return failed
 
@@ -108,7 +108,7 @@ class LogMaintenance:
             if isinstance(each.log, RemoteBackedLog) and each.log.is_tail_here
         }
         changed = [(bucket, end) for bucket, end in ends.items() if self._recorded.get(bucket) != end]
-        if changed and self._is_home():
+        if changed and self._is_leader():
             await self._rows.record_ends(changed)
         self._recorded = ends
 
@@ -134,7 +134,7 @@ class LogMaintenance:
         return await self._try(bucket, partial(self._buckets.visit, bucket, work))
 
     async def _try(self, bucket: TableBucket, work: Callable[[], Awaitable[None]]) -> int:
-        if not self._is_home():
+        if not self._is_leader():
             return 0
         try:
             await work()
@@ -145,11 +145,11 @@ class LogMaintenance:
             return 1
         return 0
 
-    async def _tend(self, opened: OpenBucket) -> None:
+    async def _maintain(self, opened: OpenBucket) -> None:
         if isinstance(opened.log, RemoteBackedLog) and opened.log.failure is None:
             table = await self._tables.by_id(opened.bucket.table_id)
             retention = retention_of(table.definition.options)
-            await self._copy(opened.bucket, opened.log, lambda log: log.tend(retention))
+            await self._copy(opened.bucket, opened.log, lambda log: log.maintain(retention))
 
     async def _hand_over(self, opened: OpenBucket) -> None:
         if isinstance(opened.log, RemoteBackedLog) and opened.log.failure is None:
@@ -162,11 +162,11 @@ class LogMaintenance:
         end, failures = log.remote.manifest.copied_end, 0
         try:
             await work(log)
-            self._uncopied.discard(bucket)
+            self._not_uploaded.discard(bucket)
         except LakebedError as error:
             # Whoever is not the home any more has nothing to copy.
             if not (isinstance(error, FlussError) and error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER):
-                self._uncopied.add(bucket)
+                self._not_uploaded.add(bucket)
                 failures = 1
             raise
         finally:

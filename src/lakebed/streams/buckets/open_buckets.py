@@ -88,9 +88,9 @@ class OpenBuckets:
         store: BucketStore,
         tables: StreamTables,
         partitions: StreamPartitions,
-        is_home: Callable[[], bool] = lambda: True,
+        is_leader: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Whenever `is_home` says no, NOT_LEADER_OR_FOLLOWER is the answer."""
+        """Whenever `is_leader` says no, NOT_LEADER_OR_FOLLOWER is the answer."""
         self._store = store
         self._tables = tables
         self._partitions = partitions
@@ -99,12 +99,12 @@ class OpenBuckets:
         self._openings: dict[_Key, _Opening] = {}
         self._unopened: dict[TableBucket, str] = {}
         self._closing: dict[asyncio.Future[None], TableBucket] = {}
-        self._is_home = is_home
+        self._is_leader = is_leader
         self._on_closed: list[Callable[[TableBucket], None]] = []
-        tables.when_dropped(self._table_dropped)
-        partitions.when_dropped(self._partition_dropped)
+        tables.on_dropped(self._table_dropped)
+        partitions.on_dropped(self._partition_dropped)
 
-    def when_closed(self, told: Callable[[TableBucket], None]) -> None:
+    def on_closed(self, told: Callable[[TableBucket], None]) -> None:
         """Have `told` called before a bucket is let go of."""
         self._on_closed.append(told)
 
@@ -176,7 +176,7 @@ class OpenBuckets:
 
         None on a server that does not lead: it may not reach the metadata store, and its clients need the new leader.
         """
-        if not self._is_home():
+        if not self._is_leader():
             return None
         try:
             await self._tables.by_id(bucket.table_id)
@@ -297,7 +297,7 @@ class OpenBuckets:
         return partition
 
     def _check_home(self) -> None:
-        if not self._is_home():
+        if not self._is_leader():
             raise FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another server is the home of streams")
 
     async def remove(self, table_id: int, partition_id: int | None) -> None:

@@ -38,9 +38,9 @@ class BucketOpener:
         remotes: RemoteLogs,
         keys: KvStore,
         tables: StreamTables,
-        counters: IdRanges,
+        id_ranges: IdRanges,
         clock: Clock,
-        is_home: Callable[[], bool],
+        is_leader: Callable[[], bool],
         *,
         server: str,
         ack_after_upload: bool,
@@ -52,41 +52,41 @@ class BucketOpener:
         self._ack_after_upload = ack_after_upload
         self._keys = keys
         self._tables = tables
-        self._counters = counters
-        self._is_home = is_home
+        self._id_ranges = id_ranges
+        self._is_leader = is_leader
         self._known: dict[int, _Known] = {}
-        tables.when_changed(self._changed)
+        tables.on_changed(self._changed)
 
     async def open(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> OpenBucket:
         """Open a bucket."""
-        known = await self._know(table)
+        known = await self._ensure_schema(table)
         log = await open_remote_backed_log(
             self._logs,
             self._remotes,
-            _place(table, partition, bucket),
-            known.presentation(),
+            _location(table, partition, bucket),
+            known.read_format(),
             server=self._server,
             clock=self._clock,
-            is_home=self._is_home,
+            is_leader=self._is_leader,
             ack_after_upload=self._ack_after_upload,
         )
-        keyed = known.keyed
-        if keyed is None:
+        kv_table = known.kv_table
+        if kv_table is None:
             return OpenBucket(bucket, log)
 
-        async def learn(schema_id: int) -> Schema:
+        async def find_schema(schema_id: int) -> Schema:
             return await self._tables.schema(await self._tables.by_id(table.id), schema_id)
 
         async def take(count: int) -> int:
-            return (await self._counters.take(f"table {table.id}", count, first=1)).start
+            return (await self._id_ranges.take(f"table {table.id}", count, first=1)).start
 
-        counter = None
+        auto_increment = None
         if table.schema.auto_increment is not None:
-            counter = AutoIncrement(take, keyed.settings.counter_cache)
+            auto_increment = AutoIncrement(take, kv_table.settings.counter_cache)
         values = None if partition is None else partition.values(table)
-        rows = KeyOnlyRows(keyed, values, table.definition.bucket_keys)
+        rows = KeyOnlyRows(kv_table, values, table.definition.bucket_keys)
         try:
-            keys = await self._keys.open(keyed, bucket, log, learn, counter, rows, life=log.life)
+            keys = await self._keys.open(kv_table, bucket, log, find_schema, auto_increment, rows, life=log.life)
         except BaseException:
             await log.close()
             raise
@@ -96,9 +96,11 @@ class BucketOpener:
 
     async def return_tail(self, table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> bool:
         """Upload the records of a bucket that only this disk has; False if there are none. The bucket is not open."""
-        known = await self._know(table)
-        place, presentation = _place(table, partition, bucket), known.presentation()
-        return await return_tail(self._logs, self._remotes, place, presentation, server=self._server, clock=self._clock)
+        known = await self._ensure_schema(table)
+        location, read_format = _location(table, partition, bucket), known.read_format()
+        return await return_tail(
+            self._logs, self._remotes, location, read_format, server=self._server, clock=self._clock
+        )
 
     async def close(self, opened: OpenBucket) -> None:
         """Close its log and its index."""
@@ -115,24 +117,24 @@ class BucketOpener:
         await self._logs.remove(table_id, partition_id)
         await self._remotes.remove(table_id, partition_id)
 
-    async def _know(self, table: StreamTable) -> _Known:
+    async def _ensure_schema(self, table: StreamTable) -> _Known:
         known = self._known.get(table.id)
         if known is None:
             schemas = {number: await self._tables.schema(table, number) for number in range(1, table.schema_id + 1)}
             known = self._known.setdefault(table.id, _Known(table, schemas))
         for number in range(1, table.schema_id + 1):
             # Another server may have been the home meanwhile, and the table got columns there.
-            if not known.knows(number):
-                known.learn(number, await self._tables.schema(table, number))
+            if not known.has_schema(number):
+                known.add_schema(number, await self._tables.schema(table, number))
         return known
 
     async def _changed(self, table: StreamTable) -> None:
         known = self._known.get(table.id)
         if known is not None:
-            known.learn(table.schema_id, table.schema)
+            known.add_schema(table.schema_id, table.schema)
 
 
-def _place(table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> LogLocation:
+def _location(table: StreamTable, partition: StreamPartition | None, bucket: TableBucket) -> LogLocation:
     return LogLocation(bucket, table.path.database, table.path.name, None if partition is None else partition.name)
 
 
@@ -140,32 +142,32 @@ class _Known:
     """What the buckets of a table have in common: its schemas, and how its keys are merged."""
 
     def __init__(self, table: StreamTable, schemas: dict[int, Schema]) -> None:
-        self.keyed: KvTable | None = None
-        if table.is_keyed:
-            self.keyed = KvTable(KvSettings.parse(table.schema, table.definition.options), schemas)
+        self.kv_table: KvTable | None = None
+        if table.has_primary_key:
+            self.kv_table = KvTable(KvSettings.parse(table.schema, table.definition.options), schemas)
         self._is_arrow = table.definition.log_format == "ARROW"
         self._schemas = schemas
         self._shapes: dict[int, Sequence[ColumnShape]] = {}
 
-    def knows(self, schema_id: int) -> bool:
+    def has_schema(self, schema_id: int) -> bool:
         """Whether the table has such a schema."""
         return schema_id in self._schemas
 
-    def learn(self, schema_id: int, schema: Schema) -> None:
+    def add_schema(self, schema_id: int, schema: Schema) -> None:
         """The table has a schema more."""
         self._schemas[schema_id] = schema
-        if self.keyed is not None:
-            self.keyed.learn(schema_id, schema)
+        if self.kv_table is not None:
+            self.kv_table.add_schema(schema_id, schema)
 
-    def presentation(self) -> ReadFormat:
+    def read_format(self) -> ReadFormat:
         """How the log of one of its buckets is read."""
         rendering = None
-        if self.keyed is not None:
-            settings = self.keyed.settings
+        if self.kv_table is not None:
+            settings = self.kv_table.settings
             rendering = ChangelogRenderer(
                 self.schema, settings.row_format, settings.log_format, settings.compression, settings.zstd_level
             )
-        return ReadFormat(self.shapes if self._is_arrow else None, rendering, self.knows)
+        return ReadFormat(self.shapes if self._is_arrow else None, rendering, self.has_schema)
 
     def schema(self, schema_id: int) -> Schema:
         """Raises SCHEMA_NOT_EXIST."""

@@ -73,17 +73,17 @@ class KvBucket:
         table: KvTable,
         log: BucketLog,
         index: KvIndex,
-        learn: FindSchema,
-        counter: AutoIncrement | None = None,
+        find_schema: FindSchema,
+        auto_increment: AutoIncrement | None = None,
         rows: KeyOnlyRows | None = None,
     ) -> None:
-        """`index` has all that the log has: `open_kv_bucket` sees to it. `counter` is there if a column is counted."""
+        """`index` has all changes of the log (`open_kv_bucket`); `auto_increment` is None for tables without the column."""
         self._rows = rows or KeyOnlyRows(table)
         self._table = table
         self._log = log
         self._index = index
-        self._learn = learn
-        self._counter = counter
+        self._find_schema = find_schema
+        self._auto_increment = auto_increment
         self._reads = BatchedReads(index.get_many)
         self._order = asyncio.Lock()
         self._room = asyncio.Condition()
@@ -113,13 +113,13 @@ class KvBucket:
         async with self._order:
             await self._wait_for_room()
             self._check_open()
-            await self._know(batch.schema_id)
+            await self._ensure_schema(batch.schema_id)
             merging = row_merger(self._table, put.target_columns, put.mode)
             check_rows(self._table.settings.row_format, self._table.layout(batch.schema_id).types, batch.rows)
             olds = await self._values(keys_to_read(self._table, batch, merging))
-            if self._counter is not None:
-                await self._counter.reserve(len(batch.keys))
-            decision = decide(self._table, batch, merging, olds, self._counter)
+            if self._auto_increment is not None:
+                await self._auto_increment.reserve(len(batch.keys))
+            decision = decide(self._table, batch, merging, olds, self._auto_increment)
             pending = self._hand_over(batch, decision)
         if isinstance(pending, int):
             return await self._repeated(pending, acks)
@@ -207,9 +207,9 @@ class KvBucket:
             async with self._room:
                 await self._room.wait_for(lambda: self._pending_bytes <= MAX_PENDING_BYTES)
 
-    async def _know(self, schema_id: int) -> None:
-        if not self._table.knows(schema_id):
-            self._table.learn(schema_id, await self._learn(schema_id))
+    async def _ensure_schema(self, schema_id: int) -> None:
+        if not self._table.has_schema(schema_id):
+            self._table.add_schema(schema_id, await self._find_schema(schema_id))
 
     async def _values(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """What is there, or on its way; whoever asks holds the order, so no more comes meanwhile."""
@@ -349,8 +349,8 @@ async def open_kv_bucket(
     table: KvTable,
     log: BucketLog,
     index: KvIndex,
-    learn: FindSchema,
-    counter: AutoIncrement | None = None,
+    find_schema: FindSchema,
+    auto_increment: AutoIncrement | None = None,
     rows: KeyOnlyRows | None = None,
 ) -> KvBucket:
     """The keys of a bucket, once its index has all that its log has; raises KV_STORAGE if it cannot."""
@@ -367,7 +367,7 @@ async def open_kv_bucket(
             raise FlussError(ErrorCode.KV_STORAGE, f"log cannot be replayed. offset={offset} end={log.end_offset}")
         await asyncio.to_thread(_replay, table, index, bytes(fetched.records), offset)
         offset = fetched.next_offset
-    return KvBucket(table, log, index, learn, counter, rows)
+    return KvBucket(table, log, index, find_schema, auto_increment, rows)
 
 
 def _replay(table: KvTable, index: KvIndex, records: bytes, offset: int) -> None:

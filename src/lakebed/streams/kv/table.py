@@ -129,7 +129,7 @@ class KvTable:
         """The newest schema."""
         return self._schemas[self.latest_id]
 
-    def knows(self, schema_id: int) -> bool:
+    def has_schema(self, schema_id: int) -> bool:
         """Whether there is such a schema, as far as is known."""
         return schema_id in self._schemas
 
@@ -150,7 +150,7 @@ class KvTable:
             found = self._layouts[schema_id] = RowLayout(self.settings.row_format, types)
         return found
 
-    def learn(self, schema_id: int, schema: Schema) -> None:
+    def add_schema(self, schema_id: int, schema: Schema) -> None:
         """Take in a schema that the table got."""
         self._schemas[schema_id] = schema
         self.latest_id = max(self.latest_id, schema_id)

@@ -94,7 +94,7 @@ class TieringPlanner:
         partitions: StreamPartitions,
         find: Find,
         rounds: TieringTaskQueue,
-        is_home: Callable[[], bool],
+        is_leader: Callable[[], bool],
     ) -> None:
         self._clock = clock
         self._lake = lake
@@ -102,7 +102,7 @@ class TieringPlanner:
         self._partitions = partitions
         self._find = find
         self._rounds = rounds
-        self._is_home = is_home
+        self._is_leader = is_leader
         self._asked: dict[int, _Asked] = {}
         self._tidied_ms: dict[int, int] = {}
 
@@ -110,7 +110,7 @@ class TieringPlanner:
         """Plan whenever something may be due, until cancelled."""
         while True:
             try:
-                if self._is_home():
+                if self._is_leader():
                     await self.plan()
             except LakebedError as error:
                 _log.warning("tiering is planned again soon. reason=%s", error)
@@ -123,14 +123,14 @@ class TieringPlanner:
         """Hear how the rounds are that were asked for, and ask for those that are due."""
         await self._hear()
         for waiting in await self._lake.waiting():
-            if self._clock.now_ms() < waiting.rests_until_ms:
+            if self._clock.now_ms() < waiting.backoff_until_ms:
                 continue
             try:
                 await self._see_to(waiting)
             except LakebedError as error:
                 _log.warning("a stream table was not tiered; it waits. table_id=%s reason=%s", waiting.table_id, error)
                 with suppress(FlussError):  # it was dropped just now, or somebody has it
-                    self._lake.put_off(waiting.table_id)
+                    self._lake.postpone(waiting.table_id)
 
     async def _hear(self) -> None:
         said: dict[TaskOutcome, list[TieringReport]] = {outcome: [] for outcome in TaskOutcome}
@@ -166,7 +166,7 @@ class TieringPlanner:
         table = await self._tables.by_id(waiting.table_id)
         records = await self._behind(table)
         if not records:
-            self._lake.pass_over(table.id, now_ms)
+            self._lake.mark_fresh(table.id, now_ms)
             return
         given = await self._lake.give(table.id)
         try:

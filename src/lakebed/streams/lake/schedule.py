@@ -88,7 +88,7 @@ class TieringTable:
         return self.since_ms + self.freshness_ms
 
     @property
-    def rests_until_ms(self) -> int:
+    def backoff_until_ms(self) -> int:
         """Until when our own pipeline is not asked, if it waits for a worker."""
         if not self.failed_in_row:
             return self.since_ms
@@ -142,7 +142,7 @@ class TieringSchedule:
         given = replace(chosen, state=TieringState.TIERING, since_ms=now_ms, started_ms=now_ms, epoch=chosen.epoch + 1)
         return self._with(given), given
 
-    def pass_over(self, table_id: int, now_ms: int) -> TieringSchedule:
+    def mark_fresh(self, table_id: int, now_ms: int) -> TieringSchedule:
         """The table, which waits, is in the lake as far as it goes.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH.
@@ -154,7 +154,7 @@ class TieringSchedule:
             )
         )
 
-    def put_off(self, table_id: int, now_ms: int) -> TieringSchedule:
+    def postpone(self, table_id: int, now_ms: int) -> TieringSchedule:
         """Nobody could be asked for the table, which waits.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH.

@@ -113,7 +113,7 @@ class LakeTiering:
         meta: MetaStore,
         outbox: Outbox,
         clock: Clock,
-        gate: StreamAuthorizer,
+        authorizer: StreamAuthorizer,
         tables: StreamTables,
         epoch: Callable[[], int],
     ) -> None:
@@ -121,15 +121,15 @@ class LakeTiering:
         self._meta = meta
         self._outbox = outbox
         self._clock = clock
-        self._gate = gate
+        self._authorizer = authorizer
         self._tables = tables
         self._epoch = epoch
         self._tiering = TieringSchedule()
         self._wanted: Mapping[int, int] | None = None
         """How old each table may get that is to be in the lake; None if that has to be looked up."""
         self._changes = 0
-        tables.when_changed(self._changed)
-        tables.when_dropped(self._dropped)
+        tables.on_changed(self._changed)
+        tables.on_dropped(self._dropped)
 
     async def begin(self, lease: Lease) -> None:
         """Believe nothing of before: another may have been the home, and given tables to others."""
@@ -228,7 +228,7 @@ class LakeTiering:
         """Which table waits for what, as of the last heartbeat: for metrics."""
         return self._tiering
 
-    async def heard(
+    async def report(
         self,
         caller: Caller,
         at_work: Iterable[TieringReport] = (),
@@ -292,20 +292,20 @@ class LakeTiering:
         await self._write_down(given)
         return TieringReport(table_id, self._epoch(), given.epoch)
 
-    def pass_over(self, table_id: int, as_of_ms: int) -> None:
+    def mark_fresh(self, table_id: int, as_of_ms: int) -> None:
         """A table that waits has nothing that is not in the lake.
 
         Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH.
         """
-        self._tiering = self._tiering.pass_over(table_id, as_of_ms)
+        self._tiering = self._tiering.mark_fresh(table_id, as_of_ms)
 
-    def put_off(self, table_id: int) -> None:
+    def postpone(self, table_id: int) -> None:
         """Nobody could be asked for a table that waits. Error codes: UNKNOWN_TABLE_OR_BUCKET, FENCED_TIERING_EPOCH."""
-        self._tiering = self._tiering.put_off(table_id, self._clock.now_ms())
+        self._tiering = self._tiering.postpone(table_id, self._clock.now_ms())
 
     async def admit(self, caller: Caller) -> None:
         """Return if the caller may work for the lake. Raises AccessDenied."""
-        await self._gate.check(caller.principal, StreamOperation.WRITE, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.WRITE)
 
     def _each(
         self, said: Iterable[TieringReport], step: Callable[[TieringReport], TieringSchedule]

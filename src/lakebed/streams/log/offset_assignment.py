@@ -35,12 +35,12 @@ class AssignedBatches:
 class OffsetAssigner:
     """Where the next record goes. Two calls of `admit` never give one place twice."""
 
-    __slots__ = ("_clock", "_knows", "_max_batch_bytes", "end_offset", "timestamp_ms", "writers")
+    __slots__ = ("_clock", "_has_schema", "_max_batch_bytes", "end_offset", "timestamp_ms", "writers")
 
-    def __init__(self, clock: Clock, max_batch_bytes: int, knows: Callable[[int], bool]) -> None:
-        """`knows` tells of an id whether the table has such a schema."""
+    def __init__(self, clock: Clock, max_batch_bytes: int, has_schema: Callable[[int], bool]) -> None:
+        """`has_schema` tells of an id whether the table has such a schema."""
         self._clock = clock
-        self._knows = knows
+        self._has_schema = has_schema
         self._max_batch_bytes = max_batch_bytes
         self.end_offset = 0
         self.timestamp_ms = -1
@@ -55,7 +55,7 @@ class OffsetAssigner:
         batches = check_batches(records, self._max_batch_bytes)
         for batch in batches:
             # Whoever reads asks for the schema by its id, and would ask for ever.
-            if not self._knows(batch.schema_id):
+            if not self._has_schema(batch.schema_id):
                 raise FlussError(
                     ErrorCode.SCHEMA_NOT_EXIST, f"the table has no such schema. schema_id={batch.schema_id}"
                 )

@@ -19,7 +19,7 @@ from lakebed.core.settings import HostPort
 from lakebed.meta.leases import Lease, Leases
 from lakebed.meta.seam import MetaStore, Reader
 
-__all__ = ["LEASE_NAME", "Leader", "LeaderLease", "LeaderNode", "leader_of"]
+__all__ = ["LEASE_NAME", "Leader", "LeaderNode", "Leadership", "leader_of"]
 
 log = logging.getLogger("lakebed.streams")
 
@@ -58,7 +58,7 @@ def leader_of(lease: Lease) -> Leader | None:
     return Leader(said["server"], int(said["number"]), HostPort.parse(said["address"]), lease.token)
 
 
-class LeaderLease:
+class Leadership:
     """What one server has to do with who the home is."""
 
     def __init__(
@@ -92,21 +92,21 @@ class LeaderLease:
         self._on_begin: list[Callable[[Lease], Awaitable[None]]] = []
         self._on_end: list[Callable[[], Awaitable[None]]] = []
 
-    def when_begun(self, told: Callable[[Lease], Awaitable[None]]) -> None:
+    def on_acquired(self, told: Callable[[Lease], Awaitable[None]]) -> None:
         """Have `told` awaited before this server is the home."""
         self._on_begin.append(told)
 
-    def when_ended(self, told: Callable[[], Awaitable[None]]) -> None:
+    def on_lost(self, told: Callable[[], Awaitable[None]]) -> None:
         """Have `told` awaited when it is not any more."""
         self._on_end.append(told)
 
     @property
     def lease(self) -> Lease | None:
         """What is held, if this is the home."""
-        return self._lease if self.is_here else None
+        return self._lease if self.is_leader else None
 
     @property
-    def is_here(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether this server is the home, by its own clock. May be asked from any thread."""
         return self._lease is not None and self._clock.monotonic() < self._until
 

@@ -49,7 +49,7 @@ async def test_what_comes_while_a_thread_reads_is_read_together() -> None:
 
 
 async def test_no_more_is_read_at_once_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batched_reads, "MOST_KEYS", 3)
+    monkeypatch.setattr(batched_reads, "MAX_BATCH_KEYS", 3)
     disk = Disk()
     reads = BatchedReads(disk.read)
     disk.gate.release(10)
@@ -59,7 +59,7 @@ async def test_no_more_is_read_at_once_than_may_be(monkeypatch: pytest.MonkeyPat
 
 
 async def test_a_call_with_more_than_may_be_reads_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batched_reads, "MOST_KEYS", 3)
+    monkeypatch.setattr(batched_reads, "MAX_BATCH_KEYS", 3)
     disk = Disk()
     reads = BatchedReads(disk.read)
     large = asyncio.create_task(reads.get([b"a"] * 4))

@@ -28,7 +28,7 @@ TABLE = KvTable(KvSettings.parse(PLAIN, {}), {1: PLAIN})
 MEMORY = RocksMemory(8 << 20, 8 << 20)
 
 
-async def learn(schema_id: int) -> Schema:
+async def find_schema(schema_id: int) -> Schema:
     raise AssertionError("all schemas are known")
 
 
@@ -42,13 +42,13 @@ async def test_keys_are_where_they_were_left(tmp_path: Path) -> None:
     store = KvStore(tmp_path, MEMORY)
     log = MemoryLog(ManualClock())
     for bucket in (TableBucket(1, None, 0), TableBucket(1, None, 1), TableBucket(2, 7, 0)):
-        keys = await store.open(TABLE, bucket, MemoryLog(ManualClock()), learn)
+        keys = await store.open(TABLE, bucket, MemoryLog(ManualClock()), find_schema)
         assert keys.row_count == 0
         await keys.close()
-    keys = await store.open(TABLE, TableBucket(1, None, 0), log, learn)
+    keys = await store.open(TABLE, TableBucket(1, None, 0), log, find_schema)
     await put(keys, 1, 2, 3)
     await keys.close()
-    again = await store.open(TABLE, TableBucket(1, None, 0), log, learn)
+    again = await store.open(TABLE, TableBucket(1, None, 0), log, find_schema)
     assert again.row_count == 3
     assert store.needs_from(TableBucket(1, None, 0)) == 3
     await put(again, 4)
@@ -69,7 +69,7 @@ async def test_a_lost_index_is_made_of_its_snapshot_and_the_log_after_it(tmp_pat
     taking = KvSnapshotter(KvSnapshots(meta, clock), storage, ClaimedAtFirstUse(storage), "kv", tmp_path / "scratch")
     store = KvStore(tmp_path / "keys", MEMORY, taking)
     bucket, log = TableBucket(1, None, 0), MemoryLog(clock)
-    keys = await store.open(TABLE, bucket, log, learn)
+    keys = await store.open(TABLE, bucket, log, find_schema)
     await put(keys, 1, 2)
     await put(keys, 3)
     assert store.needs_from(bucket) == 0
@@ -82,7 +82,7 @@ async def test_a_lost_index_is_made_of_its_snapshot_and_the_log_after_it(tmp_pat
     shutil.rmtree(tmp_path / "keys")
     log.forget(2)  # so that it cannot have been the log alone
 
-    again = await store.open(TABLE, bucket, log, learn)
+    again = await store.open(TABLE, bucket, log, find_schema)
     found = await again.lookup([key_of(number) for number in range(1, 6)])
     assert [value is not None for value in found] == [True, True, True, True, False]
     assert again.row_count == 4
@@ -125,10 +125,10 @@ async def found(keys: KvBucket) -> list[int]:
 @pytest.mark.parametrize("life", ["first", "another"], ids=["same log", "log begun anew"])
 async def test_an_index_that_was_left_behind_is_made_anew(shared: Shared, life: str) -> None:
     one, other, log = shared.store("one"), shared.store("other"), MemoryLog(shared.clock)
-    keys = await one.open(TABLE, shared.bucket, log, learn, life="first")
+    keys = await one.open(TABLE, shared.bucket, log, find_schema, life="first")
     await put(keys, 1)
     await keys.close()
-    keys = await other.open(TABLE, shared.bucket, log, learn, life="other")
+    keys = await other.open(TABLE, shared.bucket, log, find_schema, life="other")
     await put(keys, 2)
     await put(keys, 3)
     assert (await other.take_snapshots(unfenced)).taken == 1
@@ -136,10 +136,10 @@ async def test_an_index_that_was_left_behind_is_made_anew(shared: Shared, life: 
     await keys.close()
     log.forget(3)  # what the snapshot has: the first server lacks some of it
 
-    keys = await one.open(TABLE, shared.bucket, log, learn, life=life)
+    keys = await one.open(TABLE, shared.bucket, log, find_schema, life=life)
     assert (await found(keys), keys.row_count) == ([1, 2, 3, 4], 4)
     await keys.close()
-    again = await one.open(TABLE, shared.bucket, log, learn, life=life)
+    again = await one.open(TABLE, shared.bucket, log, find_schema, life=life)
     assert await found(again) == [1, 2, 3, 4]
     await again.close()
 
@@ -147,18 +147,18 @@ async def test_an_index_that_was_left_behind_is_made_anew(shared: Shared, life: 
 @pytest.mark.parametrize("life", ["first", "another"], ids=["ahead of its log", "of a log that was begun anew"])
 async def test_what_the_log_never_had_is_not_in_the_index(shared: Shared, life: str) -> None:
     store = shared.store("one")
-    keys = await store.open(TABLE, shared.bucket, MemoryLog(shared.clock), learn, life="first")
+    keys = await store.open(TABLE, shared.bucket, MemoryLog(shared.clock), find_schema, life="first")
     await put(keys, 1)
     await put(keys, 2)
     await keys.close()
     # Neither of the two was acknowledged: another server became the home, and went on with this.
     log = MemoryLog(shared.clock)
-    elsewhere = await shared.store("other").open(TABLE, shared.bucket, log, learn)
+    elsewhere = await shared.store("other").open(TABLE, shared.bucket, log, find_schema)
     await put(elsewhere, 5)
     if life == "another":
         await put(elsewhere, 6, 7)
     await elsewhere.close()
-    keys = await store.open(TABLE, shared.bucket, log, learn, life=life)
+    keys = await store.open(TABLE, shared.bucket, log, find_schema, life=life)
     assert await found(keys) == ([5] if life == "first" else [5, 6, 7])
     await keys.close()
 
@@ -170,7 +170,7 @@ async def test_a_snapshot_that_fails_keeps_no_other_from_being_taken(
     opened = []
     for number in range(3):
         bucket = TableBucket(1, None, number)
-        opened.append(await store.open(TABLE, bucket, MemoryLog(shared.clock), learn))
+        opened.append(await store.open(TABLE, bucket, MemoryLog(shared.clock), find_schema))
         await put(opened[-1], 1)
     checkpoint = RocksIndex.checkpoint
 

@@ -40,14 +40,14 @@ class Opener:
         self._opened: list[FolderLog] = []
 
     async def __call__(
-        self, clock: ManualClock, presentation: ReadFormat = AS_STORED, folder: Path | None = None
+        self, clock: ManualClock, read_format: ReadFormat = AS_STORED, folder: Path | None = None
     ) -> FolderLog:
         log = await FolderLog.open(
             str(folder or self._folder / f"log-{len(self._opened)}"),
             clock=clock,
             threads=self._threads,
             settings=SMALL,
-            presentation=presentation,
+            read_format=read_format,
         )
         self._opened.append(log)
         return log
@@ -67,8 +67,8 @@ async def opener(tmp_path: Path, threads: ThreadPoolExecutor) -> AsyncIterator[O
 class TestFolderLog(LogContract):
     @pytest.fixture
     def open_log(self, opener: Opener) -> OpenLog:
-        async def open_one(clock: ManualClock, presentation: ReadFormat) -> BucketLog:
-            return await opener(clock, presentation)
+        async def open_one(clock: ManualClock, read_format: ReadFormat) -> BucketLog:
+            return await opener(clock, read_format)
 
         return open_one
 
@@ -337,7 +337,7 @@ async def test_a_group_that_is_refused_takes_nothing_from_the_one_before(
 
 async def test_who_is_not_the_home_any_more_acknowledges_nothing(tmp_path: Path, threads: ThreadPoolExecutor) -> None:
     homes = [True]
-    log = await FolderLog.open(str(tmp_path / "one"), clock=ManualClock(), threads=threads, is_home=lambda: homes[0])
+    log = await FolderLog.open(str(tmp_path / "one"), clock=ManualClock(), threads=threads, is_leader=lambda: homes[0])
     await log.append(plain_batch(), Acks.ALL)
     appended = log.enqueue(plain_batch())
     homes[0] = False

@@ -164,6 +164,6 @@ def test_a_schema_that_came_meanwhile_is_learned() -> None:
     wanted = BatchFilter(LeafPredicate(LeafFunction.EQUAL, 0, (7,)), frozenset({0}), {})
     records = arrow_batch(0, 100) + arrow_batch(100, 100)
     assert wanted.unknown(records) == {1}
-    wanted.learn(1, schema)
+    wanted.add_schema(1, schema)
     assert wanted.unknown(records) == set()
     assert [batch.record_count for batch in iterate_batches(wanted.apply(records, [0]))] == [100]

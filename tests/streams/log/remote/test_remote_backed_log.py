@@ -45,13 +45,13 @@ class TestTieredLog(LogContract):
     async def open_log(self, world: World, request: pytest.FixtureRequest) -> OpenLog:
         numbers = itertools.count(1)
 
-        async def open_one(clock: ManualClock, presentation: ReadFormat) -> BucketLog:
+        async def open_one(clock: ManualClock, read_format: ReadFormat) -> BucketLog:
             if not world.servers:
                 world.clock = clock
                 await world.server("one")
             server = world.servers[0]
             place = replace(PLACE, bucket=TableBucket(next(numbers), None, 0))
-            return await server.open(presentation, place=place, ack_after_upload=request.param)
+            return await server.open(read_format, place=place, ack_after_upload=request.param)
 
         return open_one
 
@@ -63,7 +63,7 @@ async def test_sealed_segments_are_copied_and_read_from_there(world: World) -> N
     log = await (await world.server("one")).open()
     await fill(log, 60)
     was = await read_all(log)
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     assert log.start_offset == 0
     assert log.local.start_offset > 40
     assert await read_all(log) == was
@@ -79,7 +79,7 @@ async def test_times_are_found_wherever_they_are(world: World) -> None:
     for number in range(40):
         await fill(log, 1, first=number)
         world.clock.advance(1)
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     assert log.local.start_offset > 20
     assert [await log.find_time(start + 1000 * at) for at in (-1, 0, 5, 39, 40)] == [0, 0, 10, 78, 80]
 
@@ -88,7 +88,7 @@ async def test_columns_are_chosen_of_what_is_in_the_byte_store_too(world: World)
     log = await (await world.server("one")).open(ReadFormat(lambda _: [shape_of(field.type) for field in SCHEMA]))
     for number in range(6):
         await log.append(arrow_batch(number * 100, 100), Acks.ALL)
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     assert log.local.start_offset > 0
     (batch, *_) = iterate_batches((await log.read(0, 1, [0, 2])).records)
     schema = pa.schema([SCHEMA.field(0), SCHEMA.field(2)])
@@ -119,7 +119,7 @@ async def test_segments_are_copied_as_they_are_read_and_as_they_were_appended(wo
     assert await read_stored(log) == stored
     # Whoever follows what it wrote has a copy of its own by now.
     log.keep_from = lambda: 60
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     assert not [name for name in await world.storage.names() if ".stored" in name]
     assert await read_all(log) == was
 
@@ -128,7 +128,7 @@ async def test_clients_are_told_where_segments_are_if_they_can_reach_them(world:
     log = await (await world.server("one")).open(address="s3://lake")
     await fill(log, 60)
     was = await read_all(log)
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     offset, joined = 21, b""
     assert next(iterate_batches((await log.read(offset, 1)).records)).base_offset <= offset, (
         "who cannot reach them is read for"
@@ -152,7 +152,7 @@ async def test_clients_are_told_where_segments_are_if_they_can_reach_them(world:
 async def test_the_last_rows_are_found_wherever_they_are(world: World, address: str | None) -> None:
     log = await (await world.server("one")).open(address=address)
     await fill(log, 40)
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     await fill(log, 3, first=40)
     assert log.start_offset < log.local.start_offset
     for count in (1, 5, 30, 86, 1000):
@@ -174,7 +174,7 @@ async def test_a_damaged_batch_is_not_copied(world: World) -> None:
     body[900] ^= 1
     path.write_bytes(body)
     with refused(ErrorCode.LOG_STORAGE):
-        await log.tend(KEEP)
+        await log.maintain(KEEP)
     assert await world.storage.names() == []
 
 
@@ -182,7 +182,7 @@ async def test_a_server_goes_on_after_a_crash_with_what_is_on_its_disk(world: Wo
     first = await world.server("one")
     log = await first.open()
     await fill(log, 30)
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     await fill(log, 5, first=30)
     was = await read_all(log)
     first.stop()  # and nothing is closed
@@ -242,12 +242,12 @@ async def test_a_former_home_changes_nothing(world: World) -> None:
     await log.settle(appended.end_offset)
     with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await log.hand_over()
-    first.is_home = False
+    first.is_leader = False
     with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await log.append(plain_batch(2, writer_id=7, sequence=31), Acks.ALL)
     with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
         await first.open()
-    await taken.tend(KEEP)
+    await taken.maintain(KEEP)
     assert taken.remote.manifest.segments[: len(manifest.segments)] == manifest.segments
     assert len(list(iterate_batches(await read_all(taken)))) == 60
 
@@ -256,7 +256,7 @@ async def test_with_uploads_nothing_acknowledged_is_lost_with_a_disk(world: Worl
     first = await world.server("one")
     log = await first.open(ack_after_upload=True)
     await fill(log, 30)
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     await fill(log, 5, first=30)
     was = await read_all(log)
     first.stop()
@@ -276,7 +276,7 @@ async def test_a_tail_of_many_small_objects_is_merged_and_read_by_another_server
         await log.append(plain_batch(2, bytes([sequence]) * 50, writer_id=7, sequence=sequence), Acks.ALL)
     was = await read_all(log)
     before = await world.storage.names("log/db/events-7/0/tail/")
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     after = await world.storage.names("log/db/events-7/0/tail/")
     assert len(before) == 100
     assert len(after) == 1
@@ -314,9 +314,9 @@ async def test_records_that_arrive_while_a_segment_is_uploaded_are_read_by_anoth
         await append()
 
     monkeypatch.setattr(log.remote, "upload", upload_slowly)
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     monkeypatch.setattr(log.remote, "upload", upload)
-    await log.tend(KEEP)
+    await log.maintain(KEEP)
     was = await read_all(log)
     first.stop()
     shutil.rmtree(first.folder)
@@ -335,7 +335,7 @@ async def test_a_damaged_object_of_the_tail_is_not_merged(world: World) -> None:
     await world.storage.put(Key(names[-1]), await world.storage.get(Key(names[-1])) + b"more than the log has")
     log = await server.open(ack_after_upload=True)
     with refused(ErrorCode.LOG_STORAGE):
-        await log.tend(KEEP)
+        await log.maintain(KEEP)
     assert await world.storage.names("log/db/events-7/0/tail/") == names
 
 
@@ -349,7 +349,7 @@ async def test_a_former_leader_removes_nothing_of_the_tail(world: World) -> None
     await world.server("two")
     before = set(await world.storage.names("log/db/events-7/0/tail/"))
     with refused(ErrorCode.NOT_LEADER_OR_FOLLOWER):
-        await log.tend(KEEP)
+        await log.maintain(KEEP)
     assert before <= set(await world.storage.names("log/db/events-7/0/tail/"))
     assert await read_all(await world.servers[1].open(ack_after_upload=True)) == was
 

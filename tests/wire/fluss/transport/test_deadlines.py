@@ -42,8 +42,8 @@ class Place:
         self.keys = keys
         self.is_back = asyncio.Event()
         log.replicate = self._replicate
-        table = SimpleNamespace(id=1, path=("fluss", "t"), is_keyed=keys is not None)
-        tables, gate = SimpleNamespace(known=lambda table_id: table), SimpleNamespace(check=nothing)
+        table = SimpleNamespace(id=1, path=("fluss", "t"), has_primary_key=keys is not None)
+        tables, gate = SimpleNamespace(known=lambda table_id: table), SimpleNamespace(authorize=nothing)
         self._logs = cast(Any, LogCalls)(tables, None, self, gate, None, ManualClock())
         self._keys = cast(Any, KvCalls)(tables, self, gate, None)
 
@@ -67,7 +67,7 @@ class Place:
         return cast(pb.PutBucket, answer.buckets[0])
 
 
-async def learn(schema_id: int) -> Schema:
+async def find_schema(schema_id: int) -> Schema:
     raise AssertionError("all schemas are known")
 
 
@@ -85,7 +85,7 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
 async def keyed(tmp_path: Path) -> AsyncIterator[Place]:
     with ThreadPoolExecutor(2) as threads:
         log = await FolderLog.open(str(tmp_path / "log"), clock=ManualClock(), threads=threads)
-        keys = await open_kv_bucket(KvTable(KvSettings.parse(PLAIN, {}), {1: PLAIN}), log, MemoryIndex(), learn)
+        keys = await open_kv_bucket(KvTable(KvSettings.parse(PLAIN, {}), {1: PLAIN}), log, MemoryIndex(), find_schema)
         made = Place(log, keys)
         yield made
         made.is_back.set()

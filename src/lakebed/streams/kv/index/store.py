@@ -41,12 +41,12 @@ class KvStore:
     """Opens the keys of buckets under a folder."""
 
     def __init__(
-        self, folder: Path, memory: RocksMemory | None = None, snapshotting: KvSnapshotter | None = None
+        self, folder: Path, memory: RocksMemory | None = None, snapshotter: KvSnapshotter | None = None
     ) -> None:
-        """Without `snapshotting` no snapshots are taken, and an index that is lost is replayed from the whole log."""
+        """Without `snapshotter` no snapshots are taken, and an index that is lost is replayed from the whole log."""
         self._folder = folder
         self._memory = memory or RocksMemory()
-        self._snapshotting = snapshotting
+        self._snapshotter = snapshotter
         self._open: dict[TableBucket, RocksIndex] = {}
         self._in_snapshots: dict[TableBucket, int] = {}
 
@@ -55,8 +55,8 @@ class KvStore:
         table: KvTable,
         bucket: TableBucket,
         log: BucketLog,
-        learn: FindSchema,
-        counter: AutoIncrement | None = None,
+        find_schema: FindSchema,
+        auto_increment: AutoIncrement | None = None,
         rows: KeyOnlyRows | None = None,
         *,
         life: str = "",
@@ -66,8 +66,8 @@ class KvStore:
         `life` names the log on this disk: an index of another one is not used.
         """
         path = self._path(bucket)
-        if self._snapshotting is not None:
-            self._in_snapshots[bucket] = await self._snapshotting.covered(bucket)
+        if self._snapshotter is not None:
+            self._in_snapshots[bucket] = await self._snapshotter.covered(bucket)
         if await asyncio.to_thread(_life, path) != life:
             await self._begin(bucket, path, life)
         index = await asyncio.to_thread(RocksIndex, path, self._memory)
@@ -76,7 +76,7 @@ class KvStore:
             await self._begin(bucket, path, life)
             index = await asyncio.to_thread(RocksIndex, path, self._memory)
         try:
-            keys = await open_kv_bucket(table, log, index, learn, counter, rows)
+            keys = await open_kv_bucket(table, log, index, find_schema, auto_increment, rows)
         except BaseException:
             await asyncio.to_thread(index.close)
             raise
@@ -86,8 +86,8 @@ class KvStore:
     async def _begin(self, bucket: TableBucket, path: Path, life: str) -> None:
         """Begin an index anew: of the newest snapshot, or empty."""
         await asyncio.to_thread(_discard, path)
-        if self._snapshotting is not None:
-            await self._snapshotting.restore(bucket, path)
+        if self._snapshotter is not None:
+            await self._snapshotter.restore(bucket, path)
         await asyncio.to_thread(_note, path, life)
 
     def needs_from(self, bucket: TableBucket) -> int:
@@ -95,7 +95,7 @@ class KvStore:
 
         That is what is in no snapshot, since the disk may be lost; where none are taken, what is not on disk.
         """
-        return self._open[bucket].flushed_offset if self._snapshotting is None else self._in_snapshots[bucket]
+        return self._open[bucket].flushed_offset if self._snapshotter is None else self._in_snapshots[bucket]
 
     async def take_snapshots(self, fence: Fence) -> SnapshotCounts:
         """Take a snapshot of every open bucket that changed since its last. Raises Fenced.
@@ -106,9 +106,9 @@ class KvStore:
         for bucket, index in list(self._open.items()):
             if index.is_closed:
                 self._open.pop(bucket, None)
-            elif self._snapshotting is not None:
+            elif self._snapshotter is not None:
                 try:
-                    snapshot = await self._snapshotting.take(bucket, index, fence)
+                    snapshot = await self._snapshotter.take(bucket, index, fence)
                 except Fenced:
                     raise
                 except Exception as error:
@@ -126,8 +126,8 @@ class KvStore:
         folder = self._folder / str(table_id)
         path = folder if partition_id is None else folder / f"p{partition_id}"
         await asyncio.to_thread(remove_logged, str(path), _logger, "local KV index of a dropped table deleted")
-        if self._snapshotting is not None:
-            await self._snapshotting.remove(table_id, partition_id)
+        if self._snapshotter is not None:
+            await self._snapshotter.remove(table_id, partition_id)
 
     def _path(self, bucket: TableBucket) -> Path:
         folder = self._folder / str(bucket.table_id)

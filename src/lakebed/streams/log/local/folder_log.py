@@ -66,18 +66,18 @@ class FolderLog:
         clock: Clock,
         threads: Executor,
         settings: LogSizes,
-        presentation: ReadFormat,
-        is_home: Callable[[], bool],
+        read_format: ReadFormat,
+        is_leader: Callable[[], bool],
         flushes: Durations,
     ) -> None:
         self.folder = folder
         self._clock = clock
         self._threads = threads
         self._settings = settings
-        self._presentation = presentation
-        self._is_home = is_home
+        self._read_format = read_format
+        self._is_leader = is_leader
         self._flushes = flushes
-        self._admission = OffsetAssigner(clock, settings.max_batch_bytes, presentation.knows)
+        self._admission = OffsetAssigner(clock, settings.max_batch_bytes, read_format.has_schema)
         self._segments: list[Segment] = []
         self._start = 0
         self._stable = 0
@@ -102,8 +102,8 @@ class FolderLog:
         clock: Clock,
         threads: Executor,
         settings: LogSizes | None = None,
-        presentation: ReadFormat = AS_STORED,
-        is_home: Callable[[], bool] = lambda: True,
+        read_format: ReadFormat = AS_STORED,
+        is_leader: Callable[[], bool] = lambda: True,
         first_offset: int = 0,
         flushes: Durations | None = None,
     ) -> FolderLog:
@@ -116,8 +116,8 @@ class FolderLog:
             clock=clock,
             threads=threads,
             settings=LogSizes() if settings is None else settings,
-            presentation=presentation,
-            is_home=is_home,
+            read_format=read_format,
+            is_leader=is_leader,
             flushes=Durations() if flushes is None else flushes,
         )
         await log._recover(first_offset)
@@ -178,7 +178,7 @@ class FolderLog:
             await self._waiters.wait(offset)
         if offset > self._stable:
             raise self._failure or FlussError(ErrorCode.LOG_STORAGE, "the log was closed before")
-        if not self._is_home():
+        if not self._is_leader():
             raise _fenced()
 
     async def append(self, records: bytes | memoryview, acks: Acks) -> Appended:
@@ -210,11 +210,11 @@ class FolderLog:
 
     async def read(self, offset: int, max_bytes: int, columns: Sequence[int] | None = None) -> Fetched:
         """Batches from the one with `offset` on."""
-        self._presentation.check(columns)
+        self._read_format.check(columns)
         found = await self.read_stored(offset, max_bytes)
-        if not found.records or not self._presentation.changes(columns):
+        if not found.records or not self._read_format.needs_conversion(columns):
             return found
-        shown = await self._in_thread(self._presentation.present, found.records, columns)
+        shown = await self._in_thread(self._read_format.convert, found.records, columns)
         return Fetched(shown, found.next_offset)
 
     async def read_stored(self, offset: int, max_bytes: int) -> Fetched:
@@ -320,7 +320,7 @@ class FolderLog:
             raise FlussError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "log is closed")
         if self._failure is not None:
             raise self._failure
-        if not self._is_home():
+        if not self._is_leader():
             raise _fenced()
 
     def _segment_of(self, offset: int) -> Segment:

@@ -55,9 +55,9 @@ class Logs:
     async def open(
         self,
         bucket: TableBucket,
-        presentation: ReadFormat = AS_STORED,
+        read_format: ReadFormat = AS_STORED,
         *,
-        is_home: Callable[[], bool] = lambda: True,
+        is_leader: Callable[[], bool] = lambda: True,
         first_offset: int = 0,
     ) -> FolderLog:
         """A bucket's log, as a crash or the last `close` left it; a new one begins at `first_offset`."""
@@ -66,8 +66,8 @@ class Logs:
             clock=self._clock,
             threads=self._threads,
             settings=self._settings,
-            presentation=presentation,
-            is_home=is_home,
+            read_format=read_format,
+            is_leader=is_leader,
             first_offset=first_offset,
             flushes=self.flushes,
         )

@@ -45,8 +45,8 @@ def whole_part(records: LogBuffer, offset: int, path: str) -> tuple[int, int]:
     try:
         for batch in iterate_batches(records):
             # The first may begin before: somebody reads on from the middle of it. The others follow each other.
-            is_here = (first or batch.base_offset) <= batch.base_offset <= offset < batch.next_offset
-            if not is_here or not has_valid_checksum(batch):
+            is_leader = (first or batch.base_offset) <= batch.base_offset <= offset < batch.next_offset
+            if not is_leader or not has_valid_checksum(batch):
                 break
             size, first = size + len(batch.view), batch.next_offset
             offset = first

@@ -47,7 +47,7 @@ _HEAD_PIECES: Final = 2
 
 def filtered_columns(table: StreamTable) -> frozenset[int]:
     """The ids of the columns by which readers of a table may leave out batches, as its options say."""
-    if table.is_keyed or table.definition.log_format != "ARROW":
+    if table.has_primary_key or table.definition.log_format != "ARROW":
         return frozenset()
     said = table.definition.options.get(_OPTION, "").strip()
     names = {name.strip() for name in said.split(",")}
@@ -62,22 +62,22 @@ class BatchFilter:
         self._predicate = predicate
         self._columns = columns
         self._schemas = dict(schemas)
-        self._presentation = ReadFormat(self._shapes)
+        self._read_format = ReadFormat(self._shapes)
 
     def apply(self, records: LogBuffer, columns: Sequence[int] | None) -> bytes:
         """The batches that may be wanted, of these columns alone. Blocks for as long as it computes.
 
         Raises INVALID_COLUMN_PROJECTION, CORRUPT_RECORD.
         """
-        self._presentation.check(columns)
+        self._read_format.check(columns)
         kept = [batch.view for batch in iterate_batches(records) if not batch.record_count or self._may_match(batch)]
-        return self._presentation.present(b"".join(kept), columns)
+        return self._read_format.convert(b"".join(kept), columns)
 
     def unknown(self, records: LogBuffer) -> set[int]:
         """The schemas of these batches that it was not told of: a table may get columns while somebody reads."""
         return {batch.schema_id for batch in iterate_batches(records)} - self._schemas.keys()
 
-    def learn(self, schema_id: int, schema: Schema) -> None:
+    def add_schema(self, schema_id: int, schema: Schema) -> None:
         """Batches may have this schema, too."""
         self._schemas[schema_id] = schema
 

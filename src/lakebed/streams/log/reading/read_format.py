@@ -39,16 +39,16 @@ class ReadFormat:
         self,
         layouts: ColumnShapes | None = None,
         rendering: BatchRenderer | None = None,
-        knows: Callable[[int], bool] = lambda schema_id: True,
+        has_schema: Callable[[int], bool] = lambda schema_id: True,
     ) -> None:
-        """`knows` tells whether there is a schema of this id: batches of another nobody could read."""
+        """`has_schema` tells whether there is a schema of this id: batches of another nobody could read."""
         self._layouts = layouts
         self._rendering = rendering
-        self.knows = knows
+        self.has_schema = has_schema
         self._kept: OrderedDict[int, bytes] = OrderedDict()
         self._kept_bytes = 0
 
-    def changes(self, columns: Sequence[int] | None) -> bool:
+    def needs_conversion(self, columns: Sequence[int] | None) -> bool:
         """Whether bytes are read in another form than they are stored in."""
         return columns is not None or self._rendering is not None
 
@@ -70,7 +70,7 @@ class ReadFormat:
         if self._layouts is None:
             raise FlussError(ErrorCode.INVALID_COLUMN_PROJECTION, "records of this log have no columns to choose from")
 
-    def present(self, records: LogBuffer, columns: Sequence[int] | None, *, is_rendered: bool = False) -> bytes:
+    def convert(self, records: LogBuffer, columns: Sequence[int] | None, *, is_rendered: bool = False) -> bytes:
         """The batches as they are read, of these columns alone. Blocks for as long as it computes."""
         pieces: list[LogBuffer] = []
         for batch in iterate_batches(records):

@@ -88,22 +88,22 @@ class Manifest:
         """The segments from the one with `offset` on."""
         return [segment for segment in self.segments if segment.end_offset > offset]
 
-    def document(self, place: LogLocation) -> bytes:
+    def document(self, location: LogLocation) -> bytes:
         """As it is stored."""
         segments = tuple(
             _Segment(it.segment_id, it.start_offset, it.end_offset, it.max_timestamp_ms, it.size_bytes)
             for it in self.segments
         )
-        bucket = place.bucket
+        bucket = location.bucket
         return msgspec.json.encode(
             _Document(
                 version=_VERSION,
-                database=place.database,
-                table=place.table,
+                database=location.database,
+                table=location.table,
                 table_id=bucket.table_id,
                 bucket_id=bucket.bucket,
                 remote_log_segments=segments,
-                partition_name=place.partition_name,
+                partition_name=location.partition_name,
                 partition_id=bucket.partition_id,
                 highest_copied_end_offset=self.copied_end,
             )

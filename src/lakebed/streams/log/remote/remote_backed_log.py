@@ -49,35 +49,35 @@ _SLOW_SECONDS: Final = 1.0
 async def open_remote_backed_log(
     logs: Logs,
     remotes: RemoteLogs,
-    place: LogLocation,
-    presentation: ReadFormat = AS_STORED,
+    location: LogLocation,
+    read_format: ReadFormat = AS_STORED,
     *,
     server: str,
     clock: Clock,
-    is_home: Callable[[], bool] = lambda: True,
+    is_leader: Callable[[], bool] = lambda: True,
     ack_after_upload: bool = False,
 ) -> RemoteBackedLog:
     """Open a bucket's log here, with all that was acknowledged of it anywhere.
 
     Raises LEADER_NOT_AVAILABLE if only another server has some of that; NOT_LEADER_OR_FOLLOWER, LOG_STORAGE, STORAGE.
     """
-    bucket, folder = place.bucket, logs.folder_of(place.bucket)
-    row, epoch = await remotes.claim(place, server)
-    remote = await remotes.open(place, row.manifest)
+    bucket, folder = location.bucket, logs.folder_of(location.bucket)
+    row, epoch = await remotes.claim(location, server)
+    remote = await remotes.open(location, row.manifest)
     copied = remote.manifest.copied_end
-    local = await _open_current(logs, bucket, presentation, row, server, copied, is_home)
+    local = await _open_current(logs, bucket, read_format, row, server, copied, is_leader)
     try:
         life = await logs.run(_prepare, folder, epoch, copied, await remote.writers())
         if local is None:
-            local = await logs.open(bucket, presentation, is_home=is_home, first_offset=copied)
-        tail = Tail(remotes, place, epoch)
+            local = await logs.open(bucket, read_format, is_leader=is_leader, first_offset=copied)
+        tail = Tail(remotes, location, epoch)
         pieces = await tail.look(copied)
         if row.tail_server != server:
             copied = pieces[-1].end if pieces else copied
             end = local.end_offset
             async for body in tail.read([piece for piece in pieces if piece.end > end]):
                 await local.restore(body)
-        log = RemoteBackedLog(local, remote, presentation, tail, clock, life, ack_after_upload=ack_after_upload)
+        log = RemoteBackedLog(local, remote, read_format, tail, clock, life, ack_after_upload=ack_after_upload)
         if ack_after_upload:
             await log.upload_tail(copied)
             if row.tail_server:
@@ -95,7 +95,7 @@ async def open_remote_backed_log(
 
 
 async def return_tail(
-    logs: Logs, remotes: RemoteLogs, place: LogLocation, presentation: ReadFormat, *, server: str, clock: Clock
+    logs: Logs, remotes: RemoteLogs, location: LogLocation, read_format: ReadFormat, *, server: str, clock: Clock
 ) -> bool:
     """Upload the records of a log that only this disk has, for the leader to continue; False if there are none.
 
@@ -103,17 +103,17 @@ async def return_tail(
     stays, and the next call goes on behind it. Raises LOG_STORAGE, STORAGE; NOT_LEADER_OR_FOLLOWER if the log was
     dropped or given up meanwhile.
     """
-    bucket = place.bucket
+    bucket = location.bucket
     with storage_failures():
         row = await remotes.rows.find(bucket)
     if row.tail_server != server:
         return False
     remotes = remotes.fenced_by(tail_fence(bucket, row))
-    remote = await remotes.open(place, row.manifest)
-    local = await _open_current(logs, bucket, presentation, row, server, remote.manifest.copied_end)
+    remote = await remotes.open(location, row.manifest)
+    local = await _open_current(logs, bucket, read_format, row, server, remote.manifest.copied_end)
     if local is None:
         raise RuntimeError("the files of a tail server are the log, or lost")
-    log = RemoteBackedLog(local, remote, presentation, Tail(remotes, place, row.epoch), clock, life="")
+    log = RemoteBackedLog(local, remote, read_format, Tail(remotes, location, row.epoch), clock, life="")
     try:
         await log.hand_over()
     finally:
@@ -124,18 +124,18 @@ async def return_tail(
 async def _open_current(
     logs: Logs,
     bucket: TableBucket,
-    presentation: ReadFormat,
+    read_format: ReadFormat,
     row: LogRow,
     server: str,
     copied_end: int,
-    is_home: Callable[[], bool] = lambda: True,
+    is_leader: Callable[[], bool] = lambda: True,
 ) -> FolderLog | None:
     """The log from this disk, if its files are current. Stale ones are removed. Raises LOG_STORAGE if some are lost."""
     folder = logs.folder_of(bucket)
     epoch = await logs.run(_opened_in, folder)
     verdict = classify_local_copy(row, server, LocalFiles(epoch), copied_end)
     if await logs.run(_has_files, folder) and (row.tail_server == server or row.epoch == epoch):
-        local = await logs.open(bucket, presentation, is_home=is_home)
+        local = await logs.open(bucket, read_format, is_leader=is_leader)
         verdict = classify_local_copy(row, server, LocalFiles(epoch, local.end_offset), copied_end)
         if verdict is LocalCopy.CURRENT:
             return local
@@ -163,7 +163,7 @@ class RemoteBackedLog:
         self,
         local: FolderLog,
         remote: RemoteLog,
-        presentation: ReadFormat,
+        read_format: ReadFormat,
         tail: Tail,
         clock: Clock,
         life: str,
@@ -172,7 +172,7 @@ class RemoteBackedLog:
     ) -> None:
         self._local = local
         self._remote = remote
-        self._presentation = presentation
+        self._read_format = read_format
         self._tail = tail
         self._clock = clock
         self._closing = asyncio.Event()
@@ -238,27 +238,27 @@ class RemoteBackedLog:
         """Batches from the one with `offset` on."""
         if offset >= self._local.start_offset or offset < self.start_offset:
             return await self._local.read(offset, max_bytes, columns)
-        self._presentation.check(columns)
+        self._read_format.check(columns)
         found = await self._remote.read(offset, max_bytes)
         if columns is None:
             return found
-        shown = await asyncio.to_thread(self._presentation.present, found.records, columns, is_rendered=True)
+        shown = await asyncio.to_thread(self._read_format.convert, found.records, columns, is_rendered=True)
         return Fetched(shown, found.next_offset)
 
     async def read_stored(self, offset: int, max_bytes: int) -> Fetched:
         """The same as they were appended."""
         if offset >= self._local.start_offset or offset < self.start_offset:
             return await self._local.read_stored(offset, max_bytes)
-        if self._presentation.renders:
+        if self._read_format.renders:
             return await self._remote.read_stored(offset, max_bytes)
         return await self._remote.read(offset, max_bytes)
 
     async def locate(self, offset: int, columns: Sequence[int] | None = None) -> Fetched | None:
         """Where in the byte store `offset` is, if it is not here and clients can read there."""
-        is_here = offset >= self._local.start_offset or offset < self.start_offset
-        if is_here or self._remote.directory is None:
+        is_leader = offset >= self._local.start_offset or offset < self.start_offset
+        if is_leader or self._remote.directory is None:
             return None
-        self._presentation.check(columns)
+        self._read_format.check(columns)
         return await self._remote.locate(offset)
 
     async def wait_for(self, offset: int) -> None:
@@ -282,7 +282,7 @@ class RemoteBackedLog:
                 return found
         return await self._local.find_time(timestamp_ms)
 
-    async def tend(self, policy: RetentionPolicy) -> None:
+    async def maintain(self, policy: RetentionPolicy) -> None:
         """Copy what is sealed; let go of what is too old, or need not be here.
 
         Raises STORAGE, LOG_STORAGE, NOT_LEADER_OR_FOLLOWER.
@@ -301,7 +301,7 @@ class RemoteBackedLog:
             await self._upload_sealed()
             spare = local_end(self._local.segments, self._remote.manifest.copied_end, policy, now_ms)
             await self._forget_local(min(spare, needed))
-            if self._presentation.renders:
+            if self._read_format.renders:
                 await self._remote.drop_stored(needed)
             if self._acks_uploaded:
                 await self._merge_tail()
@@ -362,7 +362,7 @@ class RemoteBackedLog:
     async def _upload_sealed(self) -> None:
         for segment in list(self._local.segments[:-1]):
             if segment.base_offset >= self._remote.manifest.copied_end:
-                await self._remote.upload(segment, self._presentation, await self._writers_after(segment))
+                await self._remote.upload(segment, self._read_format, await self._writers_after(segment))
         await self._tail.drop(self._remote.manifest.copied_end)
 
     async def _merge_tail(self) -> None:

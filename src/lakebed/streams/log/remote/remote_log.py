@@ -95,10 +95,10 @@ class RemoteLogs:
         """The key of something by its name below the prefix."""
         return Key(f"{self.settings.prefix}/{name}")
 
-    async def claim(self, place: LogLocation, server: str) -> tuple[LogRow, int]:
+    async def claim(self, location: LogLocation, server: str) -> tuple[LogRow, int]:
         """As `LogRows.claim`. Raises LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, STORAGE."""
         with storage_failures():
-            return await self.rows.claim(place.bucket, self.key(place.folder), server)
+            return await self.rows.claim(location.bucket, self.key(location.folder), server)
 
     async def keep_tail(self, bucket: TableBucket, server: str, uploaded_end: int, end: int) -> None:
         """As `LogRows.keep_tail`. Raises NOT_LEADER_OR_FOLLOWER, STORAGE."""
@@ -115,13 +115,13 @@ class RemoteLogs:
         with storage_failures():
             await self.rows.release_tail(bucket)
 
-    async def open(self, place: LogLocation, manifest: str) -> RemoteLog:
+    async def open(self, location: LogLocation, manifest: str) -> RemoteLog:
         """The part of a log that is listed under `manifest`, which may be empty. Raises LOG_STORAGE, STORAGE."""
         if not manifest:
-            return RemoteLog(self, place, Manifest())
+            return RemoteLog(self, location, Manifest())
         with storage_failures():
             document = await self.storage.get(Key(manifest))
-        return RemoteLog(self, place, Manifest.parse(document), manifest)
+        return RemoteLog(self, location, Manifest.parse(document), manifest)
 
     def address_of(self, key: str) -> str:
         """Where clients find what has this key, if they can; its key otherwise."""
@@ -158,9 +158,9 @@ class RemoteLogs:
 class RemoteLog:
     """One log's segments in the byte store. One task at a time changes it."""
 
-    def __init__(self, logs: RemoteLogs, place: LogLocation, manifest: Manifest, manifest_key: str = "") -> None:
+    def __init__(self, logs: RemoteLogs, location: LogLocation, manifest: Manifest, manifest_key: str = "") -> None:
         self._logs = logs
-        self._place = place
+        self._location = location
         self._manifest = manifest
         self._manifest_key = manifest_key
         self._indexes: OrderedDict[tuple[str, _Form], tuple[SparseIndex, int]] = OrderedDict()
@@ -181,9 +181,9 @@ class RemoteLog:
         """Where clients find the segments themselves, if they may."""
         if self._logs.settings.address is None:
             return None
-        return self._logs.address_of(self._logs.key(self._place.folder))
+        return self._logs.address_of(self._logs.key(self._location.folder))
 
-    async def upload(self, segment: Segment, presentation: ReadFormat, writers: bytes) -> None:
+    async def upload(self, segment: Segment, read_format: ReadFormat, writers: bytes) -> None:
         """Copy a sealed segment, and list it. `writers` is who had written what at its end.
 
         Raises LOG_STORAGE if a batch of it is damaged, STORAGE, NOT_LEADER_OR_FOLLOWER.
@@ -197,31 +197,31 @@ class RemoteLog:
         with self._leaving_nothing():
             try:
                 with storage_failures():
-                    if presentation.renders:
+                    if read_format.renders:
                         await self._copy(segment, sent, _STORED, AS_STORED)
-                    size = await self._copy(segment, sent, _READ, presentation)
-                    await self._put(self._place.segment(sent, WRITERS_SUFFIX), writers)
+                    size = await self._copy(segment, sent, _READ, read_format)
+                    await self._put(self._location.segment(sent, WRITERS_SUFFIX), writers)
             finally:
                 segment.let_go()
             await self._publish(self._manifest.followed_by(replace(sent, size_bytes=size)))
 
-    async def _copy(self, segment: Segment, sent: RemoteSegment, form: _Form, presentation: ReadFormat) -> int:
+    async def _copy(self, segment: Segment, sent: RemoteSegment, form: _Form, read_format: ReadFormat) -> int:
         """Write a segment in one form, and its index; how large it is."""
         index = SparseIndex()
         position = 0
-        key = self._logs.key(self._place.segment(sent, form.suffix))
+        key = self._logs.key(self._location.segment(sent, form.suffix))
         async with BufferedMultipartWriter(
             self._logs.storage, key, settings=self._logs.settings.writer, retrier=self._logs.retrier
         ) as writer:
             offset = segment.base_offset
             while offset < segment.end_offset:
-                body, offset = await self._piece(segment, offset, presentation)
+                body, offset = await self._piece(segment, offset, read_format)
                 for batch in iterate_batches(body):
                     index.add(batch.base_offset, position, batch.timestamp_ms)
                     position += len(batch.view)
                 await writer.write(body)
             await writer.finish()
-        await self._put(self._place.segment(sent, form.index_suffix), index.document(position))
+        await self._put(self._location.segment(sent, form.index_suffix), index.document(position))
         self._keep(sent.segment_id, form, index, position)
         return position
 
@@ -230,7 +230,7 @@ class RemoteLog:
         gone = [it for it in self._manifest.segments if self._stored_from < it.end_offset <= offset]
         if gone:
             names = [
-                self._place.segment(it, suffix) for it in gone for suffix in (_STORED.suffix, _STORED.index_suffix)
+                self._location.segment(it, suffix) for it in gone for suffix in (_STORED.suffix, _STORED.index_suffix)
             ]
             with storage_failures():
                 await self._logs.delete([self._logs.key(name) for name in names])
@@ -249,7 +249,7 @@ class RemoteLog:
             for segment in gone:
                 for form in (_READ, _STORED):
                     self._indexes.pop((segment.segment_id, form), None)
-                names = [self._place.segment(segment, suffix) for suffix in _SUFFIXES]
+                names = [self._location.segment(segment, suffix) for suffix in _SUFFIXES]
                 with storage_failures():
                     await self._logs.delete([self._logs.key(name) for name in names])
             _logger.info(
@@ -257,41 +257,41 @@ class RemoteLog:
                 extra={
                     "count": len(gone),
                     "bytes": sum(segment.size_bytes for segment in gone),
-                    "first_keys": [self._logs.key(self._place.segment(segment)) for segment in gone[:FIRST_KEYS]],
+                    "first_keys": [self._logs.key(self._location.segment(segment)) for segment in gone[:FIRST_KEYS]],
                 },
             )
 
     @contextmanager
     def _leaving_nothing(self) -> Iterator[None]:
         """Should what is done now fail, something may be left for `sweep`."""
-        was_swept = self._place.bucket in self._logs.swept
-        self._logs.swept.discard(self._place.bucket)
+        was_swept = self._location.bucket in self._logs.swept
+        self._logs.swept.discard(self._location.bucket)
         yield
         if was_swept:
-            self._logs.swept.add(self._place.bucket)
+            self._logs.swept.add(self._location.bucket)
 
     async def sweep(self) -> None:
         """Remove what nothing refers to: of copies that a crash ended, and what could not be removed when it was to be.
 
         Raises STORAGE, NOT_LEADER_OR_FOLLOWER.
         """
-        if self._place.bucket in self._logs.swept:
+        if self._location.bucket in self._logs.swept:
             return
-        folder = self._logs.key(self._place.folder)
+        folder = self._logs.key(self._location.folder)
         with storage_failures():
             # In this order: whoever becomes the home after we have been found to be it has sent nothing yet that was
             # found. Names are never used twice.
             found = [head async for head in self._logs.storage.list_prefix(f"{folder}/")]
-            if await self._logs.rows.manifest(self._place.bucket) != self._manifest_key:
+            if await self._logs.rows.manifest(self._location.bucket) != self._manifest_key:
                 return  # the last list was published though we were told that it was not: it is again, with the next
             needed = {
-                self._logs.key(self._place.segment(it, end)) for it in self._manifest.segments for end in _SUFFIXES
+                self._logs.key(self._location.segment(it, end)) for it in self._manifest.segments for end in _SUFFIXES
             }
             needed.add(Key(self._manifest_key))
             ours = [head for head in found if _OURS.fullmatch(head.key.removeprefix(f"{folder}/"))]
             orphans = [head for head in ours if head.key not in needed]
             await self._logs.delete_listed(orphans, "orphan remote log segments deleted")
-        self._logs.swept.add(self._place.bucket)
+        self._logs.swept.add(self._location.bucket)
 
     async def read(self, offset: int, max_bytes: int) -> Fetched:
         """Batches from the one with `offset` on, of one segment, as they are read."""
@@ -338,10 +338,10 @@ class RemoteLog:
                 position = index.before_time(timestamp_ms)
                 while position < size:
                     head = await self._range(segment, _READ, position, min(position + HEADER_BYTES, size))
-                    place = read_position(head)
-                    if place.timestamp_ms >= timestamp_ms:
-                        return place.base_offset
-                    position += place.size
+                    location = read_position(head)
+                    if location.timestamp_ms >= timestamp_ms:
+                        return location.base_offset
+                    position += location.size
         return None
 
     async def confirm_store(self) -> None:
@@ -356,21 +356,21 @@ class RemoteLog:
 
     async def release_tail(self) -> None:
         """All that was acknowledged is here. Raises NOT_LEADER_OR_FOLLOWER, STORAGE."""
-        await self._logs.release_tail(self._place.bucket)
+        await self._logs.release_tail(self._location.bucket)
 
     async def writers(self) -> bytes:
         """Who had written what at the end of the last segment."""
         if not self._manifest.segments:
             return b""
-        name = self._place.segment(self._manifest.segments[-1], WRITERS_SUFFIX)
+        name = self._location.segment(self._manifest.segments[-1], WRITERS_SUFFIX)
         with storage_failures():
             return await self._logs.storage.get(self._logs.key(name))
 
     async def _publish(self, manifest: Manifest) -> None:
-        name = f"{self._place.folder}/metadata/{self._logs.new_id()}.manifest"
+        name = f"{self._location.folder}/metadata/{self._logs.new_id()}.manifest"
         with storage_failures():
-            await self._put(name, manifest.document(self._place))
-            await self._logs.rows.publish(self._place.bucket, self._logs.key(name), manifest.copied_end)
+            await self._put(name, manifest.document(self._location))
+            await self._logs.rows.publish(self._location.bucket, self._logs.key(name), manifest.copied_end)
         former, self._manifest_key = self._manifest_key, self._logs.key(name)
         self._manifest = manifest
         if former:
@@ -383,7 +383,7 @@ class RemoteLog:
         found = self._indexes.get((segment.segment_id, form))
         if found is None:
             with storage_failures():
-                key = self._logs.key(self._place.segment(segment, form.index_suffix))
+                key = self._logs.key(self._location.segment(segment, form.index_suffix))
                 document = await self._logs.storage.get(key)
             try:
                 found = SparseIndex.parse_sized(document)
@@ -401,24 +401,24 @@ class RemoteLog:
 
     async def _range(self, segment: RemoteSegment, form: _Form, start: int, end: int) -> bytes:
         with storage_failures():
-            key = self._logs.key(self._place.segment(segment, form.suffix))
+            key = self._logs.key(self._location.segment(segment, form.suffix))
             return await self._logs.storage.get_range(key, start, end)
 
     async def _put(self, name: str, body: bytes) -> None:
         await self._logs.retrier.run(lambda _: self._logs.storage.put(self._logs.key(name), body))
 
-    async def _piece(self, segment: Segment, offset: int, presentation: ReadFormat) -> tuple[bytes, int]:
+    async def _piece(self, segment: Segment, offset: int, read_format: ReadFormat) -> tuple[bytes, int]:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._logs.threads, _checked_piece, segment, offset, presentation)
+        return await loop.run_in_executor(self._logs.threads, _checked_piece, segment, offset, read_format)
 
 
-def _checked_piece(segment: Segment, offset: int, presentation: ReadFormat) -> tuple[bytes, int]:
+def _checked_piece(segment: Segment, offset: int, read_format: ReadFormat) -> tuple[bytes, int]:
     """In a thread: the next batches of a segment as they are read, each found whole; and the offset after them."""
     span = segment.span(offset, _PIECE_BYTES)
     body = segment.read(span)
     size, after = whole_part(body, offset, segment.path)
     body = body[:size]
-    return (presentation.present(body, None) if presentation.changes(None) else body), after
+    return (read_format.convert(body, None) if read_format.needs_conversion(None) else body), after
 
 
 def _cut(body: bytes, offset: int, max_bytes: int) -> tuple[int, int, int]:
@@ -427,10 +427,10 @@ def _cut(body: bytes, offset: int, max_bytes: int) -> tuple[int, int, int]:
     after = offset
     found = False
     while position + HEADER_BYTES <= len(body):
-        place = read_position(body[position : position + HEADER_BYTES])
-        end = position + place.size
+        location = read_position(body[position : position + HEADER_BYTES])
+        end = position + location.size
         if not found:
-            if place.next_offset <= offset:
+            if location.next_offset <= offset:
                 position = first = end
                 continue
             found, first = True, position
@@ -438,7 +438,7 @@ def _cut(body: bytes, offset: int, max_bytes: int) -> tuple[int, int, int]:
                 return first, first, offset
         elif end > len(body) or end - first > max_bytes:
             break
-        position, after = end, place.next_offset
+        position, after = end, location.next_offset
     return (first, position, after) if found else (first, first, offset)
 
 

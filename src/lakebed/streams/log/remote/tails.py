@@ -90,9 +90,9 @@ def mergeable(pieces: Sequence[tuple[TailPiece, int]]) -> list[list[TailPiece]]:
 class Tail:
     """The tail of one log. `look` is called before anything else."""
 
-    def __init__(self, logs: RemoteLogs, place: LogLocation, epoch: int) -> None:
+    def __init__(self, logs: RemoteLogs, location: LogLocation, epoch: int) -> None:
         self._logs = logs
-        self._folder = f"{place.folder}/tail"
+        self._folder = f"{location.folder}/tail"
         self._epoch = epoch
         self._opening = 0
         self._pieces: dict[TailPiece, int] = {}

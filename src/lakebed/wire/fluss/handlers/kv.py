@@ -56,14 +56,14 @@ class KvCalls:
         self,
         tables: StreamTables,
         buckets: OpenBuckets,
-        gate: StreamAuthorizer,
-        cursors: KvScanners,
+        authorizer: StreamAuthorizer,
+        scanners: KvScanners,
         traffic: Traffic | None = None,
     ) -> None:
         self._tables = tables
         self._buckets = buckets
-        self._gate = gate
-        self._cursors = cursors
+        self._authorizer = authorizer
+        self._scanners = scanners
         self._traffic = Traffic() if traffic is None else traffic
 
     def calls(self) -> tuple[AnyCall, ...]:
@@ -76,9 +76,9 @@ class KvCalls:
             RawCall(1061, _SCAN, self.scan),
         )
 
-    async def _table(self, caller: Caller, table_id: int, need: StreamOperation) -> StreamTable:
+    async def _table(self, caller: Caller, table_id: int, operation: StreamOperation) -> StreamTable:
         table = self._tables.known(table_id) or await self._tables.by_id(table_id)
-        await self._gate.check(caller.principal, need, *table.path, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, operation, *table.path)
         return table
 
     @asynccontextmanager
@@ -136,7 +136,7 @@ class KvCalls:
         inserts = request.insert_if_not_exists
         table = await self._table(caller, request.table_id, StreamOperation.READ)
         if inserts:
-            await self._gate.check(caller.principal, StreamOperation.WRITE, *table.path, request_id=caller.request_id)
+            await self._authorizer.authorize(caller, StreamOperation.WRITE, *table.path)
         answer = []
         for part in request.buckets:
             partition_id = part.partition_id if part.HasField("partition_id") else None
@@ -219,7 +219,7 @@ class KvCalls:
         call = _scan_call(request)
         try:
             try:
-                page = await self._cursors.call(call, find)
+                page = await self._scanners.call(call, find)
             except FlussError as failure:
                 # Of a scan that is open the client hears that it expired, as it does when the leader moves.
                 if call.bucket is not None and (dropped := await self._buckets.why_dropped(call.bucket)) is not None:

@@ -89,7 +89,7 @@ def lake_calls(lake: LakeTiering, partitions: StreamPartitions) -> tuple[AnyCall
         return answer
 
     async def heartbeat(caller: Caller, request: pb.LakeTieringHeartbeatRequest) -> pb.LakeTieringHeartbeatResponse:
-        at_work, finished, failed = await lake.heard(
+        at_work, finished, failed = await lake.report(
             caller,
             _ended(request.tiering_tables),
             _ended(request.finished_tables),

@@ -90,7 +90,7 @@ class LogCalls:
         tables: StreamTables,
         partitions: StreamPartitions,
         buckets: OpenBuckets,
-        gate: StreamAuthorizer,
+        authorizer: StreamAuthorizer,
         writers: WriterIds,
         clock: Clock,
         traffic: Traffic | None = None,
@@ -98,7 +98,7 @@ class LogCalls:
         self._tables = tables
         self._partitions = partitions
         self._buckets = buckets
-        self._gate = gate
+        self._authorizer = authorizer
         self._writers = writers
         self._clock = clock
         self._traffic = Traffic() if traffic is None else traffic
@@ -134,8 +134,8 @@ class LogCalls:
 
     async def _writable(self, caller: Caller, table_id: int) -> StreamTable:
         table = self._tables.known(table_id) or await self._tables.by_id(table_id)
-        await self._gate.check(caller.principal, StreamOperation.WRITE, *table.path, request_id=caller.request_id)
-        if table.is_keyed:
+        await self._authorizer.authorize(caller, StreamOperation.WRITE, *table.path)
+        if table.has_primary_key:
             raise FlussError(ErrorCode.INVALID_TABLE, f"rows of keys are put, not appended. table={table.path}")
         return table
 
@@ -159,13 +159,7 @@ class LogCalls:
     async def init_writer(self, caller: Caller, request: pb.InitWriterRequest) -> pb.InitWriterResponse:
         """An id for a writer to these tables."""
         for path in request.table_path:
-            await self._gate.check(
-                caller.principal,
-                StreamOperation.WRITE,
-                path.database_name,
-                path.table_name,
-                request_id=caller.request_id,
-            )
+            await self._authorizer.authorize(caller, StreamOperation.WRITE, path.database_name, path.table_name)
         return pb.InitWriterResponse(writer_id=await self._writers.next())
 
     # -- fetching -------------------------------------------------------------------------------------------------
@@ -205,7 +199,7 @@ class LogCalls:
         parts = [_Asked(None, bucket, columns, client) for bucket in request.buckets]
         try:
             table = self._tables.known(request.table_id) or await self._tables.by_id(request.table_id)
-            await self._gate.check(caller.principal, StreamOperation.READ, *table.path, request_id=caller.request_id)
+            await self._authorizer.authorize(caller, StreamOperation.READ, *table.path)
             filter_ = await self._filter(table, request) if request.HasField("filter_predicate") else None
         except LakebedError as error:
             for part in parts:
@@ -276,7 +270,7 @@ class LogCalls:
         records, filtered_end = found.records, -1
         if part.filter is not None and part.table is not None and not found.remote:
             for number in part.filter.unknown(found.records):
-                part.filter.learn(number, await self._tables.schema(part.table, number))
+                part.filter.add_schema(number, await self._tables.schema(part.table, number))
             records = await asyncio.to_thread(part.filter.apply, found.records, part.columns)
             filtered_end = found.next_offset
         folder = partition_name = ""
@@ -334,7 +328,7 @@ class LogCalls:
     async def list_offsets(self, caller: Caller, request: pb.ListOffsetsRequest) -> pb.ListOffsetsResponse:
         """Where buckets begin or end, or were at a time."""
         table = await self._tables.by_id(request.table_id)
-        await self._gate.check(caller.principal, StreamOperation.DESCRIBE, *table.path, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, StreamOperation.DESCRIBE, *table.path)
         partition_id = request.partition_id if request.HasField("partition_id") else None
         answer = pb.ListOffsetsResponse()
         for number in request.bucket_id:

@@ -9,7 +9,7 @@ from typing import Final
 from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.objects.model import Caller
 from lakebed.streams.partitions import StreamPartition, StreamPartitions
-from lakebed.streams.servers.leader import LeaderLease, LeaderNode
+from lakebed.streams.servers.leader import LeaderNode, Leadership
 from lakebed.streams.table import StreamTable
 from lakebed.streams.tables import StreamTables
 
@@ -27,13 +27,13 @@ MAX_PARTITIONS: Final = 10_000
 _NO_PARTITION_PAUSE_SECONDS: Final = 0.1
 
 
-def metadata_calls(tables: StreamTables, partitions: StreamPartitions, home: LeaderLease) -> tuple[AnyCall, ...]:
+def metadata_calls(tables: StreamTables, partitions: StreamPartitions, leadership: Leadership) -> tuple[AnyCall, ...]:
     """The call, on these use cases."""
 
     async def metadata(caller: Caller, request: pb.GetMetadataRequest) -> pb.GetMetadataResponse:
         _check_count("tables", len(request.table_path), MAX_TABLES)
         _check_count("partitions", len(request.partitions_path) + len(request.partitions_id), MAX_PARTITIONS)
-        node = await home.node(caller.host)
+        node = await leadership.node(caller.host)
         answer = pb.GetMetadataResponse()
         # The home is both, and there is no other.
         answer.coordinator_server.CopyFrom(_node(node))

@@ -13,7 +13,7 @@ from ..calls import AnyCall, Call
 __all__ = ["remote_log_calls"]
 
 
-def remote_log_calls(gate: StreamAuthorizer, tables: StreamTables, remotes: RemoteLogs) -> tuple[AnyCall, ...]:
+def remote_log_calls(authorizer: StreamAuthorizer, tables: StreamTables, remotes: RemoteLogs) -> tuple[AnyCall, ...]:
     """What this answers."""
 
     async def listed(caller: Caller, request: pb.ListRemoteLogManifestsRequest) -> pb.ListRemoteLogManifestsResponse:
@@ -22,7 +22,7 @@ def remote_log_calls(gate: StreamAuthorizer, tables: StreamTables, remotes: Remo
         Error codes: UNKNOWN_TABLE_OR_BUCKET.
         """
         table = await tables.by_id(request.table_id)
-        await gate.check(caller.principal, StreamOperation.DESCRIBE, *table.path, request_id=caller.request_id)
+        await authorizer.authorize(caller, StreamOperation.DESCRIBE, *table.path)
         partition_id = request.partition_id if request.HasField("partition_id") else None
         answer = pb.ListRemoteLogManifestsResponse()
         for bucket, manifest, end in await remotes.ends(table.id, partition_id):

@@ -29,14 +29,14 @@ class SnapshotCalls:
 
     def __init__(
         self,
-        gate: StreamAuthorizer,
+        authorizer: StreamAuthorizer,
         tables: StreamTables,
         partitions: StreamPartitions,
         buckets: OpenBuckets,
         snapshots: KvSnapshots,
         files: FileAccess,
     ) -> None:
-        self._gate = gate
+        self._authorizer = authorizer
         self._tables = tables
         self._partitions = partitions
         self._buckets = buckets
@@ -145,12 +145,12 @@ class SnapshotCalls:
         await self._snapshots.drop_lease(request.lease_id)
         return pb.DropKvSnapshotLeaseResponse()
 
-    async def _admit(self, caller: Caller, need: StreamOperation, table_id: int) -> StreamTable:
+    async def _admit(self, caller: Caller, operation: StreamOperation, table_id: int) -> StreamTable:
         table = await self._tables.by_id(table_id)
-        await self._gate.check(caller.principal, need, *table.path, request_id=caller.request_id)
+        await self._authorizer.authorize(caller, operation, *table.path)
         return table
 
 
 def _check_keyed(table: StreamTable) -> None:
-    if not table.is_keyed:
+    if not table.has_primary_key:
         raise FlussError(ErrorCode.NON_PRIMARY_KEY_TABLE, f"the table has no primary key. table={table.path}")
