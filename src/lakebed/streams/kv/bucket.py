@@ -77,7 +77,7 @@ class KvBucket:
         auto_increment: AutoIncrement | None = None,
         rows: KeyOnlyRows | None = None,
     ) -> None:
-        """`index` has all changes of the log (`open_kv_bucket`); `auto_increment` is None for tables without the column."""
+        """`index` has all changes of the log (`open_kv_bucket`). `auto_increment`: for tables with such a column."""
         self._rows = rows or KeyOnlyRows(table)
         self._table = table
         self._log = log
