@@ -23,7 +23,7 @@ from lakebed.core.errors import (
     Unavailable,
 )
 from lakebed.select.model import CsvInput, HeaderUse, JsonOutput, QueryStats, ScanRange, SelectRequest
-from lakebed.wire.s3.documents.errors import write_error
+from lakebed.wire.s3.errors import write_error
 from lakebed.wire.s3.select import messages
 from lakebed.wire.s3.select.document import read_select
 from tests.client.test_connection import access_to

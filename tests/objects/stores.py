@@ -20,12 +20,11 @@ from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.meta.outbox import Outbox, OutboxEntry
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.blobs.composition import BaseContent, BaseRange, digest_of
-from lakebed.objects.blobs.contents import ByteRange, Contents, ContentSource
+from lakebed.objects.blobs.contents import ByteRange, Contents, ContentSource, MissingBlobs
 from lakebed.objects.blobs.digests import ExpectedDigests
 from lakebed.objects.blobs.encryption import KeyRing
 from lakebed.objects.blobs.garbage_collection import BlobGarbageCollector
 from lakebed.objects.blobs.ingest import Ingested, Ingester
-from lakebed.objects.blobs.missing_blobs import MissingBlobs
 from lakebed.objects.blobs.orphan_sweep import OrphanSweep
 from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.buckets.service import BucketService

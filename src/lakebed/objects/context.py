@@ -80,7 +80,7 @@ class DenyTableBuckets:
 DENY_TABLE_BUCKETS: Final = DenyTableBuckets()
 
 
-class ReservedNames(Protocol):
+class NameReservations(Protocol):
     """Names that this server keeps for itself, beyond what S3 forbids."""
 
     def check_bucket(self, name: str) -> None:
@@ -150,7 +150,7 @@ class ObjectContext:
     guard: TableBucketAuthorizer = DENY_TABLE_BUCKETS
     """Asked besides the authorizer about keys of buckets that hold tables."""
     onlookers: ReadEventSink = NO_READ_EVENTS
-    reserved: ReservedNames = NO_RESERVED_NAMES
+    reserved: NameReservations = NO_RESERVED_NAMES
 
     async def authorize(
         self,

@@ -81,7 +81,7 @@ def successor(prefix: str) -> str | None:
     return None
 
 
-class ListPosition(NamedTuple):
+class ListingPosition(NamedTuple):
     """A place in the order of a listing: everything greater is still to come."""
 
     key: str
@@ -101,7 +101,7 @@ _BY_KEY: Final = _Order(0, 1)
 _BY_RANK: Final = _Order(-(2**62), 2**62)
 _BY_UPLOAD: Final = _Order("", "\U0010ffff")
 
-Fetch = Callable[[ListPosition, int], Awaitable[list[Row]]]
+Fetch = Callable[[ListingPosition, int], Awaitable[list[Row]]]
 """Gives rows behind a position, in order, the key in their first column."""
 
 
@@ -118,7 +118,7 @@ class Lister:
         bucket = await self._admit(caller, bucket_name, "s3:ListBucket", prefix, delimiter, limit)
         end = successor(prefix)
 
-        async def fetch(start: ListPosition, count: int) -> list[Row]:
+        async def fetch(start: ListingPosition, count: int) -> list[Row]:
             inclusive = start.tail == _BY_KEY.first
             if end is None:
                 statement = rows.LIST_PAGE_FROM if inclusive else rows.LIST_PAGE
@@ -127,7 +127,9 @@ class Lister:
             return await self._f.meta.rows(statement, bucket.id, start.key, end, count)
 
         page = _Page(prefix, delimiter, limit, _BY_KEY)
-        await page.fill(fetch, ListPosition(after, _BY_KEY.final), lambda row: ListPosition(row[0], _BY_KEY.final))
+        await page.fill(
+            fetch, ListingPosition(after, _BY_KEY.final), lambda row: ListingPosition(row[0], _BY_KEY.final)
+        )
         return page.listing(bucket, ListedObject._make)
 
     async def versions(
@@ -143,21 +145,21 @@ class Lister:
     ) -> Listing[ListedVersion]:
         """All versions and delete markers, newest first under each key."""
         bucket = await self._admit(caller, bucket_name, "s3:ListBucketVersions", prefix, delimiter, limit)
-        start = ListPosition(key_marker, _BY_RANK.final)
+        start = ListingPosition(key_marker, _BY_RANK.final)
         if version_marker:
             marked = await self._f.meta.row(
                 rows.RANK_OF_VERSION, bucket.id, key_marker, version_marker, bucket.id, key_marker, version_marker
             )
             if marked is not None:
-                start = ListPosition(key_marker, marked[0])
+                start = ListingPosition(key_marker, marked[0])
             elif _VERSION_ID.fullmatch(version_marker):
                 # Deleted since the last page, as by whoever empties a bucket page by page. Its place in the order went
                 # with it, so the key is told from its newest version on: rather some twice than one not at all.
-                start = ListPosition(key_marker, _BY_RANK.first)
+                start = ListingPosition(key_marker, _BY_RANK.first)
             else:
                 raise InvalidInput("no such version to list from", argument="version-id-marker", value=version_marker)
 
-        async def fetch(start: ListPosition, count: int) -> list[Row]:
+        async def fetch(start: ListingPosition, count: int) -> list[Row]:
             found = await rows.versions_behind(self._f.meta, bucket.id, start.key, int(start.tail), count)
             listed: list[Row] = []
             previous = None if start.tail == _BY_RANK.first else start.key
@@ -167,7 +169,7 @@ class Lister:
             return listed
 
         page = _Page(prefix, delimiter, limit, _BY_RANK)
-        await page.fill(fetch, start, lambda row: ListPosition(row[0], row[1]))
+        await page.fill(fetch, start, lambda row: ListingPosition(row[0], row[1]))
         return page.listing(bucket, ListedVersion._make)
 
     async def uploads(
@@ -184,13 +186,13 @@ class Lister:
         """Multipart uploads under way, by key and then by start."""
         bucket = await self._admit(caller, bucket_name, "s3:ListBucketMultipartUploads", prefix, delimiter, limit)
 
-        async def fetch(start: ListPosition, count: int) -> list[Row]:
+        async def fetch(start: ListingPosition, count: int) -> list[Row]:
             found = await self._f.meta.rows(rows.UPLOADS_BEHIND, bucket.id, start.key, start.tail, count)
             return [(upload.key, upload) for upload in map(upload_from, found)]
 
-        start = ListPosition(key_marker, upload_marker if upload_marker and key_marker else _BY_UPLOAD.final)
+        start = ListingPosition(key_marker, upload_marker if upload_marker and key_marker else _BY_UPLOAD.final)
         page = _Page(prefix, delimiter, limit, _BY_UPLOAD)
-        await page.fill(fetch, start, lambda row: ListPosition(row[0], row[1].id))
+        await page.fill(fetch, start, lambda row: ListingPosition(row[0], row[1].id))
         return page.listing(bucket, lambda row: row[1])
 
     async def _admit(
@@ -230,7 +232,7 @@ class _Page:
             last if last is None or isinstance(last, str) else make(last),
         )
 
-    async def fill(self, fetch: Fetch, start: ListPosition, position: Callable[[Row], ListPosition]) -> None:
+    async def fill(self, fetch: Fetch, start: ListingPosition, position: Callable[[Row], ListingPosition]) -> None:
         """Take rows behind `start` until the page is full or there are no more."""
         if self._limit == 0:
             return
@@ -256,15 +258,15 @@ class _Page:
             beyond = successor(rolled)
             if beyond is None:
                 return
-            start = ListPosition(beyond, self._order.first)
+            start = ListingPosition(beyond, self._order.first)
 
-    def _first(self, start: ListPosition) -> ListPosition | None:
+    def _first(self, start: ListingPosition) -> ListingPosition | None:
         if start.key < self._prefix:
-            return ListPosition(self._prefix, self._order.first)
+            return ListingPosition(self._prefix, self._order.first)
         if start.key and rolled_up(start.key, self._prefix, self._delimiter) == start.key:
             # The last page ended on this common prefix: its keys have been told.
             beyond = successor(start.key)
-            return None if beyond is None else ListPosition(beyond, self._order.first)
+            return None if beyond is None else ListingPosition(beyond, self._order.first)
         return start
 
     def _take(self, batch: list[Row]) -> str | None:

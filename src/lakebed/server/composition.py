@@ -31,11 +31,10 @@ from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.sqlite.disk_reserve import DiskReserve
 from lakebed.net.async_client import AsyncHttpClient
-from lakebed.objects.blobs.contents import Contents
+from lakebed.objects.blobs.contents import Contents, MissingBlobs
 from lakebed.objects.blobs.encryption import KeyRing
 from lakebed.objects.blobs.garbage_collection import BlobGarbageCollector
 from lakebed.objects.blobs.ingest import Ingester, OpenWriter
-from lakebed.objects.blobs.missing_blobs import MissingBlobs
 from lakebed.objects.blobs.orphan_sweep import OrphanSweep
 from lakebed.objects.context import NO_RESERVED_NAMES, ObjectContext
 from lakebed.objects.lifecycle import LifecycleRunner

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from lakebed.core.errors import InvalidInput, Undeliverable
-from lakebed.events.targets.kinds import target_type_named
+from lakebed.events.targets.registry import target_type_named
 from lakebed.events.targets.seam import EventMessage
 from tests.contracts.targets import TargetContract, make_message, shared_messages
 from tests.fixtures.brokers.honker import HonkerService, honker_folder

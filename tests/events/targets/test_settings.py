@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from lakebed.core.errors import InvalidInput
-from lakebed.events.targets.kinds import target_type_named
 from lakebed.events.targets.mysql import MySqlAddress
+from lakebed.events.targets.registry import target_type_named
 
 GOOD: dict[str, dict[str, Any]] = {
     "amqp": {"url": "amqp://broker", "exchange": "events", "routing_key": "lakebed"},

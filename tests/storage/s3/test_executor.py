@@ -10,11 +10,11 @@ import pytest
 from lakebed.storage.credentials import Credentials
 from lakebed.storage.s3.error_mapping import StoreOperation
 from lakebed.storage.s3.executor import S3Executor
-from lakebed.storage.s3.request import Reply, StoreRequest
+from lakebed.storage.s3.request import Reply, S3ClientRequest
 
 from .scripted_s3 import Keyring
 
-REQUEST = StoreRequest(StoreOperation.GET, "k")
+REQUEST = S3ClientRequest(StoreOperation.GET, "k")
 
 
 class SlowBody:
@@ -38,7 +38,7 @@ class GatedClient:
         self.signers: list[Credentials] = []
         self.closed = False
 
-    def call(self, request: StoreRequest, signer: Credentials) -> Reply:
+    def call(self, request: S3ClientRequest, signer: Credentials) -> Reply:
         self.signers.append(signer)
         self.entered.set()
         assert self.gate.wait(30)

@@ -16,8 +16,7 @@ from lakebed.core.access import ANONYMOUS, Credential, Principal
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unauthenticated
 from lakebed.events.live.feed import LiveFeed
-from lakebed.events.live.listeners import ListenerRegistry
-from lakebed.events.live.read_events import ReadEvents
+from lakebed.events.live.listeners import ListenerRegistry, ReadEvents
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.meta.seam import Reader
 from lakebed.wire.aws.authentication import Authenticated, SignatureAuthenticator

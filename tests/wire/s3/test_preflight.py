@@ -12,11 +12,10 @@ from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unauthenticated
 from lakebed.governance.authorizer import PolicyAuthorizer
 from lakebed.meta.outbox import Outbox
-from lakebed.objects.blobs.contents import Contents
+from lakebed.objects.blobs.contents import Contents, MissingBlobs
 from lakebed.objects.blobs.encryption import KeyRing
 from lakebed.objects.blobs.garbage_collection import BlobGarbageCollector
 from lakebed.objects.blobs.ingest import Ingester
-from lakebed.objects.blobs.missing_blobs import MissingBlobs
 from lakebed.objects.config.cors import CorsConfiguration, CorsRule
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller

@@ -12,6 +12,7 @@ import logging
 from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
@@ -19,6 +20,7 @@ from lakebed.core.errors import LakebedError
 from lakebed.meta.outbox import Outbox, OutboxEntry
 from lakebed.meta.seam import MetaStore
 
+from ..names import name_of_kind
 from .listeners import ALL_BUCKETS, ListenerRegistry
 
 log = logging.getLogger("lakebed.events")
@@ -166,3 +168,23 @@ class LiveSubscription:
                     await news.wait()
             except TimeoutError:
                 return []
+
+
+@dataclass(frozen=True, slots=True)
+class S3EventFilter:
+    """Some events of a bucket, or of all, on keys that begin and end as they say."""
+
+    mask: int
+    bucket: str = ALL_BUCKETS
+    prefix: str = ""
+    suffix: str = ""
+
+    def takes(self, entry: OutboxEntry) -> bool:
+        """Whether it is one of them. Prefix and suffix are plain text, and may share characters of a short key."""
+        name = name_of_kind(entry.event.kind)
+        if name is None or not name.mask & self.mask:
+            return False
+        bucket, _, key = entry.event.subject.partition("/")
+        if self.bucket not in (ALL_BUCKETS, bucket):
+            return False
+        return key.startswith(self.prefix) and key.endswith(self.suffix)

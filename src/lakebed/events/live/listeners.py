@@ -16,11 +16,15 @@ from typing import Final
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import LakebedError
+from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.objects.buckets.bucket import Bucket
+from lakebed.objects.events import object_event
+from lakebed.objects.model import Caller, StoredObject
 
 from ..names import ON_DEMAND, SINGLES
 from ..selection import EventSelection
+from ..write_behind import MOST_WAITING, WriteBehind
 
 log = logging.getLogger("lakebed.events")
 
@@ -156,3 +160,38 @@ def _united(asked: Iterable[tuple[str, int]]) -> dict[str, int]:
     for bucket, mask in asked:
         masks[bucket] = masks.get(bucket, 0) | mask
     return masks
+
+
+FLUSH_SECONDS: Final = 0.1
+
+
+class ReadEvents:
+    """Notes and writes. The `Onlookers` of a server; used from one event loop."""
+
+    def __init__(
+        self,
+        meta: MetaStore,
+        outbox: Outbox,
+        clock: Clock,
+        interests: ListenerRegistry,
+        *,
+        most_waiting: int = MOST_WAITING,
+    ) -> None:
+        self._clock = clock
+        self._behind = WriteBehind(
+            meta, outbox, "events of reads", flush_seconds=FLUSH_SECONDS, most_waiting=most_waiting
+        )
+        self.interests = interests
+        self.want = interests.want
+        self.run = self._behind.run
+        self.flush = self._behind.flush
+
+    def note(self, kind: str, bucket: Bucket, stored: StoredObject, caller: Caller) -> None:
+        """Something was done with an object: has an event made of it, if somebody wants one. Returns at once."""
+        if not self.want(bucket, kind):
+            return
+        if not self._behind.has_room:
+            self._behind.miss()
+            return
+        # Made now: the caller leads to the whole request, which must not be kept.
+        self._behind.add(object_event(kind, bucket, stored, caller, self._clock.now_ms()))

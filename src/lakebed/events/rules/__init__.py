@@ -1,11 +1,10 @@
 """Which events of a bucket go to which targets: configurations, what they match, and which of them held when."""
 
 from .arns import TargetArn, parse_arn
-from .matching import RuleMatcher
 from .model import NO_RULES, NotificationConfiguration, NotificationRule
 from .service import BucketNotifications
 from .validation import MAX_RULES
-from .versions import buckets_naming, trim_versions
+from .versions import RuleMatcher, buckets_naming, trim_versions
 
 __all__ = [
     "MAX_RULES",

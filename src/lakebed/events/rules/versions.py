@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lakebed.meta.outbox import Outbox
+from lakebed.meta.outbox import Outbox, OutboxEntry
 from lakebed.meta.seam import MetaStore, Reader, Transaction
 
-from .compiled import CompiledRules, compiled
+from ..names import name_of_kind
+from .compiled import NOTHING, CompiledRules, compiled
 from .model import decode_configuration
 
 _ANY: Final = "SELECT 1 FROM notification_versions LIMIT 1"
@@ -74,3 +75,29 @@ async def trim_versions(meta: MetaStore, outbox: Outbox) -> int:
         return await tx.run(_FORGET_REPLACED, passed) + await tx.run(_FORGET_EMPTY, passed)
 
     return await meta.transact(work)
+
+
+class RuleMatcher:
+    """A matcher over the versions in the store. Remembers nothing between calls that somebody could change."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    async def matches(self, entries: Sequence[OutboxEntry]) -> Sequence[Mapping[str, str]]:
+        """As `Matcher` has it. One read, and one for each bucket with events among the entries."""
+        if not await any_versions(self._reader):
+            return [NOTHING] * len(entries)
+        known: dict[str, BucketVersions] = {}
+        found: list[Mapping[str, str]] = []
+        for entry in entries:
+            name = name_of_kind(entry.event.kind)
+            if name is None:
+                found.append(NOTHING)
+                continue
+            bucket, _, key = entry.event.subject.partition("/")
+            versions = known.get(bucket)
+            if versions is None:
+                versions = known[bucket] = await versions_of(self._reader, bucket)
+            rules = versions.in_force_at(entry.seq)
+            found.append(NOTHING if rules is None else rules.matches(name, key))
+        return found

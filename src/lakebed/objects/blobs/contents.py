@@ -6,15 +6,18 @@ A piece may be a range of a blob; where in the blob it begins matters only here.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from lakebed.core.errors import Corrupted, InvalidRange, LakebedError, NotFound
+from lakebed.core.errors import BlobMissing, Corrupted, InvalidRange, LakebedError, NoSuchKey, NotFound
 from lakebed.core.ids import BlobId
+from lakebed.meta.seam import MetaStore
 from lakebed.storage.seam import FileBacked, ObjectStorage
 
+from .. import rows
 from ..model import Content, Extent, unpack_layout
 from .encryption import FRAME_BYTES, SEALED_FRAME_BYTES, KeyRing, Opener, frame_range, open_whole, sealed_size
 from .ingest import blob_key
@@ -251,3 +254,27 @@ def _overlapping(pieces: list[Extent], wanted: ByteRange) -> list[tuple[Extent, 
         if offset >= wanted.end:
             break
     return found
+
+
+log = logging.getLogger("lakebed.objects")
+
+_NOT_COUNTED: Final[Callable[[], None]] = lambda: None  # noqa: E731
+
+
+class MissingBlobs:
+    """Explains blobs that were not found."""
+
+    def __init__(self, meta: MetaStore, count: Callable[[], None] = _NOT_COUNTED) -> None:
+        """`count` is called for each read of a blob that is missing."""
+        self._meta = meta
+        self._count = count
+
+    async def explain(self, blob: BlobId) -> LakebedError:
+        """The error to raise for a blob that the object store does not have: BlobMissing, or NoSuchKey."""
+        if await self._meta.row(rows.BLOB_IS_REFERRED_TO, blob) is None:
+            return NoSuchKey("the object was replaced or deleted while it was being read")
+        self._count()
+        log.error("stored bytes are missing from the object store", extra={"key": blob_key(blob)})
+        return BlobMissing(
+            f"stored bytes are missing; see that the object store is mounted and is the right one. key={blob_key(blob)}"
+        )

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from lakebed.core.clock import Clock
 from lakebed.events.live.feed import LiveFeed
-from lakebed.events.live.listeners import ListenerRegistry
-from lakebed.events.live.read_events import ReadEvents
+from lakebed.events.live.listeners import ListenerRegistry, ReadEvents
 from lakebed.meta.outbox import Outbox
 from lakebed.meta.seam import MetaStore
 

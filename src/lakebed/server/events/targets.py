@@ -26,9 +26,8 @@ from lakebed.events.delivery.records import PURPOSE
 from lakebed.events.ids import EventIds
 from lakebed.events.live.listeners import ListenerRegistry
 from lakebed.events.rules import RuleMatcher
-from lakebed.events.targets.kinds import target_type_named
 from lakebed.events.targets.pipeline import Arrive, ArrivedFile, pipeline_kind
-from lakebed.events.targets.registry import TargetTypes
+from lakebed.events.targets.registry import TargetTypes, target_type_named
 from lakebed.events.targets.webhook import webhook_kind
 from lakebed.governance.credentials.vault import MasterKeys, Vault
 from lakebed.meta.outbox import Outbox

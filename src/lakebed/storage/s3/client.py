@@ -37,7 +37,7 @@ from ...core.errors import IntegrityMismatch, InvalidInput, Unavailable
 from ..credentials import Credentials
 from .error_mapping import Refusal, StoreOperation, failure
 from .options import S3Options
-from .request import Reply, StoreRequest
+from .request import Reply, S3ClientRequest
 
 DETAIL_CHARS: Final = 300
 """How much of a store's own words an error repeats."""
@@ -94,7 +94,7 @@ class BotoClient:
         self._client.meta.events.register("before-call.s3", _stay_here)
         self._methods = {operation: getattr(self._client, _snake_case(operation.value)) for operation in StoreOperation}
 
-    def call(self, request: StoreRequest, signer: Credentials) -> Reply:
+    def call(self, request: S3ClientRequest, signer: Credentials) -> Reply:
         """Send one request, once. Raises what the answer means."""
         key = {"Key": request.key} if request.key else {}
         token = _signer.set(signer)
@@ -117,7 +117,7 @@ class BotoClient:
 class ReplyBody:
     """The body of a GET, read in pieces."""
 
-    def __init__(self, stream: Any, request: StoreRequest) -> None:  # Any: botocore's StreamingBody is untyped
+    def __init__(self, stream: Any, request: S3ClientRequest) -> None:  # Any: botocore's StreamingBody is untyped
         self._stream = stream
         self._request = request
         self._turn = Lock()  # a close must not overtake a read in another thread
@@ -170,7 +170,7 @@ class _OneGenerationAtATime:
         return lambda: getattr(self.get_frozen_credentials(), name, None)
 
 
-def _raise_as_ours(error: Exception, request: StoreRequest) -> NoReturn:
+def _raise_as_ours(error: Exception, request: S3ClientRequest) -> NoReturn:
     where = f"operation={request.operation} key={request.key!r}"
     if isinstance(error, ParamValidationError):
         # Its message quotes the arguments, body included.

@@ -17,7 +17,7 @@ from typing import TypeVar
 from lakebed.core.errors import CredentialsExpired
 
 from ..credentials import CredentialProvider
-from .request import Reply, S3Body, S3Client, StoreRequest
+from .request import Reply, S3Body, S3Client, S3ClientRequest
 
 T = TypeVar("T")
 
@@ -30,12 +30,12 @@ class S3Executor:
         self._credentials = credentials
         self._threads = ThreadPoolExecutor(max_concurrency, thread_name_prefix="s3")
 
-    async def call(self, request: StoreRequest) -> Reply:
+    async def call(self, request: S3ClientRequest) -> Reply:
         """The store's answer. Its body, if it has one, is the caller's to close."""
         return await self.call_and(request, lambda reply: reply, drop=_drop_body)
 
     async def call_and(
-        self, request: StoreRequest, finish: Callable[[Reply], T], *, drop: Callable[[T], None] | None = None
+        self, request: S3ClientRequest, finish: Callable[[Reply], T], *, drop: Callable[[T], None] | None = None
     ) -> T:
         """What `finish` makes of the answer, in the same thread. `drop` frees it when nobody waits any more."""
         signer = await self._credentials.credentials()

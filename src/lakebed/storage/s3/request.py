@@ -14,7 +14,7 @@ Reply = Mapping[str, Any]  # Any: the library's answers are untyped; the store r
 
 
 @dataclass(frozen=True, slots=True)
-class StoreRequest:
+class S3ClientRequest:
     """One operation on a key of the store's bucket. `arguments` are named as S3 names them and may hold the body."""
 
     operation: StoreOperation
@@ -39,7 +39,7 @@ class S3Body(Protocol):
 class S3Client(Protocol):
     """Sends requests, each once, from any thread."""
 
-    def call(self, request: StoreRequest, signer: Credentials) -> Reply:
+    def call(self, request: S3ClientRequest, signer: Credentials) -> Reply:
         """The store's answer. Raises what a refusal means, Unavailable when there is no answer."""
         ...
 

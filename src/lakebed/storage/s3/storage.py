@@ -28,7 +28,7 @@ from ..seam import (
 from .encoding import S3Encoding, is_xml_text, unquote_etag
 from .error_mapping import Refusal, StoreOperation, failure
 from .executor import S3Executor
-from .request import Reply, S3Body, StoreRequest
+from .request import Reply, S3Body, S3ClientRequest
 from .responses import epoch_ms, head_told, version_made
 from .upload import S3Upload, abort_upload
 
@@ -73,7 +73,9 @@ class S3Storage:
     async def start_multipart(self, key: Key, *, metadata: Metadata | None = None) -> S3Upload:
         """Begin an upload in parts."""
         arguments = {"Metadata": dict(check_metadata(metadata)), **self._wire.checksum_arguments()}
-        reply = await self._calls.call(StoreRequest(StoreOperation.CREATE_UPLOAD, self._wire.full_key(key), arguments))
+        reply = await self._calls.call(
+            S3ClientRequest(StoreOperation.CREATE_UPLOAD, self._wire.full_key(key), arguments)
+        )
         return S3Upload(self._calls, self._wire, key, reply["UploadId"])
 
     async def list_uploads(self, prefix: str = "") -> AsyncIterator[OpenUpload]:
@@ -81,7 +83,7 @@ class S3Storage:
         encode_text(prefix)
         arguments: dict[str, object] = {"Prefix": self._wire.key_prefix + prefix, "EncodingType": "url"}
         while True:
-            reply = await self._calls.call(StoreRequest(StoreOperation.LIST_UPLOADS, arguments=arguments))
+            reply = await self._calls.call(S3ClientRequest(StoreOperation.LIST_UPLOADS, arguments=arguments))
             decode = unquote_plus if reply.get("EncodingType") == "url" else str
             for upload in reply.get("Uploads", ()):
                 key = self._wire.own_key(decode(upload["Key"]))
@@ -98,7 +100,7 @@ class S3Storage:
 
     async def get(self, key: Key) -> bytes:
         """The whole object. Raises NotFound."""
-        return await self._calls.call_and(StoreRequest(StoreOperation.GET, self._wire.full_key(key)), _read_all)
+        return await self._calls.call_and(S3ClientRequest(StoreOperation.GET, self._wire.full_key(key)), _read_all)
 
     async def get_range(self, key: Key, start: int, end: int) -> bytes:
         """Bytes from `start` up to `end`. Raises NotFound, InvalidRange."""
@@ -111,7 +113,7 @@ class S3Storage:
     async def stream(self, key: Key, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
         """The same bytes in pieces. Raises Unavailable in the middle if the store stops early."""
         if start == 0 and end is None:
-            request = StoreRequest(StoreOperation.GET, self._wire.full_key(key))
+            request = S3ClientRequest(StoreOperation.GET, self._wire.full_key(key))
         else:
             request = self._range_request(key, start, end)
         try:
@@ -131,7 +133,7 @@ class S3Storage:
 
     async def head(self, key: Key) -> ObjectHead:
         """Size, ETag, time and metadata. Raises NotFound."""
-        reply = await self._calls.call(StoreRequest(StoreOperation.HEAD, self._wire.full_key(key)))
+        reply = await self._calls.call(S3ClientRequest(StoreOperation.HEAD, self._wire.full_key(key)))
         return head_told(key, reply)
 
     async def list_prefix(self, prefix: str = "", start_after: str = "") -> AsyncIterator[ObjectHead]:
@@ -142,7 +144,7 @@ class S3Storage:
         if start_after:
             arguments["StartAfter"] = self._wire.key_prefix + start_after
         while True:
-            reply = await self._calls.call(StoreRequest(StoreOperation.LIST, arguments=arguments))
+            reply = await self._calls.call(S3ClientRequest(StoreOperation.LIST, arguments=arguments))
             for found in reply.get("Contents", ()):
                 key = self._wire.own_key(found["Key"])
                 if key is not None:
@@ -172,15 +174,17 @@ class S3Storage:
         # A copy of what could change under the thread that sends it; bytes are taken as they are.
         arguments: dict[str, object] = {"Body": bytes(body), "Metadata": dict(check_metadata(metadata))}
         arguments |= self._wire.put_arguments(condition)
-        reply = await self._calls.call(StoreRequest(StoreOperation.PUT, self._wire.full_key(key), arguments, condition))
+        reply = await self._calls.call(
+            S3ClientRequest(StoreOperation.PUT, self._wire.full_key(key), arguments, condition)
+        )
         return version_made(reply, StoreOperation.PUT)
 
-    def _range_request(self, key: Key, start: int, end: int | None) -> StoreRequest:
+    def _range_request(self, key: Key, start: int, end: int | None) -> S3ClientRequest:
         full_key = self._wire.full_key(key)
         if start < 0 or (end is not None and end <= start):
             raise InvalidRange(f"range not satisfiable. start={start} end={end}", requested=f"{start}-{end}")
         last = "" if end is None else end - 1
-        return StoreRequest(StoreOperation.GET, full_key, {"Range": f"bytes={start}-{last}"})
+        return S3ClientRequest(StoreOperation.GET, full_key, {"Range": f"bytes={start}-{last}"})
 
     async def _delete_batch(self, full_keys: Sequence[str]) -> None:
         together = [key for key in full_keys if is_xml_text(key)] if self._bulk_delete else []
@@ -198,7 +202,7 @@ class S3Storage:
 
     async def _delete_together(self, full_keys: Sequence[str]) -> None:
         named = {"Delete": {"Objects": [{"Key": key} for key in full_keys], "Quiet": True}}
-        reply = await self._calls.call(StoreRequest(StoreOperation.DELETE_MANY, arguments=named))
+        reply = await self._calls.call(S3ClientRequest(StoreOperation.DELETE_MANY, arguments=named))
         for error in reply.get("Errors", ()):
             code = error.get("Code", "")
             if code != "NoSuchKey":
@@ -207,7 +211,7 @@ class S3Storage:
 
     async def _delete(self, full_key: str) -> None:
         try:
-            await self._calls.call(StoreRequest(StoreOperation.DELETE, full_key))
+            await self._calls.call(S3ClientRequest(StoreOperation.DELETE, full_key))
         except NoSuchBucket:
             raise
         except NotFound:

@@ -11,7 +11,7 @@ from ..seam import ByteSource, Key, ObjectVersion, PartReceipt, WriteCondition
 from .encoding import S3Encoding, quote_etag
 from .error_mapping import StoreOperation
 from .executor import S3Executor
-from .request import Reply, StoreRequest
+from .request import Reply, S3ClientRequest
 from .responses import bare_etag, version_made
 
 
@@ -74,8 +74,8 @@ class S3Upload:
 
     def _request(
         self, operation: StoreOperation, arguments: dict[str, object], condition: WriteCondition | None = None
-    ) -> StoreRequest:
-        return StoreRequest(
+    ) -> S3ClientRequest:
+        return S3ClientRequest(
             operation, self._wire.full_key(self._key), {"UploadId": self._upload_id, **arguments}, condition
         )
 
@@ -83,6 +83,6 @@ class S3Upload:
 async def abort_upload(calls: S3Executor, wire: S3Encoding, key: Key, upload_id: str) -> None:
     """Abort an upload; one that is gone is aborted."""
     try:
-        await calls.call(StoreRequest(StoreOperation.ABORT, wire.full_key(key), {"UploadId": upload_id}))
+        await calls.call(S3ClientRequest(StoreOperation.ABORT, wire.full_key(key), {"UploadId": upload_id}))
     except NoSuchUpload:
         return

@@ -7,6 +7,7 @@ as `AwsFault`; everything else comes from the services as an error of the core t
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,9 +16,10 @@ from lakebed.core import errors as e
 from lakebed.select.errors import SelectCode
 from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Headers, Response
+from lakebed.wire.s3.documents._parts import optional
+from lakebed.wire.s3.xml import document, escape
 
 from .chunked import ChunkSignatureMismatch, ChunkTooSmall, MalformedChunk, MalformedTrailer, TruncatedBody
-from .documents.errors import write_error
 from .xml import MalformedDocument
 
 
@@ -336,3 +338,33 @@ def error_response(rendered: RenderedError, *, resource: str, request_id: str, h
     body = write_error(rendered.code, rendered.message, resource, request_id, rendered.details, host_id=host_id)
     headers: Headers = [*rendered.headers, ("Content-Type", "application/xml")]
     return Response(rendered.status, headers, body)
+
+
+__all__ = ["write_error"]
+
+_NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+
+def write_error(
+    code: str,
+    message: str,
+    resource: str,
+    request_id: str,
+    details: Mapping[str, str] | None = None,
+    *,
+    host_id: str | None = None,
+) -> bytes:
+    """Error. `details` are further elements by name, such as `ArgumentName`."""
+    further = "".join([f"<{name}>{_shown(value)}</{name}>" for name, value in (details or {}).items()])
+    return document(
+        "Error",
+        f"<Code>{escape(code)}</Code><Message>{_shown(message)}</Message>{further}"
+        f"<Resource>{_shown(resource)}</Resource><RequestId>{escape(request_id)}</RequestId>"
+        f"{optional('HostId', host_id)}",
+        namespace=False,
+    )
+
+
+def _shown(text: str) -> str:
+    """What a client sent, so that the document stays one that its parser can read."""
+    return escape(_NOT_XML.sub("\ufffd", text))

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from lakebed.core.errors import InvalidInput
-from lakebed.events.live.filter import S3EventFilter
+from lakebed.events.live.feed import S3EventFilter
 from lakebed.events.live.listeners import ALL_BUCKETS
 from lakebed.events.names import mask_of, parse_name
 from lakebed.events.records import record_of, s3_event_of

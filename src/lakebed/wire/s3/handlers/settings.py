@@ -10,15 +10,18 @@ from uuid import uuid4
 
 import msgspec
 
-from lakebed.core.errors import InvalidPolicy, NoSuchConfiguration
+from lakebed.core.errors import InvalidBucketState, InvalidPolicy, NoSuchConfiguration
 from lakebed.objects.buckets.bucket import Bucket, BucketSettings
 from lakebed.objects.config.lifecycle import LifecycleConfiguration
 from lakebed.objects.config.ownership import ObjectOwnership, Payer, check_ownership, check_payer
 from lakebed.objects.config.tagging import NO_TAGS
+from lakebed.objects.config.versioning import Versioning
 from lakebed.wire.aws.errors import AwsFault
 from lakebed.wire.http.message import Response
 
 from ..documents import access, buckets, cors, lifecycle, tagging
+from ..documents.buckets import read_versioning, write_versioning
+from ..documents.notification import read_notification, write_notification
 from ..errors import method_not_allowed
 from ..payload import read_document, read_parsed
 from ..policy_errors import why_refused
@@ -250,6 +253,51 @@ async def put_logging(services: S3Services, request: S3Request) -> Response:
     return Response(200)
 
 
+_SKIP: Final = "x-amz-skip-destination-validation"
+
+
+async def get_notification(services: S3Services, request: S3Request) -> Response:
+    """Which events go where; an empty document if none do."""
+    return xml_response(write_notification(await services.notifications.read(request.caller, request.bucket)))
+
+
+async def put_notification(services: S3Services, request: S3Request) -> Response:
+    """Replace it whole."""
+    # Who may not is told so, whatever the document holds.
+    await services.notifications.admit(request.caller, request.bucket)
+    configuration = await read_parsed(request.http, request.who, lambda body: read_notification(body, _new_rule_id))
+    await services.notifications.put(
+        request.caller,
+        request.bucket,
+        configuration,
+        checks_targets=request.headers.get(_SKIP, "").lower() != "true",
+    )
+    return Response(200)
+
+
+async def get_versioning(services: S3Services, request: S3Request) -> Response:
+    """Whether versions are kept."""
+    bucket = await services.buckets.read(request.caller, request.bucket, "s3:GetBucketVersioning")
+    return xml_response(write_versioning(Versioning(bucket.versioning)))
+
+
+async def put_versioning(services: S3Services, request: S3Request) -> Response:
+    """Enable or suspend versioning."""
+    if "x-amz-mfa" in request.headers:
+        raise AwsFault(501, "NotImplemented", "MFA delete is not supported.")
+    await services.buckets.read(request.caller, request.bucket, "s3:PutBucketVersioning")
+    status = await read_parsed(request.http, request.who, read_versioning)
+    try:
+        await services.buckets.set_versioning(request.caller, request.bucket, status)
+    except InvalidBucketState as error:
+        raise AwsFault(
+            409,
+            "InvalidBucketState",
+            "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed.",
+        ) from error
+    return Response(200)
+
+
 ROUTES: Final[dict[tuple[str, str], tuple[str, Handler]]] = {
     ("GET", "policy"): ("GetBucketPolicy", get_policy),
     ("PUT", "policy"): ("PutBucketPolicy", put_policy),
@@ -258,6 +306,10 @@ ROUTES: Final[dict[tuple[str, str], tuple[str, Handler]]] = {
     ("GET", "requestPayment"): ("GetBucketRequestPayment", get_request_payment),
     ("PUT", "requestPayment"): ("PutBucketRequestPayment", put_request_payment),
     ("GET", "accelerate"): ("GetBucketAccelerateConfiguration", get_accelerate),
+    ("GET", "versioning"): ("GetBucketVersioning", get_versioning),
+    ("PUT", "versioning"): ("PutBucketVersioning", put_versioning),
+    ("GET", "notification"): ("GetBucketNotificationConfiguration", get_notification),
+    ("PUT", "notification"): ("PutBucketNotificationConfiguration", put_notification),
     ("GET", "logging"): ("GetBucketLogging", get_logging),
     ("PUT", "logging"): ("PutBucketLogging", put_logging),
 }

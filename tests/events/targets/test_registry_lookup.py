@@ -7,7 +7,7 @@ import pytest
 import lakebed.events.targets as targets
 from lakebed.core.errors import InvalidInput, MissingExtra
 from lakebed.core.extras import EXTRAS
-from lakebed.events.targets.kinds import KINDS, WITHOUT_EXTRA, target_type_named
+from lakebed.events.targets.registry import KINDS, WITHOUT_EXTRA, target_type_named
 from lakebed.events.targets.seam import TargetSettings
 
 

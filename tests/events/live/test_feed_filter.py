@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.events.live.filter import S3EventFilter
+from lakebed.events.live.feed import S3EventFilter
 from lakebed.events.names import EventName
 from tests.events.made import other_entry, s3_entry
 

@@ -8,9 +8,8 @@ import pytest
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import BlobMissing, NoSuchKey, Unavailable
 from lakebed.core.ids import new_blob_id
-from lakebed.objects.blobs.contents import ByteRange, Contents, ContentSource
+from lakebed.objects.blobs.contents import ByteRange, Contents, ContentSource, MissingBlobs
 from lakebed.objects.blobs.ingest import blob_key
-from lakebed.objects.blobs.missing_blobs import MissingBlobs
 from lakebed.objects.model import Content, Extent, pack
 from lakebed.storage.memory import MemoryStorage
 from lakebed.storage.seam import Key

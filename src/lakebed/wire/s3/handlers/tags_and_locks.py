@@ -8,9 +8,11 @@ from lakebed.core.errors import InvalidBucketState, NoSuchConfiguration
 from lakebed.core.json.parsing import parse_body
 from lakebed.objects.buckets.bucket import Bucket, BucketSettings
 from lakebed.objects.config.object_lock import LegalHold, check_retention_date
+from lakebed.objects.config.tagging import NO_TAGS
 from lakebed.objects.config.versioning import Versioning
+from lakebed.objects.model import StoredObject
 from lakebed.wire.aws.errors import AwsFault
-from lakebed.wire.http.message import Response
+from lakebed.wire.http.message import Headers, Response
 
 from ..documents.object_lock import (
     read_legal_hold,
@@ -20,6 +22,7 @@ from ..documents.object_lock import (
     write_object_lock,
     write_retention,
 )
+from ..documents.tagging import read_object_tagging, write_tagging
 from ..payload import read_document, read_parsed
 from ..request import S3Request
 from ..services import S3Services
@@ -85,3 +88,36 @@ async def put_legal_hold(services: S3Services, request: S3Request) -> Response:
         request.caller, request.bucket, request.key, request.annotated_version, hold is LegalHold.ON
     )
     return Response(200)
+
+
+async def get_object_tagging(services: S3Services, request: S3Request) -> Response:
+    """The tags of a version."""
+    bucket, found = await services.annotations.tags(request.caller, request.bucket, request.key, request.version)
+    response = xml_response(write_tagging(found.attributes.tags))
+    response.headers += _version_headers(bucket, found)
+    return response
+
+
+async def put_object_tagging(services: S3Services, request: S3Request) -> Response:
+    """Replace the tags of a version."""
+    # An empty set removes the tags, which is another permission.
+    verbs = ("Put", "Delete")
+    actions = (f"s3:{verb}Object{'' if request.version is None else 'Version'}Tagging" for verb in verbs)
+    await services.buckets.precheck(request.caller, request.bucket, *actions, key=request.key)
+    tags = await read_parsed(request.http, request.who, read_object_tagging)
+    bucket, found = await services.annotations.set_tags(
+        request.caller, request.bucket, request.key, request.version, tags
+    )
+    return Response(200, _version_headers(bucket, found))
+
+
+async def delete_object_tagging(services: S3Services, request: S3Request) -> Response:
+    """Remove the tags of a version."""
+    bucket, found = await services.annotations.set_tags(
+        request.caller, request.bucket, request.key, request.version, NO_TAGS
+    )
+    return Response(204, _version_headers(bucket, found))
+
+
+def _version_headers(bucket: Bucket, found: StoredObject) -> Headers:
+    return [("x-amz-version-id", found.version)] if bucket.keeps_versions else []

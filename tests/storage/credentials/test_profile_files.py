@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakebed.core.errors import InvalidSetting
-from lakebed.storage.credentials.shared_files import merge_profiles
+from lakebed.storage.credentials.profile import merge_profiles
 
 
 def test_profiles_of_both_files_are_merged_and_the_credentials_file_wins() -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import Unavailable
-from lakebed.events.live.listeners import ListenerRegistry
-from lakebed.events.live.read_events import ReadEvents
+from lakebed.events.live.listeners import ListenerRegistry, ReadEvents
 from lakebed.events.names import EventName
 from lakebed.meta.seam import MetaStore, T, Work
 from lakebed.objects.config.object_lock import Retention, RetentionMode

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lakebed.wire.s3.documents.errors import write_error
+from lakebed.wire.s3.errors import write_error
 from lakebed.wire.s3.xml import parse_document
 
 from .client import understood
