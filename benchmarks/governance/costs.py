@@ -89,7 +89,7 @@ async def _decisions(site: Site, rounds: int, seconds: float) -> list[Timed]:
     key = await site.holder("reader", above, *others)
     await site.principals.create_user("writer", canned=["readwrite"])
     by_policy = await site.caller((await site.keys.create("writer")).key.id)
-    found = await site.catalog.entries.seek(site.facilities.meta, LAKE, Identifier(LEVELS, TABLE))
+    found = await site.catalog.entries.seek(site.object_context.meta, LAKE, Identifier(LEVELS, TABLE))
     entry = found.live
     assert entry is not None
     caller = await site.caller(key)
@@ -113,8 +113,8 @@ async def _decisions(site: Site, rounds: int, seconds: float) -> list[Timed]:
     async with _decision_point() as url:
         for title, remember in (("it said before", 300.0), ("it is asked for", 0.0)):
             settings = DecisionsSettings(url=url, mode=DecisionMode.AND, remember=remember)
-            decisions = wire_authorizer(settings, site.facilities.clock)
-            gate = Gate(replace(site.facilities, authorizer=decisions.authorizer))
+            decisions = wire_authorizer(settings, site.object_context.clock)
+            gate = Gate(replace(site.object_context, authorizer=decisions.authorizer))
             try:
                 times.append(
                     await each(
@@ -143,7 +143,7 @@ async def _tokens(site: Site, rounds: int, seconds: float) -> list[Timed]:
     async def give(tx: Transaction) -> NewClientCredentials:
         return await site.credentials.create(tx, user)
 
-    made = await site.facilities.meta.transact(give)
+    made = await site.object_context.meta.transact(give)
 
     async def issue() -> IssuedToken:
         client = await site.clients.authenticate(made.client_id, made.secret, "127.0.0.1")

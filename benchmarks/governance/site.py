@@ -59,7 +59,7 @@ ADMINISTRATOR: Final = Administrator(ROOT.principal, _allow)
 class Site:
     """What is measured, and what sets the scene."""
 
-    facilities: ObjectContext
+    object_context: ObjectContext
     catalog: planning.Site
     gate: Gate
     keys: AccessKeys
@@ -95,7 +95,7 @@ class Site:
         async def work(tx: Transaction) -> None:
             await tx.run(INVALIDATE_GRANTS)
 
-        await self.facilities.meta.transact(work)
+        await self.object_context.meta.transact(work)
 
 
 @asynccontextmanager
@@ -107,23 +107,25 @@ async def opened(folder: Path) -> AsyncIterator[Site]:
     meta = await open_metadata(settings, master)
     storage, open_writer = await open_storage(settings, clock)
     ownership = await confirm_object_store(settings, meta, storage)
-    facilities = build_foundation(settings, identity, master, clock, meta, storage, ownership, open_writer).facilities
+    object_context = build_foundation(
+        settings, identity, master, clock, meta, storage, ownership, open_writer
+    ).object_context
     try:
-        catalog = planning.wire(facilities)
-        await BucketService(facilities).create(ROOT, LAKE)
+        catalog = planning.wire(object_context)
+        await BucketService(object_context).create(ROOT, LAKE)
         await catalog.warehouses.enable(ROOT, LAKE)
-        yield _wire(settings, facilities, catalog, master, root_credential(identity))
+        yield _wire(settings, object_context, catalog, master, root_credential(identity))
     finally:
-        facilities.ingester.close()
+        object_context.ingester.close()
         await storage.close()
         await meta.close()
 
 
 def _wire(
-    settings: Settings, facilities: ObjectContext, catalog: planning.Site, master: MasterKeys, root: Credential
+    settings: Settings, object_context: ObjectContext, catalog: planning.Site, master: MasterKeys, root: Credential
 ) -> Site:
-    meta, outbox, clock = facilities.meta, facilities.outbox, facilities.clock
-    gate, keys = Gate(facilities), AccessKeys(meta, outbox, master, clock, root)
+    meta, outbox, clock = object_context.meta, object_context.outbox, object_context.clock
+    gate, keys = Gate(object_context), AccessKeys(meta, outbox, master, clock, root)
     hashes, own = SecretHasher(), settings.tokens
     verifier = TokenVerifier(meta, keys, master, clock, issuer=own.issuer)
     issuer = TokenIssuer(
@@ -135,7 +137,7 @@ def _wire(
         renewal_seconds=int(own.renewal),
     )
     return Site(
-        facilities,
+        object_context,
         catalog,
         gate,
         keys,
@@ -147,7 +149,9 @@ def _wire(
         PrincipalRoles(meta, outbox, clock),
         CatalogRoles(meta, outbox, clock),
         CatalogGrants(meta, outbox, clock),
-        Creation(facilities, gate, catalog.entries, catalog.files, catalog.publisher, MetadataCache(), catalog.claims),
+        Creation(
+            object_context, gate, catalog.entries, catalog.files, catalog.publisher, MetadataCache(), catalog.claims
+        ),
     )
 
 

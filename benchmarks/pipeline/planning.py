@@ -101,7 +101,7 @@ class Pass(msgspec.Struct, frozen=True):
 class Site:
     """The services that the benchmark calls."""
 
-    facilities: ObjectContext
+    object_context: ObjectContext
     writer: ObjectWriter
     files: TableFiles
     entries: Entries
@@ -136,33 +136,33 @@ class _Whole:
         return body or None
 
 
-def wire(facilities: ObjectContext) -> Site:
+def wire(object_context: ObjectContext) -> Site:
     """The services, as a server wires them."""
-    meta, clock = facilities.meta, facilities.clock
-    writer, gate = ObjectWriter(facilities), Gate(facilities)
-    files = TableFiles(facilities, writer, ObjectReader(facilities))
-    keys, warehouses = IdempotencyKeys(meta, clock), Warehouses(facilities, gate)
+    meta, clock = object_context.meta, object_context.clock
+    writer, gate = ObjectWriter(object_context), Gate(object_context)
+    files = TableFiles(object_context, writer, ObjectReader(object_context))
+    keys, warehouses = IdempotencyKeys(meta, clock), Warehouses(object_context, gate)
     entries = Entries(meta, files, gate, MetadataCache())
-    namespaces = Namespaces(facilities, gate, warehouses, keys)
-    types = PolicyTypes(facilities, gate, warehouses, keys)
-    policies = Policies(facilities, gate, warehouses, namespaces, keys, types)
+    namespaces = Namespaces(object_context, gate, warehouses, keys)
+    types = PolicyTypes(object_context, gate, warehouses, keys)
+    policies = Policies(object_context, gate, warehouses, namespaces, keys, types)
     queue = TaskQueue(meta, clock, random.Random(1))
-    claims = Claims(facilities)
+    claims = Claims(object_context)
     return Site(
-        facilities=facilities,
+        object_context=object_context,
         claims=claims,
         writer=writer,
         files=files,
         entries=entries,
-        publisher=Publisher(facilities, files, entries, keys, claims),
+        publisher=Publisher(object_context, files, entries, keys, claims),
         namespaces=namespaces,
         warehouses=warehouses,
         policies=policies,
         attaching=PolicyAttachments(
-            facilities, warehouses, keys, types, policies, PolicyTargets(gate, warehouses, entries)
+            object_context, warehouses, keys, types, policies, PolicyTargets(gate, warehouses, entries)
         ),
         maintenance=build_maintenance(
-            facilities,
+            object_context,
             gate,
             warehouses,
             entries,
@@ -177,7 +177,7 @@ def wire(facilities: ObjectContext) -> Site:
 
 async def build(site: Site, tables: int) -> None:
     """Make the tables and their policies."""
-    await BucketService(site.facilities).create(ROOT, LAKE)
+    await BucketService(site.object_context).create(ROOT, LAKE)
     await site.warehouses.enable(ROOT, LAKE)
     for first in range(0, tables, TABLES_A_NAMESPACE):
         namespace = f"ns{first // TABLES_A_NAMESPACE}"
@@ -208,7 +208,7 @@ async def publish(site: Site, namespace: str, numbers: range) -> None:
         site.sizes.append(len(document))
         if is_messy:
             uploads += manifests(location)
-        found = await site.entries.find(site.facilities.meta, LAKE, identifier)
+        found = await site.entries.find(site.object_context.meta, LAKE, identifier)
         entry_id = UUID(int=number + 1).hex
         place = Place(found.warehouse, found.namespace, EntryKind.TABLE, entry_id, location)
         pointers.append(
@@ -316,9 +316,11 @@ async def _measure(folder: Path, tables: int) -> list[Pass]:
     meta = await open_metadata(settings, master)
     storage, open_writer = await open_storage(settings, clock)
     ownership = await confirm_object_store(settings, meta, storage)
-    facilities = build_foundation(settings, identity, master, clock, meta, storage, ownership, open_writer).facilities
+    object_context = build_foundation(
+        settings, identity, master, clock, meta, storage, ownership, open_writer
+    ).object_context
     try:
-        site = wire(facilities)
+        site = wire(object_context)
         tell(f"making {tables:,} tables")
         began = time.perf_counter()
         await build(site, tables)
@@ -334,7 +336,7 @@ async def _measure(folder: Path, tables: int) -> list[Pass]:
             await pass_over_all(site, "nothing has changed", tables),
         ]
     finally:
-        facilities.ingester.close()
+        object_context.ingester.close()
         await storage.close()
         await meta.close()
 

@@ -22,7 +22,7 @@ async def no_network(request: HttpRequest) -> HttpResponse:
 def extended(catalog: Catalog, http: Http = no_network, *, hosts: Sequence[str] = ("*",)) -> Extensions:
     """The extensions, as the server wires them; `http` speaks to other catalogs, those at `hosts`."""
     return wire_extensions(
-        catalog.store.facilities,
+        catalog.store.object_context,
         catalog.gate,
         catalog.warehouses,
         catalog.entries,

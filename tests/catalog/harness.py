@@ -135,13 +135,13 @@ class Catalog:
     @property
     def management(self) -> CatalogManagement:
         """Catalogs made by name."""
-        return CatalogManagement(self.store.facilities, self.gate, self.copies.leave)
+        return CatalogManagement(self.store.object_context, self.gate, self.copies.leave)
 
     @property
     def copies(self) -> Copies:
         """Filtered, masked copies, as `server.catalog` wires them."""
         return Copies(
-            self.store.facilities,
+            self.store.object_context,
             self.namespaces,
             self.entries,
             self.files,
@@ -157,7 +157,9 @@ class Catalog:
         rules = ResourceRules(owner=ROOT.principal.account)
 
         async def ask(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
-            await self.store.facilities.ask(caller, rules, action, resource, securable=securable, privileges=privileges)
+            await self.store.object_context.authorize_resource(
+                caller, rules, action, resource, securable=securable, privileges=privileges
+            )
 
         return Administrator(caller.principal, ask)
 
@@ -278,7 +280,7 @@ class Catalog:
 
     async def last_event(self) -> int:
         """The number of the newest event."""
-        return await self.store.facilities.outbox.last_seq(self.store.meta)
+        return await self.store.object_context.outbox.last_seq(self.store.meta)
 
     async def everything(self) -> dict[str, object]:
         """All rows that the catalog writes, and the blobs that there are."""
@@ -400,7 +402,7 @@ class Eventful:
 
 def wire_catalog(store: ObjectStore, meta: MetaStore | None = None) -> Catalog:
     """The services on an object store, as `server.catalog` wires them; on `meta` in place of the store's own."""
-    f = store.facilities if meta is None else replace(store.facilities, meta=meta)
+    f = store.object_context if meta is None else replace(store.object_context, meta=meta)
     writer = store.writer if meta is None else ObjectWriter(f)
     deleter = store.deleter if meta is None else ObjectDeleter(f)
     tasks = TaskQueue(f.meta, store.clock, random.Random(1))

@@ -291,7 +291,7 @@ class CatalogMachine(RuleBasedStateMachine):
             assert set(claimed.pop(model.id)) == model.directories
         assert sorted(map(sorted, claimed.values())) == sorted(map(sorted, self.purging))
         assert len(await catalog.told()) == self.changes
-        await catalog.store.reaper.sweep()
+        await catalog.store.garbage_collector.sweep()
         await check_tables(catalog.store)
 
 

@@ -29,7 +29,7 @@ def asking(catalog: Catalog, oracle: Oracle, *, batch: bool = True) -> Catalog:
     store = catalog.store
     point = DecisionPoint(oracle.post, store.clock, remember_seconds=0, post_batch=oracle.post if batch else None)
     authorizer = ExternalAuthorizer(PolicyAuthorizer(store.clock), point, DecisionMode.AND)
-    return wire_catalog(replace(store, facilities=replace(store.facilities, authorizer=authorizer)))
+    return wire_catalog(replace(store, object_context=replace(store.object_context, authorizer=authorizer)))
 
 
 def showing(shows: Callable[[str], bool]) -> Callable[[Any], object]:

@@ -189,7 +189,7 @@ async def test_what_rolls_back_is_not_told(catalog: Catalog) -> None:
     async with catalog.unchanged():
 
         async def work(tx: Transaction) -> None:
-            await tell(catalog.store.facilities.outbox, tx, "TableCommitted", ROOT, 1, "lake")
+            await tell(catalog.store.object_context.outbox, tx, "TableCommitted", ROOT, 1, "lake")
             raise AlreadyExists("no")
 
         with pytest.raises(AlreadyExists):

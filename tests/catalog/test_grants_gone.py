@@ -38,7 +38,7 @@ class Roles:
     """Root, seen as a user with a role of `lake`: who is in no table needs no keys."""
 
     def __init__(self, catalog: Catalog) -> None:
-        f = catalog.store.facilities
+        f = catalog.store.object_context
         self.meta = f.meta
         self.by = Administrator(root_of(DEFAULT_ACCOUNT), allow)
         self.catalog_roles = CatalogRoles(f.meta, f.outbox, f.clock)

@@ -43,7 +43,7 @@ async def catalog_in(data: Path) -> AsyncIterator[Catalog]:
     try:
         yield wire_catalog(store)
     finally:
-        store.facilities.ingester.close()
+        store.object_context.ingester.close()
         await storage.close()
         await meta.close()
 

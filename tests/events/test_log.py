@@ -24,26 +24,26 @@ AUDITOR = user(
 
 
 @pytest.fixture
-async def facilities(tmp_path: Path) -> AsyncIterator[ObjectContext]:
+async def object_context(tmp_path: Path) -> AsyncIterator[ObjectContext]:
     async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "memory", tmp_path, ManualClock()) as store:
-        yield store.facilities
+        yield store.object_context
 
 
-async def tell(facilities: ObjectContext, *kinds: str) -> None:
+async def tell(object_context: ObjectContext, *kinds: str) -> None:
     async def work(tx: Transaction) -> None:
         for kind in kinds:
-            await facilities.outbox.append(tx, OutboxEvent(kind, "subject", b"\x80", 1000))
+            await object_context.outbox.append(tx, OutboxEvent(kind, "subject", b"\x80", 1000))
 
-    await facilities.meta.transact(work)
+    await object_context.meta.transact(work)
 
 
 def kinds_of(page: EventPage) -> Sequence[str]:
     return [entry.event.kind for entry in page.entries]
 
 
-async def test_pages_go_on_where_the_last_one_ended(facilities: ObjectContext) -> None:
-    await tell(facilities, "A", "B", "C", "D", "E")
-    log = EventLog(facilities)
+async def test_pages_go_on_where_the_last_one_ended(object_context: ObjectContext) -> None:
+    await tell(object_context, "A", "B", "C", "D", "E")
+    log = EventLog(object_context)
     seen: list[str] = []
     after = 0
     while (page := await log.read(READER, EVERYTHING, after=after, limit=2)).entries:
@@ -54,9 +54,9 @@ async def test_pages_go_on_where_the_last_one_ended(facilities: ObjectContext) -
     assert page.next_after == after == 5
 
 
-async def test_what_is_passed_over_is_not_looked_at_again(facilities: ObjectContext) -> None:
-    await tell(facilities, *["Noise"] * 3, "News:1", *["Noise"] * 3, "News:2", "Noise")
-    log = EventLog(facilities)
+async def test_what_is_passed_over_is_not_looked_at_again(object_context: ObjectContext) -> None:
+    await tell(object_context, *["Noise"] * 3, "News:1", *["Noise"] * 3, "News:2", "Noise")
+    log = EventLog(object_context)
     chosen = parse_selection("News:*")
     first = await log.read(READER, chosen, after=0, limit=1)
     assert (kinds_of(first), first.next_after) == (["News:1"], 4)
@@ -67,40 +67,40 @@ async def test_what_is_passed_over_is_not_looked_at_again(facilities: ObjectCont
 
 
 async def test_a_look_for_rare_events_ends_and_can_be_gone_on_with(
-    facilities: ObjectContext, monkeypatch: pytest.MonkeyPatch
+    object_context: ObjectContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lakebed.events.log._MAX_LOOKED_AT", 4)
     monkeypatch.setattr("lakebed.events.log.MAX_EVENTS", 2)
-    await tell(facilities, *["Noise"] * 5, "News")
-    log = EventLog(facilities)
+    await tell(object_context, *["Noise"] * 5, "News")
+    log = EventLog(object_context)
     page = await log.read(READER, parse_selection("News"), after=0, limit=1)
     assert (kinds_of(page), page.next_after) == ([], 4)
     page = await log.read(READER, parse_selection("News"), after=page.next_after, limit=1)
     assert (kinds_of(page), page.next_after) == (["News"], 6)
 
 
-async def test_an_empty_log_and_a_cursor_ahead_of_it_give_nothing(facilities: ObjectContext) -> None:
-    log = EventLog(facilities)
+async def test_an_empty_log_and_a_cursor_ahead_of_it_give_nothing(object_context: ObjectContext) -> None:
+    log = EventLog(object_context)
     assert await log.read(READER, EVERYTHING, after=0, limit=10) == EventPage([], 0, 0, 0)
-    await tell(facilities, "A")
+    await tell(object_context, "A")
     assert await log.read(READER, EVERYTHING, after=7, limit=10) == EventPage([], 7, 1, 1)
 
 
-async def test_a_limit_of_nothing_tells_where_the_log_stands(facilities: ObjectContext) -> None:
-    await tell(facilities, "A", "B")
-    assert await EventLog(facilities).read(READER, EVERYTHING, after=0, limit=0) == EventPage([], 0, 2, 1)
+async def test_a_limit_of_nothing_tells_where_the_log_stands(object_context: ObjectContext) -> None:
+    await tell(object_context, "A", "B")
+    assert await EventLog(object_context).read(READER, EVERYTHING, after=0, limit=0) == EventPage([], 0, 2, 1)
 
 
-async def test_what_was_trimmed_shows_in_the_first_number(facilities: ObjectContext) -> None:
-    await tell(facilities, "A", "B", "C")
-    await facilities.outbox.trim(occurred_before_ms=2000, limit=2)
-    page = await EventLog(facilities).read(READER, EVERYTHING, after=0, limit=10)
+async def test_what_was_trimmed_shows_in_the_first_number(object_context: ObjectContext) -> None:
+    await tell(object_context, "A", "B", "C")
+    await object_context.outbox.trim(occurred_before_ms=2000, limit=2)
+    page = await EventLog(object_context).read(READER, EVERYTHING, after=0, limit=10)
     assert (kinds_of(page), page.first_seq) == (["C"], 3)
 
 
-async def test_the_audit_trail_is_of_users_keys_and_policies(facilities: ObjectContext) -> None:
+async def test_the_audit_trail_is_of_users_keys_and_policies(object_context: ObjectContext) -> None:
     await tell(
-        facilities,
+        object_context,
         "UserCreated",
         "ObjectCreated:Put",
         "AccessKeyCreated",
@@ -108,23 +108,23 @@ async def test_the_audit_trail_is_of_users_keys_and_policies(facilities: ObjectC
         "PolicyAttached",
         "CatalogPolicyDropped",
     )
-    page = await audit_trail(facilities).read(AUDITOR, EVERYTHING, after=0, limit=10)
+    page = await audit_trail(object_context).read(AUDITOR, EVERYTHING, after=0, limit=10)
     assert kinds_of(page) == ["UserCreated", "AccessKeyCreated", "PolicyAttached", "CatalogPolicyDropped"]
-    narrow = await audit_trail(facilities).read(AUDITOR, parse_selection("Policy*,Table*"), after=0, limit=10)
+    narrow = await audit_trail(object_context).read(AUDITOR, parse_selection("Policy*,Table*"), after=0, limit=10)
     assert kinds_of(narrow) == ["PolicyAttached"]
 
 
-async def test_each_right_opens_its_own_log(facilities: ObjectContext) -> None:
-    for log, denied in ((EventLog(facilities), AUDITOR), (audit_trail(facilities), READER)):
+async def test_each_right_opens_its_own_log(object_context: ObjectContext) -> None:
+    for log, denied in ((EventLog(object_context), AUDITOR), (audit_trail(object_context), READER)):
         with pytest.raises(AccessDenied, match="lakebed:Read"):
             await log.read(denied, EVERYTHING, after=0, limit=10)
         await log.read(ROOT, EVERYTHING, after=0, limit=10)
 
 
-async def test_news_wakes_who_waits(facilities: ObjectContext) -> None:
-    log = EventLog(facilities)
+async def test_news_wakes_who_waits(object_context: ObjectContext) -> None:
+    log = EventLog(object_context)
     waiting = asyncio.create_task(log.wait_for_event(0, 30))
     await asyncio.sleep(0)
-    await tell(facilities, "A")
+    await tell(object_context, "A")
     assert await waiting
     assert not await log.wait_for_event(1, 0)

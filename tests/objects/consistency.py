@@ -45,8 +45,8 @@ async def _check_contents(store: ObjectStore, references: Counter[object]) -> No
     layouts = {row[0]: unpack_layout(row[2]) for row in contents if row[2] is not None}
     lenders = {row[0]: row[3] for row in contents}
     for content, layout in layouts.items():
-        _check_borrowed([piece for piece in layout if piece.lent_of], lenders[content], layouts, lenders)
-    laid_out = [piece.blob for layout in layouts.values() for piece in layout if not piece.lent_of]
+        _check_borrowed([piece for piece in layout if piece.blob_size], lenders[content], layouts, lenders)
+    laid_out = [piece.blob for layout in layouts.values() for piece in layout if not piece.blob_size]
     parts = [unpack_extent(row[0]).blob for row in await store.meta.rows("SELECT piece FROM parts")]
     referred = Counter(blob for blob in (*laid_out, *parts) if blob is not None)
     assert max(referred.values(), default=1) == 1, "two contents or parts refer to one blob"
@@ -69,5 +69,5 @@ def _check_borrowed(
     assert lenders[lender] is None, "a lender borrows itself"
     (lent,) = layouts[lender]
     for piece in borrowed:
-        assert (piece.blob, piece.seal, piece.lent_of) == (lent.blob, lent.seal, lent.size), "not the lender's blob"
+        assert (piece.blob, piece.seal, piece.blob_size) == (lent.blob, lent.seal, lent.size), "not the lender's blob"
         assert 0 <= piece.start <= piece.start + piece.size <= lent.size, "borrowed past the end of the blob"

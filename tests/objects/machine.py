@@ -284,7 +284,7 @@ class ObjectMachine(RuleBasedStateMachine):
     def tag(self, name: str, key: str, age: int | None, tags: tuple[tuple[str, str], ...]) -> None:
         version = None if age is None else self._pick(name, key, age)
         found = self._find(name, key, version)
-        tagging = self.store.annotations.set_tags(ROOT, name, key, version, TagSet(tuple(Tag(*tag) for tag in tags)))
+        tagging = self.store.tags_and_locks.set_tags(ROOT, name, key, version, TagSet(tuple(Tag(*tag) for tag in tags)))
         if isinstance(found, type):
             with pytest.raises(found):
                 self.run(tagging)

@@ -101,11 +101,11 @@ async def read_all(source: ContentSource, wanted: ByteRange | None = None) -> by
 class ObjectStore:
     """The use cases, what they stand on, and short ways to call them as root."""
 
-    facilities: ObjectContext
+    object_context: ObjectContext
     clock: ManualClock
     meta: MetaStore
     storage: ObjectStorage
-    reaper: BlobGarbageCollector
+    garbage_collector: BlobGarbageCollector
     sweeper: OrphanSweep
     lifecycle: LifecycleRunner
     buckets: BucketService
@@ -115,7 +115,7 @@ class ObjectStore:
     lister: Lister
     uploads: MultipartUploads
     copier: ObjectCopier
-    annotations: TagsAndLocks
+    tags_and_locks: TagsAndLocks
 
     async def bucket(self, name: str, versioning: Versioning = Versioning.UNVERSIONED) -> Bucket:
         """Make a bucket."""
@@ -149,12 +149,12 @@ class ObjectStore:
 
     async def compose(self, bucket: str, key: str, loan: BaseContent, *parts: bytes | BaseRange) -> WrittenObject:
         """Put an object that borrows."""
-        composed = await self.facilities.ingester.compose(loan, parts)
+        composed = await self.object_context.ingester.compose(loan, parts)
         now_ms = self.clock.now_ms()
         new, displaced = NewObject(key, DEFAULT_ATTRIBUTES), NewGarbage(now_ms)
 
         async def work(tx: Transaction) -> WrittenObject:
-            return await self.writer.place(
+            return await self.writer.publish_in(
                 tx, ROOT, bucket, new, composed, now_ms, displaced, event="ObjectCreated:Put"
             )
 
@@ -206,7 +206,7 @@ class ObjectStore:
 
     async def events(self, after: int = 0) -> list[OutboxEntry]:
         """What the outbox has."""
-        return await self.facilities.outbox.read_after(self.meta, after, 10_000)
+        return await self.object_context.outbox.read_after(self.meta, after, 10_000)
 
     async def stored_blobs(self) -> set[str]:
         """The names of all blobs in the byte store."""
@@ -234,8 +234,8 @@ def wire(
     """The services on these stores, as `server.composition` wires them."""
     keys = keys or new_key_ring()
     ownership = ClaimedAtFirstUse(storage)
-    reaper = BlobGarbageCollector(meta, storage, ownership, clock, grace_ms=garbage_grace_ms)
-    facilities = ObjectContext(
+    garbage_collector = BlobGarbageCollector(meta, storage, ownership, clock, grace_ms=garbage_grace_ms)
+    object_context = ObjectContext(
         meta=meta,
         outbox=Outbox(meta),
         storage=storage,
@@ -243,29 +243,29 @@ def wire(
         contents=Contents(storage, keys, MissingBlobs(meta).explain),
         authorizer=PolicyAuthorizer(clock),
         clock=clock,
-        reaper=reaper,
+        garbage_collector=garbage_collector,
         garbage_grace_ms=garbage_grace_ms,
     )
-    facilities = replace(facilities, guard=TableGuard(meta, Gate(facilities), facilities.clock))
-    reader = ObjectReader(facilities)
-    writer = ObjectWriter(facilities)
-    uploads = MultipartUploads(facilities, writer)
+    object_context = replace(object_context, table_buckets=TableGuard(meta, Gate(object_context), object_context.clock))
+    reader = ObjectReader(object_context)
+    writer = ObjectWriter(object_context)
+    uploads = MultipartUploads(object_context, writer)
     return ObjectStore(
-        facilities=facilities,
+        object_context=object_context,
         clock=clock,
         meta=meta,
         storage=storage,
-        reaper=reaper,
-        sweeper=OrphanSweep(meta, storage, ownership, reaper, clock, window_ms=ORPHAN_WINDOW_MS),
-        lifecycle=LifecycleRunner(facilities, day_ms=DAY_MS),
-        buckets=BucketService(facilities),
+        garbage_collector=garbage_collector,
+        sweeper=OrphanSweep(meta, storage, ownership, garbage_collector, clock, window_ms=ORPHAN_WINDOW_MS),
+        lifecycle=LifecycleRunner(object_context, day_ms=DAY_MS),
+        buckets=BucketService(object_context),
         reader=reader,
         writer=writer,
-        deleter=ObjectDeleter(facilities),
-        lister=Lister(facilities),
+        deleter=ObjectDeleter(object_context),
+        lister=Lister(object_context),
         uploads=uploads,
-        copier=ObjectCopier(facilities, reader, writer, uploads),
-        annotations=TagsAndLocks(facilities, reader),
+        copier=ObjectCopier(object_context, reader, writer, uploads),
+        tags_and_locks=TagsAndLocks(object_context, reader),
     )
 
 
@@ -299,7 +299,7 @@ async def opened_store(address: str, storage: str, folder: Path, clock: ManualCl
         kept: ObjectStorage = MemoryStorage(clock) if storage == "memory" else FolderStorage(folder, clock)
         stack.push_async_callback(kept.close)
         wired = wire(meta, kept, clock)
-        stack.callback(wired.facilities.ingester.close)
+        stack.callback(wired.object_context.ingester.close)
         yield wired
 
 

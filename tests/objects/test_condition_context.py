@@ -137,8 +137,8 @@ async def test_only_what_makes_an_object_is_a_creation(light_store: ObjectStore)
         await store.uploads.begin(creator, "bucket", new, algorithm=None, checksum_type=None)
     _, upload = await store.uploads.begin(filler, "bucket", new, algorithm=None, checksum_type=None)
     with pytest.raises(AccessDenied):
-        await store.uploads.admit_part(creator, "bucket", "k", upload.id, 1)
-    await store.uploads.admit_part(filler, "bucket", "k", upload.id, 1)
+        await store.uploads.authorize_part(creator, "bucket", "k", upload.id, 1)
+    await store.uploads.authorize_part(filler, "bucket", "k", upload.id, 1)
     part = await store.put_part(upload, 1, b"abc")
     completion = Completion([ListedPart(1, part.etag)])
     with pytest.raises(AccessDenied):
@@ -170,12 +170,12 @@ async def test_retention_is_told_however_it_is_set(
         value,
     )
     await check_denied(
-        lambda who: store.annotations.set_retention(who, "bucket", "k", None, keep), operator, key, value
+        lambda who: store.tags_and_locks.set_retention(who, "bucket", "k", None, keep), operator, key, value
     )
-    await store.annotations.set_retention(bob("Null", key, "true"), "bucket", "k", None, keep)
+    await store.tags_and_locks.set_retention(bob("Null", key, "true"), "bucket", "k", None, keep)
     bypassing = bob("Null", key, "false")._replace(bypass_governance=True)
     with pytest.raises(AccessDenied, match="BypassGovernanceRetention"):
-        await store.annotations.set_retention(bypassing, "bucket", "k", None, keep)
+        await store.tags_and_locks.set_retention(bypassing, "bucket", "k", None, keep)
 
 
 @pytest.mark.parametrize(("on", "said"), [(True, "ON"), (False, "OFF")])
@@ -185,7 +185,7 @@ async def test_legal_hold_is_told_however_it_is_set(light_store: ObjectStore, on
     await store.put("bucket", "k")
     deeds: list[Deed] = [
         lambda who: store.put("bucket", "new", attributes=ObjectAttributes(legal_hold=on), caller=who),
-        lambda who: store.annotations.set_legal_hold(who, "bucket", "k", None, on),
+        lambda who: store.tags_and_locks.set_legal_hold(who, "bucket", "k", None, on),
     ]
     for deed in deeds:
         await check_denied(deed, "StringEquals", "s3:object-lock-legal-hold", said)
@@ -201,20 +201,20 @@ async def test_new_tags_of_an_object_are_told_and_so_are_its_old_ones(light_stor
     for version in (None, old):
 
         def deed(who: Caller, version: str | None = version) -> Awaitable[object]:
-            return store.annotations.set_tags(who, "bucket", "k", version, TAGS)
+            return store.tags_and_locks.set_tags(who, "bucket", "k", version, TAGS)
 
         await check_denied(deed, "StringEquals", "s3:RequestObjectTag/Cost", "1")
         await check_denied(deed, "ForAnyValue:StringEquals", "s3:RequestObjectTagKeys", "team")
         # The name of a tag tells case.
         await deed(bob("StringEquals", "s3:RequestObjectTag/cost", "1"))
-        await store.annotations.set_tags(ROOT, "bucket", "k", old, TagSet((Tag("stage", "raw"),)))
+        await store.tags_and_locks.set_tags(ROOT, "bucket", "k", old, TagSet((Tag("stage", "raw"),)))
     await check_denied(
-        lambda who: store.annotations.set_tags(who, "bucket", "k", old, TAGS),
+        lambda who: store.tags_and_locks.set_tags(who, "bucket", "k", old, TAGS),
         "StringEquals",
         "s3:ExistingObjectTag/stage",
         "raw",
     )
-    await store.annotations.set_tags(bob("Null", "s3:RequestObjectTagKeys", "false"), "bucket", "k", None, NO_TAGS)
+    await store.tags_and_locks.set_tags(bob("Null", "s3:RequestObjectTagKeys", "false"), "bucket", "k", None, NO_TAGS)
 
 
 # -- reads and deletes ----------------------------------------------------------------------------------------------

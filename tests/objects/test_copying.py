@@ -94,11 +94,11 @@ async def test_copy_outlives_its_source(store: ObjectStore) -> None:
     await store.put("bucket", "from", BIG)
     await copy(store, FROM, "bucket", "to")
     await store.delete("bucket", "from")
-    assert await store.reaper.sweep() == 0
+    assert await store.garbage_collector.sweep() == 0
     assert await store.get("bucket", "to") == BIG
     await check_tables(store)
     await store.delete("bucket", "to")
-    assert await store.reaper.sweep() == 1
+    assert await store.garbage_collector.sweep() == 1
     assert await store.stored_blobs() == set()
     await check_tables(store)
 
@@ -108,7 +108,7 @@ async def test_source_outlives_its_copy(store: ObjectStore) -> None:
     await store.put("bucket", "from", BIG)
     await copy(store, FROM, "bucket", "to")
     await store.put("bucket", "to", b"other")
-    assert await store.reaper.sweep() == 0
+    assert await store.garbage_collector.sweep() == 0
     assert await store.get("bucket", "from") == BIG
     await check_tables(store)
 
@@ -162,7 +162,7 @@ async def test_copy_onto_itself_changes_the_metadata_alone(store: ObjectStore, v
     assert (found.attributes.metadata, found.attributes.content_type) == ({"b": "2"}, changed.content_type)
     assert found.attributes.tags == TAGS
     assert await store.get("bucket", "from") == BIG
-    assert await store.reaper.sweep() == 0
+    assert await store.garbage_collector.sweep() == 0
     assert len(await store.stored_blobs()) == 1
     await check_tables(store)
 
@@ -173,7 +173,7 @@ async def test_copy_onto_itself_can_change_the_encryption(store: ObjectStore) ->
     copied = await copy(store, FROM, "bucket", "from", encrypt=True)
     assert copied.written.object.attributes.encrypted
     assert await store.get("bucket", "from") == BIG
-    assert await store.reaper.sweep() == 1
+    assert await store.garbage_collector.sweep() == 1
     await check_tables(store)
 
 
@@ -193,7 +193,7 @@ async def test_copy_is_encrypted_as_it_is_asked_to_be(
     assert copied.written.object.etag == md5(body)
     assert await light_store.get("bucket", "to") == body
     await light_store.delete("bucket", "from")
-    await light_store.reaper.sweep()
+    await light_store.garbage_collector.sweep()
     assert await light_store.get("bucket", "to") == body
     await check_tables(light_store)
 
@@ -322,14 +322,14 @@ async def test_source_replaced_meanwhile_is_undecided_and_changes_nothing(
 ) -> None:
     await light_store.bucket("bucket")
     await light_store.put("bucket", "from", BIG)
-    admit = light_store.writer.admit
+    admit = light_store.writer.authorize
 
     async def meanwhile(*args: object) -> object:
         monkeypatch.undo()
         await light_store.put("bucket", "from", b"other")
         return await admit(*args)  # type: ignore[arg-type]  # passed on as they are
 
-    monkeypatch.setattr(light_store.writer, "admit", meanwhile)
+    monkeypatch.setattr(light_store.writer, "authorize", meanwhile)
     with pytest.raises(WriteConflict):
         await copy(light_store, FROM, "bucket", "to")
     with pytest.raises(NoSuchKey):

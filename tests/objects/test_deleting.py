@@ -25,7 +25,7 @@ async def test_deleted_object_is_gone_for_good_where_no_versions_are_kept(store:
     assert await store.delete("bucket", "k") == DeletedObject("k")
     with pytest.raises(NoSuchKey):
         await store.get("bucket", "k")
-    assert await store.reaper.sweep() == 1
+    assert await store.garbage_collector.sweep() == 1
     assert await store.stored_blobs() == set()
     await check_tables(store)
 
@@ -64,7 +64,7 @@ async def test_removed_current_version_gives_way_to_the_one_before(store: Object
     await store.delete("bucket", "k", versions[1])
     with pytest.raises(NoSuchKey):
         await store.get("bucket", "k")
-    assert await store.reaper.sweep() == 1
+    assert await store.garbage_collector.sweep() == 1
     await check_tables(store)
 
 
@@ -88,7 +88,7 @@ async def test_suspended_bucket_keeps_one_null_version_only(store: ObjectStore) 
     await store.buckets.set_versioning(ROOT, "bucket", Versioning.SUSPENDED)
     await store.put("bucket", "k", b"null again")
     assert await store.get("bucket", "k", "null") == b"null again"
-    assert await store.reaper.sweep() == 1
+    assert await store.garbage_collector.sweep() == 1
     deleted = await store.delete("bucket", "k")
     assert deleted.marker == "null"
     with pytest.raises(NoSuchKey):
@@ -180,7 +180,7 @@ async def test_batch_of_more_keys_than_a_commit_takes_deletes_them_all(
         await store.put("bucket", key, BIG)
     outcomes = await store.deleter.delete_many(ROOT, "bucket", [ObjectIdentifier(key) for key in keys])
     assert outcomes == [DeletedObject(key) for key in keys]
-    assert await store.reaper.sweep() == 8
+    assert await store.garbage_collector.sweep() == 8
     await check_tables(store)
 
 

@@ -50,7 +50,7 @@ async def test_expired_objects_go_where_no_versions_are_kept(store: ObjectStore)
     assert await store.lifecycle.run() == LifecycleReport(expired=2)
     listed = await all_objects(store, "bucket", lambda: 10)
     assert [item.key for item in listed if isinstance(item, ListedObject)] == ["new/1", "old/3"]
-    assert await store.reaper.sweep() == 2
+    assert await store.garbage_collector.sweep() == 2
     await check_tables(store)
 
 
@@ -96,7 +96,7 @@ async def test_replaced_versions_go_and_then_the_marker_that_hides_nothing(store
     versions = await all_versions(store, "bucket", lambda: 10)
     assert [item.key for item in versions if isinstance(item, ListedVersion)] == ["kept"]
     assert await store.get("bucket", "kept") == b"current"
-    assert await store.reaper.sweep() == 2
+    assert await store.garbage_collector.sweep() == 2
     await check_tables(store)
 
 
@@ -163,7 +163,7 @@ async def test_forgotten_uploads_are_aborted(store: ObjectStore) -> None:
     assert await store.lifecycle.run() == LifecycleReport(uploads_aborted=2)
     uploads = await all_uploads(store, "bucket", lambda: 10)
     assert [item.key for item in uploads if isinstance(item, StoredUpload)] == ["other", "up/3"]
-    assert await store.reaper.sweep() == 2
+    assert await store.garbage_collector.sweep() == 2
     assert await store.get("bucket", "up/done") == BIG
     await check_tables(store)
 

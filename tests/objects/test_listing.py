@@ -269,7 +269,7 @@ async def test_common_prefixes_are_stepped_over_not_read(light_store: ObjectStor
     folders = [f"{folder}/{number:04}" for folder in "abc" for number in range(1000)]
     bucket = await make_bucket(light_store, folders)
     counting = CountingReads(light_store.meta)
-    lister = Lister(replace(light_store.facilities, meta=counting))  # type: ignore[arg-type]  # it only reads
+    lister = Lister(replace(light_store.object_context, meta=counting))  # type: ignore[arg-type]  # it only reads
     page = await lister.objects(ROOT, bucket, prefix="", delimiter="/", after="", limit=1000)
     assert page.prefixes == ["a/", "b/", "c/"]
     assert counting.given < 200
@@ -278,7 +278,7 @@ async def test_common_prefixes_are_stepped_over_not_read(light_store: ObjectStor
 async def test_keys_without_a_delimiter_are_read_once(light_store: ObjectStore) -> None:
     bucket = await make_bucket(light_store, [f"{number:04}" for number in range(50)])
     counting = CountingReads(light_store.meta)
-    lister = Lister(replace(light_store.facilities, meta=counting))  # type: ignore[arg-type]  # it only reads
+    lister = Lister(replace(light_store.object_context, meta=counting))  # type: ignore[arg-type]  # it only reads
     await lister.objects(ROOT, bucket, prefix="", delimiter="", after="", limit=20)
     assert counting.given == 21
 

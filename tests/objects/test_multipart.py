@@ -178,7 +178,7 @@ async def test_part_sent_again_replaces_the_first(store: ObjectStore) -> None:
         await store.complete("bucket", upload, listed({1: ONE}))
     await store.complete("bucket", upload, listed({1: TWO}))
     assert await store.get("bucket", "k") == TWO
-    assert await store.reaper.sweep() == 1
+    assert await store.garbage_collector.sweep() == 1
     await check_tables(store)
 
 
@@ -209,7 +209,7 @@ async def test_parts_that_are_not_listed_are_dropped(store: ObjectStore) -> None
     await store.complete("bucket", upload, listed({1: ONE, 3: FIVE}))
     assert await store.get("bucket", "k") == ONE + FIVE
     assert len(await store.stored_blobs()) == 3
-    assert await store.reaper.sweep() == 1
+    assert await store.garbage_collector.sweep() == 1
     await check_tables(store)
 
 
@@ -250,7 +250,7 @@ async def test_part_number_beyond_its_limits_is_refused(light_store: ObjectStore
     await light_store.bucket("bucket")
     upload = await light_store.begin("bucket", "k")
     with pytest.raises(InvalidInput) as refused:
-        await light_store.uploads.admit_part(ROOT, "bucket", "k", upload.id, number)
+        await light_store.uploads.authorize_part(ROOT, "bucket", "k", upload.id, number)
     assert refused.value.argument == "partNumber"
 
 
@@ -332,7 +332,7 @@ async def test_upload_belongs_to_its_bucket_and_key(light_store: ObjectStore, bu
         uploads.complete(ROOT, bucket, key, upload.id, Completion(parts)),
         uploads.abort(ROOT, bucket, key, upload.id),
         uploads.parts(ROOT, bucket, key, upload.id, after=0, limit=1),
-        uploads.admit_part(ROOT, bucket, key, upload.id, 2),
+        uploads.authorize_part(ROOT, bucket, key, upload.id, 2),
     ):
         with pytest.raises(NoSuchUpload):
             await trying
@@ -392,7 +392,7 @@ async def test_completed_upload_is_over(store: ObjectStore) -> None:
     for trying in (
         store.uploads.abort(ROOT, "bucket", "k", upload.id),
         store.uploads.parts(ROOT, "bucket", "k", upload.id, after=0, limit=1),
-        store.uploads.admit_part(ROOT, "bucket", "k", upload.id, 2),
+        store.uploads.authorize_part(ROOT, "bucket", "k", upload.id, 2),
     ):
         with pytest.raises(NoSuchUpload):
             await trying
@@ -458,7 +458,7 @@ async def test_aborted_upload_frees_its_parts(store: ObjectStore) -> None:
     await store.bucket("bucket")
     upload = await begin_with(store, {1: ONE, 2: TWO})
     await store.uploads.abort(ROOT, "bucket", "k", upload.id)
-    assert await store.reaper.sweep() == 2
+    assert await store.garbage_collector.sweep() == 2
     assert await store.stored_blobs() == set()
     with pytest.raises(NoSuchUpload):
         await store.uploads.abort(ROOT, "bucket", "k", upload.id)
@@ -474,7 +474,7 @@ async def test_bucket_that_is_deleted_aborts_its_uploads(store: ObjectStore) -> 
     await store.bucket("bucket")
     with pytest.raises(NoSuchUpload):
         await store.complete("bucket", upload, listed({1: ONE}))
-    assert await store.reaper.sweep() == 1
+    assert await store.garbage_collector.sweep() == 1
     await check_tables(store)
 
 

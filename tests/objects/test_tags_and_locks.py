@@ -33,9 +33,9 @@ async def test_tags_are_set_read_and_removed(store: ObjectStore) -> None:
     before = (await store.put("bucket", "k", b"abc", attributes=ObjectAttributes(metadata={"a": "1"}))).object
     store.clock.advance(5)
     for tags, event in ((TAGS, "ObjectTagging:Put"), (NO_TAGS, "ObjectTagging:Delete")):
-        _, changed = await store.annotations.set_tags(ROOT, "bucket", "k", None, tags)
+        _, changed = await store.tags_and_locks.set_tags(ROOT, "bucket", "k", None, tags)
         assert changed.attributes.tags == tags
-        _, found = await store.annotations.tags(ROOT, "bucket", "k", None)
+        _, found = await store.tags_and_locks.tags(ROOT, "bucket", "k", None)
         assert found.attributes.tags == tags
         assert (await store.events())[-1].event.kind == event
     # Nothing else of the object changes, not even its time.
@@ -46,15 +46,15 @@ async def test_tags_are_set_read_and_removed(store: ObjectStore) -> None:
 async def test_tags_belong_to_a_version(store: ObjectStore) -> None:
     await store.bucket("bucket", Versioning.ENABLED)
     old, new = [(await store.put("bucket", "k", body)).version for body in (b"1", b"2")]
-    await store.annotations.set_tags(ROOT, "bucket", "k", old, TAGS)
-    assert (await store.annotations.tags(ROOT, "bucket", "k", old))[1].attributes.tags == TAGS
-    assert (await store.annotations.tags(ROOT, "bucket", "k", None))[1].attributes.tags == NO_TAGS
-    await store.annotations.set_tags(ROOT, "bucket", "k", new, TAGS)
-    assert (await store.annotations.tags(ROOT, "bucket", "k", None))[1].attributes.tags == TAGS
+    await store.tags_and_locks.set_tags(ROOT, "bucket", "k", old, TAGS)
+    assert (await store.tags_and_locks.tags(ROOT, "bucket", "k", old))[1].attributes.tags == TAGS
+    assert (await store.tags_and_locks.tags(ROOT, "bucket", "k", None))[1].attributes.tags == NO_TAGS
+    await store.tags_and_locks.set_tags(ROOT, "bucket", "k", new, TAGS)
+    assert (await store.tags_and_locks.tags(ROOT, "bucket", "k", None))[1].attributes.tags == TAGS
     # What is uncovered again has kept its own.
-    await store.annotations.set_tags(ROOT, "bucket", "k", new, NO_TAGS)
+    await store.tags_and_locks.set_tags(ROOT, "bucket", "k", new, NO_TAGS)
     await store.delete("bucket", "k", new)
-    assert (await store.annotations.tags(ROOT, "bucket", "k", None))[1].attributes.tags == TAGS
+    assert (await store.tags_and_locks.tags(ROOT, "bucket", "k", None))[1].attributes.tags == TAGS
 
 
 async def test_what_has_no_version_has_no_tags(store: ObjectStore) -> None:
@@ -68,9 +68,9 @@ async def test_what_has_no_version_has_no_tags(store: ObjectStore) -> None:
     ]
     for key, version, failure in cases:
         with pytest.raises(failure):
-            await store.annotations.set_tags(ROOT, "bucket", key, version, TAGS)
+            await store.tags_and_locks.set_tags(ROOT, "bucket", key, version, TAGS)
         with pytest.raises(failure):
-            await store.annotations.tags(ROOT, "bucket", key, version)
+            await store.tags_and_locks.tags(ROOT, "bucket", key, version)
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ async def test_each_change_of_tags_has_its_own_permission(
     } - {action}
     bob = user("bob", policy(statement(action=sorted(others))))
     with pytest.raises(AccessDenied):
-        await light_store.annotations.set_tags(bob, "bucket", "k", version, tags)
+        await light_store.tags_and_locks.set_tags(bob, "bucket", "k", version, tags)
     bob = user("bob", policy(statement(action=action)))
-    await light_store.annotations.set_tags(bob, "bucket", "k", version, tags)
+    await light_store.tags_and_locks.set_tags(bob, "bucket", "k", version, tags)
 
 
 # -- retention ------------------------------------------------------------------------------------------------------
@@ -133,31 +133,31 @@ async def test_retention_only_grows_unless_governance_is_bypassed(
     first, second = (
         None if kept is None else Retention(kept[0], now_ms + kept[1] * DAY_MS) for kept in (before, after)
     )
-    annotations = light_store.annotations
+    tags_and_locks = light_store.tags_and_locks
     if first is not None:
-        await annotations.set_retention(ROOT, "bucket", "k", None, first)
-    changing = annotations.set_retention(BYPASSING if bypass else ROOT, "bucket", "k", None, second)
+        await tags_and_locks.set_retention(ROOT, "bucket", "k", None, first)
+    changing = tags_and_locks.set_retention(BYPASSING if bypass else ROOT, "bucket", "k", None, second)
     if not allowed:
         with pytest.raises(AccessDenied):
             await changing
-        assert await annotations.retention(ROOT, "bucket", "k", None) == first
+        assert await tags_and_locks.retention(ROOT, "bucket", "k", None) == first
         return
     await changing
     if second is None:
         with pytest.raises(NoSuchConfiguration):
-            await annotations.retention(ROOT, "bucket", "k", None)
+            await tags_and_locks.retention(ROOT, "bucket", "k", None)
     else:
-        assert await annotations.retention(ROOT, "bucket", "k", None) == second
+        assert await tags_and_locks.retention(ROOT, "bucket", "k", None) == second
 
 
 async def test_retention_can_be_set_on_a_version_behind(store: ObjectStore) -> None:
     await store.buckets.create(ROOT, "bucket", object_lock=True)
     old, _ = [(await store.put("bucket", "k")).version for _ in range(2)]
     retention = Retention(COMPLIANCE, store.clock.now_ms() + DAY_MS)
-    await store.annotations.set_retention(ROOT, "bucket", "k", old, retention)
-    assert await store.annotations.retention(ROOT, "bucket", "k", old) == retention
+    await store.tags_and_locks.set_retention(ROOT, "bucket", "k", old, retention)
+    assert await store.tags_and_locks.retention(ROOT, "bucket", "k", old) == retention
     with pytest.raises(NoSuchConfiguration):
-        await store.annotations.retention(ROOT, "bucket", "k", None)
+        await store.tags_and_locks.retention(ROOT, "bucket", "k", None)
     with pytest.raises(AccessDenied):
         await store.delete("bucket", "k", old)
 
@@ -165,15 +165,15 @@ async def test_retention_can_be_set_on_a_version_behind(store: ObjectStore) -> N
 async def test_bypass_of_retention_needs_its_own_permission(light_store: ObjectStore) -> None:
     await light_store.buckets.create(ROOT, "bucket", object_lock=True)
     await light_store.put("bucket", "k")
-    await light_store.annotations.set_retention(
+    await light_store.tags_and_locks.set_retention(
         ROOT, "bucket", "k", None, Retention(GOVERNANCE, light_store.clock.now_ms() + DAY_MS)
     )
     bob = user("bob", policy(statement(action="s3:PutObjectRetention")))._replace(bypass_governance=True)
     with pytest.raises(AccessDenied):
-        await light_store.annotations.set_retention(bob, "bucket", "k", None, None)
+        await light_store.tags_and_locks.set_retention(bob, "bucket", "k", None, None)
     both = policy(statement(action=["s3:PutObjectRetention", "s3:BypassGovernanceRetention"]))
     bob = user("bob", both)._replace(bypass_governance=True)
-    await light_store.annotations.set_retention(bob, "bucket", "k", None, None)
+    await light_store.tags_and_locks.set_retention(bob, "bucket", "k", None, None)
 
 
 # -- legal hold -----------------------------------------------------------------------------------------------------
@@ -183,26 +183,26 @@ async def test_legal_hold_is_put_on_and_taken_off(store: ObjectStore) -> None:
     await store.buckets.create(ROOT, "bucket", object_lock=True)
     version = (await store.put("bucket", "k")).version
     with pytest.raises(NoSuchConfiguration):
-        await store.annotations.legal_hold(ROOT, "bucket", "k", None)
-    await store.annotations.set_legal_hold(ROOT, "bucket", "k", None, True)
-    assert await store.annotations.legal_hold(ROOT, "bucket", "k", version)
+        await store.tags_and_locks.legal_hold(ROOT, "bucket", "k", None)
+    await store.tags_and_locks.set_legal_hold(ROOT, "bucket", "k", None, True)
+    assert await store.tags_and_locks.legal_hold(ROOT, "bucket", "k", version)
     with pytest.raises(AccessDenied):
         await store.delete("bucket", "k", version)
-    await store.annotations.set_legal_hold(ROOT, "bucket", "k", None, False)
-    assert not await store.annotations.legal_hold(ROOT, "bucket", "k", version)
+    await store.tags_and_locks.set_legal_hold(ROOT, "bucket", "k", None, False)
+    assert not await store.tags_and_locks.legal_hold(ROOT, "bucket", "k", version)
     await store.delete("bucket", "k", version)
 
 
 async def test_bucket_without_object_lock_has_neither(light_store: ObjectStore) -> None:
     await light_store.bucket("bucket")
     await light_store.put("bucket", "k")
-    annotations = light_store.annotations
+    tags_and_locks = light_store.tags_and_locks
     retention = Retention(GOVERNANCE, light_store.clock.now_ms() + DAY_MS)
     for trying in (
-        annotations.retention(ROOT, "bucket", "k", None),
-        annotations.set_retention(ROOT, "bucket", "k", None, retention),
-        annotations.legal_hold(ROOT, "bucket", "k", None),
-        annotations.set_legal_hold(ROOT, "bucket", "k", None, True),
+        tags_and_locks.retention(ROOT, "bucket", "k", None),
+        tags_and_locks.set_retention(ROOT, "bucket", "k", None, retention),
+        tags_and_locks.legal_hold(ROOT, "bucket", "k", None),
+        tags_and_locks.set_legal_hold(ROOT, "bucket", "k", None, True),
     ):
         with pytest.raises(InvalidInput):
             await trying

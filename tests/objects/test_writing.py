@@ -51,7 +51,7 @@ async def test_replaced_object_leaves_garbage_that_the_reaper_removes(store: Obj
     old = await store.stored_blobs()
     await store.put("bucket", "k", BIG[::-1])
     assert len(await store.stored_blobs()) == 2
-    assert await store.reaper.sweep() == 1
+    assert await store.garbage_collector.sweep() == 1
     assert not await store.stored_blobs() & old
     assert await store.get("bucket", "k") == BIG[::-1]
     await check_tables(store)
@@ -350,7 +350,7 @@ async def test_reaper_hears_of_garbage_only_after_the_commit(
         return result
 
     monkeypatch.setattr(light_store.meta, "transact", counted)
-    monkeypatch.setattr(light_store.reaper, "wake", lambda blobs: heard.append((list(blobs), committed)))
+    monkeypatch.setattr(light_store.garbage_collector, "wake", lambda blobs: heard.append((list(blobs), committed)))
     await light_store.put("bucket", "k", b"small")
     assert [(len(blobs), after) for blobs, after in heard] == [(1, 1)]
 
@@ -377,7 +377,7 @@ async def test_work_that_runs_twice_counts_its_garbage_once(
         return await transact(work)  # type: ignore[arg-type]  # passed on as it is
 
     monkeypatch.setattr(light_store.meta, "transact", again)
-    monkeypatch.setattr(light_store.reaper, "wake", heard.extend)
+    monkeypatch.setattr(light_store.garbage_collector, "wake", heard.extend)
     await light_store.put("bucket", "k", b"small")
     assert len(heard) == 1
     monkeypatch.undo()

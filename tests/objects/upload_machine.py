@@ -51,7 +51,7 @@ class ObjectStoreMachine(ObjectMachine):
     @rule(which=places, number=st.integers(1, 3), body=part_bodies)
     def put_part(self, which: int, number: int, body: bytes) -> None:
         name, upload_id, upload = self._uploads()[which % len(self._uploads())]
-        admitting = self.store.uploads.admit_part(ROOT, name, upload.key, upload_id, number)
+        admitting = self.store.uploads.authorize_part(ROOT, name, upload.key, upload_id, number)
         if upload.listed is not None:
             with pytest.raises(NoSuchUpload):
                 self.run(admitting)

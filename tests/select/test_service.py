@@ -150,7 +150,7 @@ async def test_the_version_that_was_found_is_read_to_its_end(store: ObjectStore,
     first = await anext(parts)
     if store.storage.__class__.__name__ == "FolderStorage":
         await store.put("bucket", "k", b"other\n")
-        await store.reaper.reap() if hasattr(store.reaper, "reap") else None
+        await store.garbage_collector.reap() if hasattr(store.garbage_collector, "reap") else None
     found = first + b"".join([part async for part in parts])
     await running.aclose()
     assert found == data

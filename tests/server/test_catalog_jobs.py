@@ -34,7 +34,7 @@ def jobs(workshop: Workshop) -> CatalogJobs:
     catalog = workshop.catalog
     meta, clock = workshop.store.meta, workshop.store.clock
     parts = build_maintenance(
-        workshop.store.facilities,
+        workshop.store.object_context,
         catalog.gate,
         catalog.warehouses,
         catalog.entries,

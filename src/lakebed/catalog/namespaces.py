@@ -39,8 +39,10 @@ class NamespacePage:
 class Namespaces:
     """The use cases of namespaces."""
 
-    def __init__(self, facilities: ObjectContext, gate: Gate, warehouses: Warehouses, keys: IdempotencyKeys) -> None:
-        self._f = facilities
+    def __init__(
+        self, object_context: ObjectContext, gate: Gate, warehouses: Warehouses, keys: IdempotencyKeys
+    ) -> None:
+        self._f = object_context
         self._gate = gate
         self._warehouses = warehouses
         self._keys = keys

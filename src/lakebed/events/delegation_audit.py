@@ -25,28 +25,28 @@ class TracedAccess:
 class DelegationAudit:
     """Reads the trail. Everything raises AccessDenied."""
 
-    def __init__(self, facilities: ObjectContext) -> None:
-        self._f = facilities
-        self._delegations = DelegationLog(facilities.meta)
-        self._accesses = DelegatedAccesses(facilities.meta)
+    def __init__(self, context: ObjectContext) -> None:
+        self._context = context
+        self._delegations = DelegationLog(context.meta)
+        self._accesses = DelegatedAccesses(context.meta)
 
     async def handed_out(
         self, caller: Caller, asked: DelegationFilter, *, before: int, limit: int
     ) -> list[DelegationRecord]:
         """What was handed out, newest first, from before a place among all."""
-        await self._admit(caller)
+        await self._authorize(caller)
         return await self._delegations.list(asked, before=before, limit=limit)
 
     async def get(self, caller: Caller, delegation_id: str) -> DelegationRecord:
         """To whom a key was handed out. Raises NotFound."""
-        await self._admit(caller)
+        await self._authorize(caller)
         return await self._delegations.find(delegation_id)
 
     async def of_delegation(
         self, caller: Caller, delegation_id: str, *, after: AccessGroup | None, limit: int
     ) -> list[TracedAccess]:
         """What was done with a key, by bucket and object."""
-        await self._admit(caller)
+        await self._authorize(caller)
         delegation = await self._found(delegation_id)
         found = await self._accesses.of_delegation(delegation_id, after=after, limit=limit)
         return [TracedAccess(access, delegation) for access in found]
@@ -55,7 +55,7 @@ class DelegationAudit:
         self, caller: Caller, bucket: str, key: str, *, after: AccessGroup | None, limit: int
     ) -> list[TracedAccess]:
         """What was done to an object, with whichever key."""
-        await self._admit(caller)
+        await self._authorize(caller)
         found = await self._accesses.of_object(bucket, key, after=after, limit=limit)
         known = {name: await self._found(name) for name in {access.place.delegation for access in found}}
         return [TracedAccess(access, known[access.place.delegation]) for access in found]
@@ -66,5 +66,5 @@ class DelegationAudit:
         except NotFound:
             return None
 
-    async def _admit(self, caller: Caller) -> None:
-        await self._f.authorize_account(caller, READ_AUDIT, "*")
+    async def _authorize(self, caller: Caller) -> None:
+        await self._context.authorize_account(caller, READ_AUDIT, "*")

@@ -63,22 +63,20 @@ class EventPage:
 class EventLog:
     """The log, or the part of it that a right is for."""
 
-    def __init__(
-        self, facilities: ObjectContext, action: str = READ_EVENTS, within: EventSelection = EVERYTHING
-    ) -> None:
+    def __init__(self, context: ObjectContext, action: str = READ_EVENTS, within: EventSelection = EVERYTHING) -> None:
         """`action` is what readers of what is `within` have to be allowed."""
-        self._f = facilities
+        self._context = context
         self._action = action
         self._within = within
 
-    async def admit(self, caller: Caller) -> None:
+    async def authorize(self, caller: Caller) -> None:
         """Return if the caller may read it. Raises AccessDenied."""
-        await self._f.authorize_account(caller, self._action, "*")
+        await self._context.authorize_account(caller, self._action, "*")
 
     async def read(self, caller: Caller, selection: EventSelection, *, after: int, limit: int) -> EventPage:
         """Up to `limit` events after a number, oldest first. Raises AccessDenied."""
-        await self.admit(caller)
-        meta, outbox = self._f.meta, self._f.outbox
+        await self.authorize(caller)
+        meta, outbox = self._context.meta, self._context.outbox
         last = await outbox.last_seq(meta)
         first = await outbox.first_seq(meta)
         found: list[OutboxEntry] = []
@@ -102,13 +100,13 @@ class EventLog:
 
     async def wait_for_event(self, after: int, timeout_seconds: float) -> bool:
         """Wait until there is an event after a number, of whatever kind; False if the time was over first."""
-        return await self._f.outbox.wait_for_event(after, timeout_seconds)
+        return await self._context.outbox.wait_for_event(after, timeout_seconds)
 
     def _is_sparse(self, selection: EventSelection) -> bool:
         """Whether events have to be passed over."""
         return not (self._within.is_everything and selection.is_everything)
 
 
-def audit_trail(facilities: ObjectContext) -> EventLog:
+def audit_trail(context: ObjectContext) -> EventLog:
     """What tells of rights, policies and refusals: for those who may read no more of the log than this."""
-    return EventLog(facilities, READ_AUDIT, AUDIT)
+    return EventLog(context, READ_AUDIT, AUDIT)

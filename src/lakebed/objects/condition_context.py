@@ -17,49 +17,51 @@ _DAY_MS: Final = 24 * 3600 * 1000
 
 def version_condition_keys(version: str | None, found: StoredObject | None) -> ConditionKeys:
     """The version that was asked for, if one was, and the tags of what was found."""
-    facts: ConditionKeys = {} if version is None else {"s3:VersionId": version}
+    condition_keys: ConditionKeys = {} if version is None else {"s3:VersionId": version}
     if found is not None and found.attributes.tags.tags:
-        facts |= {f"s3:ExistingObjectTag/{tag.key}": tag.value for tag in found.attributes.tags.tags}
-    return facts
+        condition_keys |= {f"s3:ExistingObjectTag/{tag.key}": tag.value for tag in found.attributes.tags.tags}
+    return condition_keys
 
 
 def tag_condition_keys(tags: TagSet) -> ConditionKeys:
     """Tags that a request would put on an object."""
     if not tags.tags:
         return {}
-    facts: ConditionKeys = {"s3:RequestObjectTagKeys": tuple(tag.key for tag in tags.tags)}
-    return facts | {f"s3:RequestObjectTag/{tag.key}": tag.value for tag in tags.tags}
+    condition_keys: ConditionKeys = {"s3:RequestObjectTagKeys": tuple(tag.key for tag in tags.tags)}
+    return condition_keys | {f"s3:RequestObjectTag/{tag.key}": tag.value for tag in tags.tags}
 
 
 def bucket_tag_condition_keys(tags: TagSet | None) -> ConditionKeys:
     """Tags that a request would put on a bucket."""
     if tags is None or not tags.tags:
         return {}
-    facts: ConditionKeys = {"aws:TagKeys": tuple(tag.key for tag in tags.tags)}
-    return facts | {f"aws:RequestTag/{tag.key}": tag.value for tag in tags.tags}
+    condition_keys: ConditionKeys = {"aws:TagKeys": tuple(tag.key for tag in tags.tags)}
+    return condition_keys | {f"aws:RequestTag/{tag.key}": tag.value for tag in tags.tags}
 
 
 def match_condition_keys(conditions: ReadConditions | WriteConditions) -> ConditionKeys:
     """The ETags that a conditional request names."""
-    facts: ConditionKeys = {}
+    condition_keys: ConditionKeys = {}
     if conditions.if_match is not None:
-        facts["s3:if-match"] = conditions.if_match
+        condition_keys["s3:if-match"] = conditions.if_match
     if conditions.if_none_match is not None:
-        facts["s3:if-none-match"] = conditions.if_none_match
-    return facts
+        condition_keys["s3:if-none-match"] = conditions.if_none_match
+    return condition_keys
 
 
 def lock_condition_keys(retention: Retention | None, legal_hold: bool | None, now_ms: int) -> ConditionKeys:
     """The lock that a request would put on a version."""
-    facts: ConditionKeys = {}
+    condition_keys: ConditionKeys = {}
     if retention is not None:
-        facts["s3:object-lock-mode"] = retention.mode
-        facts["s3:object-lock-retain-until-date"] = datetime.fromtimestamp(retention.until_ms / 1000, UTC).isoformat()
+        condition_keys["s3:object-lock-mode"] = retention.mode
+        condition_keys["s3:object-lock-retain-until-date"] = datetime.fromtimestamp(
+            retention.until_ms / 1000, UTC
+        ).isoformat()
         # A day that has begun counts: who asks for ten days is not short of them by the time the request took.
-        facts["s3:object-lock-remaining-retention-days"] = str(-((now_ms - retention.until_ms) // _DAY_MS))
+        condition_keys["s3:object-lock-remaining-retention-days"] = str(-((now_ms - retention.until_ms) // _DAY_MS))
     if legal_hold is not None:
-        facts["s3:object-lock-legal-hold"] = LegalHold.ON if legal_hold else LegalHold.OFF
-    return facts
+        condition_keys["s3:object-lock-legal-hold"] = LegalHold.ON if legal_hold else LegalHold.OFF
+    return condition_keys
 
 
 def creation_condition_keys(*, creates: bool) -> ConditionKeys:

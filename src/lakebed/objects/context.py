@@ -37,14 +37,14 @@ KeyOwner: TypeAlias = str
 class TableBucketAuthorizer(Protocol):
     """Further rules for buckets that hold tables. About the keys of any other bucket it is not asked."""
 
-    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> KeyOwner:
+    async def authorize(self, caller: Caller, bucket: Bucket, action: str, key: str) -> KeyOwner:
         """The holder of the key, if the caller, whom the policies allow `action` on the key, may do it there.
 
         Raises AccessDenied. Asked before anything is read or written.
         """
         ...
 
-    async def confirm(self, tx: Transaction, bucket: Bucket, key: str, holder: KeyOwner | None = None) -> None:
+    async def check_write(self, tx: Transaction, bucket: Bucket, key: str, holder: KeyOwner | None = None) -> None:
         """Return if what the key holds may be replaced or removed, as things are inside the transaction that does it.
 
         With the holder that the caller was admitted for, also if the key still belongs to nothing else. Raises
@@ -52,7 +52,7 @@ class TableBucketAuthorizer(Protocol):
         """
         ...
 
-    async def release(self, tx: Transaction, bucket: Bucket) -> None:
+    async def check_bucket_removal(self, tx: Transaction, bucket: Bucket) -> None:
         """Return if a bucket without objects, of whichever kind, may be removed inside the transaction that does it.
 
         Raises BucketHasTables.
@@ -63,15 +63,15 @@ class TableBucketAuthorizer(Protocol):
 class DenyTableBuckets:
     """The guard of a server that knows nothing of tables: it leaves alone what it cannot judge."""
 
-    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> KeyOwner:
+    async def authorize(self, caller: Caller, bucket: Bucket, action: str, key: str) -> KeyOwner:
         """Always refuses."""
         raise AccessDenied(f"the bucket holds tables, and this server does not serve them. bucket={bucket.name}")
 
-    async def confirm(self, tx: Transaction, bucket: Bucket, key: str, holder: KeyOwner | None = None) -> None:
+    async def check_write(self, tx: Transaction, bucket: Bucket, key: str, holder: KeyOwner | None = None) -> None:
         """Always refuses."""
         raise AccessDenied(f"the bucket holds tables, and this server does not serve them. bucket={bucket.name}")
 
-    async def release(self, tx: Transaction, bucket: Bucket) -> None:
+    async def check_bucket_removal(self, tx: Transaction, bucket: Bucket) -> None:
         """Refuses for buckets that hold tables."""
         if bucket.holds_tables:
             raise AccessDenied(f"the bucket holds tables, and this server does not serve them. bucket={bucket.name}")
@@ -108,11 +108,11 @@ NO_RESERVED_NAMES: Final = NoReservedNames()
 class ReadEventSink(Protocol):
     """Those who have asked to be told of what changes nothing: of reads, and of deletions of what was not there."""
 
-    def want(self, bucket: Bucket, kind: str) -> bool:
+    def wants(self, bucket: Bucket, kind: str) -> bool:
         """Whether an event of that kind is to be made of something in the bucket."""
         ...
 
-    def note(self, kind: str, bucket: Bucket, stored: StoredObject, caller: Caller) -> None:
+    def emit(self, kind: str, bucket: Bucket, stored: StoredObject, caller: Caller) -> None:
         """Something was done with an object: has an event made of it, soon, if somebody wants one."""
         ...
 
@@ -120,11 +120,11 @@ class ReadEventSink(Protocol):
 class NoReadEvents:
     """Nobody has asked."""
 
-    def want(self, bucket: Bucket, kind: str) -> bool:
+    def wants(self, bucket: Bucket, kind: str) -> bool:
         """No."""
         return False
 
-    def note(self, kind: str, bucket: Bucket, stored: StoredObject, caller: Caller) -> None:
+    def emit(self, kind: str, bucket: Bucket, stored: StoredObject, caller: Caller) -> None:
         """It is let go."""
 
 
@@ -142,15 +142,15 @@ class ObjectContext:
     contents: Contents
     authorizer: Authorizer
     clock: Clock
-    reaper: GarbageCollector
+    garbage_collector: GarbageCollector
     region: str = "us-east-1"
     default_encryption: bool = False
     garbage_grace_ms: int = 0
     """How long a dropped blob stays for readers that have not opened it yet; a local file needs none."""
-    guard: TableBucketAuthorizer = DENY_TABLE_BUCKETS
+    table_buckets: TableBucketAuthorizer = DENY_TABLE_BUCKETS
     """Asked besides the authorizer about keys of buckets that hold tables."""
-    onlookers: ReadEventSink = NO_READ_EVENTS
-    reserved: NameReservations = NO_RESERVED_NAMES
+    read_events: ReadEventSink = NO_READ_EVENTS
+    reserved_names: NameReservations = NO_RESERVED_NAMES
 
     async def authorize(
         self,
@@ -162,7 +162,7 @@ class ObjectContext:
     ) -> None:
         """Ask whether `caller` may do `action` on the bucket, or on a key of it. Raises AccessDenied."""
         resource = f"arn:aws:s3:::{bucket.name}" if key is None else f"arn:aws:s3:::{bucket.name}/{key}"
-        await self.ask(caller, bucket.access_rules, action, resource, extra)
+        await self.authorize_resource(caller, bucket.access_rules, action, resource, extra)
 
     def precheck(self, caller: Caller, rules: ResourceRules, actions: Sequence[str], resource: str = "") -> None:
         """Refuse a caller to whom no request with one of these actions could be allowed. Raises AccessDenied.
@@ -178,7 +178,7 @@ class ObjectContext:
             f"no policy allows it. principal={who} action={' or '.join(actions)} resource={resource or 'any'}"
         )
 
-    async def ask(
+    async def authorize_resource(
         self,
         caller: Caller,
         rules: ResourceRules,
@@ -199,7 +199,7 @@ class ObjectContext:
         context: ConditionKeys = {}
         if rules.policy is not None or principal.policies or principal.session is not None or self.reads_facts:
             # Some document will be evaluated, so its conditions need the facts.
-            context = self._facts(caller, rules.owner) | (extra or {})
+            context = self._condition_keys(caller, rules.owner) | (extra or {})
         await self.authorizer.authorize(
             AccessRequest(principal, action, resource, context, securable, privileges, target, caller.request_id), rules
         )
@@ -209,7 +209,7 @@ class ObjectContext:
         """Whether questions are asked with all that is known of a request."""
         return self.authorizer.reads_facts
 
-    async def visible(
+    async def filter_visible(
         self,
         caller: Caller,
         rules: ResourceRules,
@@ -219,7 +219,7 @@ class ObjectContext:
         targets: Sequence[AccessTarget],
     ) -> Sequence[AccessTarget]:
         """Those of `targets` that a list shows to a caller who may see the list. Raises Unavailable."""
-        context = self._facts(caller, rules.owner) | extra
+        context = self._condition_keys(caller, rules.owner) | extra
         request = AccessRequest(caller.principal, action, resource, context, request_id=caller.request_id)
         return await self.authorizer.visible(request, rules, targets)
 
@@ -227,9 +227,9 @@ class ObjectContext:
         self, caller: Caller, action: str, resource: str, extra: ConditionKeys | None = None
     ) -> None:
         """Ask the same of what nobody owns yet: the caller's own account decides. Raises AccessDenied."""
-        await self.ask(caller, ResourceRules(owner=caller.principal.account), action, resource, extra)
+        await self.authorize_resource(caller, ResourceRules(owner=caller.principal.account), action, resource, extra)
 
-    def _facts(self, caller: Caller, owner: str) -> ConditionKeys:
+    def _condition_keys(self, caller: Caller, owner: str) -> ConditionKeys:
         """What policies may ask of any request."""
         return {
             "aws:SourceIp": caller.source_ip,

@@ -74,9 +74,9 @@ class ObjectCopier:
     """Copies objects and parts."""
 
     def __init__(
-        self, facilities: ObjectContext, reader: ObjectReader, writer: ObjectWriter, uploads: MultipartUploads
+        self, context: ObjectContext, reader: ObjectReader, writer: ObjectWriter, uploads: MultipartUploads
     ) -> None:
-        self._f = facilities
+        self._context = context
         self._reader = reader
         self._writer = writer
         self._uploads = uploads
@@ -103,12 +103,12 @@ class ObjectCopier:
         )
         if tags.tags and changes.tags is None:
             action = "s3:GetObjectTagging" if source.version is None else "s3:GetObjectVersionTagging"
-            await self._f.authorize(
+            await self._context.authorize(
                 caller, found.bucket, action, source.key, version_condition_keys(source.version, original)
             )
         # As it will be written: tags that are carried over need the permission that tags of one's own need.
         wanted = NewObject(new.key, merged, new.encrypt, new.conditions)
-        bucket, holder = await self._writer.admit(caller, bucket_name, wanted)
+        bucket, holder = await self._writer.authorize(caller, bucket_name, wanted)
         encrypt = self._writer.is_encrypted(bucket, new.encrypt)
         same = source.bucket == bucket_name and source.key == new.key and source.version is None
         if same and changes.attributes is None and new.encrypt is None and REDIRECT not in new.attributes.headers:
@@ -136,7 +136,7 @@ class ObjectCopier:
     ) -> Ingested:
         assert source is not None  # noqa: S101  # `get` opens the content
         stream = _SourceStream(source, ByteRange(0, size))
-        return await self._f.ingester.ingest(
+        return await self._context.ingester.ingest(
             stream, ExpectedDigests(algorithm=algorithm), encrypt=encrypt, limit=MAX_PUT_BYTES
         )
 
@@ -150,22 +150,22 @@ class ObjectCopier:
         holder: KeyOwner,
     ) -> WrittenObject:
         """Publish a second object of the same content."""
-        f = self._f
-        now_ms = f.clock.now_ms()
-        displaced = NewGarbage(now_ms + f.garbage_grace_ms)
+        context = self._context
+        now_ms = context.clock.now_ms()
+        garbage = NewGarbage(now_ms + context.garbage_grace_ms)
 
         async def work(tx: Transaction) -> WrittenObject:
-            displaced.blobs.clear()
+            garbage.blobs.clear()
             bucket, current = await load_current(tx, bucket_name, new.key)
             if bucket.holds_tables:
-                await f.guard.confirm(tx, bucket, new.key, holder)
+                await context.table_buckets.check_write(tx, bucket, new.key, holder)
             check_write(new.conditions, None if current is None else current.etag)
             if original.content is not None and await tx.run(rows.SHARE_CONTENT, original.content) == 0:
                 raise WriteConflict(f"the source was replaced while it was being copied. key={source.key}")
             stored = StoredObject(
                 new.key,
                 0,
-                bucket.new_version(f.clock),
+                bucket.new_version(context.clock),
                 original.size,
                 original.etag,
                 now_ms,
@@ -179,13 +179,13 @@ class ObjectCopier:
                     part_count=original.attributes.part_count,
                 ),
             )
-            stored = await make_current(tx, bucket, current, stored, displaced)
-            await emit_object_event(f.outbox, tx, "ObjectCreated:Copy", bucket, stored, caller, now_ms)
+            stored = await make_current(tx, bucket, current, stored, garbage)
+            await emit_object_event(context.outbox, tx, "ObjectCreated:Copy", bucket, stored, caller, now_ms)
             return WrittenObject(bucket, stored)
 
-        written = await f.meta.transact(work)
-        if displaced.blobs:
-            f.reaper.wake(displaced.blobs)
+        written = await context.meta.transact(work)
+        if garbage.blobs:
+            context.garbage_collector.wake(garbage.blobs)
         return written
 
     async def copy_part(

@@ -53,12 +53,12 @@ class DeletedObject:
 class ObjectDeleter:
     """Deletes objects."""
 
-    def __init__(self, facilities: ObjectContext) -> None:
-        self._f = facilities
+    def __init__(self, context: ObjectContext) -> None:
+        self._context = context
 
     async def delete(self, caller: Caller, bucket_name: str, doomed: ObjectIdentifier) -> DeletedObject:
         """Delete one. Deleting what is absent is success, unless a condition asks for it."""
-        bucket = await self._f.bucket(self._f.meta, bucket_name)
+        bucket = await self._context.bucket(self._context.meta, bucket_name)
         await self._authorize(caller, bucket, doomed)
         outcome = (await self._commit(caller, bucket_name, [doomed]))[0]
         if isinstance(outcome, LakebedError):
@@ -69,7 +69,7 @@ class ObjectDeleter:
         self, caller: Caller, bucket_name: str, doomed: Sequence[ObjectIdentifier]
     ) -> list[DeletedObject | LakebedError]:
         """Delete many: each succeeds or fails alone, in the order given."""
-        bucket = await self._f.bucket(self._f.meta, bucket_name)
+        bucket = await self._context.bucket(self._context.meta, bucket_name)
         outcomes: dict[int, DeletedObject | LakebedError] = {}
         allowed: list[int] = []
         for index, one in enumerate(doomed):
@@ -88,26 +88,26 @@ class ObjectDeleter:
     async def _authorize(self, caller: Caller, bucket: Bucket, doomed: ObjectIdentifier) -> None:
         check_key(doomed.key)
         action = "s3:DeleteObject" if doomed.version is None else "s3:DeleteObjectVersion"
-        facts = version_condition_keys(doomed.version, None) | match_condition_keys(doomed.conditions)
-        await self._f.authorize(caller, bucket, action, doomed.key, facts)
+        condition_keys = version_condition_keys(doomed.version, None) | match_condition_keys(doomed.conditions)
+        await self._context.authorize(caller, bucket, action, doomed.key, condition_keys)
         if caller.bypass_governance:
-            await self._f.authorize(caller, bucket, "s3:BypassGovernanceRetention", doomed.key)
+            await self._context.authorize(caller, bucket, "s3:BypassGovernanceRetention", doomed.key)
         if bucket.holds_tables:
-            await self._f.guard.admit(caller, bucket, action, doomed.key)
+            await self._context.table_buckets.authorize(caller, bucket, action, doomed.key)
 
     async def _commit(
         self, caller: Caller, bucket_name: str, doomed: Sequence[ObjectIdentifier]
     ) -> list[DeletedObject | LakebedError]:
-        f = self._f
-        now_ms = f.clock.now_ms()
-        displaced = NewGarbage(now_ms + f.garbage_grace_ms)
+        context = self._context
+        now_ms = context.clock.now_ms()
+        garbage = NewGarbage(now_ms + context.garbage_grace_ms)
 
         async def work(tx: Transaction) -> list[DeletedObject | LakebedError]:
-            displaced.blobs.clear()
+            garbage.blobs.clear()
             outcomes: list[DeletedObject | LakebedError] = []
             for one in doomed:
                 try:
-                    outcomes.append(await self._delete(tx, caller, bucket_name, one, now_ms, displaced))
+                    outcomes.append(await self._delete(tx, caller, bucket_name, one, now_ms, garbage))
                 except NoSuchBucket:
                     raise
                 except LakebedError as refused:
@@ -115,9 +115,9 @@ class ObjectDeleter:
                     outcomes.append(refused)
             return outcomes
 
-        outcomes = await f.meta.transact(work)
-        if displaced.blobs:
-            f.reaper.wake(displaced.blobs)
+        outcomes = await context.meta.transact(work)
+        if garbage.blobs:
+            context.garbage_collector.wake(garbage.blobs)
         return outcomes
 
     async def _delete(
@@ -127,27 +127,31 @@ class ObjectDeleter:
         bucket_name: str,
         doomed: ObjectIdentifier,
         now_ms: int,
-        displaced: NewGarbage,
+        garbage: NewGarbage,
     ) -> DeletedObject:
         bucket, current = await load_current(tx, bucket_name, doomed.key)
         if bucket.holds_tables:
-            await self._f.guard.confirm(tx, bucket, doomed.key)
+            await self._context.table_buckets.check_write(tx, bucket, doomed.key)
         if doomed.version is not None:
-            return await self._delete_version(tx, caller, bucket, current, doomed, now_ms, displaced)
+            return await self._delete_version(tx, caller, bucket, current, doomed, now_ms, garbage)
         if current is None:
             check_delete(doomed.conditions, None, 0, 0)
         else:
             check_delete(doomed.conditions, current.etag, current.size, current.modified_ms)
         if not bucket.keeps_versions:
             if current is not None:
-                await remove_current(tx, bucket, current, displaced)
-                await emit_object_event(self._f.outbox, tx, "ObjectRemoved:Delete", bucket, current, caller, now_ms)
+                await remove_current(tx, bucket, current, garbage)
+                await emit_object_event(
+                    self._context.outbox, tx, "ObjectRemoved:Delete", bucket, current, caller, now_ms
+                )
             else:
                 await self._tell_of_absence(tx, caller, bucket, doomed, now_ms)
             return DeletedObject(doomed.key)
-        version = bucket.new_version(self._f.clock)
-        marker = await add_marker(tx, bucket, current, doomed.key, version, now_ms, displaced)
-        await emit_object_event(self._f.outbox, tx, "ObjectRemoved:DeleteMarkerCreated", bucket, marker, caller, now_ms)
+        version = bucket.new_version(self._context.clock)
+        marker = await add_marker(tx, bucket, current, doomed.key, version, now_ms, garbage)
+        await emit_object_event(
+            self._context.outbox, tx, "ObjectRemoved:DeleteMarkerCreated", bucket, marker, caller, now_ms
+        )
         return DeletedObject(doomed.key, marker=version, made_marker=True)
 
     async def _delete_version(
@@ -158,7 +162,7 @@ class ObjectDeleter:
         current: StoredObject | None,
         doomed: ObjectIdentifier,
         now_ms: int,
-        displaced: NewGarbage,
+        garbage: NewGarbage,
     ) -> DeletedObject:
         assert doomed.version is not None  # noqa: S101  # the caller has checked
         if current is not None and current.version == doomed.version:
@@ -174,12 +178,12 @@ class ObjectDeleter:
         if is_protected(found, now_ms, bypass=caller.bypass_governance):
             raise VersionProtected(f"the version is protected by object lock. key={found.key} version={found.version}")
         if found is current:
-            await remove_current(tx, bucket, found, displaced)
+            await remove_current(tx, bucket, found, garbage)
         else:
-            await remove_version(tx, bucket, found, has_current=current is not None, displaced=displaced)
+            await remove_version(tx, bucket, found, has_current=current is not None, garbage=garbage)
         remains = bucket.keeps_versions and await current_of(tx, bucket, doomed.key) is not None
         await emit_object_event(
-            self._f.outbox, tx, "ObjectRemoved:Delete", bucket, found, caller, now_ms, remains=remains
+            self._context.outbox, tx, "ObjectRemoved:Delete", bucket, found, caller, now_ms, remains=remains
         )
         marker = found.version if found.is_marker else None
         return DeletedObject(doomed.key, version=doomed.version, marker=marker)
@@ -188,12 +192,12 @@ class ObjectDeleter:
         self, tx: Transaction, caller: Caller, bucket: Bucket, doomed: ObjectIdentifier, now_ms: int
     ) -> None:
         """Nothing was there, and nothing has changed: told to who asked for that."""
-        if not self._f.onlookers.want(bucket, NO_OP):
+        if not self._context.read_events.wants(bucket, NO_OP):
             return
         version = VersionId(doomed.version or NULL_VERSION)
         absent = StoredObject(doomed.key, 0, version, 0, "", now_ms, "", None, DEFAULT_ATTRIBUTES, is_marker=True)
         remains = doomed.version is not None and await current_of(tx, bucket, doomed.key) is not None
-        await emit_object_event(self._f.outbox, tx, NO_OP, bucket, absent, caller, now_ms, remains=remains)
+        await emit_object_event(self._context.outbox, tx, NO_OP, bucket, absent, caller, now_ms, remains=remains)
 
 
 def is_protected(version: StoredObject, now_ms: int, *, bypass: bool = False) -> bool:

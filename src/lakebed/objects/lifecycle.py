@@ -50,15 +50,15 @@ class LifecycleReport:
 class LifecycleRunner:
     """Goes over all buckets that have rules."""
 
-    def __init__(self, facilities: ObjectContext, *, day_ms: int) -> None:
-        self._f = facilities
+    def __init__(self, context: ObjectContext, *, day_ms: int) -> None:
+        self._context = context
         self._day_ms = day_ms
 
     async def run(self) -> LifecycleReport:
         """One pass. Costs a scan of every bucket with rules."""
         report = LifecycleReport()
         after = ""
-        while found := await self._f.meta.rows(rows.ALL_BUCKETS, after, _BATCH):
+        while found := await self._context.meta.rows(rows.ALL_BUCKETS, after, _BATCH):
             for bucket in map(bucket_from, found):
                 after = bucket.name
                 rules = bucket.settings.lifecycle
@@ -69,7 +69,7 @@ class LifecycleRunner:
         return report
 
     async def _expire(self, bucket: Bucket, rules: LifecycleConfiguration, report: LifecycleReport) -> None:
-        now_ms = self._f.clock.now_ms()
+        now_ms = self._context.clock.now_ms()
         due: list[str] = []
         async for key, versions in self._keys(bucket):
             if self._due(rules, key, versions, now_ms):
@@ -83,21 +83,23 @@ class LifecycleRunner:
     def _due(
         self, rules: LifecycleConfiguration, key: str, versions: Sequence[StoredObject], now_ms: int
     ) -> list[DueAction]:
-        facts = [VersionFacts(v.version, v.modified_ms, v.size, v.attributes.tags, v.is_marker) for v in versions]
-        return due_actions(rules, key, facts, now_ms, day_ms=self._day_ms)
+        condition_keys = [
+            VersionFacts(v.version, v.modified_ms, v.size, v.attributes.tags, v.is_marker) for v in versions
+        ]
+        return due_actions(rules, key, condition_keys, now_ms, day_ms=self._day_ms)
 
     async def _keys(self, bucket: Bucket) -> AsyncIterator[tuple[str, Sequence[StoredObject]]]:
         """Every key with all its versions, newest first."""
         after = ""
         while True:
-            found = await rows.all_versions_after(self._f.meta, bucket.id, after, _BATCH)
+            found = await rows.all_versions_after(self._context.meta, bucket.id, after, _BATCH)
             versions = [version_from(row) for row in found]
             groups = [(key, list(group)) for key, group in groupby(versions, key=attrgetter("key"))]
             if len(found) == _BATCH:
                 # The last key may go on behind this page: it is read again, whole.
                 if len(groups) == 1:
                     key = groups[0][0]
-                    whole = await self._f.meta.rows(rows.ALL_VERSIONS_OF, bucket.id, key, bucket.id, key)
+                    whole = await self._context.meta.rows(rows.ALL_VERSIONS_OF, bucket.id, key, bucket.id, key)
                     groups = [(key, [version_from(row) for row in whole])]
                 else:
                     groups.pop()
@@ -108,12 +110,12 @@ class LifecycleRunner:
                 return
 
     async def _carry_out(self, bucket: Bucket, keys: Sequence[str], report: LifecycleReport) -> None:
-        f = self._f
-        now_ms = f.clock.now_ms()
-        displaced = NewGarbage(now_ms + f.garbage_grace_ms)
+        context = self._context
+        now_ms = context.clock.now_ms()
+        garbage = NewGarbage(now_ms + context.garbage_grace_ms)
 
         async def work(tx: Transaction) -> list[DueKind]:
-            displaced.blobs.clear()
+            garbage.blobs.clear()
             # Decided again on what is there now: rules, versioning and the keys themselves may have changed since.
             row = await tx.row(rows.BUCKET_BY_NAME, bucket.name)
             now = None if row is None else bucket_from(row)
@@ -123,38 +125,40 @@ class LifecycleRunner:
             for key in keys:
                 found = await tx.rows(rows.ALL_VERSIONS_OF, bucket.id, key, bucket.id, key)
                 for action in self._due(now.settings.lifecycle, key, [version_from(row) for row in found], now_ms):
-                    if await self._one(tx, now, key, action, now_ms, displaced):
+                    if await self._one(tx, now, key, action, now_ms, garbage):
                         done.append(action.kind)
             return done
 
-        for kind in await f.meta.transact(work):
+        for kind in await context.meta.transact(work):
             if kind is DueKind.EXPIRE_CURRENT:
                 report.expired += 1
             elif kind is DueKind.DELETE_NONCURRENT:
                 report.versions_removed += 1
             else:
                 report.markers_removed += 1
-        if displaced.blobs:
-            f.reaper.wake(displaced.blobs)
+        if garbage.blobs:
+            context.garbage_collector.wake(garbage.blobs)
 
     async def _one(
-        self, tx: Transaction, bucket: Bucket, key: str, action: DueAction, now_ms: int, displaced: NewGarbage
+        self, tx: Transaction, bucket: Bucket, key: str, action: DueAction, now_ms: int, garbage: NewGarbage
     ) -> bool:
         """Do what is due, unless a lock forbids it."""
-        f = self._f
+        context = self._context
         caller = _caller(bucket, action.rule_id)
         current = await current_of(tx, bucket, key)
         if action.kind is DueKind.EXPIRE_CURRENT:
             if current is None:
                 return False
             if bucket.keeps_versions:
-                version = bucket.new_version(f.clock)
-                marker = await add_marker(tx, bucket, current, key, version, now_ms, displaced)
+                version = bucket.new_version(context.clock)
+                marker = await add_marker(tx, bucket, current, key, version, now_ms, garbage)
                 event = "LifecycleExpiration:DeleteMarkerCreated"
-                await emit_object_event(f.outbox, tx, event, bucket, marker, caller, now_ms)
+                await emit_object_event(context.outbox, tx, event, bucket, marker, caller, now_ms)
             else:
-                await remove_current(tx, bucket, current, displaced)
-                await emit_object_event(f.outbox, tx, "LifecycleExpiration:Delete", bucket, current, caller, now_ms)
+                await remove_current(tx, bucket, current, garbage)
+                await emit_object_event(
+                    context.outbox, tx, "LifecycleExpiration:Delete", bucket, current, caller, now_ms
+                )
             return True
         row = await tx.row(rows.VERSION, bucket.id, key, action.version_id)
         if row is None:
@@ -162,18 +166,18 @@ class LifecycleRunner:
         found = version_from(row)
         if is_protected(found, now_ms):
             return False
-        await remove_version(tx, bucket, found, has_current=current is not None, displaced=displaced)
+        await remove_version(tx, bucket, found, has_current=current is not None, garbage=garbage)
         is_marker = action.kind is DueKind.DELETE_MARKER
         event = "LifecycleDelMarkerExpiration:Delete" if is_marker else "LifecycleExpiration:Delete"
         remains = await current_of(tx, bucket, key) is not None
-        await emit_object_event(f.outbox, tx, event, bucket, found, caller, now_ms, remains=remains)
+        await emit_object_event(context.outbox, tx, event, bucket, found, caller, now_ms, remains=remains)
         return True
 
     async def _abort_uploads(self, bucket: Bucket, rules: LifecycleConfiguration, report: LifecycleReport) -> None:
-        f = self._f
-        now_ms = f.clock.now_ms()
+        context = self._context
+        now_ms = context.clock.now_ms()
         key, upload_id = "", ""
-        while found := await f.meta.rows(rows.UPLOADS_BEHIND, bucket.id, key, upload_id, _BATCH):
+        while found := await context.meta.rows(rows.UPLOADS_BEHIND, bucket.id, key, upload_id, _BATCH):
             for upload in map(upload_from, found):
                 key, upload_id = upload.key, upload.id
                 due = upload_expires_at(rules, key, upload.started_ms, day_ms=self._day_ms)
@@ -182,18 +186,18 @@ class LifecycleRunner:
                     report.uploads_aborted += 1
 
     async def _abort(self, upload: UploadId) -> None:
-        f = self._f
-        displaced = NewGarbage(f.clock.now_ms() + f.garbage_grace_ms)
+        context = self._context
+        garbage = NewGarbage(context.clock.now_ms() + context.garbage_grace_ms)
 
         async def work(tx: Transaction) -> None:
-            displaced.blobs.clear()
+            garbage.blobs.clear()
             row = await tx.row(rows.UPLOAD, upload)
             if row is not None and upload_from(row).finished_ms is None:
-                await delete_upload(tx, upload, displaced)
+                await delete_upload(tx, upload, garbage)
 
-        await f.meta.transact(work)
-        if displaced.blobs:
-            f.reaper.wake(displaced.blobs)
+        await context.meta.transact(work)
+        if garbage.blobs:
+            context.garbage_collector.wake(garbage.blobs)
 
 
 def _caller(bucket: Bucket, rule: str) -> Caller:

@@ -108,23 +108,23 @@ Fetch = Callable[[ListingPosition, int], Awaitable[list[Row]]]
 class Lister:
     """Lists objects, versions and uploads."""
 
-    def __init__(self, facilities: ObjectContext) -> None:
-        self._f = facilities
+    def __init__(self, context: ObjectContext) -> None:
+        self._context = context
 
     async def objects(
         self, caller: Caller, bucket_name: str, *, prefix: str, delimiter: str, after: str, limit: int
     ) -> Listing[ListedObject]:
         """Current objects under `prefix` after `after`; at most `limit` keys and common prefixes together."""
-        bucket = await self._admit(caller, bucket_name, "s3:ListBucket", prefix, delimiter, limit)
+        bucket = await self._authorize(caller, bucket_name, "s3:ListBucket", prefix, delimiter, limit)
         end = successor(prefix)
 
         async def fetch(start: ListingPosition, count: int) -> list[Row]:
             inclusive = start.tail == _BY_KEY.first
             if end is None:
                 statement = rows.LIST_PAGE_FROM if inclusive else rows.LIST_PAGE
-                return await self._f.meta.rows(statement, bucket.id, start.key, count)
+                return await self._context.meta.rows(statement, bucket.id, start.key, count)
             statement = rows.LIST_PAGE_FROM_WITHIN if inclusive else rows.LIST_PAGE_WITHIN
-            return await self._f.meta.rows(statement, bucket.id, start.key, end, count)
+            return await self._context.meta.rows(statement, bucket.id, start.key, end, count)
 
         page = _Page(prefix, delimiter, limit, _BY_KEY)
         await page.fill(
@@ -144,10 +144,10 @@ class Lister:
         limit: int,
     ) -> Listing[ListedVersion]:
         """All versions and delete markers, newest first under each key."""
-        bucket = await self._admit(caller, bucket_name, "s3:ListBucketVersions", prefix, delimiter, limit)
+        bucket = await self._authorize(caller, bucket_name, "s3:ListBucketVersions", prefix, delimiter, limit)
         start = ListingPosition(key_marker, _BY_RANK.final)
         if version_marker:
-            marked = await self._f.meta.row(
+            marked = await self._context.meta.row(
                 rows.RANK_OF_VERSION, bucket.id, key_marker, version_marker, bucket.id, key_marker, version_marker
             )
             if marked is not None:
@@ -160,7 +160,7 @@ class Lister:
                 raise InvalidInput("no such version to list from", argument="version-id-marker", value=version_marker)
 
         async def fetch(start: ListingPosition, count: int) -> list[Row]:
-            found = await rows.versions_behind(self._f.meta, bucket.id, start.key, int(start.tail), count)
+            found = await rows.versions_behind(self._context.meta, bucket.id, start.key, int(start.tail), count)
             listed: list[Row] = []
             previous = None if start.tail == _BY_RANK.first else start.key
             for row in found:
@@ -184,10 +184,10 @@ class Lister:
         limit: int,
     ) -> Listing[StoredUpload]:
         """Multipart uploads under way, by key and then by start."""
-        bucket = await self._admit(caller, bucket_name, "s3:ListBucketMultipartUploads", prefix, delimiter, limit)
+        bucket = await self._authorize(caller, bucket_name, "s3:ListBucketMultipartUploads", prefix, delimiter, limit)
 
         async def fetch(start: ListingPosition, count: int) -> list[Row]:
-            found = await self._f.meta.rows(rows.UPLOADS_BEHIND, bucket.id, start.key, start.tail, count)
+            found = await self._context.meta.rows(rows.UPLOADS_BEHIND, bucket.id, start.key, start.tail, count)
             return [(upload.key, upload) for upload in map(upload_from, found)]
 
         start = ListingPosition(key_marker, upload_marker if upload_marker and key_marker else _BY_UPLOAD.final)
@@ -195,16 +195,16 @@ class Lister:
         await page.fill(fetch, start, lambda row: ListingPosition(row[0], row[1].id))
         return page.listing(bucket, lambda row: row[1])
 
-    async def _admit(
+    async def _authorize(
         self, caller: Caller, bucket_name: str, action: str, prefix: str, delimiter: str, limit: int
     ) -> Bucket:
-        bucket = await self._f.bucket(self._f.meta, bucket_name)
+        bucket = await self._context.bucket(self._context.meta, bucket_name)
         extra: dict[str, str | tuple[str, ...]] = {
             "s3:prefix": prefix,
             "s3:delimiter": delimiter,
             "s3:max-keys": str(limit),
         }
-        await self._f.authorize(caller, bucket, action, extra=extra)
+        await self._context.authorize(caller, bucket, action, extra=extra)
         return bucket
 
 

@@ -40,7 +40,7 @@ class Extent(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     checksum: str = ""
     start: int = 0
     """Where in the blob it begins, if it is borrowed."""
-    lent_of: int = 0
+    blob_size: int = 0
     """How many bytes the blob holds of which this is a range; 0 of a piece whose blob is its own, and all of it.
 
     The content that the blob belongs to is named by the row of the content that borrows (`contents.lender`).
@@ -129,7 +129,7 @@ class StoredPart(NamedTuple):
     etag: str
     modified_ms: int
     checksum_text: str
-    piece: Extent
+    extent: Extent
 
     @property
     def checksum(self) -> Checksum | None:

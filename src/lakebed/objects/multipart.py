@@ -108,8 +108,8 @@ class StoredPartView:
 class MultipartUploads:
     """Begins, fills, completes and aborts uploads."""
 
-    def __init__(self, facilities: ObjectContext, writer: ObjectWriter) -> None:
-        self._f = facilities
+    def __init__(self, context: ObjectContext, writer: ObjectWriter) -> None:
+        self._context = context
         self._writer = writer
 
     async def begin(
@@ -122,41 +122,41 @@ class MultipartUploads:
         checksum_type: ChecksumType | None,
     ) -> tuple[Bucket, StoredUpload]:
         """Begin an upload; nothing is visible of it but in the list of uploads."""
-        f = self._f
-        bucket, _ = await self._writer.admit(caller, bucket_name, new, creates=False)
+        context = self._context
+        bucket, _ = await self._writer.authorize(caller, bucket_name, new, creates=False)
         encrypted = self._writer.is_encrypted(bucket, new.encrypt)
-        upload_id = new_upload_id(f.clock)
+        upload_id = new_upload_id(context.clock)
         attributes = UploadAttributes(
-            object=finish_attributes(bucket, new.attributes, f.clock.now_ms(), encrypted=encrypted),
+            object=finish_attributes(bucket, new.attributes, context.clock.now_ms(), encrypted=encrypted),
             checksum_algorithm=algorithm or "",
             checksum_kind=checksum_type or "",
             initiator=caller.principal.arn,
         )
-        started_ms = f.clock.now_ms()
+        started_ms = context.clock.now_ms()
 
         async def work(tx: Transaction) -> Bucket:
-            bucket = await f.bucket(tx, bucket_name)
+            bucket = await context.bucket(tx, bucket_name)
             await tx.run(rows.INSERT_UPLOAD, upload_id, bucket.id, new.key, started_ms, pack(attributes))
             return bucket
 
-        bucket = await f.meta.transact(work)
+        bucket = await context.meta.transact(work)
         return bucket, StoredUpload(upload_id, bucket.id, new.key, started_ms, attributes, None, None)
 
-    async def admit_part(
+    async def authorize_part(
         self, caller: Caller, bucket_name: str, key: str, upload_id: str, number: int
     ) -> tuple[Bucket, StoredUpload]:
         """Check, before any byte is read, that the part may be uploaded."""
         if not 1 <= number <= MAX_PARTS:
             raise InvalidInput(f"a part number is between 1 and {MAX_PARTS}", argument="partNumber", value=str(number))
-        bucket = await self.admit(caller, bucket_name, key)
-        return bucket, await self._open_upload(self._f.meta, bucket, key, upload_id)
+        bucket = await self.authorize(caller, bucket_name, key)
+        return bucket, await self._open_upload(self._context.meta, bucket, key, upload_id)
 
-    async def admit(self, caller: Caller, bucket_name: str, key: str) -> Bucket:
+    async def authorize(self, caller: Caller, bucket_name: str, key: str) -> Bucket:
         """Check that the caller may upload to this key at all."""
-        bucket = await self._f.bucket(self._f.meta, bucket_name)
-        await self._f.authorize(caller, bucket, "s3:PutObject", key, creation_condition_keys(creates=False))
+        bucket = await self._context.bucket(self._context.meta, bucket_name)
+        await self._context.authorize(caller, bucket, "s3:PutObject", key, creation_condition_keys(creates=False))
         if bucket.holds_tables:
-            await self._f.guard.admit(caller, bucket, "s3:PutObject", key)
+            await self._context.table_buckets.authorize(caller, bucket, "s3:PutObject", key)
         return bucket
 
     async def put_part(
@@ -167,29 +167,29 @@ class MultipartUploads:
         expected: ExpectedDigests,
     ) -> tuple[Ingested, Checksum]:
         """Store a part; sending a number again replaces it, and the request that finishes last wins."""
-        f = self._f
-        ingested = await f.ingester.ingest(
+        context = self._context
+        ingested = await context.ingester.ingest(
             stream, expected, encrypt=upload.attributes.object.encrypted, limit=MAX_PUT_BYTES, inline=False
         )
-        now_ms = f.clock.now_ms()
-        displaced = NewGarbage(now_ms + f.garbage_grace_ms)
-        piece = Extent(
+        now_ms = context.clock.now_ms()
+        garbage = NewGarbage(now_ms + context.garbage_grace_ms)
+        extent = Extent(
             ingested.size,
-            blob=ingested.piece.blob,
-            seal=ingested.piece.seal,
+            blob=ingested.extent.blob,
+            seal=ingested.extent.seal,
             part=number,
             checksum=pack_checksum(ingested.checksum),
         )
 
         async def work(tx: Transaction) -> None:
-            displaced.blobs.clear()
+            garbage.blobs.clear()
             row = await tx.row(rows.UPLOAD, upload.id)
             if row is None or upload_from(row).finished_ms is not None:
                 raise NoSuchUpload(f"the upload was completed or aborted. upload={upload.id}")
             old = await tx.row(rows.PART, upload.id, number)
             if old is not None:
-                await drop_blob(tx, part_from(old).piece, displaced)
-            await insert_blob(tx, piece)
+                await drop_blob(tx, part_from(old).extent, garbage)
+            await insert_blob(tx, extent)
             await tx.run(
                 rows.UPSERT_PART,
                 upload.id,
@@ -199,39 +199,41 @@ class MultipartUploads:
                 now_ms,
                 # What the client knows it by; the piece keeps the one that the object's is made of.
                 pack_checksum(ingested.stated or ingested.checksum),
-                pack(piece),
+                pack(extent),
             )
 
         try:
-            await f.meta.transact(work)
+            await context.meta.transact(work)
         except Exception as error:
             # An undecided commit may have happened: its blob must stay until the sweeper knows.
             if not getattr(error, "undecided", False):
-                await f.ingester.discard(ingested)
+                await context.ingester.discard(ingested)
             raise
-        if displaced.blobs:
-            f.reaper.wake(displaced.blobs)
+        if garbage.blobs:
+            context.garbage_collector.wake(garbage.blobs)
         return ingested, ingested.stated or ingested.checksum
 
     async def complete(
         self, caller: Caller, bucket_name: str, key: str, upload_id: str, completion: Completion
     ) -> CompletedObject:
         """Make the object of the listed parts; parts that are not listed are dropped."""
-        f = self._f
-        bucket = await f.bucket(f.meta, bucket_name)
-        facts = creation_condition_keys(creates=True) | match_condition_keys(completion.conditions)
-        await f.authorize(caller, bucket, "s3:PutObject", key, facts)
+        context = self._context
+        bucket = await context.bucket(context.meta, bucket_name)
+        condition_keys = creation_condition_keys(creates=True) | match_condition_keys(completion.conditions)
+        await context.authorize(caller, bucket, "s3:PutObject", key, condition_keys)
         if completion.conditions.if_match is not None:
-            await f.authorize(caller, bucket, "s3:GetObject", key)
-        holder = await f.guard.admit(caller, bucket, "s3:PutObject", key) if bucket.holds_tables else ""
-        now_ms = f.clock.now_ms()
-        displaced = NewGarbage(now_ms + f.garbage_grace_ms)
+            await context.authorize(caller, bucket, "s3:GetObject", key)
+        holder = (
+            await context.table_buckets.authorize(caller, bucket, "s3:PutObject", key) if bucket.holds_tables else ""
+        )
+        now_ms = context.clock.now_ms()
+        garbage = NewGarbage(now_ms + context.garbage_grace_ms)
 
         async def work(tx: Transaction) -> CompletedObject:
-            displaced.blobs.clear()
+            garbage.blobs.clear()
             bucket, current = await load_current(tx, bucket_name, key)
             if bucket.holds_tables:
-                await f.guard.confirm(tx, bucket, key, holder)
+                await context.table_buckets.check_write(tx, bucket, key, holder)
             upload = await self._find_upload(tx, bucket, key, upload_id)
             if upload.result is not None:
                 return _repeated(bucket, upload, upload.result, completion)
@@ -240,11 +242,11 @@ class MultipartUploads:
             checksum = _whole_checksum(upload.attributes, parts, completion)
             digests = b"".join(bytes.fromhex(part.etag) for part in parts)
             etag = f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(parts)}"
-            content = await insert_content(tx, [part.piece for part in parts])
+            content = await insert_content(tx, [part.extent for part in parts])
             stored = StoredObject(
                 key,
                 0,
-                bucket.new_version(f.clock),
+                bucket.new_version(context.clock),
                 sum(part.size for part in parts),
                 etag,
                 now_ms,
@@ -258,8 +260,8 @@ class MultipartUploads:
                     part_count=len(parts),
                 ),
             )
-            stored = await make_current(tx, bucket, current, stored, displaced)
-            await self._drop_unlisted(tx, upload, {part.number for part in parts}, displaced)
+            stored = await make_current(tx, bucket, current, stored, garbage)
+            await self._drop_unlisted(tx, upload, {part.number for part in parts}, garbage)
             result = CompletedUpload(
                 etag,
                 stored.version,
@@ -269,13 +271,13 @@ class MultipartUploads:
             )
             await tx.run(rows.FINISH_UPLOAD, now_ms, pack(result), upload.id)
             await emit_object_event(
-                f.outbox, tx, "ObjectCreated:CompleteMultipartUpload", bucket, stored, caller, now_ms
+                context.outbox, tx, "ObjectCreated:CompleteMultipartUpload", bucket, stored, caller, now_ms
             )
             return _completed(bucket, key, result)
 
-        completed = await f.meta.transact(work)
-        if displaced.blobs:
-            f.reaper.wake(displaced.blobs)
+        completed = await context.meta.transact(work)
+        if garbage.blobs:
+            context.garbage_collector.wake(garbage.blobs)
         return completed
 
     async def abort(
@@ -285,35 +287,35 @@ class MultipartUploads:
 
         With `started_ms`, only if it began in that second: PreconditionFailed otherwise.
         """
-        f = self._f
-        bucket = await f.bucket(f.meta, bucket_name)
-        await f.authorize(caller, bucket, "s3:AbortMultipartUpload", key)
+        context = self._context
+        bucket = await context.bucket(context.meta, bucket_name)
+        await context.authorize(caller, bucket, "s3:AbortMultipartUpload", key)
         if bucket.holds_tables:
-            await f.guard.admit(caller, bucket, "s3:AbortMultipartUpload", key)
-        displaced = NewGarbage(f.clock.now_ms() + f.garbage_grace_ms)
+            await context.table_buckets.authorize(caller, bucket, "s3:AbortMultipartUpload", key)
+        garbage = NewGarbage(context.clock.now_ms() + context.garbage_grace_ms)
 
         async def work(tx: Transaction) -> None:
-            displaced.blobs.clear()
-            upload = await self._open_upload(tx, await f.bucket(tx, bucket_name), key, upload_id)
+            garbage.blobs.clear()
+            upload = await self._open_upload(tx, await context.bucket(tx, bucket_name), key, upload_id)
             if started_ms is not None and started_ms // 1000 != upload.started_ms // 1000:
                 raise PreconditionFailed("the upload began at another time", condition="x-amz-if-match-initiated-time")
-            await delete_upload(tx, upload.id, displaced)
+            await delete_upload(tx, upload.id, garbage)
 
-        await f.meta.transact(work)
-        if displaced.blobs:
-            f.reaper.wake(displaced.blobs)
+        await context.meta.transact(work)
+        if garbage.blobs:
+            context.garbage_collector.wake(garbage.blobs)
 
     async def parts(
         self, caller: Caller, bucket_name: str, key: str, upload_id: str, *, after: int, limit: int
     ) -> StoredPartView:
         """A page of an upload's parts, ascending."""
-        f = self._f
-        bucket = await f.bucket(f.meta, bucket_name)
-        await f.authorize(caller, bucket, "s3:ListMultipartUploadParts", key)
+        context = self._context
+        bucket = await context.bucket(context.meta, bucket_name)
+        await context.authorize(caller, bucket, "s3:ListMultipartUploadParts", key)
         if bucket.holds_tables:
-            await f.guard.admit(caller, bucket, "s3:ListMultipartUploadParts", key)
-        upload = await self._open_upload(f.meta, bucket, key, upload_id)
-        found = [part_from(row) for row in await f.meta.rows(rows.PARTS_AFTER, upload.id, after, limit + 1)]
+            await context.table_buckets.authorize(caller, bucket, "s3:ListMultipartUploadParts", key)
+        upload = await self._open_upload(context.meta, bucket, key, upload_id)
+        found = [part_from(row) for row in await context.meta.rows(rows.PARTS_AFTER, upload.id, after, limit + 1)]
         return StoredPartView(bucket, upload, found[:limit], len(found) > limit)
 
     # -- steps ----------------------------------------------------------------------------------------------------
@@ -374,19 +376,19 @@ class MultipartUploads:
         return chosen
 
     async def _drop_unlisted(
-        self, tx: Transaction, upload: StoredUpload, listed: set[int], displaced: NewGarbage
+        self, tx: Transaction, upload: StoredUpload, listed: set[int], garbage: NewGarbage
     ) -> None:
         for row in await tx.rows(rows.PARTS_AFTER, upload.id, 0, MAX_PARTS):
             part = part_from(row)
             if part.number not in listed:
-                await drop_blob(tx, part.piece, displaced)
+                await drop_blob(tx, part.extent, garbage)
         await tx.run(rows.DELETE_PARTS, upload.id)
 
 
-async def delete_upload(tx: Transaction, upload: UploadId, displaced: NewGarbage) -> None:
+async def delete_upload(tx: Transaction, upload: UploadId, garbage: NewGarbage) -> None:
     """Remove an upload that will not be completed, with its parts."""
     for row in await tx.rows(rows.PARTS_AFTER, upload, 0, MAX_PARTS):
-        await drop_blob(tx, part_from(row).piece, displaced)
+        await drop_blob(tx, part_from(row).extent, garbage)
     await tx.run(rows.DELETE_PARTS, upload)
     await tx.run(rows.DELETE_UPLOAD, upload)
 
@@ -403,7 +405,7 @@ def _whole_checksum(attributes: UploadAttributes, parts: list[StoredPart], compl
         )
     digests = []
     for part in parts:
-        checksum = unpack_checksum(part.piece.checksum)
+        checksum = unpack_checksum(part.extent.checksum)
         if checksum is None or checksum.algorithm != algorithm:
             # Of an earlier release, which kept no other than the sender's.
             return None

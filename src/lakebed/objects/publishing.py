@@ -30,35 +30,35 @@ class NewGarbage:
     blobs: list[BlobId] = field(default_factory=list)
 
 
-async def insert_content(tx: Transaction, pieces: list[Extent]) -> int:
+async def insert_content(tx: Transaction, extents: list[Extent]) -> int:
     """Store where an object's bytes are; the content's id."""
-    if len(pieces) == 1 and pieces[0].blob is None:
-        row = await tx.row(rows.INSERT_CONTENT, pieces[0].body, pieces[0].seal, None)
+    if len(extents) == 1 and extents[0].blob is None:
+        row = await tx.row(rows.INSERT_CONTENT, extents[0].body, extents[0].seal, None)
     else:
-        row = await tx.row(rows.INSERT_CONTENT, None, None, pack(pieces))
+        row = await tx.row(rows.INSERT_CONTENT, None, None, pack(extents))
     assert row is not None  # noqa: S101  # RETURNING of an insert
     return int(row[0])
 
 
-async def insert_composed_content(tx: Transaction, pieces: list[Extent], lender: int) -> int:
+async def insert_composed_content(tx: Transaction, extents: list[Extent], base: int) -> int:
     """Store where the bytes are of an object that borrows some of another content's; the content's id.
 
     Raises WriteConflict if the lender is gone by now.
     """
-    if await tx.run(rows.SHARE_CONTENT, lender) == 0:
-        raise WriteConflict(f"the bytes that were to be borrowed are gone. content={lender}")
-    row = await tx.row(rows.INSERT_BORROWING_CONTENT, pack(pieces), lender)
+    if await tx.run(rows.SHARE_CONTENT, base) == 0:
+        raise WriteConflict(f"the bytes that were to be borrowed are gone. content={base}")
+    row = await tx.row(rows.INSERT_BORROWING_CONTENT, pack(extents), base)
     assert row is not None  # noqa: S101  # RETURNING of an insert
     return int(row[0])
 
 
-async def insert_blob(tx: Transaction, piece: Extent) -> None:
+async def insert_blob(tx: Transaction, extent: Extent) -> None:
     """Note that something refers to the piece's blob from now on."""
-    if piece.blob is not None:
-        await tx.run(rows.INSERT_BLOB, piece.blob)
+    if extent.blob is not None:
+        await tx.run(rows.INSERT_BLOB, extent.blob)
 
 
-async def drop_content(tx: Transaction, content: int | None, displaced: NewGarbage) -> None:
+async def drop_content(tx: Transaction, content: int | None, garbage: NewGarbage) -> None:
     """One reference to the content is gone; with the last one its blobs become garbage, and its loan is given back."""
     while content is not None:
         row = await tx.row(rows.DROP_CONTENT, content)
@@ -66,33 +66,33 @@ async def drop_content(tx: Transaction, content: int | None, displaced: NewGarba
             await tx.run(rows.UNSHARE_CONTENT, content)
             return
         layout, content = row
-        for piece in () if layout is None else unpack_layout(layout):
-            if not piece.lent_of:
-                await drop_blob(tx, piece, displaced)
+        for extent in () if layout is None else unpack_layout(layout):
+            if not extent.blob_size:
+                await drop_blob(tx, extent, garbage)
 
 
-async def drop_blob(tx: Transaction, piece: Extent, displaced: NewGarbage) -> None:
+async def drop_blob(tx: Transaction, extent: Extent, garbage: NewGarbage) -> None:
     """Nothing refers to the piece's blob any more."""
-    if piece.blob is not None:
-        await tx.run(rows.DELETE_BLOB, piece.blob)
-        await tx.run(rows.INSERT_GARBAGE, piece.blob, displaced.due_ms, _stored_size(piece))
-        displaced.blobs.append(piece.blob)
+    if extent.blob is not None:
+        await tx.run(rows.DELETE_BLOB, extent.blob)
+        await tx.run(rows.INSERT_GARBAGE, extent.blob, garbage.due_ms, _stored_size(extent))
+        garbage.blobs.append(extent.blob)
 
 
-def _stored_size(piece: Extent) -> int:
+def _stored_size(extent: Extent) -> int:
     """The bytes of a piece's own blob in the object store."""
-    return piece.size if piece.seal is None else sealed_size(piece.size)
+    return extent.size if extent.seal is None else sealed_size(extent.size)
 
 
 async def make_current(
-    tx: Transaction, bucket: Bucket, current: StoredObject | None, new: StoredObject, displaced: NewGarbage
+    tx: Transaction, bucket: Bucket, current: StoredObject | None, new: StoredObject, garbage: NewGarbage
 ) -> StoredObject:
     """Put `new` in front of what the key has; it comes back with its rank.
 
     Its version id follows the bucket's versioning. A bucket that is not versioned replaces; an enabled one keeps what
     was current; a suspended one keeps it too unless it is the null version, of which there is only ever one.
     """
-    rank = await _step_aside(tx, bucket, current, new.version, new.key, displaced)
+    rank = await _step_aside(tx, bucket, current, new.version, new.key, garbage)
     stored = new._replace(rank=rank)
     await tx.run(
         rows.UPSERT_OBJECT,
@@ -116,12 +116,12 @@ async def _step_aside(
     current: StoredObject | None,
     incoming: VersionId,
     key: str,
-    displaced: NewGarbage,
+    garbage: NewGarbage,
 ) -> int:
     """Make room for a version with id `incoming`; its rank."""
     if not bucket.keeps_versions:
         if current is not None:
-            await drop_content(tx, current.content, displaced)
+            await drop_content(tx, current.content, garbage)
         return 0
     newest = current
     if newest is None:
@@ -131,7 +131,7 @@ async def _step_aside(
         return 0
     if current is not None:
         if current.version == incoming:
-            await drop_content(tx, current.content, displaced)
+            await drop_content(tx, current.content, garbage)
         else:
             await _archive(tx, bucket, current)
     if incoming == NULL_VERSION and (current is None or current.version != NULL_VERSION):
@@ -139,7 +139,7 @@ async def _step_aside(
         if row is not None:
             old = version_from(row)
             await tx.run(rows.DELETE_VERSION, bucket.id, key, old.rank)
-            await drop_content(tx, old.content, displaced)
+            await drop_content(tx, old.content, garbage)
     return newest.rank - 1
 
 
@@ -150,10 +150,10 @@ async def add_marker(
     key: str,
     version: VersionId,
     now_ms: int,
-    displaced: NewGarbage,
+    garbage: NewGarbage,
 ) -> StoredObject:
     """Hide the key behind a delete marker."""
-    rank = await _step_aside(tx, bucket, current, version, key, displaced)
+    rank = await _step_aside(tx, bucket, current, version, key, garbage)
     if current is not None:
         await tx.run(rows.DELETE_OBJECT, bucket.id, key)
     marker = StoredObject(key, rank, version, 0, "", now_ms, "", None, DEFAULT_ATTRIBUTES, is_marker=True)
@@ -161,19 +161,19 @@ async def add_marker(
     return marker
 
 
-async def remove_current(tx: Transaction, bucket: Bucket, current: StoredObject, displaced: NewGarbage) -> None:
+async def remove_current(tx: Transaction, bucket: Bucket, current: StoredObject, garbage: NewGarbage) -> None:
     """Remove the current version for good; the next newest takes its place unless it is a marker."""
-    await drop_content(tx, current.content, displaced)
+    await drop_content(tx, current.content, garbage)
     await tx.run(rows.DELETE_OBJECT, bucket.id, current.key)
     if bucket.keeps_versions:
         await _promote(tx, bucket, current.key)
 
 
 async def remove_version(
-    tx: Transaction, bucket: Bucket, old: StoredObject, *, has_current: bool, displaced: NewGarbage
+    tx: Transaction, bucket: Bucket, old: StoredObject, *, has_current: bool, garbage: NewGarbage
 ) -> None:
     """Remove a version that is not current, or a delete marker; a marker that hid the key uncovers what it hid."""
-    await drop_content(tx, old.content, displaced)
+    await drop_content(tx, old.content, garbage)
     await tx.run(rows.DELETE_VERSION, bucket.id, old.key, old.rank)
     if not has_current:
         await _promote(tx, bucket, old.key)

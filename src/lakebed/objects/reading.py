@@ -53,8 +53,8 @@ class FoundObject(NamedTuple):
 class ObjectReader:
     """Finds objects and opens their contents."""
 
-    def __init__(self, facilities: ObjectContext) -> None:
-        self._f = facilities
+    def __init__(self, context: ObjectContext) -> None:
+        self._context = context
 
     async def head(
         self,
@@ -69,7 +69,7 @@ class ObjectReader:
     ) -> FoundObject:
         """What is known of an object. Raises NoSuchBucket, NoSuchKey, NoSuchVersion, and what its conditions raise."""
         if version is None and part is None:
-            row = await self._f.meta.row(rows.HEAD, key, bucket_name)
+            row = await self._context.meta.row(rows.HEAD, key, bucket_name)
             bucket, found = await self._checked(caller, row, bucket_name, key, "s3:GetObject", _match(conditions))
             check_read(conditions, found.etag, found.modified_ms)
             chosen = wanted.resolve(found.size) if wanted is not None else None
@@ -91,23 +91,23 @@ class ObjectReader:
         action: str | None = None,
     ) -> FoundObject:
         """An object and where its bytes are. Raises as `head`; InvalidRange, InvalidPart."""
-        f = self._f
-        facts = _match(conditions)
+        context = self._context
+        condition_keys = _match(conditions)
         if version is None:
-            row = await f.meta.row(rows.GET, key, bucket_name)
-            bucket, found = await self._checked(caller, row, bucket_name, key, action or "s3:GetObject", facts)
+            row = await context.meta.row(rows.GET, key, bucket_name)
+            bucket, found = await self._checked(caller, row, bucket_name, key, action or "s3:GetObject", condition_keys)
             assert row is not None  # noqa: S101  # `_checked` has raised otherwise
             content = Content(*row[_CONTENT_AT:])
         else:
             bucket, found = await self._find_version(
-                caller, bucket_name, key, version, action or "s3:GetObjectVersion", facts
+                caller, bucket_name, key, version, action or "s3:GetObjectVersion", condition_keys
             )
             content = await self.content_of(found)
         check_read(conditions, found.etag, found.modified_ms)
-        source = ContentSource(f.contents, found.size, content)
+        source = ContentSource(context.contents, found.size, content)
         chosen, count = None, found.attributes.part_count or None
         if part is not None:
-            chosen = part_range(source.pieces, found, part)
+            chosen = part_range(source.extents, found, part)
         elif wanted is not None:
             chosen = wanted.resolve(found.size)
         return FoundObject(bucket, found, source, count if part is not None else None, chosen)
@@ -116,7 +116,7 @@ class ObjectReader:
         """Where the bytes of a version are."""
         if found.content is None:
             return Content(None, None, None)
-        row = await self._f.meta.row(rows.CONTENT, found.content)
+        row = await self._context.meta.row(rows.CONTENT, found.content)
         if row is None:
             # Replaced since its row was read: the caller starts over or reports the version as gone.
             raise NoSuchVersion("the version was removed while it was being read")
@@ -130,13 +130,13 @@ class ObjectReader:
         version: str | None,
         action: str,
         version_action: str,
-        facts: ConditionKeys | None = None,
+        condition_keys: ConditionKeys | None = None,
     ) -> tuple[Bucket, StoredObject]:
-        """A version, current if `version` is None, to which the caller may do `action`. `facts` are for policies."""
+        """The version, or the current one, if the caller may do `action`; policies also see `condition_keys`."""
         if version is None:
-            row = await self._f.meta.row(rows.HEAD, key, bucket_name)
-            return await self._checked(caller, row, bucket_name, key, action, facts)
-        return await self._find_version(caller, bucket_name, key, version, version_action, facts)
+            row = await self._context.meta.row(rows.HEAD, key, bucket_name)
+            return await self._checked(caller, row, bucket_name, key, action, condition_keys)
+        return await self._find_version(caller, bucket_name, key, version, version_action, condition_keys)
 
     async def _checked(
         self,
@@ -145,40 +145,46 @@ class ObjectReader:
         bucket_name: str,
         key: str,
         action: str,
-        facts: ConditionKeys | None,
+        condition_keys: ConditionKeys | None,
     ) -> tuple[Bucket, StoredObject]:
         if row is None:
             raise NoSuchBucket(f"no such bucket. bucket={bucket_name}")
         bucket = bucket_from(row)
         if row[BUCKET_COLUMNS] is None:
-            await self._raise_absent(caller, bucket, key, action, facts)
+            await self._raise_absent(caller, bucket, key, action, condition_keys)
         found = object_from(row[BUCKET_COLUMNS:_CONTENT_AT])
         if found.attributes.tags.tags:
-            facts = version_condition_keys(None, found) | (facts or {})
-        await self._f.authorize(caller, bucket, action, key, facts)
+            condition_keys = version_condition_keys(None, found) | (condition_keys or {})
+        await self._context.authorize(caller, bucket, action, key, condition_keys)
         if bucket.holds_tables:
-            await self._f.guard.admit(caller, bucket, action, key)
+            await self._context.table_buckets.authorize(caller, bucket, action, key)
         return bucket, found
 
     async def _raise_absent(
-        self, caller: Caller, bucket: Bucket, key: str, action: str, facts: ConditionKeys | None
+        self, caller: Caller, bucket: Bucket, key: str, action: str, condition_keys: ConditionKeys | None
     ) -> None:
         """A key without a current version: who may not list the bucket does not learn that it is absent."""
-        await self._f.authorize(caller, bucket, action, key, facts)
+        await self._context.authorize(caller, bucket, action, key, condition_keys)
         if bucket.holds_tables:
-            await self._f.guard.admit(caller, bucket, action, key)
+            await self._context.table_buckets.authorize(caller, bucket, action, key)
         # As a listing of this very key: who may list its directory, if not the bucket, learns no more than from that.
-        await self._f.authorize(caller, bucket, "s3:ListBucket", extra={"s3:prefix": key})
+        await self._context.authorize(caller, bucket, "s3:ListBucket", extra={"s3:prefix": key})
         marker = None
         if bucket.keeps_versions:
-            newest = await self._f.meta.row(rows.NEWEST_VERSION, bucket.id, key)
+            newest = await self._context.meta.row(rows.NEWEST_VERSION, bucket.id, key)
             marker = None if newest is None else str(newest[2])
         raise NoSuchKey(f"no such key. key={key}", delete_marker=marker)
 
     async def _find_version(
-        self, caller: Caller, bucket_name: str, key: str, version: str, action: str, facts: ConditionKeys | None
+        self,
+        caller: Caller,
+        bucket_name: str,
+        key: str,
+        version: str,
+        action: str,
+        condition_keys: ConditionKeys | None,
     ) -> tuple[Bucket, StoredObject]:
-        row = await self._f.meta.row(rows.HEAD, key, bucket_name)
+        row = await self._context.meta.row(rows.HEAD, key, bucket_name)
         if row is None:
             raise NoSuchBucket(f"no such bucket. bucket={bucket_name}")
         bucket = bucket_from(row)
@@ -186,11 +192,13 @@ class ObjectReader:
         if row[BUCKET_COLUMNS] is not None and row[BUCKET_COLUMNS + 2] == version:
             found = object_from(row[BUCKET_COLUMNS:])
         else:
-            older = await self._f.meta.row(rows.VERSION, bucket.id, key, version)
+            older = await self._context.meta.row(rows.VERSION, bucket.id, key, version)
             found = None if older is None else version_from(older)
-        await self._f.authorize(caller, bucket, action, key, version_condition_keys(version, found) | (facts or {}))
+        await self._context.authorize(
+            caller, bucket, action, key, version_condition_keys(version, found) | (condition_keys or {})
+        )
         if bucket.holds_tables:
-            await self._f.guard.admit(caller, bucket, action, key)
+            await self._context.table_buckets.authorize(caller, bucket, action, key)
         if found is None:
             raise NoSuchVersion(f"no such version. key={key} version={version}")
         if found.is_marker:
@@ -202,7 +210,7 @@ def _match(conditions: ReadConditions) -> ConditionKeys | None:
     return None if conditions is NO_READ_CONDITIONS else match_condition_keys(conditions)
 
 
-def part_range(pieces: list[Extent], found: StoredObject, part: int) -> ByteRange:
+def part_range(extents: list[Extent], found: StoredObject, part: int) -> ByteRange:
     """The bytes that were uploaded as one part. Raises InvalidPart. An object put whole is its own part 1."""
     if not found.attributes.part_count:
         if part != 1:
@@ -210,8 +218,8 @@ def part_range(pieces: list[Extent], found: StoredObject, part: int) -> ByteRang
         return ByteRange(0, found.size)
     offset = 0
     # Parts may have been numbered with gaps: the k-th in order answers to k, as S3 counts them.
-    for number, piece in enumerate(pieces, 1):
+    for number, extent in enumerate(extents, 1):
         if number == part:
-            return ByteRange(offset, offset + piece.size)
-        offset += piece.size
-    raise InvalidPart(f"the object has no such part. part={part}", part=part, count=len(pieces))
+            return ByteRange(offset, offset + extent.size)
+        offset += extent.size
+    raise InvalidPart(f"the object has no such part. part={part}", part=part, count=len(extents))

@@ -32,8 +32,8 @@ from .writing import load_current
 class TagsAndLocks:
     """Reads and changes attributes of one version."""
 
-    def __init__(self, facilities: ObjectContext, reader: ObjectReader) -> None:
-        self._f = facilities
+    def __init__(self, context: ObjectContext, reader: ObjectReader) -> None:
+        self._context = context
         self._reader = reader
 
     async def tags(self, caller: Caller, bucket: str, key: str, version: str | None) -> tuple[Bucket, StoredObject]:
@@ -66,28 +66,32 @@ class TagsAndLocks:
         _need_lock(found_bucket)
         if found.attributes.retention is None:
             raise NoSuchConfiguration("object-retention", "the version has no retention")
-        self._f.onlookers.note("ObjectAccessed:GetRetention", found_bucket, found, caller)
+        self._context.read_events.emit("ObjectAccessed:GetRetention", found_bucket, found, caller)
         return found.attributes.retention
 
     async def set_retention(
         self, caller: Caller, bucket: str, key: str, version: str | None, retention: Retention | None
     ) -> None:
         """Set, lengthen or, with the permission to bypass, shorten or clear the retention."""
-        f = self._f
+        context = self._context
 
         def change(found_bucket: Bucket, attributes: ObjectAttributes) -> ObjectAttributes:
             _need_lock(found_bucket)
             if not may_change_retention(
-                attributes.retention, retention, f.clock.now_ms(), bypass_governance=caller.bypass_governance
+                attributes.retention, retention, context.clock.now_ms(), bypass_governance=caller.bypass_governance
             ):
                 raise VersionProtected(f"the version is protected by object lock. key={key}")
             return msgspec.structs.replace(attributes, retention=retention)
 
-        facts = lock_condition_keys(retention, None, f.clock.now_ms())
+        condition_keys = lock_condition_keys(retention, None, context.clock.now_ms())
         if caller.bypass_governance:
-            await f.authorize(caller, await f.bucket(f.meta, bucket), "s3:BypassGovernanceRetention", key, facts)
+            await context.authorize(
+                caller, await context.bucket(context.meta, bucket), "s3:BypassGovernanceRetention", key, condition_keys
+            )
         action = "s3:PutObjectRetention"
-        await self._change(caller, bucket, key, version, (action, action), facts, "ObjectCreated:PutRetention", change)
+        await self._change(
+            caller, bucket, key, version, (action, action), condition_keys, "ObjectCreated:PutRetention", change
+        )
 
     async def legal_hold(self, caller: Caller, bucket: str, key: str, version: str | None) -> bool:
         """Whether the version is on legal hold. Raises NoSuchConfiguration if it was never said."""
@@ -97,7 +101,7 @@ class TagsAndLocks:
         _need_lock(found_bucket)
         if found.attributes.legal_hold is None:
             raise NoSuchConfiguration("object-retention", "the version has no legal hold")
-        self._f.onlookers.note("ObjectAccessed:GetLegalHold", found_bucket, found, caller)
+        self._context.read_events.emit("ObjectAccessed:GetLegalHold", found_bucket, found, caller)
         return found.attributes.legal_hold
 
     async def set_legal_hold(self, caller: Caller, bucket: str, key: str, version: str | None, on: bool) -> None:
@@ -108,8 +112,10 @@ class TagsAndLocks:
             return msgspec.structs.replace(attributes, legal_hold=on)
 
         action = "s3:PutObjectLegalHold"
-        facts = lock_condition_keys(None, on, self._f.clock.now_ms())
-        await self._change(caller, bucket, key, version, (action, action), facts, "ObjectCreated:PutLegalHold", change)
+        condition_keys = lock_condition_keys(None, on, self._context.clock.now_ms())
+        await self._change(
+            caller, bucket, key, version, (action, action), condition_keys, "ObjectCreated:PutLegalHold", change
+        )
 
     async def _change(
         self,
@@ -118,13 +124,13 @@ class TagsAndLocks:
         key: str,
         version: str | None,
         actions: tuple[str, str],
-        facts: ConditionKeys,
+        condition_keys: ConditionKeys,
         event: str,
         change: Callable[[Bucket, ObjectAttributes], ObjectAttributes],
     ) -> tuple[Bucket, StoredObject]:
-        f = self._f
-        await self._reader.find(caller, bucket_name, key, version, *actions, facts)
-        now_ms = f.clock.now_ms()
+        context = self._context
+        await self._reader.find(caller, bucket_name, key, version, *actions, condition_keys)
+        now_ms = context.clock.now_ms()
 
         async def work(tx: Transaction) -> tuple[Bucket, StoredObject]:
             bucket, current = await load_current(tx, bucket_name, key)
@@ -143,10 +149,10 @@ class TagsAndLocks:
                 await tx.run(rows.UPDATE_OBJECT_ATTRIBUTES, pack(attributes), bucket.id, key)
             else:
                 await tx.run(rows.UPDATE_VERSION_ATTRIBUTES, pack(attributes), bucket.id, key, found.rank)
-            await emit_object_event(f.outbox, tx, event, bucket, found, caller, now_ms)
+            await emit_object_event(context.outbox, tx, event, bucket, found, caller, now_ms)
             return bucket, found._replace(attributes=attributes)
 
-        return await f.meta.transact(work)
+        return await context.meta.transact(work)
 
 
 def _need_lock(bucket: Bucket) -> None:

@@ -81,8 +81,8 @@ def check_attributes(attributes: ObjectAttributes) -> None:
 class ObjectWriter:
     """Writes objects."""
 
-    def __init__(self, facilities: ObjectContext) -> None:
-        self._f = facilities
+    def __init__(self, context: ObjectContext) -> None:
+        self._context = context
 
     async def put(
         self,
@@ -95,30 +95,32 @@ class ObjectWriter:
         event: str = "ObjectCreated:Put",
     ) -> WrittenObject:
         """Store the bytes, then publish them. Raises what `ingest` and conditions raise; nothing is visible then."""
-        admitted = await self.admit(caller, bucket_name, new)
-        f = self._f
-        ingested = await f.ingester.ingest(
+        admitted = await self.authorize(caller, bucket_name, new)
+        context = self._context
+        ingested = await context.ingester.ingest(
             stream, expected, encrypt=self.is_encrypted(admitted.bucket, new.encrypt), limit=MAX_PUT_BYTES
         )
         return await self.publish(caller, bucket_name, new, ingested, holder=admitted.holder, event=event)
 
-    async def admit(self, caller: Caller, bucket_name: str, new: NewObject, *, creates: bool = True) -> AuthorizedWrite:
+    async def authorize(
+        self, caller: Caller, bucket_name: str, new: NewObject, *, creates: bool = True
+    ) -> AuthorizedWrite:
         """Check, before any byte is read, that the caller may write this object, or begin to."""
-        bucket = await self._f.bucket(self._f.meta, bucket_name)
+        bucket = await self._context.bucket(self._context.meta, bucket_name)
         check_key(new.key)
-        self._f.reserved.check_key(bucket.name, new.key)
+        self._context.reserved_names.check_key(bucket.name, new.key)
         check_attributes(new.attributes)
-        await authorize_write(self._f, caller, bucket, new, creates=creates)
+        await authorize_write(self._context, caller, bucket, new, creates=creates)
         holder = ""
         if bucket.holds_tables:
-            holder = await self._f.guard.admit(caller, bucket, "s3:PutObject", new.key)
+            holder = await self._context.table_buckets.authorize(caller, bucket, "s3:PutObject", new.key)
         return AuthorizedWrite(bucket, holder)
 
     def is_encrypted(self, bucket: Bucket, wish: bool | None) -> bool:
         """Whether a new object's bytes are encrypted: as asked, else as the bucket says, else as the settings say."""
         if wish is not None:
             return wish
-        return self._f.default_encryption or bucket.encrypts
+        return self._context.default_encryption or bucket.encrypts
 
     async def publish(
         self, caller: Caller, bucket_name: str, new: NewObject, ingested: Ingested, *, holder: KeyOwner, event: str
@@ -127,29 +129,29 @@ class ObjectWriter:
 
         Raises WriteConflict if the key came to belong to something else than it did when the caller was admitted.
         """
-        f = self._f
-        now_ms = f.clock.now_ms()
-        displaced = NewGarbage(now_ms + f.garbage_grace_ms)
+        context = self._context
+        now_ms = context.clock.now_ms()
+        garbage = NewGarbage(now_ms + context.garbage_grace_ms)
 
         async def work(tx: Transaction) -> WrittenObject:
-            displaced.blobs.clear()
-            written = await self.place(tx, caller, bucket_name, new, ingested, now_ms, displaced, event=event)
+            garbage.blobs.clear()
+            written = await self.publish_in(tx, caller, bucket_name, new, ingested, now_ms, garbage, event=event)
             if written.bucket.holds_tables:
-                await f.guard.confirm(tx, written.bucket, new.key, holder)
+                await context.table_buckets.check_write(tx, written.bucket, new.key, holder)
             return written
 
         try:
-            written = await f.meta.transact(work)
+            written = await context.meta.transact(work)
         except Exception as error:
             # An undecided commit may have happened: its blob must stay until the sweeper knows.
             if not getattr(error, "undecided", False):
-                await f.ingester.discard(ingested)
+                await context.ingester.discard(ingested)
             raise
-        if displaced.blobs:
-            f.reaper.wake(displaced.blobs)
+        if garbage.blobs:
+            context.garbage_collector.wake(garbage.blobs)
         return written
 
-    async def place(
+    async def publish_in(
         self,
         tx: Transaction,
         caller: Caller,
@@ -157,7 +159,7 @@ class ObjectWriter:
         new: NewObject,
         taken: Ingested | ComposedObject,
         now_ms: int,
-        displaced: NewGarbage,
+        garbage: NewGarbage,
         *,
         event: str,
     ) -> WrittenObject:
@@ -166,20 +168,20 @@ class ObjectWriter:
         Whoever runs the transaction discards the bytes if it fails, and wakes the reaper if it commits. Raises
         WriteConflict if what was to be borrowed is gone.
         """
-        f = self._f
+        context = self._context
         # The server's own writes have not been admitted: metadata files go where a table's location says.
-        f.reserved.check_key(bucket_name, new.key)
+        context.reserved_names.check_key(bucket_name, new.key)
         bucket, current = await load_current(tx, bucket_name, new.key)
         check_write(new.conditions, None if current is None else current.etag)
         if isinstance(taken, ComposedObject):
-            content, encrypted = await insert_composed_content(tx, taken.pieces, taken.lender), taken.encrypted
+            content, encrypted = await insert_composed_content(tx, taken.extents, taken.base), taken.encrypted
         else:
-            content, encrypted = await insert_content(tx, [taken.piece]), taken.piece.seal is not None
-            await insert_blob(tx, taken.piece)
+            content, encrypted = await insert_content(tx, [taken.extent]), taken.extent.seal is not None
+            await insert_blob(tx, taken.extent)
         stored = StoredObject(
             new.key,
             0,
-            bucket.new_version(f.clock),
+            bucket.new_version(context.clock),
             taken.size,
             taken.etag,
             now_ms,
@@ -187,35 +189,35 @@ class ObjectWriter:
             content,
             finish_attributes(bucket, new.attributes, now_ms, encrypted=encrypted),
         )
-        stored = await make_current(tx, bucket, current, stored, displaced)
-        await emit_object_event(f.outbox, tx, event, bucket, stored, caller, now_ms)
+        stored = await make_current(tx, bucket, current, stored, garbage)
+        await emit_object_event(context.outbox, tx, event, bucket, stored, caller, now_ms)
         return WrittenObject(bucket, stored)
 
 
 async def authorize_write(
-    f: ObjectContext, caller: Caller, bucket: Bucket, new: NewObject, *, creates: bool = True
+    context: ObjectContext, caller: Caller, bucket: Bucket, new: NewObject, *, creates: bool = True
 ) -> None:
     """Ask for every permission that this write needs."""
     attributes = new.attributes
-    facts = creation_condition_keys(creates=creates)
+    condition_keys = creation_condition_keys(creates=creates)
     if new.conditions:
-        facts |= match_condition_keys(new.conditions)
+        condition_keys |= match_condition_keys(new.conditions)
     if attributes.tags.tags:
-        facts |= tag_condition_keys(attributes.tags)
+        condition_keys |= tag_condition_keys(attributes.tags)
     if attributes.retention is not None or attributes.legal_hold is not None:
-        facts |= lock_condition_keys(attributes.retention, attributes.legal_hold, f.clock.now_ms())
-    await f.authorize(caller, bucket, "s3:PutObject", new.key, facts)
+        condition_keys |= lock_condition_keys(attributes.retention, attributes.legal_hold, context.clock.now_ms())
+    await context.authorize(caller, bucket, "s3:PutObject", new.key, condition_keys)
     if attributes.tags.tags:
-        await f.authorize(caller, bucket, "s3:PutObjectTagging", new.key, facts)
+        await context.authorize(caller, bucket, "s3:PutObjectTagging", new.key, condition_keys)
     if attributes.retention is not None or attributes.legal_hold is not None:
         if bucket.settings.object_lock is None:
             raise InvalidInput("the bucket has no object lock", argument="x-amz-object-lock")
         if attributes.retention is not None:
-            await f.authorize(caller, bucket, "s3:PutObjectRetention", new.key, facts)
+            await context.authorize(caller, bucket, "s3:PutObjectRetention", new.key, condition_keys)
         if attributes.legal_hold is not None:
-            await f.authorize(caller, bucket, "s3:PutObjectLegalHold", new.key, facts)
+            await context.authorize(caller, bucket, "s3:PutObjectLegalHold", new.key, condition_keys)
     if new.conditions.if_match is not None:
-        await f.authorize(caller, bucket, "s3:GetObject", new.key)
+        await context.authorize(caller, bucket, "s3:GetObject", new.key)
 
 
 async def load_current(tx: Transaction, bucket_name: str, key: str) -> tuple[Bucket, StoredObject | None]:

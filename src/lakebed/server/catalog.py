@@ -109,7 +109,7 @@ class Catalog:
 
 
 def wire_catalog(
-    facilities: ObjectContext,
+    object_context: ObjectContext,
     credentials: CredentialResolver,
     vending: CredentialVending,
     store: StoreAddress,
@@ -136,33 +136,33 @@ def wire_catalog(
 
     `account` is root's; `http` sends requests to external catalogs.
     """
-    governance = governance or wire_governance_events(facilities, master)
-    meta, clock = facilities.meta, facilities.clock
-    reader, writer, deleter = ObjectReader(facilities), ObjectWriter(facilities), ObjectDeleter(facilities)
+    governance = governance or wire_governance_events(object_context, master)
+    meta, clock = object_context.meta, object_context.clock
+    reader, writer, deleter = ObjectReader(object_context), ObjectWriter(object_context), ObjectDeleter(object_context)
     tasks = governance.tasks
-    gate = Gate(facilities)
+    gate = Gate(object_context)
     cache = MetadataCache()
-    files = TableFiles(facilities, writer, reader)
+    files = TableFiles(object_context, writer, reader)
     keys = IdempotencyKeys(meta, clock)
-    warehouses = Warehouses(facilities, gate)
-    namespaces = Namespaces(facilities, gate, warehouses, keys)
+    warehouses = Warehouses(object_context, gate)
+    namespaces = Namespaces(object_context, gate, warehouses, keys)
     entries = Entries(meta, files, gate, cache)
-    claims = Claims(facilities, client_locations=client_locations)
-    publisher = Publisher(facilities, files, entries, keys, claims)
+    claims = Claims(object_context, client_locations=client_locations)
+    publisher = Publisher(object_context, files, entries, keys, claims)
     validator = CommitValidator(files, level=validation)
-    commits = Commits(facilities, gate, entries, files, publisher, validator, cache, deleter, claims)
-    registration = Registration(facilities, gate, entries, files, publisher, validator, cache, claims)
+    commits = Commits(object_context, gate, entries, files, publisher, validator, cache, deleter, claims)
+    registration = Registration(object_context, gate, entries, files, publisher, validator, cache, claims)
     hosts = AllowedHosts(federation.hosts, setting="federation.hosts")
     extensions = wire_extensions(
-        facilities, gate, warehouses, entries, files, commits, registration, claims, master, http, hosts
+        object_context, gate, warehouses, entries, files, commits, registration, claims, master, http, hosts
     )
-    dropping = Dropping(facilities, gate, warehouses, entries, keys, tasks)
-    reports = Reports(facilities, entries)
-    copies = Copies(facilities, namespaces, entries, files, publisher, cache, dropping, tasks, claims)
+    dropping = Dropping(object_context, gate, warehouses, entries, keys, tasks)
+    reports = Reports(object_context, entries)
+    copies = Copies(object_context, namespaces, entries, files, publisher, cache, dropping, tasks, claims)
     scans = Scans(meta, files, entries, commits, clock, copies)
     worker_id = f"{socket.gethostname()}:{os.getpid()}"
     maintenance_jobs, background_maintenance = build_maintenance_jobs(
-        facilities,
+        object_context,
         gate,
         warehouses,
         entries,
@@ -173,7 +173,7 @@ def wire_catalog(
         worker_id=worker_id,
     )
     maintenance = build_maintenance(
-        facilities,
+        object_context,
         gate,
         warehouses,
         entries,
@@ -183,10 +183,10 @@ def wire_catalog(
         interval_seconds=schedule_interval_seconds,
         debounce_seconds=schedule_debounce_seconds,
     )
-    policy_types = PolicyTypes(facilities, gate, warehouses, keys)
-    policies = Policies(facilities, gate, warehouses, namespaces, keys, policy_types)
+    policy_types = PolicyTypes(object_context, gate, warehouses, keys)
+    policies = Policies(object_context, gate, warehouses, namespaces, keys, policy_types)
     targets = PolicyTargets(gate, warehouses, entries)
-    attaching = PolicyAttachments(facilities, warehouses, keys, policy_types, policies, targets)
+    attaching = PolicyAttachments(object_context, warehouses, keys, policy_types, policies, targets)
     signatures = SignatureAuthenticator(credentials, clock, plain=True, max_body_bytes=MAX_BODY_BYTES)
     shared = JsonServices(
         clock=clock,
@@ -195,10 +195,10 @@ def wire_catalog(
         precheck=warehouses.precheck,
         around=governance.hooks.around,
     )
-    creation = Creation(facilities, gate, entries, files, publisher, cache, claims)
+    creation = Creation(object_context, gate, entries, files, publisher, cache, claims)
     data_access = DataAccess(meta, gate, claims)
     external = wire_federation(
-        facilities, gate, warehouses, keys, master, http, hosts, timeout_seconds=federation.timeout
+        object_context, gate, warehouses, keys, master, http, hosts, timeout_seconds=federation.timeout
     )
     services = IcebergServices(
         meta=meta,
@@ -209,10 +209,10 @@ def wire_catalog(
         creation=creation,
         commits=commits,
         registration=registration,
-        views=Views(facilities, gate, entries, files, publisher, cache, claims),
+        views=Views(object_context, gate, entries, files, publisher, cache, claims),
         dropping=dropping,
-        renaming=Renaming(facilities, gate, entries, keys),
-        notifications=Notifications(facilities, gate, warehouses, namespaces, entries, registration, dropping),
+        renaming=Renaming(object_context, gate, entries, keys),
+        notifications=Notifications(object_context, gate, warehouses, namespaces, entries, registration, dropping),
         reports=reports,
         scans=scans,
         keys=keys,
@@ -235,38 +235,40 @@ def wire_catalog(
         vending=vending,
         access_delegation=access_delegation,
         store=store,
-        region=facilities.region,
+        region=object_context.region,
         policies=policies,
         policy_types=policy_types,
         attaching=attaching,
         policy_versions=PolicyVersions(meta, policies),
-        generic_tables=GenericTables(facilities, gate, entries, keys, claims),
+        generic_tables=GenericTables(object_context, gate, entries, keys, claims),
         federation=external,
     )
     admin = AdminServices(
-        region=facilities.region,
+        region=object_context.region,
         keys=keys,
         maintenance=maintenance.maintenance,
         tasks=maintenance.tasks,
         queue=tasks,
-        events=EventLog(facilities),
-        audit=audit_trail(facilities),
-        trail=DelegationAudit(facilities),
+        events=EventLog(object_context),
+        audit=audit_trail(object_context),
+        trail=DelegationAudit(object_context),
         targets=governance.targets,
         arrivals=governance.arrivals,
-        feed=feed or wire_live_events(meta, facilities.outbox, clock).feed,
+        feed=feed or wire_live_events(meta, object_context.outbox, clock).feed,
         event_ids=EventIds(deployment),
         failover=Failover(
             meta,
-            facilities.outbox,
+            object_context.outbox,
             clock,
-            StreamGate(facilities.authorizer, account),
+            StreamGate(object_context.authorizer, account),
             Leases(meta, clock),
             ServerRegistry(meta, clock),
         ),
         attaching=attaching,
-        coverage=PolicyCoverage(facilities, gate, warehouses, policy_types, policies, targets, attaching),
-        labelling=Labelling(facilities, warehouses, Places(facilities, gate, warehouses, entries, policies, account)),
+        coverage=PolicyCoverage(object_context, gate, warehouses, policy_types, policies, targets, attaching),
+        labelling=Labelling(
+            object_context, warehouses, Places(object_context, gate, warehouses, entries, policies, account)
+        ),
         federation=external,
     )
     catalog_edge = catalog_mounts()
@@ -294,7 +296,7 @@ def wire_catalog(
             copies=copies,
             claims=claims,
             maintenance=background_maintenance,
-            purges=PurgeWorker(facilities, deleter, tasks, worker_id),
+            purges=PurgeWorker(object_context, deleter, tasks, worker_id),
             tasks=tasks,
             scheduler=maintenance.scheduler,
             clock=clock,

@@ -39,7 +39,7 @@ class Extensions:
 
 
 def wire_extensions(
-    facilities: ObjectContext,
+    object_context: ObjectContext,
     gate: Gate,
     warehouses: Warehouses,
     entries: Entries,
@@ -52,20 +52,20 @@ def wire_extensions(
     hosts: AllowedHosts,
 ) -> Extensions:
     """The extensions on the services of the catalog. `http` is how other catalogs are spoken to, `hosts` which ones."""
-    pointers = PointerMoves(facilities.meta, entries, registration)
-    examination = Examination(facilities, entries, files)
-    bridges = Bridges(facilities, gate, entries, Vault(master, PURPOSE), hosts)
-    outcomes = Outcomes(facilities, bridges)
-    following = Following(facilities, entries, files, registration, bridges, outcomes, http, hosts)
+    pointers = PointerMoves(object_context.meta, entries, registration)
+    examination = Examination(object_context, entries, files)
+    bridges = Bridges(object_context, gate, entries, Vault(master, PURPOSE), hosts)
+    outcomes = Outcomes(object_context, bridges)
+    following = Following(object_context, entries, files, registration, bridges, outcomes, http, hosts)
     tables = TableExtensions(
         refs=References(entries, commits),
         pointers=pointers,
-        rollback=Rollback(facilities.meta, entries, files, commits, pointers),
-        imports=Imports(facilities, gate, entries, registration),
+        rollback=Rollback(object_context.meta, entries, files, commits, pointers),
+        imports=Imports(object_context, gate, entries, registration),
         examination=examination,
-        recovery=Recovery(facilities, examination, claims),
-        surveys=Surveys(facilities, gate, warehouses),
+        recovery=Recovery(object_context, examination, claims),
+        surveys=Surveys(object_context, gate, warehouses),
         bridges=bridges,
-        syncing=Syncing(facilities.meta, entries, files, pointers, bridges, outcomes, following),
+        syncing=Syncing(object_context.meta, entries, files, pointers, bridges, outcomes, following),
     )
-    return Extensions(tables, Polling(facilities, entries, outcomes, following))
+    return Extensions(tables, Polling(object_context, entries, outcomes, following))

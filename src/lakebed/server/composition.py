@@ -83,7 +83,7 @@ class WorkerParts:
     outbox: Outbox
     storage: ObjectStorage
     ingester: Ingester
-    reaper: BlobGarbageCollector
+    garbage_collector: BlobGarbageCollector
     sweeper: OrphanSweep
     lifecycle: LifecycleRunner
     leases: Leases
@@ -145,8 +145,8 @@ async def compose(
 class Foundation:
     """What every service stands on, and what of it the server runs itself."""
 
-    facilities: ObjectContext
-    reaper: BlobGarbageCollector
+    object_context: ObjectContext
+    garbage_collector: BlobGarbageCollector
     decisions: AuthorizerSetup
     live: LiveEvents
 
@@ -168,11 +168,11 @@ def build_foundation(
     )
     is_local = settings.storage.kind is StorageKind.FOLDER
     grace_ms = 0 if is_local else REMOTE_GRACE_MS
-    reaper = BlobGarbageCollector(meta, storage, ownership, clock, grace_ms=grace_ms)
+    garbage_collector = BlobGarbageCollector(meta, storage, ownership, clock, grace_ms=grace_ms)
     decisions = wire_authorizer(settings.decisions, clock)
     outbox = Outbox(meta)
     live = wire_live_events(meta, outbox, clock)
-    facilities = ObjectContext(
+    object_context = ObjectContext(
         meta=meta,
         outbox=outbox,
         storage=storage,
@@ -187,14 +187,21 @@ def build_foundation(
         contents=Contents(storage, keys, MissingBlobs(meta, count_missing).explain),
         authorizer=decisions.authorizer,
         clock=clock,
-        reaper=reaper,
+        garbage_collector=garbage_collector,
         region=settings.server.region,
         default_encryption=settings.objects.default_encryption,
         garbage_grace_ms=grace_ms,
-        onlookers=live.accesses,
-        reserved=NO_RESERVED_NAMES if settings.server.catalog_listen is not None else ReservedNames(server_api_paths()),
+        read_events=live.accesses,
+        reserved_names=NO_RESERVED_NAMES
+        if settings.server.catalog_listen is not None
+        else ReservedNames(server_api_paths()),
     )
-    return Foundation(replace(facilities, guard=TableGuard(meta, Gate(facilities), clock)), reaper, decisions, live)
+    return Foundation(
+        replace(object_context, table_buckets=TableGuard(meta, Gate(object_context), clock)),
+        garbage_collector,
+        decisions,
+        live,
+    )
 
 
 def _store_address(settings: Settings) -> StoreAddress:
@@ -233,20 +240,22 @@ def _wire(
         open_writer,
         instruments.missing_blobs.add,
     )
-    facilities, reaper = ground.facilities, ground.reaper
+    object_context, garbage_collector = ground.object_context, ground.garbage_collector
     day_ms = round(settings.objects.lifecycle_day * 1000)
     root = root_credential(identity)
-    access_keys = AccessKeys(meta, facilities.outbox, master, clock, root)
+    access_keys = AccessKeys(meta, object_context.outbox, master, clock, root)
     sessions = Sessions(master, SessionPrincipals(meta, access_keys), clock, max_policy_bytes=20 * 1024)
     credentials = CredentialLookup(access_keys, sessions)
     authenticator = SignatureAuthenticator(credentials, clock)
-    governance = wire_governance_events(facilities, master, settings.listeners, settings.targets, ground.live.interests)
+    governance = wire_governance_events(
+        object_context, master, settings.listeners, settings.targets, ground.live.interests
+    )
     services = S3Services.on(
-        facilities,
+        object_context,
         authenticator,
         policies=ground.decisions.policies,
         lifecycle_day_ms=day_ms,
-        selects=wire_selects(settings, facilities),
+        selects=wire_selects(settings, object_context),
         select_ended=instruments.selects.ended,
         feed=ground.live.feed,
         targets=governance.records,
@@ -254,7 +263,7 @@ def _wire(
     )
     session_tokens = SecurityTokenService(
         sessions,
-        facilities,
+        object_context,
         default_seconds=int(settings.sts.default_duration),
         max_seconds=int(settings.sts.max_duration),
     )
@@ -274,7 +283,7 @@ def _wire(
     tokens = wire_tokens(
         settings,
         meta,
-        facilities.outbox,
+        object_context.outbox,
         master,
         clock,
         access_keys,
@@ -285,7 +294,7 @@ def _wire(
     bundle = settings.federation.ca_bundle
     outbound = catalog_http(None if bundle is None else str(bundle))
     catalog = wire_catalog(
-        facilities,
+        object_context,
         credentials,
         CredentialVending(sessions, delegations, ttl_seconds=settings.tables.credential_ttl),
         _store_address(settings),
@@ -312,7 +321,9 @@ def _wire(
         catalog.shared,
         [
             management_mount().on(
-                ManagementServices.on(facilities, root, tokens.clients, catalog.jobs.copies.leave, catalog.federation)
+                ManagementServices.on(
+                    object_context, root, tokens.clients, catalog.jobs.copies.leave, catalog.federation
+                )
             )
         ],
         observe=instruments.management.observe,
@@ -360,14 +371,14 @@ def _wire(
     return WorkerParts(
         edges=edges,
         meta=meta,
-        outbox=facilities.outbox,
+        outbox=object_context.outbox,
         storage=storage,
-        ingester=facilities.ingester,
-        reaper=reaper,
+        ingester=object_context.ingester,
+        garbage_collector=garbage_collector,
         sweeper=OrphanSweep(
-            meta, storage, ownership, reaper, clock, window_ms=round(settings.objects.orphan_window * 1000)
+            meta, storage, ownership, garbage_collector, clock, window_ms=round(settings.objects.orphan_window * 1000)
         ),
-        lifecycle=LifecycleRunner(facilities, day_ms=day_ms),
+        lifecycle=LifecycleRunner(object_context, day_ms=day_ms),
         leases=leases,
         clock=clock,
         instruments=instruments,

@@ -18,15 +18,15 @@ from lakebed.select.service import SelectService
 SPILL_FOLDER: Final = "spill"
 
 
-def wire_selects(settings: Settings, facilities: ObjectContext) -> SelectService:
+def wire_selects(settings: Settings, object_context: ObjectContext) -> SelectService:
     """Selects on an object store."""
     limits = settings.select
     folder = _spill_folder(settings)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return SelectService(
-        ObjectReader(facilities),
-        Lister(facilities),
-        facilities.clock,
+        ObjectReader(object_context),
+        Lister(object_context),
+        object_context.clock,
         SelectLimits(
             concurrent=limits.concurrent,
             memory_bytes=limits.memory,

@@ -49,22 +49,22 @@ async def opened_tables(settings: Settings) -> AsyncIterator[TableAdministration
         storage, open_writer = await open_storage(settings, clock)
         try:
             ownership = await confirm_object_store(settings, meta, storage)
-            facilities = build_foundation(
+            object_context = build_foundation(
                 settings, identity, master, clock, meta, storage, ownership, open_writer
-            ).facilities
-            gate = Gate(facilities)
-            warehouses = Warehouses(facilities, gate)
-            files = TableFiles(facilities, ObjectWriter(facilities), ObjectReader(facilities))
+            ).object_context
+            gate = Gate(object_context)
+            warehouses = Warehouses(object_context, gate)
+            files = TableFiles(object_context, ObjectWriter(object_context), ObjectReader(object_context))
             entries = Entries(meta, files, gate, MetadataCache())
             keys, tasks = IdempotencyKeys(meta, clock), TaskQueue(meta, clock, random.SystemRandom())
             try:
                 yield TableAdministration(
                     Caller(root_credential(identity).principal),
                     warehouses,
-                    Dropping(facilities, gate, warehouses, entries, keys, tasks),
+                    Dropping(object_context, gate, warehouses, entries, keys, tasks),
                 )
             finally:
-                facilities.ingester.close()
+                object_context.ingester.close()
         finally:
             await asyncio.shield(storage.close())
     finally:

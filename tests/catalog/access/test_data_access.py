@@ -39,7 +39,7 @@ S3_ONLY = user("s3-only", allow("s3:*", "s3tables:GetTable", "s3tables:GetTableM
 async def access_to(catalog: Catalog, table: str = "t", caller: Caller = ROOT) -> TableData:
     found = await catalog.entries.find(catalog.store.meta, "lake", name(table))
     assert found.entry is not None
-    access = DataAccess(catalog.store.meta, Gate(catalog.store.facilities), catalog.claims)
+    access = DataAccess(catalog.store.meta, Gate(catalog.store.object_context), catalog.claims)
     return await access.of_entry(caller, found.warehouse, ("ns",), found.entry)
 
 
@@ -50,7 +50,7 @@ async def stage(catalog: Catalog, caller: Caller = ROOT, **request: Any) -> Stag
 
 
 async def access_to_staged(catalog: Catalog, staged: StagedTable, caller: Caller = ROOT) -> TableData:
-    access = DataAccess(catalog.store.meta, Gate(catalog.store.facilities), catalog.claims)
+    access = DataAccess(catalog.store.meta, Gate(catalog.store.object_context), catalog.claims)
     metadata = staged.metadata
     return await access.of_staged(
         caller,

@@ -55,7 +55,7 @@ async def look(catalog: Catalog, caller: Caller, key: str) -> object:
 
 
 async def read_tags(catalog: Catalog, caller: Caller, key: str) -> object:
-    return await catalog.store.annotations.tags(caller, "lake", key, None)
+    return await catalog.store.tags_and_locks.tags(caller, "lake", key, None)
 
 
 def another(caller: Caller, key: str) -> str:
@@ -96,7 +96,7 @@ async def upload(catalog: Catalog, caller: Caller, key: str) -> object:
 
 async def upload_part(catalog: Catalog, caller: Caller, key: str) -> object:
     upload = await catalog.store.begin("lake", key)
-    return await catalog.store.uploads.admit_part(caller, "lake", key, upload.id, 1)
+    return await catalog.store.uploads.authorize_part(caller, "lake", key, upload.id, 1)
 
 
 async def abort(catalog: Catalog, caller: Caller, key: str) -> object:
@@ -106,7 +106,7 @@ async def abort(catalog: Catalog, caller: Caller, key: str) -> object:
 
 
 async def tag(catalog: Catalog, caller: Caller, key: str) -> object:
-    return await catalog.store.annotations.set_tags(caller, "lake", key, None, TagSet((Tag("a", "1"),)))
+    return await catalog.store.tags_and_locks.set_tags(caller, "lake", key, None, TagSet((Tag("a", "1"),)))
 
 
 READS: tuple[Action, ...] = (read, look, read_tags, copy_from)
@@ -377,8 +377,10 @@ async def test_nothing_expires_in_a_table_bucket(catalog: Catalog, file: str) ->
 
 
 async def test_server_without_a_catalog_leaves_table_buckets_closed(catalog: Catalog, file: str) -> None:
-    f = catalog.store.facilities
-    plain = ObjectContext(f.meta, f.outbox, f.storage, f.ingester, f.contents, f.authorizer, f.clock, f.reaper)
+    f = catalog.store.object_context
+    plain = ObjectContext(
+        f.meta, f.outbox, f.storage, f.ingester, f.contents, f.authorizer, f.clock, f.garbage_collector
+    )
     with pytest.raises(AccessDenied, match="does not serve them"):
         await ObjectReader(plain).get(ROOT, "lake", file)
-    await ObjectReader(replace(plain, guard=f.guard)).get(ROOT, "lake", file)
+    await ObjectReader(replace(plain, table_buckets=f.table_buckets)).get(ROOT, "lake", file)

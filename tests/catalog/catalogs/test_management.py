@@ -275,14 +275,14 @@ async def test_empty_catalog_is_deleted_and_its_bucket_stays(catalog: Catalog) -
     ):
         with pytest.raises(NoSuchCatalog):
             await refused
-    bucket = await catalog.store.facilities.bucket(catalog.store.meta, "sea")
+    bucket = await catalog.store.object_context.bucket(catalog.store.meta, "sea")
     assert bucket.holds_tables
     # The name and the place are free again, and hold nothing of what was.
     again = await catalog.make("one", "s3://sea/one")
     assert again.id != one.id
     for gone in ("one", "two"):
         await management.delete(by, ROOT, gone)
-    bucket = await catalog.store.facilities.bucket(catalog.store.meta, "sea")
+    bucket = await catalog.store.object_context.bucket(catalog.store.meta, "sea")
     assert not bucket.holds_tables
 
 

@@ -158,7 +158,7 @@ async def test_file_over_another_of_the_same_name_makes_that_one_garbage(catalog
     await catalog.store.put("lake", prepared.file.address.key, b"somebody was here before")
     await catalog.publisher.publish(AS_ROOT, [prepared], ANSWER)
     assert await catalog.files.read(prepared.metadata_at) == b"m" * 100
-    await catalog.store.reaper.sweep()
+    await catalog.store.garbage_collector.sweep()
     assert len(await catalog.store.stored_blobs() - blobs) == 1
 
 

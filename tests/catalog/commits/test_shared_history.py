@@ -136,7 +136,7 @@ async def _lose_metadata(catalog: Catalog) -> None:
     displaced = NewGarbage(store.clock.now_ms())
 
     async def work(tx: Transaction) -> None:
-        bucket = await store.facilities.bucket(tx, "lake")
+        bucket = await store.object_context.bucket(tx, "lake")
         for (key,) in await tx.rows("SELECT key FROM objects WHERE key LIKE '%.metadata.json'"):
             stored = await current_of(tx, bucket, key)
             assert stored is not None

@@ -36,7 +36,7 @@ class Sender:
         self.catalog = catalog
         self.uuid = uuid
         self.notifications = Notifications(
-            catalog.store.facilities,
+            catalog.store.object_context,
             catalog.gate,
             catalog.warehouses,
             catalog.namespaces,

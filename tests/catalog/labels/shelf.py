@@ -98,7 +98,7 @@ class Shelf:
 
 async def open_shelf(catalog: Catalog) -> Shelf:
     """One thing of each kind, under the names of `SUBJECTS`."""
-    f = catalog.store.facilities
+    f = catalog.store.object_context
     policing = policing_on(catalog)
     places = Places(f, catalog.gate, catalog.warehouses, catalog.entries, policing.policies, DEFAULT_ACCOUNT)
     shelf = Shelf(

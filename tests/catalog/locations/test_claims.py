@@ -211,7 +211,7 @@ async def test_directories_of_an_external_catalog_take_the_rights_to_read(catalo
 
 
 async def test_another_catalog_chooses_locations_where_clients_may_not(catalog: Catalog) -> None:
-    claims, place = Claims(catalog.store.facilities, client_locations=False), await a_place(catalog)
+    claims, place = Claims(catalog.store.object_context, client_locations=False), await a_place(catalog)
     for chosen_by in (ChosenBy.OTHER_CATALOG, ChosenBy.CATALOG):
         await claims.prepare(ENGINE, place, chosen_by)
     with pytest.raises(InvalidInput, match="not chosen by clients"):

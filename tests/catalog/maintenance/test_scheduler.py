@@ -390,7 +390,7 @@ async def test_running_it_plans_tells_and_lets_go_of_the_lease_at_the_end(light_
     assert sum(done.tasks for done in told) == 1
     leases = yard.scheduler._leases
     assert await leases.find(yard.store.meta, LEASE) is None
-    assert await yard.store.facilities.outbox.cursor(yard.store.meta, CURSOR) is not None
+    assert await yard.store.object_context.outbox.cursor(yard.store.meta, CURSOR) is not None
 
 
 async def test_the_lease_is_renewed_while_a_round_takes_long(light_yard: Yard, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,9 +200,9 @@ def wire_workshop(catalog: Catalog, meta: MetaStore | None = None) -> Workshop:
     """Maintenance on a catalog; on `meta` in place of the store's own."""
     if meta is not None:
         catalog = wire_catalog(catalog.store, meta)
-    facilities = catalog.publisher._f
+    object_context = catalog.publisher._f
     maintenance, background = build_maintenance_jobs(
-        facilities,
+        object_context,
         catalog.gate,
         catalog.warehouses,
         catalog.entries,
@@ -212,7 +212,7 @@ def wire_workshop(catalog: Catalog, meta: MetaStore | None = None) -> Workshop:
         safety_window_ms=round(WINDOW_SECONDS * 1000),
         worker_id="background",
     )
-    return Workshop(catalog, maintenance, background, JobStore(facilities.meta, catalog.tasks))
+    return Workshop(catalog, maintenance, background, JobStore(object_context.meta, catalog.tasks))
 
 
 async def open_workshop(store: ObjectStore) -> Workshop:

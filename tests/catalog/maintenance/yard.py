@@ -108,7 +108,7 @@ class Yard:
     def another_scheduler(self, holder: str = "other") -> Scheduler:
         """One of another process."""
         return Scheduler(
-            self.store.facilities,
+            self.store.object_context,
             self.catalog.entries,
             Leases(self.store.meta, self.store.clock),
             self.planner,
@@ -119,7 +119,7 @@ class Yard:
 
     async def cursor(self) -> int:
         """Up to where the scheduler is done with events."""
-        position = await self.store.facilities.outbox.cursor(self.store.meta, "upkeep scheduler")
+        position = await self.store.object_context.outbox.cursor(self.store.meta, "upkeep scheduler")
         assert position is not None
         return position
 
@@ -161,13 +161,13 @@ async def open_yard(catalog: Catalog) -> Yard:
             await tx.run(f"DELETE FROM {table}")
 
     await catalog.store.meta.transact(empty)
-    facilities = catalog.store.facilities
-    orders, records = TaskSubmissions(facilities.outbox, facilities.clock, catalog.tasks), TaskHistory()
+    object_context = catalog.store.object_context
+    orders, records = TaskSubmissions(object_context.outbox, object_context.clock, catalog.tasks), TaskHistory()
     return Yard(
         workshop=wire_workshop(catalog),
         policing=policing_on(catalog),
         parts=build_maintenance(
-            facilities,
+            object_context,
             catalog.gate,
             catalog.warehouses,
             catalog.entries,
@@ -179,7 +179,7 @@ async def open_yard(catalog: Catalog) -> Yard:
         ),
         orders=orders,
         records=records,
-        planner=TablePlanner(facilities, catalog.entries, catalog.files, orders, records),
+        planner=TablePlanner(object_context, catalog.entries, catalog.files, orders, records),
     )
 
 

@@ -136,7 +136,7 @@ def shown(policy: Policy) -> bytes:
 
 def policing_on(catalog: Catalog) -> Policing:
     """The services on a catalog, as `server.catalog` wires them."""
-    f = catalog.store.facilities
+    f = catalog.store.object_context
     types = PolicyTypes(f, catalog.gate, catalog.warehouses, catalog.keys)
     policies = Policies(f, catalog.gate, catalog.warehouses, catalog.namespaces, catalog.keys, types)
     targets = PolicyTargets(catalog.gate, catalog.warehouses, catalog.entries)

@@ -30,12 +30,12 @@ def queue(store: ObjectStore) -> TaskQueue:
 
 @pytest.fixture
 def intake(store: ObjectStore, queue: TaskQueue) -> ArrivalRecorder:
-    return ArrivalRecorder(store.meta, store.facilities.outbox, store.clock, queue)
+    return ArrivalRecorder(store.meta, store.object_context.outbox, store.clock, queue)
 
 
 @pytest.fixture
 def arrivals(store: ObjectStore) -> Arrivals:
-    return Arrivals(store.facilities)
+    return Arrivals(store.object_context)
 
 
 def a_file(event: int) -> Arrival:

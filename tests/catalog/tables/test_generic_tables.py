@@ -42,7 +42,7 @@ WHERE = "s3://lake/delta/g"
 
 def generic_on(catalog: Catalog) -> GenericTables:
     """The use cases on a catalog, as `server.catalog` wires them."""
-    return GenericTables(catalog.store.facilities, catalog.gate, catalog.entries, catalog.keys, catalog.claims)
+    return GenericTables(catalog.store.object_context, catalog.gate, catalog.entries, catalog.keys, catalog.claims)
 
 
 async def create(
@@ -283,7 +283,7 @@ async def test_keys_to_files_take_the_rights_to_data(light_catalog: Catalog) -> 
 
 
 async def test_grants_on_it_are_given_listed_and_gone_with_it(catalog: Catalog) -> None:
-    f = catalog.store.facilities
+    f = catalog.store.object_context
     by = catalog.administrator()
     granting, roles = CatalogGrants(f.meta, f.outbox, f.clock), CatalogRoles(f.meta, f.outbox, f.clock)
     await roles.create(by, "lake", "reader", properties={})
@@ -328,7 +328,7 @@ async def test_policies_do_not_go_with_it(light_catalog: Catalog) -> None:
 async def test_warehouse_with_generic_tables_is_well(light_catalog: Catalog) -> None:
     await create(light_catalog)
     await light_catalog.create("t")
-    f = light_catalog.store.facilities
+    f = light_catalog.store.object_context
     survey = await Surveys(f, light_catalog.gate, light_catalog.warehouses).survey(ROOT, "lake")
     assert (survey.tables, survey.views, survey.generic_tables) == (1, 0, 1)
     assert survey.blockers == []

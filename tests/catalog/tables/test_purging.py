@@ -81,7 +81,7 @@ async def test_all_under_the_table_s_directories_goes_and_nothing_else(catalog: 
     assert len(left) == len(others) + 1
     assert (await catalog.metadata(name("u"))).location == "s3://lake/a/t10"
     assert await outcome(catalog) == PurgeOutcome(removed=len(before) - len(left), kept=0)
-    await catalog.store.reaper.sweep()
+    await catalog.store.garbage_collector.sweep()
     assert len(await catalog.store.stored_blobs()) == len(left)
     await check_tables(catalog.store)
 
@@ -154,7 +154,7 @@ async def test_versions_and_markers_go_too(catalog: Catalog, versioning: Version
     rows = "SELECT key FROM objects UNION ALL SELECT key FROM versions"
     assert [row[0] for row in await catalog.store.meta.rows(rows)] == ["other", "other"]
     assert (await outcome(catalog)).kept == 0
-    await catalog.store.reaper.sweep()
+    await catalog.store.garbage_collector.sweep()
     assert len(await catalog.store.stored_blobs()) == 2
     assert made.entry.id not in await catalog.claimed()
     await check_tables(catalog.store)
@@ -233,7 +233,7 @@ async def test_worker_that_was_given_up_does_not_disturb_the_one_that_took_over(
         if slow:
             slow = False
             catalog.store.clock.advance(1000)
-            other = PurgeWorker(catalog.store.facilities, catalog.store.deleter, catalog.tasks, "other")
+            other = PurgeWorker(catalog.store.object_context, catalog.store.deleter, catalog.tasks, "other")
             assert await other.run_due() == 1
             # The place is free again, and somebody moves in before the slow worker comes back.
             await catalog.create("next", location="s3://lake/t")
@@ -258,7 +258,7 @@ async def test_worker_that_was_given_up_and_fails_is_silent(catalog: Catalog, mo
             return await delete_many(*arguments)
         slow = False
         catalog.store.clock.advance(1000)
-        other = PurgeWorker(catalog.store.facilities, catalog.store.deleter, catalog.tasks, "other")
+        other = PurgeWorker(catalog.store.object_context, catalog.store.deleter, catalog.tasks, "other")
         assert await other.run_due() == 1
         raise Unavailable("too late")
 
@@ -272,7 +272,7 @@ async def test_workers_at_once_do_each_task_once(catalog: Catalog) -> None:
         await catalog.create(f"t{number}")
         await catalog.drop(f"t{number}", purge=True)
     others = [
-        PurgeWorker(catalog.store.facilities, catalog.store.deleter, catalog.tasks, f"worker-{number}")
+        PurgeWorker(catalog.store.object_context, catalog.store.deleter, catalog.tasks, f"worker-{number}")
         for number in range(3)
     ]
     done = await asyncio.gather(*(worker.run_due() for worker in (catalog.purges, *others)))

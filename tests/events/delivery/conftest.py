@@ -100,7 +100,7 @@ class Counts:
 class Office:
     """Everything about targets of one process."""
 
-    facilities: ObjectContext
+    object_context: ObjectContext
     clock: ManualClock
     receiver: Receiver
     records: TargetRecords
@@ -116,9 +116,9 @@ class Office:
         async def work(tx: Transaction) -> None:
             for subject in subjects:
                 event = OutboxEvent(kind, subject, payload, self.clock.now_ms(), operation)
-                await self.facilities.outbox.append(tx, event)
+                await self.object_context.outbox.append(tx, event)
 
-        await self.facilities.meta.transact(work)
+        await self.object_context.meta.transact(work)
 
     async def ask(self, *request_ids: str) -> None:
         """Have requests come, and be written down."""
@@ -128,7 +128,7 @@ class Office:
                 told = RequestEntry(edge="s3", api="GetObject", request_id=request_id, status=200)
                 await self.requests.log.append(tx, event_of_request(told, self.clock.now_ms()))
 
-        await self.facilities.meta.transact(work)
+        await self.object_context.meta.transact(work)
 
     async def put(self, name: str = "r", kinds: Sequence[str] = ("TableCommitted",), *, requests: bool = False) -> None:
         """Add a target in memory."""
@@ -146,7 +146,7 @@ class Office:
     async def couriers(self, name: str = "r") -> Sequence[TargetDelivery]:
         """Who serve it with whatever it asks for."""
         assert await self.dispatcher._held.acquire()
-        found = await self.records.find(self.facilities.meta, name, NAME)
+        found = await self.records.find(self.object_context.meta, name, NAME)
         assert found is not None
         return self.dispatcher.couriers(found, self.receiver.kind.make(MemorySettings(place=name)))
 
@@ -163,7 +163,7 @@ def a_target(name: str = "r", *kinds: str, requests: bool = False) -> TargetReco
 
 
 def open_office(
-    facilities: ObjectContext,
+    object_context: ObjectContext,
     clock: ManualClock,
     receiver: Receiver,
     *stated: TargetRecord,
@@ -174,33 +174,33 @@ def open_office(
     """One process on the store."""
     master = MasterKeys({"first": b"1" * 32}, active="first")
     kinds = TargetTypes([receiver.kind, webhook_kind(clock, timeout_seconds=1, allow_http=False)])
-    interests = ListenerRegistry(facilities.meta, clock, holder)
-    records = TargetRecords(facilities.meta, Vault(master, PURPOSE), kinds, {one.id: one for one in stated})
-    requests = RequestLog(facilities.meta, most_kept=most_kept)
+    interests = ListenerRegistry(object_context.meta, clock, holder)
+    records = TargetRecords(object_context.meta, Vault(master, PURPOSE), kinds, {one.id: one for one in stated})
+    requests = RequestLog(object_context.meta, most_kept=most_kept)
     dispatcher = EventDispatcher(
-        facilities.meta,
-        facilities.outbox,
+        object_context.meta,
+        object_context.outbox,
         clock,
         records,
         kinds,
-        matcher or RuleMatcher(facilities.meta),
+        matcher or RuleMatcher(object_context.meta),
         interests,
         holder,
         Random(1),
         requests,
         lambda message_id: f"proof of {message_id}",
-        region=facilities.region,
+        region=object_context.region,
         ids=IDS,
         max_attempts=3,
     )
-    targets = TargetService(facilities, records, kinds, requests, interests)
-    return Office(facilities, clock, receiver, records, targets, dispatcher, interests, requests)
+    targets = TargetService(object_context, records, kinds, requests, interests)
+    return Office(object_context, clock, receiver, records, targets, dispatcher, interests, requests)
 
 
 @pytest.fixture
-async def facilities(address: str, tmp_path: Path) -> AsyncIterator[ObjectContext]:
+async def object_context(address: str, tmp_path: Path) -> AsyncIterator[ObjectContext]:
     async with opened_store(address, "memory", tmp_path, ManualClock()) as store:
-        yield store.facilities
+        yield store.object_context
 
 
 @pytest.fixture
@@ -209,8 +209,8 @@ def receiver() -> Receiver:
 
 
 @pytest.fixture
-def office(facilities: ObjectContext, receiver: Receiver) -> Office:
+def office(object_context: ObjectContext, receiver: Receiver) -> Office:
     """An office without targets of the settings."""
-    clock = facilities.clock
+    clock = object_context.clock
     assert isinstance(clock, ManualClock)
-    return open_office(facilities, clock, receiver)
+    return open_office(object_context, clock, receiver)

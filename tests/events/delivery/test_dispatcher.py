@@ -48,11 +48,11 @@ class Running:
 
 
 async def test_targets_of_settings_and_api_are_served_from_when_they_came(office: Office, receiver: Receiver) -> None:
-    stated = open_office(office.facilities, office.clock, receiver, a_target("stated", "TableCommitted"))
+    stated = open_office(office.object_context, office.clock, receiver, a_target("stated", "TableCommitted"))
     async with Running(stated) as counts:
-        cursors = office.facilities.outbox.cursors
+        cursors = office.object_context.outbox.cursors
         async with asyncio.timeout(30):
-            while not await cursors(office.facilities.meta):
+            while not await cursors(office.object_context.meta):
                 await asyncio.sleep(0.005)
         await office.tell("a")
         await until(lambda: ("stated", "a") in receiver.pairs)
@@ -71,21 +71,23 @@ async def test_targets_of_settings_and_api_are_served_from_when_they_came(office
 
 
 async def test_a_target_that_the_settings_name_no_more_holds_nothing_back(office: Office) -> None:
-    before = open_office(office.facilities, office.clock, office.receiver, a_target("old"), holder="one")
+    before = open_office(office.object_context, office.clock, office.receiver, a_target("old"), holder="one")
     assert await before.dispatcher._held.acquire()
     await before.dispatcher.look(Counts())
-    assert [name for name, _ in await office.facilities.outbox.cursors(office.facilities.meta)] == ["target old:memory"]
+    assert [name for name, _ in await office.object_context.outbox.cursors(office.object_context.meta)] == [
+        "target old:memory"
+    ]
     await before.dispatcher._stop(["old:memory"])
     await before.dispatcher._held.release()
     assert await office.dispatcher._held.acquire()
     await office.dispatcher.look(Counts())
-    assert await office.facilities.outbox.cursors(office.facilities.meta) == []
+    assert await office.object_context.outbox.cursors(office.object_context.meta) == []
 
 
 async def test_one_process_delivers_and_the_next_takes_over(office: Office, receiver: Receiver) -> None:
     await office.put()
     assert await office.dispatcher._held.acquire()
-    other = open_office(office.facilities, office.clock, receiver, holder="two")
+    other = open_office(office.object_context, office.clock, receiver, holder="two")
     assert not await other.dispatcher._held.acquire()
     office.clock.advance(dispatcher.LEASE_SECONDS + 1)
     assert await other.dispatcher._held.acquire()
@@ -94,7 +96,7 @@ async def test_one_process_delivers_and_the_next_takes_over(office: Office, rece
 async def test_who_takes_the_place_of_one_that_was_killed_need_not_wait(office: Office, receiver: Receiver) -> None:
     assert await office.dispatcher._held.acquire()
     killed = office.dispatcher._held.lease
-    successor = open_office(office.facilities, office.clock, receiver, holder="one")
+    successor = open_office(office.object_context, office.clock, receiver, holder="one")
     assert await successor.dispatcher._held.acquire()
     assert successor.dispatcher._held.lease.token > killed.token
 
@@ -116,7 +118,7 @@ async def test_what_is_under_way_at_the_end_is_written_down_and_not_sent_again(
     await ending
     assert sorted(receiver.subjects) == ["a", "b"]
     assert counts.delivered == 2
-    async with Running(open_office(office.facilities, office.clock, receiver, holder="two")):
+    async with Running(open_office(office.object_context, office.clock, receiver, holder="two")):
         await until(lambda: "c" in receiver.subjects)
     assert sorted(receiver.subjects) == ["a", "b", "c"]
 
@@ -146,7 +148,7 @@ async def test_nothing_new_is_begun_at_the_end_of_either_log(
     await ending
     assert sorted(receiver.subjects) == begun
     assert counts.delivered == 4
-    async with Running(open_office(office.facilities, office.clock, receiver, holder="two")):
+    async with Running(open_office(office.object_context, office.clock, receiver, holder="two")):
         await until(lambda: len(receiver.subjects) >= 6)
     assert sorted(receiver.subjects) == list("abcdef"), "each once"
 
@@ -162,7 +164,7 @@ async def test_what_takes_too_long_at_the_end_goes_back_to_the_queue(
         await until(lambda: receiver.box().under_way == {"a"})
     assert (receiver.subjects, receiver.box().under_way) == ([], set())
     receiver.box().pause = lambda message: None
-    async with Running(open_office(office.facilities, office.clock, receiver, holder="two")):
+    async with Running(open_office(office.object_context, office.clock, receiver, holder="two")):
         await until(lambda: receiver.subjects == ["a"])
 
 
@@ -193,7 +195,7 @@ async def test_a_crash_of_the_rules_does_not_end_deliveries(office: Office, rece
                 raise error
             return [{} for _ in entries]
 
-    broken = open_office(office.facilities, office.clock, receiver, matcher=Crashing())
+    broken = open_office(office.object_context, office.clock, receiver, matcher=Crashing())
     await office.put()
     await office.tell("a")
     async with Running(broken):
@@ -212,7 +214,7 @@ async def test_a_paused_target_gets_nothing_until_it_is_resumed_and_then_all(
         assert receiver.subjects == []
         # What it has not had is kept for it.
         office.clock.advance(60)
-        await office.facilities.outbox.trim(occurred_before_ms=office.clock.now_ms())
+        await office.object_context.outbox.trim(occurred_before_ms=office.clock.now_ms())
         await office.targets.pause(ROOT, "r", NAME, is_paused=False)
         await until(lambda: receiver.subjects == ["a"])
 
@@ -233,10 +235,10 @@ async def test_a_target_of_the_settings_is_prepared_before_it_is_sent_anything(o
             return TargetType(NAME, MemorySettings, lambda stated: MemoryTarget(self.box(stated.place)), prepare)
 
     receiver = Prepared()
-    stated = open_office(office.facilities, office.clock, receiver, a_target("r", "TableCommitted"))
+    stated = open_office(office.object_context, office.clock, receiver, a_target("r", "TableCommitted"))
     async with Running(stated):
         async with asyncio.timeout(30):
-            while not await office.facilities.outbox.cursors(office.facilities.meta):
+            while not await office.object_context.outbox.cursors(office.object_context.meta):
                 await asyncio.sleep(0.005)
         await office.tell("a")
         await until(lambda: receiver.subjects == ["a"])
@@ -282,13 +284,13 @@ async def test_what_is_told_only_on_demand_is_asked_for_while_a_target_wants_it(
     await office.put(kinds=["ObjectAccessed:Get"])
     assert await office.dispatcher._held.acquire()
     await office.dispatcher.look(Counts())
-    assert office.interests.want(bucket, "ObjectAccessed:Get")
-    assert not office.interests.want(bucket, "ObjectAccessed:Head")
+    assert office.interests.wants(bucket, "ObjectAccessed:Get")
+    assert not office.interests.wants(bucket, "ObjectAccessed:Head")
     # What happens while it is paused is kept for it.
     await office.targets.pause(ROOT, "r", NAME, is_paused=True)
     await office.dispatcher.look(Counts())
-    assert office.interests.want(bucket, "ObjectAccessed:Get")
+    assert office.interests.wants(bucket, "ObjectAccessed:Get")
     await office.targets.delete(ROOT, "r", NAME)
     await office.dispatcher.look(Counts())
-    assert not office.interests.want(bucket, "ObjectAccessed:Get")
+    assert not office.interests.wants(bucket, "ObjectAccessed:Get")
     await office.dispatcher._stop(list(office.dispatcher._served))

@@ -25,7 +25,7 @@ class Counting(Outbox):
 
 @pytest.fixture
 def outbox(office: Office) -> Counting:
-    return Counting(office.facilities.meta)
+    return Counting(office.object_context.meta)
 
 
 def seqs(batch: Batch) -> list[int]:
@@ -34,7 +34,7 @@ def seqs(batch: Batch) -> list[int]:
 
 async def test_those_who_are_level_share_one_read(office: Office, outbox: Counting) -> None:
     await office.tell(*"abcde")
-    feed = OutboxReader(outbox, RuleMatcher(office.facilities.meta))
+    feed = OutboxReader(outbox, RuleMatcher(office.object_context.meta))
     batches = await asyncio.gather(*(feed.after(0) for _ in range(5)))
     assert [seqs(batch) for batch in batches] == [[1, 2, 3, 4, 5]] * 5
     assert seqs(await feed.after(3)) == [4, 5]
@@ -44,7 +44,7 @@ async def test_those_who_are_level_share_one_read(office: Office, outbox: Counti
 
 async def test_who_is_behind_reads_without_taking_it_from_the_others(office: Office, outbox: Counting) -> None:
     await office.tell(*"abcdef")
-    feed = OutboxReader(outbox, RuleMatcher(office.facilities.meta), batch=3)
+    feed = OutboxReader(outbox, RuleMatcher(office.object_context.meta), batch=3)
     assert seqs(await feed.after(3)) == [4, 5, 6]
     assert seqs(await feed.after(0)) == [1, 2, 3]
     assert seqs(await feed.after(4)) == [5, 6]
@@ -53,14 +53,14 @@ async def test_who_is_behind_reads_without_taking_it_from_the_others(office: Off
 
 async def test_a_batch_knows_whether_it_took_all_there_was(office: Office, outbox: Counting) -> None:
     await office.tell(*"abcde")
-    feed = OutboxReader(outbox, RuleMatcher(office.facilities.meta), batch=3)
+    feed = OutboxReader(outbox, RuleMatcher(office.object_context.meta), batch=3)
     assert (await feed.after(0)).has_followers
     assert (await feed.after(1)).has_followers
     assert not (await feed.after(3)).has_followers
 
 
 async def test_what_comes_later_is_read_when_it_is_there(office: Office, outbox: Counting) -> None:
-    feed = OutboxReader(outbox, RuleMatcher(office.facilities.meta))
+    feed = OutboxReader(outbox, RuleMatcher(office.object_context.meta))
     assert seqs(await feed.after(0)) == []
     await office.tell("a")
     assert seqs(await feed.after(0)) == [1]
@@ -81,7 +81,7 @@ async def test_a_read_that_fails_fails_for_all_who_wait_and_for_nobody_else(offi
             return await super().matches(entries)
 
     await office.tell("a")
-    feed = OutboxReader(outbox, Failing(office.facilities.meta))
+    feed = OutboxReader(outbox, Failing(office.object_context.meta))
     outcomes = await asyncio.gather(feed.after(0), feed.after(0), return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [Unavailable, Unavailable]
     assert seqs(await feed.after(0)) == [1]
@@ -96,7 +96,7 @@ async def test_who_stops_waiting_does_not_take_the_read_from_the_others(office: 
             return await super().matches(entries)
 
     await office.tell("a")
-    feed = OutboxReader(outbox, Slow(office.facilities.meta))
+    feed = OutboxReader(outbox, Slow(office.object_context.meta))
     leaving, staying = asyncio.create_task(feed.after(0)), asyncio.create_task(feed.after(0))
     await asyncio.sleep(0)
     leaving.cancel()

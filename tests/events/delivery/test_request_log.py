@@ -97,10 +97,10 @@ async def test_requests_that_wait_are_not_taken_for_events(office: Office) -> No
 
 
 async def test_a_change_holds_for_the_process_at_once_and_for_others_when_they_look(
-    office: Office, facilities: ObjectContext, receiver: Receiver
+    office: Office, object_context: ObjectContext, receiver: Receiver
 ) -> None:
-    assert isinstance(facilities.clock, ManualClock)
-    other = open_office(facilities, facilities.clock, receiver, holder="two")
+    assert isinstance(object_context.clock, ManualClock)
+    other = open_office(object_context, object_context.clock, receiver, holder="two")
     await office.put()
     assert not knows(office)
     await office.put(requests=True)
@@ -138,7 +138,7 @@ async def test_what_everybody_has_is_removed_and_a_paused_target_has_it_later(of
     await office.ask("R1", "R2")
     await serve(office, "a")
     assert await office.requests.trim() == {}
-    meta = office.facilities.meta
+    meta = office.object_context.meta
     assert len(await office.requests.log.read_after(meta, 0, 10)) == 2
     assert (await office.targets.get(ROOT, "b", NAME)).requests_behind == 2
     await serve(office, "b")
@@ -150,10 +150,10 @@ async def test_what_everybody_has_is_removed_and_a_paused_target_has_it_later(of
 
 
 async def test_a_target_that_is_too_far_behind_loses_the_oldest_and_that_is_counted(
-    facilities: ObjectContext, receiver: Receiver, caplog: pytest.LogCaptureFixture
+    object_context: ObjectContext, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert isinstance(facilities.clock, ManualClock)
-    office = open_office(facilities, facilities.clock, receiver, most_kept=3)
+    assert isinstance(object_context.clock, ManualClock)
+    office = open_office(object_context, object_context.clock, receiver, most_kept=3)
     await office.put(requests=True)
     await office.targets.pause(ROOT, "r", NAME, is_paused=True)
     await office.ask(*(f"R{number}" for number in range(10)))
@@ -169,10 +169,10 @@ async def test_a_target_that_is_too_far_behind_loses_the_oldest_and_that_is_coun
 
 
 async def test_a_target_of_the_settings_misses_nothing_from_the_start_on(
-    facilities: ObjectContext, receiver: Receiver
+    object_context: ObjectContext, receiver: Receiver
 ) -> None:
-    assert isinstance(facilities.clock, ManualClock)
-    office = open_office(facilities, facilities.clock, receiver, a_target("r", "TableCommitted", requests=True))
+    assert isinstance(object_context.clock, ManualClock)
+    office = open_office(object_context, object_context.clock, receiver, a_target("r", "TableCommitted", requests=True))
     await office.requests.begin(["r:memory"])
     await office.interests.look_for_requests()
     assert knows(office)
@@ -186,7 +186,7 @@ async def test_a_target_of_the_settings_misses_nothing_from_the_start_on(
             await asyncio.sleep(0)
     await office.dispatcher._rest(counts)
     # The settings name it no more.
-    after = open_office(facilities, facilities.clock, receiver)
+    after = open_office(object_context, object_context.clock, receiver)
     await after.dispatcher._held.acquire()
     await after.dispatcher.look(Counts())
     await after.interests.look_for_requests()

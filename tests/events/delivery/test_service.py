@@ -57,11 +57,11 @@ async def test_a_secret_is_made_once_and_shown_once(office: Office) -> None:
 async def test_stored_secrets_are_sealed_and_never_shown(office: Office) -> None:
     secret = new_secret().reveal()
     put = await office.targets.put(ROOT, "r", WEBHOOK, a_webhook(secret=secret, auth_token="hunter2"))
-    ((shown, sealed),) = await office.facilities.meta.rows("SELECT settings, secrets FROM targets")
+    ((shown, sealed),) = await office.object_context.meta.rows("SELECT settings, secrets FROM targets")
     for text in (shown, str(sealed), repr(put), str(shown_settings(put.record.settings))):
         assert secret not in text
         assert "hunter2" not in text
-    found = await office.records.find(office.facilities.meta, "r", WEBHOOK)
+    found = await office.records.find(office.object_context.meta, "r", WEBHOOK)
     assert found == put.record
     assert await office.records.all() == [put.record]
 
@@ -72,7 +72,7 @@ async def test_what_happens_to_targets_is_told_without_secrets(office: Office) -
     for is_paused in (True, True, False):
         await office.targets.pause(ROOT, "r", WEBHOOK, is_paused=is_paused)
     await office.targets.delete(ROOT, "r", WEBHOOK)
-    entries = await office.facilities.outbox.read_after(office.facilities.meta, 0, 10)
+    entries = await office.object_context.outbox.read_after(office.object_context.meta, 0, 10)
     kinds = ["TargetCreated", "TargetChanged", "TargetPaused", "TargetResumed", "TargetDeleted"]
     assert [entry.event.kind for entry in entries] == kinds
     assert {entry.event.subject for entry in entries} == {"r:webhook"}
@@ -114,7 +114,7 @@ async def test_what_is_not_there_is_not_found(office: Office) -> None:
 
 async def test_those_of_the_settings_are_shown_and_not_changed(office: Office, receiver: Receiver) -> None:
     stated = a_target("stated")
-    office = open_office(office.facilities, office.clock, receiver, stated)
+    office = open_office(office.object_context, office.clock, receiver, stated)
     (status,) = await office.targets.list(ROOT)
     assert (status.record, status.after) == (stated, None)
     assert status.record.origin is TargetOrigin.SETTINGS
@@ -136,7 +136,7 @@ async def test_there_are_not_any_number_of_them(office: Office, monkeypatch: pyt
 
 
 async def test_a_target_that_rules_name_is_not_removed(office: Office, receiver: Receiver) -> None:
-    meta, buckets = office.facilities.meta, ["logs", "photos"]
+    meta, buckets = office.object_context.meta, ["logs", "photos"]
     rule = NotificationRule("new", "arn:lakebed:sqs::r:memory", (EventName.OBJECT_CREATED_ALL,))
 
     async def put_rules(since_seq: int, document: bytes | None) -> None:
@@ -185,7 +185,7 @@ async def test_what_a_target_needs_elsewhere_is_prepared_before_it_is_added(offi
 
             return TargetType(NAME, MemorySettings, lambda stated: MemoryTarget(self.box(stated.place)), prepare)
 
-    office = open_office(office.facilities, office.clock, Prepared())
+    office = open_office(office.object_context, office.clock, Prepared())
     with pytest.raises(Unavailable, match="no such database"):
         await office.targets.put(ROOT, "r", NAME, TargetSpec({"place": "nowhere"}))
     assert await office.targets.list(ROOT) == []
@@ -238,7 +238,7 @@ async def test_a_target_that_cannot_be_read_holds_up_no_other_and_can_be_replace
         await tx.run("UPDATE targets SET secrets = ? WHERE name = 'bad'", b"\x01\x05first nonsense and more of it")
         await tx.run("UPDATE targets SET settings = '{\"colour\":1}' WHERE name = 'worse'")
 
-    await office.facilities.meta.transact(spoil)
+    await office.object_context.meta.transact(spoil)
     assert [record.name for record in await office.records.all()] == ["good"]
     await office.put("bad")
     await office.targets.delete(ROOT, "worse", NAME)

@@ -45,7 +45,8 @@ async def test_who_has_sent_all_there_was_rests_and_who_is_behind_does_not(
     await office.tell(*"ab")
     courier = await office.courier()
     courier._queue = replace(
-        courier._queue, feed=OutboxReader(office.facilities.outbox, RuleMatcher(office.facilities.meta), batch=2)
+        courier._queue,
+        feed=OutboxReader(office.object_context.outbox, RuleMatcher(office.object_context.meta), batch=2),
     )
     # Before them is that the target was made.
     behind, level = await courier.send_new(), await courier.send_new()
@@ -149,8 +150,8 @@ async def test_what_waits_survives_the_outbox(office: Office, receiver: Receiver
     await office.tell("a", operation="UPDATE_TABLE", table="T")
     await office.drain(await office.courier())
     office.clock.advance(5)
-    assert await office.facilities.outbox.trim(occurred_before_ms=office.clock.now_ms()) > 0
-    assert await office.facilities.outbox.read_after(office.facilities.meta, 0, 10) == []
+    assert await office.object_context.outbox.trim(occurred_before_ms=office.clock.now_ms()) > 0
+    assert await office.object_context.outbox.read_after(office.object_context.meta, 0, 10) == []
     receiver.refuses = lambda subject: False
     await office.drain(await office.courier())
     (message,) = receiver.box().got
@@ -162,7 +163,9 @@ async def test_no_more_is_read_while_too_much_waits(
     office: Office, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 3)
-    office.dispatcher._feed = OutboxReader(office.facilities.outbox, RuleMatcher(office.facilities.meta), batch=2)
+    office.dispatcher._feed = OutboxReader(
+        office.object_context.outbox, RuleMatcher(office.object_context.meta), batch=2
+    )
     await office.put()
     receiver.refuses = lambda subject: True
     subjects = [f"s{number}" for number in range(10)]
@@ -187,7 +190,7 @@ async def test_the_outbox_is_not_kept_for_who_asks_for_other_events(office: Offi
     await office.tell("a", "b")
     await office.drain(courier)
     # Not for each of them at once,
-    last = await office.facilities.outbox.last_seq(office.facilities.meta)
+    last = await office.object_context.outbox.last_seq(office.object_context.meta)
     assert (await office.targets.get(ROOT, "r", NAME)).after == last - 2
     office.clock.advance(6)
     await office.drain(courier)
@@ -200,7 +203,7 @@ async def test_who_has_lost_the_lease_commits_nothing(office: Office, receiver: 
     await office.tell("a")
     courier = await office.courier()
     office.clock.advance(60)
-    other = open_office(office.facilities, office.clock, Receiver(), holder="two")
+    other = open_office(office.object_context, office.clock, Receiver(), holder="two")
     assert await other.dispatcher._held.acquire()
     with pytest.raises(Fenced):
         await courier.step()
@@ -217,8 +220,8 @@ async def test_a_courier_of_a_target_that_is_gone_leaves_nothing_behind(office: 
     await office.targets.delete(ROOT, "r", NAME)
     with pytest.raises(NotFound):
         await office.drain(courier)
-    assert await office.facilities.meta.rows("SELECT * FROM deliveries") == []
-    assert await office.facilities.outbox.cursors(office.facilities.meta) == []
+    assert await office.object_context.meta.rows("SELECT * FROM deliveries") == []
+    assert await office.object_context.outbox.cursors(office.object_context.meta) == []
 
 
 # -- rules ------------------------------------------------------------------------------------------------------
@@ -238,7 +241,7 @@ class Rules:
 
 async def test_bucket_rules_and_its_own_wish_send_an_event_once(office: Office, receiver: Receiver) -> None:
     rules = Rules({"b/one": {"r:memory": "first"}, "b/two": {"other:memory": "second"}, "b/three": {"r:memory": "x"}})
-    office = open_office(office.facilities, office.clock, receiver, matcher=rules)
+    office = open_office(office.object_context, office.clock, receiver, matcher=rules)
     await office.targets.put(ROOT, "r", NAME, TargetSpec({"place": "r"}, kinds=["Table*"], form="lakebed"))
     await office.tell("b/one", "b/two", kind="ObjectCreated:Put")
     await office.tell("b/three", "t")
@@ -258,7 +261,7 @@ async def test_a_rule_is_told_in_every_attempt(
     monkeypatch.setattr(module, "render", render)
     monkeypatch.setattr(module, "parse_form", str)
     rules = Rules({"b/one": {"r:memory": "first"}})
-    office = open_office(office.facilities, office.clock, receiver, matcher=rules)
+    office = open_office(office.object_context, office.clock, receiver, matcher=rules)
     await office.put()
     receiver.refuses = lambda subject: subject == "b/one"
     await office.tell("b/one", kind="ObjectCreated:Put")
@@ -346,7 +349,7 @@ async def test_a_slow_target_does_not_keep_the_cursor_from_moving(office: Office
     await courier.send_new()
     arrived = len(receiver.subjects)
     assert 0 < arrived < 10
-    last = await office.facilities.outbox.last_seq(office.facilities.meta)
+    last = await office.object_context.outbox.last_seq(office.object_context.meta)
     after = (await office.targets.get(ROOT, "r", NAME)).after
     assert after is not None
     assert after < last
@@ -393,7 +396,7 @@ async def test_whatever_fails_and_whoever_crashes_each_table_arrives_in_order_an
     folder: Path = tmp_path_factory.mktemp("targets")
     async with opened_store(f"sqlite:{folder / 'meta.db'}", "memory", folder, ManualClock()) as store:
         receiver = Receiver()
-        office = open_office(store.facilities, store.clock, receiver)
+        office = open_office(store.object_context, store.clock, receiver)
         await office.put()
         refused: set[str] = set()
 

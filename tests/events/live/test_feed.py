@@ -26,13 +26,13 @@ async def store(tmp_path: Path) -> AsyncIterator[ObjectStore]:
 
 @pytest.fixture
 def feed(store: ObjectStore) -> LiveFeed:
-    return LiveFeed(store.meta, store.facilities.outbox, ListenerRegistry(store.meta, store.clock, "p"), kept=KEPT)
+    return LiveFeed(store.meta, store.object_context.outbox, ListenerRegistry(store.meta, store.clock, "p"), kept=KEPT)
 
 
 async def tell(store: ObjectStore, *kinds: str) -> None:
     async def work(tx: Transaction) -> None:
         for kind in kinds:
-            await store.facilities.outbox.append(tx, OutboxEvent(kind, "subject", b"\x80", 1000))
+            await store.object_context.outbox.append(tx, OutboxEvent(kind, "subject", b"\x80", 1000))
 
     await store.meta.transact(work)
 
@@ -124,7 +124,7 @@ async def test_a_reader_that_failed_goes_on(
     store: ObjectStore, feed: LiveFeed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("lakebed.events.live.feed._PAUSE_SECONDS", 0)
-    outbox, failures = store.facilities.outbox, [Unavailable("gone"), ValueError("ours")]
+    outbox, failures = store.object_context.outbox, [Unavailable("gone"), ValueError("ours")]
     whole = outbox.read_durable
 
     async def read_durable(seq: int, limit: int) -> list[OutboxEntry]:
@@ -142,12 +142,12 @@ async def test_a_reader_that_failed_goes_on(
 
 async def test_reads_are_told_of_while_somebody_listens_for_them(store: ObjectStore) -> None:
     interests = ListenerRegistry(store.meta, store.clock, "p")
-    feed = LiveFeed(store.meta, store.facilities.outbox, interests)
+    feed = LiveFeed(store.meta, store.object_context.outbox, interests)
     bucket = await store.bucket("b-1")
     mask = EventName.OBJECT_ACCESSED_ALL.mask
     async with feed.subscribe(after=0, bucket="b-1", mask=mask):
-        assert interests.want(bucket, "ObjectAccessed:Get")
-    assert not interests.want(bucket, "ObjectAccessed:Get")
+        assert interests.wants(bucket, "ObjectAccessed:Get")
+    assert not interests.wants(bucket, "ObjectAccessed:Get")
 
 
 # -- without a subscription -------------------------------------------------------------------------------------
@@ -155,5 +155,5 @@ async def test_reads_are_told_of_while_somebody_listens_for_them(store: ObjectSt
 
 async def test_first_is_the_oldest_event_that_is_kept(store: ObjectStore, feed: LiveFeed) -> None:
     await tell(store, *"ABCD")
-    await store.facilities.outbox.trim(occurred_before_ms=2000, limit=2)
+    await store.object_context.outbox.trim(occurred_before_ms=2000, limit=2)
     assert await feed.first() == 3

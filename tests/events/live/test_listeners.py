@@ -38,10 +38,10 @@ async def rows(store: ObjectStore) -> int:
 
 async def test_nobody_wants_what_nobody_asked_for(store: ObjectStore, bucket: Bucket) -> None:
     interests = process(store, "p")
-    assert not interests.want(bucket, GET)
+    assert not interests.wants(bucket, GET)
     with interests.listening("b-1", EventName.OBJECT_CREATED_ALL.mask):
         await interests.share()
-        assert not interests.want(bucket, GET)
+        assert not interests.wants(bucket, GET)
         assert await rows(store) == 0
 
 
@@ -49,22 +49,22 @@ async def test_a_rule_of_the_bucket_asks_in_every_process(store: ObjectStore, bu
     await store.buckets.set(ROOT, "b-1", "s3:PutBucketNotification", event_mask=EventName.OBJECT_ACCESSED_GET.mask)
     ruled = await store.buckets.find("b-1")
     interests = process(store, "p")
-    assert interests.want(ruled, GET)
-    assert not interests.want(ruled, HEAD)
+    assert interests.wants(ruled, GET)
+    assert not interests.wants(ruled, HEAD)
 
 
 async def test_a_listener_is_known_at_once_in_its_own_process(store: ObjectStore, bucket: Bucket) -> None:
     interests, other = process(store, "p"), await store.bucket("b-2")
     with interests.listening("b-1", READS):
-        assert interests.want(bucket, GET)
-        assert not interests.want(bucket, NO_OP)
-        assert not interests.want(other, GET)
+        assert interests.wants(bucket, GET)
+        assert not interests.wants(bucket, NO_OP)
+        assert not interests.wants(other, GET)
         with interests.listening(ALL_BUCKETS, EventName.OBJECT_REMOVED_ALL.mask):
-            assert interests.want(other, NO_OP)
+            assert interests.wants(other, NO_OP)
         with interests.listening("b-1", READS):
             pass
-        assert interests.want(bucket, GET)
-    assert not interests.want(bucket, GET)
+        assert interests.wants(bucket, GET)
+    assert not interests.wants(bucket, GET)
 
 
 async def test_a_listener_is_known_elsewhere_after_a_look(store: ObjectStore, bucket: Bucket) -> None:
@@ -72,11 +72,11 @@ async def test_a_listener_is_known_elsewhere_after_a_look(store: ObjectStore, bu
     with here.listening("b-1", READS):
         await here.share()
         await there.share()
-        assert there.want(bucket, GET)
-        assert not there.want(bucket, NO_OP)
+        assert there.wants(bucket, GET)
+        assert not there.wants(bucket, NO_OP)
     await here.share()
     await there.share()
-    assert not there.want(bucket, GET)
+    assert not there.wants(bucket, GET)
     assert await rows(store) == 0
 
 
@@ -88,10 +88,10 @@ async def test_what_a_process_that_died_asked_for_is_forgotten(store: ObjectStor
         await here.share()
         store.clock.advance(KEPT_MS / 1000 * 0.75)
         await there.share()
-        assert there.want(bucket, GET), "it was said again in time"
+        assert there.wants(bucket, GET), "it was said again in time"
         store.clock.advance(KEPT_MS / 1000)
         await there.share()
-        assert not there.want(bucket, GET)
+        assert not there.wants(bucket, GET)
 
 
 async def test_a_process_that_ends_takes_back_what_it_asked_for(store: ObjectStore, bucket: Bucket) -> None:
@@ -103,7 +103,7 @@ async def test_a_process_that_ends_takes_back_what_it_asked_for(store: ObjectSto
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
     await there.share()
-    assert not there.want(bucket, GET)
+    assert not there.wants(bucket, GET)
 
 
 @pytest.mark.parametrize(
@@ -132,10 +132,10 @@ async def test_targets_ask_for_as_long_as_they_are_served(store: ObjectStore, bu
     await two.share()
     other = await store.bucket("b-2")
     for interests in (one, two):
-        assert interests.want(bucket, GET)
-        assert not interests.want(other, GET)
+        assert interests.wants(bucket, GET)
+        assert not interests.wants(other, GET)
     one.ask_lastingly(())
     await one.share()
     await two.share()
-    assert not one.want(bucket, GET)
-    assert not two.want(bucket, GET)
+    assert not one.wants(bucket, GET)
+    assert not two.wants(bucket, GET)

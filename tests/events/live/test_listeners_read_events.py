@@ -44,7 +44,9 @@ class FailingStore:
 
 def recorder(store: ObjectStore, meta: MetaStore | None = None, *, most_waiting: int = 100) -> ReadEvents:
     interests = ListenerRegistry(store.meta, store.clock, "p")
-    return ReadEvents(meta or store.meta, store.facilities.outbox, store.clock, interests, most_waiting=most_waiting)
+    return ReadEvents(
+        meta or store.meta, store.object_context.outbox, store.clock, interests, most_waiting=most_waiting
+    )
 
 
 async def kinds(store: ObjectStore) -> list[str]:
@@ -55,13 +57,13 @@ async def test_a_read_is_told_of_if_somebody_asks(store: ObjectStore) -> None:
     bucket = await store.bucket("b-1")
     written = await store.put("b-1", "k", b"abc")
     accesses = recorder(store)
-    accesses.note("ObjectAccessed:Get", bucket, written.object, ROOT)
+    accesses.emit("ObjectAccessed:Get", bucket, written.object, ROOT)
     assert await accesses.flush() == 0
     with accesses.interests.listening("b-1", READS):
-        accesses.note("ObjectAccessed:Get", bucket, written.object, ROOT)
+        accesses.emit("ObjectAccessed:Get", bucket, written.object, ROOT)
         read_ms = store.clock.now_ms()
         store.clock.advance(5)
-        accesses.note("ObjectAccessed:Head", bucket, written.object, ROOT)
+        accesses.emit("ObjectAccessed:Head", bucket, written.object, ROOT)
     assert await kinds(store) == [], "the request has not waited"
     assert await accesses.flush() == 2
     assert await kinds(store) == ["ObjectAccessed:Get", "ObjectAccessed:Head"]
@@ -81,7 +83,7 @@ async def test_what_cannot_be_written_stays_and_what_is_too_much_is_counted(
     accesses = recorder(store, failing, most_waiting=2)  # type: ignore[arg-type]  # it is only written to
     with accesses.interests.listening("b-1", READS):
         for _ in range(3):
-            accesses.note("ObjectAccessed:Get", bucket, written.object, ROOT)
+            accesses.emit("ObjectAccessed:Get", bucket, written.object, ROOT)
     with caplog.at_level(logging.WARNING), pytest.raises(Unavailable):
         await accesses.flush()
     assert "too many waited" in caplog.text
@@ -97,7 +99,7 @@ async def test_a_process_that_ends_writes_what_is_left(store: ObjectStore) -> No
     running = asyncio.create_task(accesses.run())
     await asyncio.sleep(0)
     with accesses.interests.listening("b-1", READS):
-        accesses.note("ObjectAccessed:Get", bucket, written.object, ROOT)
+        accesses.emit("ObjectAccessed:Get", bucket, written.object, ROOT)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert await kinds(store) == ["ObjectAccessed:Get"]
@@ -105,8 +107,8 @@ async def test_a_process_that_ends_writes_what_is_left(store: ObjectStore) -> No
 
 async def test_locks_that_are_looked_at_are_told_of(store: ObjectStore) -> None:
     accesses = recorder(store)
-    facilities = replace(store.facilities, onlookers=accesses)
-    annotations = TagsAndLocks(facilities, ObjectReader(facilities))
+    object_context = replace(store.object_context, read_events=accesses)
+    annotations = TagsAndLocks(object_context, ObjectReader(object_context))
     await store.buckets.create(ROOT, "b-1", object_lock=True)
     await store.put("b-1", "k")
     until = Retention(RetentionMode.GOVERNANCE, store.clock.now_ms() + 1000)
@@ -126,7 +128,7 @@ async def test_locks_that_are_looked_at_are_told_of(store: ObjectStore) -> None:
 
 async def test_a_deletion_of_what_was_not_there_is_told_of_if_somebody_asks(store: ObjectStore) -> None:
     accesses = recorder(store)
-    deleter = ObjectDeleter(replace(store.facilities, onlookers=accesses))
+    deleter = ObjectDeleter(replace(store.object_context, read_events=accesses))
     await store.bucket("b-1")
     before = (await store.events())[-1].seq
     await deleter.delete(ROOT, "b-1", ObjectIdentifier("k"))

@@ -57,7 +57,7 @@ async def store(address: str, tmp_path: Path) -> AsyncIterator[ObjectStore]:
 
 @pytest.fixture
 def notifications(store: ObjectStore) -> BucketNotifications:
-    return BucketNotifications(store.facilities, Targets("1:webhook", "2:kafka"))
+    return BucketNotifications(store.object_context, Targets("1:webhook", "2:kafka"))
 
 
 async def matched(store: ObjectStore) -> list[tuple[str, dict[str, str]]]:
@@ -159,7 +159,7 @@ def test_the_last_version_before_an_event_holds_for_it(numbers: list[int], seq: 
 async def test_versions_stay_until_every_cursor_has_passed_what_replaced_them(
     store: ObjectStore, notifications: BucketNotifications
 ) -> None:
-    outbox = store.facilities.outbox
+    outbox = store.object_context.outbox
     await store.bucket("b-1")
     await notifications.put(ROOT, "b-1", PUTS)
     await store.put("b-1", "k")
@@ -185,7 +185,7 @@ async def test_versions_stay_until_every_cursor_has_passed_what_replaced_them(
 
 
 async def test_nothing_is_kept_of_buckets_without_rules(store: ObjectStore, notifications: BucketNotifications) -> None:
-    outbox = store.facilities.outbox
+    outbox = store.object_context.outbox
     for name in ("b-1", "b-2", "b-3"):
         await store.bucket(name)
         await notifications.put(ROOT, name, PUTS)

@@ -155,7 +155,7 @@ async def opened_catalog(data: Path, step: Steps, *, hours_later: int = 0) -> As
         storage = CountedFolder(data / BYTES_FOLDER, clock, step)
         stack.push_async_callback(storage.close)
         store = wire(CountedStore(meta, step), storage, clock)
-        stack.callback(store.facilities.ingester.close)
+        stack.callback(store.object_context.ingester.close)
         yield wire_lake(store)
 
 

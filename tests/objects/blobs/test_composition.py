@@ -55,7 +55,7 @@ def test_object_of_parts_is_known_by_all_of_its_bytes(parts: list[bytes | list[i
     made = compose(KEYS, loan, given)
     hasher = new_hasher(DEFAULT_ALGORITHM)
     hasher.update(whole)
-    assert (made.size, made.checksum.digest, made.lender) == (len(whole), hasher.digest(), 7)
+    assert (made.size, made.checksum.digest, made.base) == (len(whole), hasher.digest(), 7)
     assert made.etag.endswith(f"-{len(parts)}")
     assert own_size(given) == sum(len(part) for part in parts if isinstance(part, bytes))
     assert compose(KEYS, loan, given).etag == made.etag
@@ -76,11 +76,11 @@ def test_own_bytes_are_sealed_where_the_borrowed_are() -> None:
     loan = BaseContent(7, Extent(len(BIG), blob=BlobId("0" * 32), seal=seal))
     made = compose(KEYS, loan, [b"secret", range_of(BIG, 3, 9)])
     assert made.encrypted
-    own, borrowed = made.pieces
+    own, borrowed = made.extents
     assert own.body is not None
     assert b"secret" not in own.body
     assert own.seal != seal, "no data key seals two runs of bytes"
-    assert (borrowed.seal, borrowed.start, borrowed.lent_of, borrowed.size) == (seal, 3, len(BIG), 6)
+    assert (borrowed.seal, borrowed.start, borrowed.blob_size, borrowed.size) == (seal, 3, len(BIG), 6)
     assert KEYS.unwrap(seal) == key
 
 
@@ -162,7 +162,7 @@ async def test_bytes_stay_when_the_object_they_came_with_goes(store: ObjectStore
     await store.delete("bucket", "one")
     assert (await store.sweeper.sweep()).garbage == 0
     assert await store.get("bucket", "two") == BIG[99:] + b">"
-    assert await store.stored_blobs() == {loan.piece.blob}
+    assert await store.stored_blobs() == {loan.extent.blob}
     await store.delete("bucket", "two")
     await check_tables(store)
     assert (await store.sweeper.sweep()).garbage == 1
@@ -224,12 +224,12 @@ async def test_nothing_is_borrowed_of_what_is_gone(store: ObjectStore) -> None:
 async def test_loan_is_given_back_by_a_transaction_that_fails(store: ObjectStore) -> None:
     await store.bucket("bucket")
     loan = await _lent(store)
-    composed = await store.facilities.ingester.compose(loan, [range_of(BIG, 0, 99)])
+    composed = await store.object_context.ingester.compose(loan, [range_of(BIG, 0, 99)])
     assert isinstance(composed, ComposedObject)
 
     async def work(tx: Transaction) -> None:
         new = NewObject("new", ObjectAttributes())
-        await store.writer.place(tx, ROOT, "bucket", new, composed, 7, NewGarbage(7), event="ObjectCreated:Put")
+        await store.writer.publish_in(tx, ROOT, "bucket", new, composed, 7, NewGarbage(7), event="ObjectCreated:Put")
         raise StorageFull("no")
 
     with pytest.raises(StorageFull):

@@ -41,7 +41,7 @@ async def _keep(
     if around is not None:
         before, after = around
         whole = await _keep(storage, before + plain + after, sealed=sealed)
-        return Extent(len(plain), blob=whole.blob, seal=whole.seal, start=len(before), lent_of=whole.size)
+        return Extent(len(plain), blob=whole.blob, seal=whole.seal, start=len(before), blob_size=whole.size)
     seal, stored = None, plain
     if sealed:
         key, seal = KEYS.new_data_key()

@@ -49,7 +49,7 @@ async def test_bytes_that_were_replaced_while_they_were_read_are_no_loss(
     found = await store.reader.get(ROOT, "bucket", "key")
     assert found.source is not None
     await store.put("bucket", "key", BIG[::-1])
-    await store.reaper.sweep()
+    await store.garbage_collector.sweep()
     with pytest.raises(NoSuchKey):
         _ = [piece async for piece in found.source.stream(ByteRange(0, len(BIG)))]
     assert not caplog.records

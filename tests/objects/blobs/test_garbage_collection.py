@@ -32,11 +32,11 @@ async def test_sweep_removes_all_garbage_and_nothing_else(store: ObjectStore, mo
     monkeypatch.setattr(garbage_collection, "_BATCH", 2)
     await _make_garbage(store, 5)
     await store.put("bucket", "kept", BIG)
-    assert await store.reaper.sweep() == 5
+    assert await store.garbage_collector.sweep() == 5
     assert await _garbage(store) == 0
     assert len(await store.stored_blobs()) == 1
     assert await store.get("bucket", "kept") == BIG
-    assert await store.reaper.sweep() == 0
+    assert await store.garbage_collector.sweep() == 0
     await check_tables(store)
 
 
@@ -44,7 +44,7 @@ async def test_sweep_logs_count_bytes_and_first_keys(store: ObjectStore, caplog:
     await _make_garbage(store, 7)
     stored = sum([head.size async for head in store.storage.list_prefix(BLOBS_PREFIX)])
     with caplog.at_level(logging.INFO, "lakebed.objects"):
-        await store.reaper.sweep()
+        await store.garbage_collector.sweep()
     (record,) = [record for record in caplog.records if record.getMessage() == "garbage blobs deleted"]
     logged = vars(record)
     assert (logged["count"], logged["bytes"], len(logged["first_keys"])) == (7, stored, 5)
@@ -55,10 +55,10 @@ async def test_garbage_waits_for_downloads_that_began_before(light_store: Object
     store = wire(light_store.meta, light_store.storage, light_store.clock, garbage_grace_ms=60_000)
     await _make_garbage(store, 1)
     store.clock.advance(59.999)
-    assert await store.reaper.sweep() == 0
+    assert await store.garbage_collector.sweep() == 0
     assert len(await store.stored_blobs()) == 1
     store.clock.advance(0.001)
-    assert await store.reaper.sweep() == 1
+    assert await store.garbage_collector.sweep() == 1
     assert await store.stored_blobs() == set()
 
 
@@ -75,9 +75,9 @@ async def test_garbage_that_could_not_be_removed_is_tried_again(
     store = wire(light_store.meta, FaultyStorage(inner, faults), light_store.clock)
     await _make_garbage(store, 3)
     with pytest.raises(Unavailable):
-        await store.reaper.sweep()
+        await store.garbage_collector.sweep()
     assert await _garbage(store) == 3
-    assert await store.reaper.sweep() == 3
+    assert await store.garbage_collector.sweep() == 3
     assert await _garbage(store) == 0
     assert await store.stored_blobs() == set()
 
@@ -87,7 +87,7 @@ async def test_crash_between_bytes_and_row_is_made_good(light_store: ObjectStore
     await _make_garbage(light_store, 1)
     async for head in light_store.storage.list_prefix("blobs/"):
         await light_store.storage.delete(head.key)
-    assert await light_store.reaper.sweep() == 1
+    assert await light_store.garbage_collector.sweep() == 1
     assert await _garbage(light_store) == 0
 
 
@@ -104,7 +104,7 @@ async def test_fresh_garbage_goes_soon_after_the_commit_that_made_it(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(garbage_collection, "_BATCH", 2)
-    running = asyncio.create_task(store.reaper.run())
+    running = asyncio.create_task(store.garbage_collector.run())
     await _make_garbage(store, 5)
     async with asyncio.timeout(60):
         while await _garbage(store):
@@ -122,7 +122,7 @@ async def test_failure_in_the_background_is_told_and_left_for_the_sweep(
     faults = FaultScript().on("delete_many", FailBefore(Unavailable("down")))
     store = wire(light_store.meta, FaultyStorage(MemoryStorage(light_store.clock), faults), light_store.clock)
     with caplog.at_level(logging.WARNING, logger="lakebed.objects"):
-        running = asyncio.create_task(store.reaper.run())
+        running = asyncio.create_task(store.garbage_collector.run())
         await _make_garbage(store, 1)
         await until(lambda: bool(caplog.records))
         assert [record.getMessage() for record in caplog.records] == ["garbage could not be removed"]
@@ -136,5 +136,5 @@ async def test_failure_in_the_background_is_told_and_left_for_the_sweep(
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert await store.reaper.sweep() == 1
+    assert await store.garbage_collector.sweep() == 1
     assert await store.stored_blobs() == set()

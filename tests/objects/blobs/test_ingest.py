@@ -63,7 +63,7 @@ async def _ingest(
 
 
 async def _read_back(storage: ObjectStorage, ingested: Ingested) -> bytes:
-    piece = ingested.piece
+    piece = ingested.extent
     content = Content(None, None, pack([piece])) if piece.blob else Content(piece.body, piece.seal, None)
     return await read_all(ContentSource(Contents(storage, KEYS, replaced), ingested.size, content))
 
@@ -95,8 +95,8 @@ async def test_body_comes_back_however_it_came(
     ingested = await _ingest(storage, body, encrypt=encrypt, inline=inline)
     assert (ingested.size, ingested.etag) == (len(plain), hashlib.md5(plain).hexdigest())
     assert await _read_back(storage, ingested) == plain
-    assert (ingested.piece.seal is not None) == encrypt
-    assert (ingested.piece.blob is None) == (inline and len(plain) <= INLINE_MAX_BYTES)
+    assert (ingested.extent.seal is not None) == encrypt
+    assert (ingested.extent.blob is None) == (inline and len(plain) <= INLINE_MAX_BYTES)
 
 
 @pytest.mark.parametrize("encrypt", [False, True], ids=["plain", "sealed"])
@@ -105,9 +105,9 @@ async def test_large_body_is_one_blob(storage: ObjectStorage, size: int, encrypt
     plain = os.urandom(size)
     ingested = await _ingest(storage, Body(plain[:7], plain[7:]), encrypt=encrypt)
     assert await _read_back(storage, ingested) == plain
-    assert ingested.piece.blob is not None
+    assert ingested.extent.blob is not None
     stored = [head async for head in storage.list_prefix("blobs/")]
-    assert [head.key for head in stored] == [blob_key(ingested.piece.blob)]
+    assert [head.key for head in stored] == [blob_key(ingested.extent.blob)]
     assert stored[0].size == (sealed_size(size) if encrypt else size)
 
 

@@ -75,8 +75,10 @@ class Site:
 
     async def sweep(self) -> SweepReport:
         ownership = self.attachment.ownership()
-        reaper = BlobGarbageCollector(self.meta, self.storage, ownership, self.clock, grace_ms=0)
-        return await OrphanSweep(self.meta, self.storage, ownership, reaper, self.clock, window_ms=WINDOW_MS).sweep()
+        garbage_collector = BlobGarbageCollector(self.meta, self.storage, ownership, self.clock, grace_ms=0)
+        return await OrphanSweep(
+            self.meta, self.storage, ownership, garbage_collector, self.clock, window_ms=WINDOW_MS
+        ).sweep()
 
     async def keys(self) -> set[str]:
         return {head.key async for head in self.storage.list_prefix() if head.key != MARKER_KEY}

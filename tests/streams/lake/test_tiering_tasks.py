@@ -36,17 +36,17 @@ def queue(store: ObjectStore) -> TaskQueue:
 @pytest.fixture
 async def rounds(store: ObjectStore, queue: TaskQueue) -> TieringTasks:
     await store.buckets.create(ROOT, "lake")
-    await Warehouses(store.facilities, Gate(store.facilities)).enable(ROOT, "lake")
+    await Warehouses(store.object_context, Gate(store.object_context)).enable(ROOT, "lake")
     return tiering(store, queue, "lake", HostPort("streams.example", 9123))
 
 
 def tiering(store: ObjectStore, queue: TaskQueue, warehouse: str, advertised: HostPort | None) -> TieringTasks:
-    tasks = QueuedTableTasks(store.meta, store.facilities.outbox, store.clock, queue)
+    tasks = QueuedTableTasks(store.meta, store.object_context.outbox, store.clock, queue)
     return TieringTasks(store.meta, queue, tasks, warehouse, advertised)
 
 
 async def news(store: ObjectStore) -> list[tuple[str, int]]:
-    found = await store.facilities.outbox.read_after(store.meta, 0, 1000)
+    found = await store.object_context.outbox.read_after(store.meta, 0, 1000)
     return [
         (entry.event.kind, decode_event(entry.event.payload).task)
         for entry in found

@@ -16,13 +16,13 @@ NS = "/lake/namespaces/ns"
 
 
 @pytest.fixture
-def guard() -> Remembering:
+def table_buckets() -> Remembering:
     return Remembering("DROP_VIEW", vetoes=["DROP_VIEW"])
 
 
 @pytest.fixture
-async def lake(tmp_path: Path, guard: Remembering) -> AsyncIterator[Lake]:
-    async with opened_lake(tmp_path, listeners=[guard]) as lake:
+async def lake(tmp_path: Path, table_buckets: Remembering) -> AsyncIterator[Lake]:
+    async with opened_lake(tmp_path, listeners=[table_buckets]) as lake:
         await lake.table()
         yield lake
 

@@ -230,7 +230,7 @@ def wire_lake(
     client_locations: bool = True,
 ) -> Lake:
     """The edges on an object store. `http` speaks to other catalogs, those at `hosts`."""
-    f, clock = store.facilities, store.clock
+    f, clock = store.object_context, store.clock
     master = MasterKeys({"first": b"1" * 32}, active="first")
     root = Credential(
         ROOT_KEYS.access_key, Secret(ROOT_KEYS.secret_key), root_of(DEFAULT_ACCOUNT, ROOT_KEYS.access_key)

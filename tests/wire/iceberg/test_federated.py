@@ -75,7 +75,7 @@ async def test_nothing_of_it_is_made_here(lakes: TwoLakes) -> None:
     await lakes.table()
     await lakes.done("POST", TABLE, SET)
     for table in ("namespaces", "entries", "entry_commits", "entry_locations"):
-        assert await lakes.near.store.facilities.meta.rows(f"SELECT * FROM {table}") == []
+        assert await lakes.near.store.object_context.meta.rows(f"SELECT * FROM {table}") == []
 
 
 async def test_staged_tables_come_to_be_with_their_commit(lakes: TwoLakes) -> None:

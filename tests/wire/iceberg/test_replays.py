@@ -82,12 +82,12 @@ async def test_request_sent_again_is_answered_again_and_does_nothing(lake: Lake,
 
     first = await ask()
     assert first.status in (200, 204), first
-    before = await lake.store.facilities.outbox.last_seq(lake.store.meta)
+    before = await lake.store.object_context.outbox.last_seq(lake.store.meta)
     again = await ask()
     assert (again.status, again.headers.get("content-type")) == (first.status, first.headers.get("content-type"))
     if first.status == 200:
         assert again.document == first.document
-    assert await lake.store.facilities.outbox.last_seq(lake.store.meta) == before
+    assert await lake.store.object_context.outbox.last_seq(lake.store.meta) == before
 
 
 async def _nameless(lake: Lake, operation: str) -> str:

@@ -132,7 +132,7 @@ class TwoLakes:
 
     async def events(self) -> list[str]:
         """The kinds of events of the near server."""
-        found = await self.near.store.facilities.meta.rows("SELECT kind FROM outbox ORDER BY seq")
+        found = await self.near.store.object_context.meta.rows("SELECT kind FROM outbox ORDER BY seq")
         return [str(kind) for (kind,) in found]
 
 
@@ -148,7 +148,7 @@ async def two_lakes(
         near_folder = folder / "near"
         async with opened_store(f"sqlite:{near_folder / 'meta.db'}", "memory", near_folder, ManualClock()) as store:
             if authorizer is not None:
-                store = replace(store, facilities=replace(store.facilities, authorizer=authorizer))
+                store = replace(store, object_context=replace(store.object_context, authorizer=authorizer))
             near = wire_lake(store, http=wire, hosts=("*.example",))
             await store.bucket(CATALOG)
             assert (await near.call("PUT", f"/buckets/{CATALOG}")).status == 200

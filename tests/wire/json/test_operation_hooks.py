@@ -28,14 +28,14 @@ ASSERT_CREATE = {"requirements": [{"type": "assert-create"}], "updates": []}
 
 
 @pytest.fixture
-def guard() -> Remembering:
+def table_buckets() -> Remembering:
     return Remembering()
 
 
 @pytest.fixture
-async def lake(tmp_path: Path, guard: Remembering) -> AsyncIterator[Lake]:
+async def lake(tmp_path: Path, table_buckets: Remembering) -> AsyncIterator[Lake]:
     """A lake with a table, a view, a policy, a user and roles."""
-    async with opened_lake(tmp_path, listeners=[guard]) as lake:
+    async with opened_lake(tmp_path, listeners=[table_buckets]) as lake:
         for name in ("t", "u"):
             assert (await lake.table(name)).status == 200
         view = {"name": "v", "schema": SCHEMA, "view-version": VIEW_VERSION}
@@ -48,7 +48,7 @@ async def lake(tmp_path: Path, guard: Remembering) -> AsyncIterator[Lake]:
         ):
             answer = await ask(lake, method, path, document)
             assert answer.status in (200, 201), answer
-        guard.asked.clear()
+        table_buckets.asked.clear()
         yield lake
 
 
@@ -260,9 +260,9 @@ def test_every_change_of_every_family_is_tried() -> None:
 
 @pytest.mark.parametrize(("operation", "method", "path", "document", "subject"), VETOED, ids=IDS)
 async def test_a_veto_is_told_with_its_reason_and_changes_nothing(
-    lake: Lake, guard: Remembering, operation: Operation, method: str, path: str, document: object, subject: str
+    lake: Lake, table_buckets: Remembering, operation: Operation, method: str, path: str, document: object, subject: str
 ) -> None:
-    guard.vetoes = {operation.value} if operation.value != "UPDATE_TABLE" else {subject}
+    table_buckets.vetoes = {operation.value} if operation.value != "UPDATE_TABLE" else {subject}
     before = await everything(lake)
     answer = await ask(lake, method, path, document)
     assert answer.status == 403, answer
@@ -270,7 +270,7 @@ async def test_a_veto_is_told_with_its_reason_and_changes_nothing(
     if path != "/lake":
         assert answer.error == (403, "ForbiddenException")
     assert await everything(lake) == before
-    assert (operation.value, subject) in guard.seen
+    assert (operation.value, subject) in table_buckets.seen
 
 
 DONE = [change for change in CHANGES if change[0] not in (Operation.DROP_NAMESPACE, Operation.DELETE_CATALOG)]
@@ -281,77 +281,89 @@ DONE = [change for change in CHANGES if change[0] not in (Operation.DROP_NAMESPA
     [change for change in DONE if "staged" not in change[2] and change[2] != "/buckets/lake"],
 )
 async def test_what_nobody_minds_is_told_after_it_with_the_operations_name(
-    lake: Lake, guard: Remembering, operation: Operation, method: str, path: str, document: object, subject: str
+    lake: Lake, table_buckets: Remembering, operation: Operation, method: str, path: str, document: object, subject: str
 ) -> None:
-    last = await lake.store.facilities.outbox.last_seq(lake.store.meta)
+    last = await lake.store.object_context.outbox.last_seq(lake.store.meta)
     answer = await ask(lake, method, path, document)
     assert answer.status < 300, answer
-    assert (operation.value, subject) in guard.seen
-    told = await lake.store.facilities.outbox.read_after(lake.store.meta, last, 100)
+    assert (operation.value, subject) in table_buckets.seen
+    told = await lake.store.object_context.outbox.read_after(lake.store.meta, last, 100)
     # The metadata file of a table is an object, and told of as one; it came of the same operation.
     assert told
     expected = "COMMIT_TRANSACTION" if "transactions" in path else operation.value
     assert {entry.event.operation for entry in told} == {expected}
 
 
-async def test_a_vetoed_transaction_over_many_tables_changes_none_of_them(lake: Lake, guard: Remembering) -> None:
-    guard.vetoes = {"lake/ns/u"}
+async def test_a_vetoed_transaction_over_many_tables_changes_none_of_them(
+    lake: Lake, table_buckets: Remembering
+) -> None:
+    table_buckets.vetoes = {"lake/ns/u"}
     before = await everything(lake)
     answer = await ask(lake, "POST", "/lake/transactions/commit", transaction("t", "u"))
     assert answer.error == (403, "ForbiddenException")
     assert "lake/ns/u is frozen" in answer.document["error"]["message"]
     assert await everything(lake) == before
-    assert guard.seen == [("COMMIT_TRANSACTION", "lake"), ("UPDATE_TABLE", "lake/ns/t"), ("UPDATE_TABLE", "lake/ns/u")]
-    guard.vetoes.clear()
+    assert table_buckets.seen == [
+        ("COMMIT_TRANSACTION", "lake"),
+        ("UPDATE_TABLE", "lake/ns/t"),
+        ("UPDATE_TABLE", "lake/ns/u"),
+    ]
+    table_buckets.vetoes.clear()
     assert (await ask(lake, "POST", "/lake/transactions/commit", transaction("t", "u"))).status == 204
 
 
-async def test_a_table_cannot_be_made_by_a_commit_where_making_tables_is_vetoed(lake: Lake, guard: Remembering) -> None:
-    guard.vetoes = {"CREATE_TABLE"}
+async def test_a_table_cannot_be_made_by_a_commit_where_making_tables_is_vetoed(
+    lake: Lake, table_buckets: Remembering
+) -> None:
+    table_buckets.vetoes = {"CREATE_TABLE"}
     change = {"identifier": {"namespace": ["ns"], "name": "x"}, **ASSERT_CREATE}
     answer = await ask(lake, "POST", "/lake/transactions/commit", {"table-changes": [change]})
     assert answer.error == (403, "ForbiddenException")
 
 
-async def test_who_does_not_sign_learns_no_reason(lake: Lake, guard: Remembering) -> None:
-    guard.vetoes = {"DELETE_CATALOG"}
+async def test_who_does_not_sign_learns_no_reason(lake: Lake, table_buckets: Remembering) -> None:
+    table_buckets.vetoes = {"DELETE_CATALOG"}
     answer = await lake.send("DELETE", "/lake", keys=None)
     assert answer.status == 403
     assert b"frozen" not in answer.body
 
 
-async def test_keys_cannot_be_had_by_loading_where_loading_keys_is_vetoed(lake: Lake, guard: Remembering) -> None:
-    guard.vetoes = {"LOAD_CREDENTIALS"}
+async def test_keys_cannot_be_had_by_loading_where_loading_keys_is_vetoed(
+    lake: Lake, table_buckets: Remembering
+) -> None:
+    table_buckets.vetoes = {"LOAD_CREDENTIALS"}
     vended = {"x_iceberg_access_delegation": "vended-credentials"}
     assert (await ask(lake, "GET", f"{NS}/tables/t", **vended)).status == 403
     assert (await ask(lake, "GET", f"{NS}/tables/t/credentials")).status == 403
     assert (await ask(lake, "GET", f"{NS}/tables/t")).status == 200
 
 
-async def test_a_renamed_or_restored_thing_is_asked_about_by_all_its_names(lake: Lake, guard: Remembering) -> None:
+async def test_a_renamed_or_restored_thing_is_asked_about_by_all_its_names(
+    lake: Lake, table_buckets: Remembering
+) -> None:
     document = {"source": {"namespace": ["ns"], "name": "t"}, "destination": {"namespace": ["ns"], "name": "x"}}
     assert (await ask(lake, "POST", "/lake/tables/rename", document)).status == 204
-    assert guard.asked[-1].facts == {"destination-namespace": "ns", "destination-name": "x"}
+    assert table_buckets.asked[-1].facts == {"destination-namespace": "ns", "destination-name": "x"}
     assert (await ask(lake, "DELETE", f"{NS}/views/v")).status == 204
-    guard.vetoes = {"REGISTER_VIEW"}
+    table_buckets.vetoes = {"REGISTER_VIEW"}
     answer = await ask(lake, "POST", "/lake/dropped/restore", {"namespace": ["ns"], "name": "v"})
     assert answer.error == (403, "ForbiddenException")
 
 
-async def test_a_grant_is_asked_about_with_what_it_gives(lake: Lake, guard: Remembering) -> None:
+async def test_a_grant_is_asked_about_with_what_it_gives(lake: Lake, table_buckets: Remembering) -> None:
     assert (await ask(lake, "PUT", f"{ROLES}/reader/grants", GRANT)).status == 201
-    assert guard.asked[-1].facts == {"privilege": "TABLE_READ_DATA", "target-type": "table", "target": "ns.t"}
+    assert table_buckets.asked[-1].facts == {"privilege": "TABLE_READ_DATA", "target-type": "table", "target": "ns.t"}
 
 
-async def test_documents_that_may_hold_secrets_are_not_shown(lake: Lake, guard: Remembering) -> None:
+async def test_documents_that_may_hold_secrets_are_not_shown(lake: Lake, table_buckets: Remembering) -> None:
     secret = {"clientSecret": "a-secret-of-somebodys-own-choosing-1234"}
     await ask(lake, "POST", f"{MANAGEMENT}/principals/anna/reset", secret)
-    assert guard.asked[-1].document == b""
+    assert table_buckets.asked[-1].document == b""
     await ask(lake, "POST", f"{NS}/tables/t", SET_PROPERTIES)
-    assert json.loads(guard.asked[-1].document) == SET_PROPERTIES
+    assert json.loads(table_buckets.asked[-1].document) == SET_PROPERTIES
 
 
-async def test_reads_are_asked_about_too(lake: Lake, guard: Remembering) -> None:
+async def test_reads_are_asked_about_too(lake: Lake, table_buckets: Remembering) -> None:
     for operation, path in (
         (Operation.GET_CONFIG, "/iceberg/v1/config?warehouse=lake"),
         (Operation.LIST_NAMESPACES, "/lake/namespaces"),
@@ -374,14 +386,14 @@ async def test_reads_are_asked_about_too(lake: Lake, guard: Remembering) -> None
         (Operation.GET_CATALOG_ROLE, f"{ROLES}/reader"),
         (Operation.LIST_GRANTS_FOR_CATALOG_ROLE, f"{ROLES}/reader/grants"),
     ):
-        guard.vetoes.clear()
+        table_buckets.vetoes.clear()
         assert (await ask(lake, "GET", path)).status == 200, path
-        guard.vetoes = {operation.value}
+        table_buckets.vetoes = {operation.value}
         answer = await ask(lake, "GET", path)
         assert answer.error == (403, "ForbiddenException"), path
 
 
-async def test_a_bad_request_is_refused_as_such_before_anybody_is_asked(lake: Lake, guard: Remembering) -> None:
+async def test_a_bad_request_is_refused_as_such_before_anybody_is_asked(lake: Lake, table_buckets: Remembering) -> None:
     for path, document in (
         (f"{NS}/tables", {"schema": SCHEMA}),
         ("/lake/namespaces", {"namespace": []}),
@@ -392,34 +404,36 @@ async def test_a_bad_request_is_refused_as_such_before_anybody_is_asked(lake: La
     ):
         answer = await ask(lake, "POST", path, document)
         assert answer.status == 400, (path, answer)
-    assert guard.asked == []
+    assert table_buckets.asked == []
 
 
-async def test_an_answer_that_was_given_once_is_given_again_without_asking(lake: Lake, guard: Remembering) -> None:
+async def test_an_answer_that_was_given_once_is_given_again_without_asking(
+    lake: Lake, table_buckets: Remembering
+) -> None:
     key = {"idempotency_key": "0198c5a0-0000-7000-8000-000000000001"}
     first = await ask(lake, "POST", "/lake/namespaces", {"namespace": ["once"]}, **key)
-    guard.vetoes = {"CREATE_NAMESPACE"}
+    table_buckets.vetoes = {"CREATE_NAMESPACE"}
     again = await ask(lake, "POST", "/lake/namespaces", {"namespace": ["once"]}, **key)
     assert (first.status, again.status) == (200, 200)
-    assert [seen for seen in guard.seen if seen[0] == "CREATE_NAMESPACE"] == [("CREATE_NAMESPACE", "lake/once")]
+    assert [seen for seen in table_buckets.seen if seen[0] == "CREATE_NAMESPACE"] == [("CREATE_NAMESPACE", "lake/once")]
 
 
-async def test_a_veto_is_not_kept_under_the_key_of_the_request(lake: Lake, guard: Remembering) -> None:
+async def test_a_veto_is_not_kept_under_the_key_of_the_request(lake: Lake, table_buckets: Remembering) -> None:
     key = {"idempotency_key": "0198c5a0-0000-7000-8000-000000000002"}
-    guard.vetoes = {"CREATE_NAMESPACE"}
+    table_buckets.vetoes = {"CREATE_NAMESPACE"}
     assert (await ask(lake, "POST", "/lake/namespaces", {"namespace": ["later"]}, **key)).status == 403
-    guard.vetoes.clear()
+    table_buckets.vetoes.clear()
     assert (await ask(lake, "POST", "/lake/namespaces", {"namespace": ["later"]}, **key)).status == 200
 
 
 async def test_reads_are_told_of_where_that_is_asked_for(tmp_path: Path) -> None:
     async with opened_lake(tmp_path, reported_reads=[Operation.LOAD_TABLE]) as lake:
         await lake.table()
-        last = await lake.store.facilities.outbox.last_seq(lake.store.meta)
+        last = await lake.store.object_context.outbox.last_seq(lake.store.meta)
         assert (await lake.call("GET", f"{NS}/tables/t")).status == 200
         assert (await lake.call("GET", f"{NS}/tables/none")).status == 404
         assert (await lake.call("GET", NS)).status == 200
-        (entry,) = await lake.store.facilities.outbox.read_after(lake.store.meta, last, 10)
+        (entry,) = await lake.store.object_context.outbox.read_after(lake.store.meta, last, 10)
         assert (entry.event.kind, entry.event.type) == ("AFTER_LOAD_TABLE", "AFTER_LOAD_TABLE")
         assert entry.event.subject == "lake/ns/t"
         assert msgspec.msgpack.decode(entry.event.payload)["principal"] == "root"
@@ -428,7 +442,7 @@ async def test_reads_are_told_of_where_that_is_asked_for(tmp_path: Path) -> None
 async def test_keys_that_come_with_a_table_are_told_of_as_keys(tmp_path: Path) -> None:
     async with opened_lake(tmp_path, reported_reads=[Operation.LOAD_CREDENTIALS]) as lake:
         await lake.table()
-        outbox, meta = lake.store.facilities.outbox, lake.store.meta
+        outbox, meta = lake.store.object_context.outbox, lake.store.meta
         last = await outbox.last_seq(meta)
         assert (await lake.call("GET", f"{NS}/tables/t")).status == 200
         assert await outbox.read_after(meta, last, 10) == []

@@ -133,7 +133,7 @@ class Site:
         async def work(tx: Transaction) -> NewClientCredentials:
             return await self.tokens.clients.create(tx, user)
 
-        return await self.store.facilities.meta.transact(work)
+        return await self.store.object_context.meta.transact(work)
 
 
 def _answer(response: Response) -> Answer:
@@ -144,7 +144,7 @@ def _answer(response: Response) -> Answer:
 async def opened_site(folder: Path, settings: Settings | None = None) -> AsyncIterator[Site]:
     """A server with a table bucket `lake`."""
     async with opened_store(f"sqlite:{folder / 'meta.db'}", "memory", folder, ManualClock()) as store:
-        f, clock = store.facilities, store.clock
+        f, clock = store.object_context, store.clock
         master = MasterKeys({"first": b"1" * 32}, active="first")
         root = Credential(ROOT_ID, Secret(ROOT_SECRET), root_of(DEFAULT_ACCOUNT, ROOT_ID))
         access_keys = AccessKeys(f.meta, f.outbox, master, clock, root)

@@ -38,7 +38,7 @@ async def test_request_sent_again_is_answered_again_and_does_nothing(policies: P
     await policies.call("POST", "/policy-types", {"name": "user.there", "schema": {}})
     await policies.call("POST", GENERIC, {"name": "there", "format": "csv"})
     method, path, document = REQUESTS[operation]
-    outbox, meta = policies.lake.store.facilities.outbox, policies.lake.store.meta
+    outbox, meta = policies.lake.store.object_context.outbox, policies.lake.store.meta
     key = str(uuid4())
     first = await policies.call(method, path, document, idempotency_key=key)
     assert first.status in (200, 204), first

@@ -3,7 +3,7 @@ from __future__ import annotations
 from lakebed.wire.s3.errors import write_error
 from lakebed.wire.s3.xml import parse_document
 
-from .client import understood
+from .documents.client import understood
 
 
 def test_error_reaches_the_client_with_its_details() -> None:

@@ -93,12 +93,12 @@ def outcome(response: Response) -> str:
 async def edge(tmp_path: Path) -> AsyncIterator[Edge]:
     clock = ManualClock()
     async with opened_store(f"sqlite:{tmp_path / 'meta.db'}", "memory", tmp_path, clock) as store:
-        f = store.facilities
+        f = store.object_context
         interests = ListenerRegistry(f.meta, clock, "p")
         accesses = ReadEvents(f.meta, f.outbox, clock, interests)
         authenticator = TakenFor(NobodysKeys(), clock)
         services = S3Services.on(
-            replace(f, onlookers=accesses),
+            replace(f, read_events=accesses),
             authenticator,
             policies=PolicyAuthorizer(clock),
             lifecycle_day_ms=DAY_MS,

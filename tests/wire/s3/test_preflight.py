@@ -62,7 +62,7 @@ async def services(tmp_path: Path) -> AsyncIterator[S3Services]:
     storage = MemoryStorage(clock)
     keys = KeyRing({"k": bytes(32)}, "k")
     authorizer = PolicyAuthorizer(clock)
-    facilities = ObjectContext(
+    object_context = ObjectContext(
         meta=meta,
         outbox=Outbox(meta),
         storage=storage,
@@ -70,10 +70,10 @@ async def services(tmp_path: Path) -> AsyncIterator[S3Services]:
         contents=Contents(storage, keys, MissingBlobs(meta).explain),
         authorizer=authorizer,
         clock=clock,
-        reaper=BlobGarbageCollector(meta, storage, ClaimedAtFirstUse(storage), clock, grace_ms=0),
+        garbage_collector=BlobGarbageCollector(meta, storage, ClaimedAtFirstUse(storage), clock, grace_ms=0),
     )
     made = S3Services.on(
-        facilities, SignatureAuthenticator(NoCredentials(), clock), policies=authorizer, lifecycle_day_ms=86_400_000
+        object_context, SignatureAuthenticator(NoCredentials(), clock), policies=authorizer, lifecycle_day_ms=86_400_000
     )
     root = Caller(root_of("000000000000"))
     await made.buckets.create(root, "open")

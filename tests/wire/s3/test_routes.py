@@ -364,10 +364,10 @@ async def test_feature_that_is_left_out_answers_as_the_inventory_says(feature: s
         await store.bucket("bucket")
         await store.put("bucket", "k", b"there")
         await store.bucket("tables")
-        await Warehouses(store.facilities, Gate(store.facilities)).enable(ROOT, "tables")
+        await Warehouses(store.object_context, Gate(store.object_context)).enable(ROOT, "tables")
         source: CredentialResolver = _NobodysKeys()
         services = S3Services.on(
-            store.facilities,
+            store.object_context,
             _EverybodyIsRoot(source, clock),
             policies=PolicyAuthorizer(clock),
             lifecycle_day_ms=DAY_MS,

@@ -101,8 +101,8 @@ class Gate:
 
     __slots__ = ("_f",)
 
-    def __init__(self, facilities: ObjectContext) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext) -> None:
+        self._f = object_context
 
     async def check(
         self,
@@ -145,9 +145,9 @@ class Gate:
         reads_facts = self._f.reads_facts
         try:
             if caller.principal.grants is None and not reads_facts:
-                await self._f.ask(caller, rules, action, resource, facts)
+                await self._f.authorize_resource(caller, rules, action, resource, facts)
             else:
-                await self._f.ask(
+                await self._f.authorize_resource(
                     caller,
                     rules,
                     action,
@@ -199,7 +199,9 @@ class Gate:
         self, caller: Caller, warehouse: Warehouse, action: Action, namespace: Levels, targets: Sequence[AccessTarget]
     ) -> Sequence[AccessTarget]:
         facts: ConditionKeys = {"s3tables:namespace": policy_value(namespace)} if namespace else {}
-        return await self._f.visible(caller, warehouse.bucket.access_rules, action, warehouse.arn, facts, targets)
+        return await self._f.filter_visible(
+            caller, warehouse.bucket.access_rules, action, warehouse.arn, facts, targets
+        )
 
     async def check_server(self, caller: Caller, action: ServerAction) -> None:
         """Return if the caller may do `action` on this server. Raises AccessDenied."""

@@ -13,23 +13,23 @@ from lakebed.objects.model import Caller
 
 
 async def check_directory_rights(
-    facilities: ObjectContext, caller: Caller, bucket: Bucket, directory: str, actions: DirectoryActions
+    object_context: ObjectContext, caller: Caller, bucket: Bucket, directory: str, actions: DirectoryActions
 ) -> None:
     """Return if the caller may do these actions in S3, to every key of the directory; empty for the whole bucket.
 
     Not inside a transaction: the authorizer may call another service. Raises AccessDenied with the missing action.
     """
     whole = f"arn:aws:s3:::{bucket.name}"
-    values = RequestContext(AccessRequest(caller.principal, "", whole), facilities.clock).values
+    values = RequestContext(AccessRequest(caller.principal, "", whole), object_context.clock).values
     keys = [
         one[len(whole) + 1 :]
         for one in probe_arns(f"{whole}/{directory}", caller.principal, bucket.access_rules, values)
     ]
     for action in actions.on_bucket:
-        await facilities.authorize(caller, bucket, action)
+        await object_context.authorize(caller, bucket, action)
     for action in actions.on_listings:
-        await facilities.authorize(caller, bucket, action, None, {"s3:prefix": directory})
+        await object_context.authorize(caller, bucket, action, None, {"s3:prefix": directory})
     for action in actions.on_keys:
         facts = creation_condition_keys(creates=True) if action == "s3:PutObject" else None
         for key in keys:
-            await facilities.authorize(caller, bucket, action, key, facts)
+            await object_context.authorize(caller, bucket, action, key, facts)

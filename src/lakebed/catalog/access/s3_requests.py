@@ -47,7 +47,7 @@ class TableGuard:
         self._gate = gate
         self._restrictions = Restrictions(meta)
 
-    async def admit(self, caller: Caller, bucket: Bucket, action: str, key: str) -> KeyOwner:
+    async def authorize(self, caller: Caller, bucket: Bucket, action: str, key: str) -> KeyOwner:
         """The table that the key belongs to, if the caller may do this to it, or nothing if the key belongs to none.
 
         One statement; one more for keys of no table and for those that look like the server's, and further ones for
@@ -143,7 +143,7 @@ class TableGuard:
                 return
         raise AccessDenied(f"the copy is not of what the caller sees by now: plan the scan again. key={key}")
 
-    async def confirm(self, tx: Transaction, bucket: Bucket, key: str, holder: KeyOwner | None = None) -> None:
+    async def check_write(self, tx: Transaction, bucket: Bucket, key: str, holder: KeyOwner | None = None) -> None:
         """Return unless the key holds the current metadata of a table or view. Raises AccessDenied.
 
         Wherever that is: a table that was registered may have it outside its directories. Raises WriteConflict if the
@@ -160,7 +160,7 @@ class TableGuard:
         if await tx.row(rows.IS_CURRENT_METADATA, *(f"{scheme}{bucket.name}/{key}" for scheme in SCHEMES)) is not None:
             raise AccessDenied(f"the file is the current metadata of a table or view; commits replace it. key={key}")
 
-    async def release(self, tx: Transaction, bucket: Bucket) -> None:
+    async def check_bucket_removal(self, tx: Transaction, bucket: Bucket) -> None:
         """Return unless a table or view is of this bucket, or has its metadata there. Raises BucketHasTables.
 
         A table that was registered may have its metadata elsewhere, and dropped ones can be restored: that a bucket has

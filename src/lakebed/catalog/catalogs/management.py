@@ -53,8 +53,8 @@ Leave = Callable[[Warehouse], Awaitable[None]]
 class CatalogManagement:
     """The use cases of catalogs, for those who may manage them."""
 
-    def __init__(self, facilities: ObjectContext, gate: Gate, leave: Leave) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, gate: Gate, leave: Leave) -> None:
+        self._f = object_context
         self._gate = gate
         self._leave = leave
 

@@ -67,8 +67,8 @@ class NewWarehouse:
 class Warehouses:
     """The use cases of warehouses, and of table buckets."""
 
-    def __init__(self, facilities: ObjectContext, gate: Gate) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, gate: Gate) -> None:
+        self._f = object_context
         self._gate = gate
 
     async def find(self, reader: Reader, name: str) -> Warehouse:
@@ -146,7 +146,7 @@ class Warehouses:
     async def list(self, caller: Caller, *, after: str, limit: int) -> WarehousePage:
         """The table buckets of the caller's account, by name."""
         account = caller.principal.account
-        await self._f.ask(
+        await self._f.authorize_resource(
             caller,
             ResourceRules(owner=account),
             Action.LIST_TABLE_BUCKETS,

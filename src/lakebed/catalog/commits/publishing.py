@@ -81,9 +81,9 @@ class Publisher:
     """Moves pointers."""
 
     def __init__(
-        self, facilities: ObjectContext, files: TableFiles, entries: Entries, keys: IdempotencyKeys, claims: Claims
+        self, object_context: ObjectContext, files: TableFiles, entries: Entries, keys: IdempotencyKeys, claims: Claims
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._claims = claims
         self._files = files
         self._entries = entries
@@ -143,7 +143,7 @@ class Publisher:
                 await self._discard(pointers)
             raise
         if displaced.blobs:
-            f.reaper.wake(displaced.blobs)
+            f.garbage_collector.wake(displaced.blobs)
         return entries
 
     async def _point(self, tx: Transaction, pointer: Pointer, now_ms: int) -> Entry:

@@ -134,7 +134,7 @@ class Commits:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         gate: Gate,
         entries: Entries,
         files: TableFiles,
@@ -144,7 +144,7 @@ class Commits:
         deleter: ObjectDeleter,
         claims: Claims,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._claims = claims
         self._gate = gate
         self._entries = entries

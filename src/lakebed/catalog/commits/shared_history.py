@@ -102,16 +102,16 @@ def recall(document: bytes, table: TableMetadata, origin: Origin) -> tuple[Table
 
 def _recall_borrowed(document: bytes, pieces: Sequence[Extent], lender: int) -> tuple[TableText, Anchor] | None:
     ends = list(accumulate(piece.size for piece in pieces))
-    if [bool(piece.lent_of) for piece in pieces] != _IS_BORROWED or ends[-1] != len(document):
+    if [bool(piece.blob_size) for piece in pieces] != _IS_BORROWED or ends[-1] != len(document):
         return None
     head, snapshots, recent, middle, log, recent_log, tail = (
         document[end - piece.size : end] for piece, end in zip(pieces, ends, strict=True)
     )
     text = TableText(head, TextRun(snapshots, recent), middle, TextRun(log, recent_log), tail)
-    lent, lent_log = (piece for piece in pieces if piece.lent_of)
+    lent, lent_log = (piece for piece in pieces if piece.blob_size)
     return text, Anchor(
         text,
-        BaseContent(lender, Extent(lent.lent_of, blob=lent.blob, seal=lent.seal)),
+        BaseContent(lender, Extent(lent.blob_size, blob=lent.blob, seal=lent.seal)),
         BaseRange(lent.start, lent.size, digest_of(snapshots)),
         BaseRange(lent_log.start, lent_log.size, digest_of(log)),
     )

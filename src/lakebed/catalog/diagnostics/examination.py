@@ -112,8 +112,8 @@ class Diagnosis:
 class Examination:
     """Examines tables."""
 
-    def __init__(self, facilities: ObjectContext, entries: Entries, files: TableFiles) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, entries: Entries, files: TableFiles) -> None:
+        self._f = object_context
         self._entries = entries
         self._files = files
 

@@ -40,8 +40,8 @@ class Recovered(NamedTuple):
 class Recovery:
     """Recovers tables."""
 
-    def __init__(self, facilities: ObjectContext, examination: Examination, claims: Claims) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, examination: Examination, claims: Claims) -> None:
+        self._f = object_context
         self._claims = claims
         self._examination = examination
 

@@ -70,8 +70,8 @@ class Survey:
 class Surveys:
     """Counts warehouses."""
 
-    def __init__(self, facilities: ObjectContext, gate: Gate, warehouses: Warehouses) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, gate: Gate, warehouses: Warehouses) -> None:
+        self._f = object_context
         self._gate = gate
         self._warehouses = warehouses
 

@@ -61,7 +61,7 @@ class Notifications:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         gate: Gate,
         warehouses: Warehouses,
         namespaces: Namespaces,
@@ -69,7 +69,7 @@ class Notifications:
         registration: Registration,
         dropping: Dropping,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._gate = gate
         self._warehouses = warehouses
         self._namespaces = namespaces

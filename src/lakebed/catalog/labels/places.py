@@ -76,7 +76,7 @@ class Places:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         gate: Gate,
         warehouses: Warehouses,
         entries: Entries,
@@ -84,7 +84,7 @@ class Places:
         account: str,
     ) -> None:
         """`account` is root's, which users and roles belong to."""
-        self._f = facilities
+        self._f = object_context
         self._gate = gate
         self._warehouses = warehouses
         self._entries = entries
@@ -118,7 +118,9 @@ class Places:
         subject, kind = place.subject, place.subject.kind
         if place.warehouse is None:
             needs = OPERATIONS[f"{_OPERATIONS[action]} {kind}"].target
-            await self._f.ask(caller, self._rules, action, "*", securable=place.securable, privileges=needs)
+            await self._f.authorize_resource(
+                caller, self._rules, action, "*", securable=place.securable, privileges=needs
+            )
             return
         await self._gate.check(
             caller,

@@ -63,8 +63,8 @@ class LabelPage:
 class Labelling:
     """The use cases of labels."""
 
-    def __init__(self, facilities: ObjectContext, warehouses: Warehouses, places: Places) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, warehouses: Warehouses, places: Places) -> None:
+        self._f = object_context
         self._warehouses = warehouses
         self._places = places
 

@@ -115,8 +115,8 @@ def claimant_of(principal: Principal) -> str:
 class Claims:
     """Takes directories for tables, views and generic tables."""
 
-    def __init__(self, facilities: ObjectContext, *, client_locations: bool = True) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, *, client_locations: bool = True) -> None:
+        self._f = object_context
         self._client_locations = client_locations
 
     async def prepare(self, caller: Caller, place: Place, chosen_by: ChosenBy = ChosenBy.CLIENT) -> Claim:

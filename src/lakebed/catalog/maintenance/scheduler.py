@@ -78,7 +78,7 @@ class Scheduler:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         entries: Entries,
         leases: Leases,
         planner: TablePlanner,
@@ -87,7 +87,7 @@ class Scheduler:
         interval_seconds: float,
         debounce_seconds: float,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._entries = entries
         self._leases = leases
         self._planner = planner

@@ -55,7 +55,7 @@ class TableMaintenance:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         gate: Gate,
         warehouses: Warehouses,
         entries: Entries,
@@ -63,7 +63,7 @@ class TableMaintenance:
         submissions: TaskSubmissions,
         history: TaskHistory,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._gate = gate
         self._warehouses = warehouses
         self._entries = entries
@@ -166,7 +166,7 @@ class MaintenanceParts:
 
 
 def build_maintenance(
-    facilities: ObjectContext,
+    object_context: ObjectContext,
     gate: Gate,
     warehouses: Warehouses,
     entries: Entries,
@@ -178,16 +178,16 @@ def build_maintenance(
     debounce_seconds: float,
 ) -> MaintenanceParts:
     """Table maintenance on the services of the catalog."""
-    history, submissions = TaskHistory(), TaskSubmissions(facilities.outbox, facilities.clock, queue)
-    planner = TablePlanner(facilities, entries, files, submissions, history)
-    admission = TaskAuthorization(facilities, gate, warehouses, entries, history)
+    history, submissions = TaskHistory(), TaskSubmissions(object_context.outbox, object_context.clock, queue)
+    planner = TablePlanner(object_context, entries, files, submissions, history)
+    admission = TaskAuthorization(object_context, gate, warehouses, entries, history)
     return MaintenanceParts(
-        maintenance=TableMaintenance(facilities, gate, warehouses, entries, planner, submissions, history),
-        tasks=TaskService(facilities, gate, entries, queue, admission, submissions, history),
+        maintenance=TableMaintenance(object_context, gate, warehouses, entries, planner, submissions, history),
+        tasks=TaskService(object_context, gate, entries, queue, admission, submissions, history),
         scheduler=Scheduler(
-            facilities,
+            object_context,
             entries,
-            Leases(facilities.meta, facilities.clock),
+            Leases(object_context.meta, object_context.clock),
             planner,
             holder,
             interval_seconds=interval_seconds,

@@ -98,13 +98,13 @@ class TablePlanner:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         entries: Entries,
         files: TableFiles,
         submissions: TaskSubmissions,
         history: TaskHistory,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._entries = entries
         self._submissions = submissions
         self._history = history

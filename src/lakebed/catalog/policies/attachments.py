@@ -40,14 +40,14 @@ class PolicyAttachments:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         warehouses: Warehouses,
         keys: IdempotencyKeys,
         types: PolicyTypes,
         policies: Policies,
         targets: PolicyTargets,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._warehouses = warehouses
         self._keys = keys
         self._types = types

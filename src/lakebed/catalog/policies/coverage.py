@@ -99,7 +99,7 @@ class PolicyCoverage:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         gate: Gate,
         warehouses: Warehouses,
         types: PolicyTypes,
@@ -107,7 +107,7 @@ class PolicyCoverage:
         targets: PolicyTargets,
         attaching: PolicyAttachments,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._gate = gate
         self._warehouses = warehouses
         self._types = types

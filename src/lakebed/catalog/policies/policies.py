@@ -65,14 +65,14 @@ class Policies:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         gate: Gate,
         warehouses: Warehouses,
         namespaces: Namespaces,
         keys: IdempotencyKeys,
         types: PolicyTypes,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._gate = gate
         self._warehouses = warehouses
         self._namespaces = namespaces

@@ -31,8 +31,10 @@ class PolicyTypePage:
 class PolicyTypes:
     """The use cases of types."""
 
-    def __init__(self, facilities: ObjectContext, gate: Gate, warehouses: Warehouses, keys: IdempotencyKeys) -> None:
-        self._f = facilities
+    def __init__(
+        self, object_context: ObjectContext, gate: Gate, warehouses: Warehouses, keys: IdempotencyKeys
+    ) -> None:
+        self._f = object_context
         self._gate = gate
         self._warehouses = warehouses
         self._keys = keys

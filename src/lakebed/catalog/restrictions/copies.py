@@ -81,7 +81,7 @@ class Copies:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         namespaces: Namespaces,
         entries: Entries,
         files: TableFiles,
@@ -91,7 +91,7 @@ class Copies:
         queue: TaskQueue,
         claims: Claims,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._claims = claims
         self._namespaces = namespaces
         self._entries = entries
@@ -100,7 +100,7 @@ class Copies:
         self._cache = cache
         self._dropping = dropping
         self._queue = queue
-        self._submissions = TaskSubmissions(facilities.outbox, facilities.clock, queue)
+        self._submissions = TaskSubmissions(object_context.outbox, object_context.clock, queue)
 
     async def ensure(
         self, caller: Caller, source: Known, table: TableMetadata, snapshot: Snapshot, restriction: Restriction

@@ -109,9 +109,9 @@ class ArrivalRecorder:
 class Arrivals:
     """Recorded files, for the workers that add them."""
 
-    def __init__(self, facilities: ObjectContext) -> None:
-        self._f = facilities
-        self._gate = Gate(facilities)
+    def __init__(self, object_context: ObjectContext) -> None:
+        self._f = object_context
+        self._gate = Gate(object_context)
 
     async def list(self, caller: Caller, destination: Destination, *, after: int, limit: int) -> Sequence[Arrival]:
         """The files to be added to a table, in the order of their events. For workers. Raises AccessDenied."""

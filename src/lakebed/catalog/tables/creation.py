@@ -58,7 +58,7 @@ class Creation:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         gate: Gate,
         entries: Entries,
         files: TableFiles,
@@ -66,7 +66,7 @@ class Creation:
         cache: MetadataCache,
         claims: Claims,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._claims = claims
         self._gate = gate
         self._entries = entries

@@ -89,14 +89,14 @@ class Dropping:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         gate: Gate,
         warehouses: Warehouses,
         entries: Entries,
         keys: IdempotencyKeys,
         tasks: TaskQueue,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._gate = gate
         self._warehouses = warehouses
         self._entries = entries

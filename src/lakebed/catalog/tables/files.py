@@ -143,9 +143,9 @@ class PreparedFile:
     def loan(self) -> BaseContent | None:
         """What others may borrow from the placed file: of one that is a blob, all of it."""
         taken = self.taken
-        if isinstance(taken, ComposedObject) or taken.piece.blob is None:
+        if isinstance(taken, ComposedObject) or taken.extent.blob is None:
             return None
-        return BaseContent(self.content, taken.piece)
+        return BaseContent(self.content, taken.extent)
 
 
 class _Whole:
@@ -165,8 +165,8 @@ class _Whole:
 class TableFiles:
     """Reads and writes the files of tables. Implements `FileSource`."""
 
-    def __init__(self, facilities: ObjectContext, writer: ObjectWriter, reader: ObjectReader) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, writer: ObjectWriter, reader: ObjectReader) -> None:
+        self._f = object_context
         self._writer = writer
         self._reader = reader
 
@@ -194,10 +194,10 @@ class TableFiles:
         source = ContentSource(self._f.contents, size, Content(*row[_CONTENT_AT:]))
         data = await _all_of(source, MAX_METADATA_BYTES)
         document = unpack_metadata(data)
-        if document is not data or not source.pieces:
+        if document is not data or not source.extents:
             return document, None
         lender = await self._f.meta.row(object_rows.LENDER, content)
-        return document, Origin(content, None if lender is None else lender[0], source.pieces)
+        return document, Origin(content, None if lender is None else lender[0], source.extents)
 
     async def read_for(self, caller: Caller, location: str, limit: int = MAX_METADATA_BYTES) -> bytes:
         """The whole file, if the caller may read it."""
@@ -263,7 +263,7 @@ class TableFiles:
         Raises PointerMoved if what it was to borrow is gone: then it is to be prepared again, and whole.
         """
         try:
-            written = await self._writer.place(
+            written = await self._writer.publish_in(
                 tx,
                 caller,
                 prepared.address.bucket,

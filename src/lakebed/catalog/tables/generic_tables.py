@@ -66,9 +66,9 @@ class GenericTables:
     """Makes and shows generic tables. Listing and dropping them is as for tables."""
 
     def __init__(
-        self, facilities: ObjectContext, gate: Gate, entries: Entries, keys: IdempotencyKeys, claims: Claims
+        self, object_context: ObjectContext, gate: Gate, entries: Entries, keys: IdempotencyKeys, claims: Claims
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._claims = claims
         self._gate = gate
         self._entries = entries

@@ -47,8 +47,8 @@ class Imported(NamedTuple):
 class Imports:
     """Imports tables."""
 
-    def __init__(self, facilities: ObjectContext, gate: Gate, entries: Entries, registration: Registration) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, gate: Gate, entries: Entries, registration: Registration) -> None:
+        self._f = object_context
         self._gate = gate
         self._entries = entries
         self._registration = registration

@@ -37,8 +37,8 @@ class Report:
 class Reports:
     """Takes reports in and gives them out."""
 
-    def __init__(self, facilities: ObjectContext, entries: Entries) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, entries: Entries) -> None:
+        self._f = object_context
         self._entries = entries
 
     async def keep(

@@ -41,8 +41,8 @@ class PurgeOutcome(msgspec.Struct, frozen=True):
 class PurgeWorker:
     """Does the purge tasks."""
 
-    def __init__(self, facilities: ObjectContext, deleter: ObjectDeleter, tasks: TaskQueue, worker: str) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, deleter: ObjectDeleter, tasks: TaskQueue, worker: str) -> None:
+        self._f = object_context
         self._deleter = deleter
         self._tasks = tasks
         self._worker = worker

@@ -44,7 +44,7 @@ class Registration:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         gate: Gate,
         entries: Entries,
         files: TableFiles,
@@ -53,7 +53,7 @@ class Registration:
         cache: MetadataCache,
         claims: Claims,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._claims = claims
         self._gate = gate
         self._entries = entries

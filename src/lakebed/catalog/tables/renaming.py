@@ -21,8 +21,8 @@ from ..model import Entry, EntryKind
 class Renaming:
     """Renames."""
 
-    def __init__(self, facilities: ObjectContext, gate: Gate, entries: Entries, keys: IdempotencyKeys) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, gate: Gate, entries: Entries, keys: IdempotencyKeys) -> None:
+        self._f = object_context
         self._gate = gate
         self._entries = entries
         self._keys = keys

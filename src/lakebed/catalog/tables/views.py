@@ -33,7 +33,7 @@ class Views:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         gate: Gate,
         entries: Entries,
         files: TableFiles,
@@ -41,7 +41,7 @@ class Views:
         cache: MetadataCache,
         claims: Claims,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._claims = claims
         self._gate = gate
         self._entries = entries

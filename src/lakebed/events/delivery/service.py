@@ -103,13 +103,13 @@ class TargetService:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        context: ObjectContext,
         records: TargetRecords,
         kinds: TargetTypes,
         requests: RequestLog,
         interests: ListenerRegistry,
     ) -> None:
-        self._f = facilities
+        self._context = context
         self._records = records
         self._kinds = kinds
         self._requests = requests
@@ -123,12 +123,12 @@ class TargetService:
     async def arns(self, caller: Caller) -> Sequence[str]:
         """How configurations of buckets name them."""
         await self._authorize(caller)
-        return [target_arn(self._f.region, one.id) for one in await self._records.all()]
+        return [target_arn(self._context.region, one.id) for one in await self._records.all()]
 
     async def get(self, caller: Caller, name: str, type_: str) -> TargetStatus:
         """One of them. Raises NotFound."""
         await self._authorize(caller)
-        return await self._status(await self._found(self._f.meta, name, type_))
+        return await self._status(await self._found(self._context.meta, name, type_))
 
     async def put(self, caller: Caller, name: str, type_: str, asked: TargetSpec) -> PutTargetResult:
         """Add a target, or change one. It is told of what happens from now on, or goes on where it stood.
@@ -137,7 +137,7 @@ class TargetService:
         if what it needs elsewhere cannot be prepared.
         """
         await self._authorize(caller)
-        f = self._f
+        context = self._context
         check_name(name)
         check_form(asked.form)
         kind = self._kinds.find(type_)
@@ -152,7 +152,7 @@ class TargetService:
             await kind.prepare(settings)
         record = TargetRecord(name, type_, settings, wanted, asked.form, before is not None and before.is_paused)
         stored = self._records.stored(record)
-        now_ms = f.clock.now_ms()
+        now_ms = context.clock.now_ms()
 
         async def work(tx: Transaction) -> PutTargetResult:
             is_new = await tx.row(rows.TARGET, name, type_) is None
@@ -174,11 +174,11 @@ class TargetService:
                 now_ms,
             )
             await self._requests.settle(tx, record.id, asks=wanted.requests)
-            await f.outbox.open_cursor(tx, record.cursor, at_seq=await f.outbox.last_seq(tx))
+            await context.outbox.open_cursor(tx, record.cursor, at_seq=await context.outbox.last_seq(tx))
             await self._tell(tx, "TargetCreated" if is_new else "TargetChanged", caller, record.id)
-            return PutTargetResult(record, target_arn(f.region, record.id), is_new, made)
+            return PutTargetResult(record, target_arn(context.region, record.id), is_new, made)
 
-        put = await f.meta.transact(work)
+        put = await context.meta.transact(work)
         # Here at once; the other processes look within a second.
         await self._interests.look_for_requests()
         return put
@@ -199,11 +199,11 @@ class TargetService:
                     f"rules of buckets name the target: change these first. target={target}"
                     f" buckets={', '.join(buckets[:10])}"
                 )
-            await release_place(self._f.outbox, tx, target)
+            await release_place(self._context.outbox, tx, target)
             await self._requests.settle(tx, target, asks=False)
             await self._tell(tx, "TargetDeleted", caller, target)
 
-        await self._f.meta.transact(work)
+        await self._context.meta.transact(work)
         await self._interests.look_for_requests()
 
     async def pause(self, caller: Caller, name: str, type_: str, *, is_paused: bool) -> None:
@@ -213,7 +213,7 @@ class TargetService:
         """
         await self._authorize(caller)
         self._refuse_stated(name, type_)
-        now_ms = self._f.clock.now_ms()
+        now_ms = self._context.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
             record = await self._found(tx, name, type_)
@@ -222,12 +222,12 @@ class TargetService:
             await tx.run(rows.PAUSE_TARGET, int(is_paused), now_ms, name, type_)
             await self._tell(tx, "TargetPaused" if is_paused else "TargetResumed", caller, record.id)
 
-        await self._f.meta.transact(work)
+        await self._context.meta.transact(work)
 
     async def test(self, caller: Caller, name: str, type_: str) -> str | None:
         """Why the target would not take an event now; None if it would. Raises NotFound."""
         await self._authorize(caller)
-        record = await self._found(self._f.meta, name, type_)
+        record = await self._found(self._context.meta, name, type_)
         target = self._kinds.find(type_).make(record.settings)
         try:
             async with asyncio.timeout(_TEST_SECONDS):
@@ -245,15 +245,15 @@ class TargetService:
     ) -> Sequence[Delivery]:
         """What waits for it, or was given up, oldest first. Raises NotFound."""
         await self._authorize(caller)
-        record = await self._found(self._f.meta, name, type_)
-        found = await self._f.meta.rows(rows.DELIVERIES, record.id, state.value, after_seq, limit)
+        record = await self._found(self._context.meta, name, type_)
+        found = await self._context.meta.rows(rows.DELIVERIES, record.id, state.value, after_seq, limit)
         return [delivery_from(row) for row in found]
 
     async def redrive(self, caller: Caller, name: str, type_: str, seq: int | None) -> int:
         """Give what was given up all its attempts again, or one of it; how many. Raises NotFound."""
         await self._authorize(caller)
-        target = (await self._found(self._f.meta, name, type_)).id
-        now_ms = self._f.clock.now_ms()
+        target = (await self._found(self._context.meta, name, type_)).id
+        now_ms = self._context.clock.now_ms()
 
         async def work(tx: Transaction) -> int:
             if seq is None:
@@ -266,7 +266,7 @@ class TargetService:
                 await self._tell(tx, "TargetRedriven", caller, target, redriven=count)
             return count
 
-        return await self._f.meta.transact(work)
+        return await self._context.meta.transact(work)
 
     def _settings(
         self, kind: TargetType[Any], given: Mapping[str, object], before: TargetSettings | None
@@ -283,7 +283,7 @@ class TargetService:
         return settings, {name: made[name] for name in made if getattr(stated, name) != getattr(settings, name)}
 
     async def _authorize(self, caller: Caller) -> None:
-        await self._f.authorize_account(caller, MANAGE_TARGETS, "*")
+        await self._context.authorize_account(caller, MANAGE_TARGETS, "*")
 
     def _refuse_stated(self, name: str, type_: str) -> None:
         target = target_id(name, type_)
@@ -298,20 +298,20 @@ class TargetService:
 
     async def _before(self, name: str, type_: str) -> TargetRecord | None:
         try:
-            return await self._records.find(self._f.meta, name, type_)
+            return await self._records.find(self._context.meta, name, type_)
         except Corrupted:
             # It is set up anew, with all that it needs.
             return None
 
     async def _status(self, record: TargetRecord) -> TargetStatus:
-        f = self._f
-        counts: dict[str, int] = dict(await f.meta.rows(rows.COUNTS, record.id))
-        failure = await f.meta.row(rows.LAST_FAILURE, record.id)
+        context = self._context
+        counts: dict[str, int] = dict(await context.meta.rows(rows.COUNTS, record.id))
+        failure = await context.meta.row(rows.LAST_FAILURE, record.id)
         return TargetStatus(
             record,
-            target_arn(f.region, record.id),
-            await f.outbox.cursor(f.meta, record.cursor),
-            await f.outbox.last_seq(f.meta),
+            target_arn(context.region, record.id),
+            await context.outbox.cursor(context.meta, record.cursor),
+            await context.outbox.last_seq(context.meta),
             counts.get(DeliveryState.WAITING.value, 0),
             counts.get(DeliveryState.DEAD.value, 0),
             "" if failure is None else failure[0],
@@ -327,8 +327,8 @@ class TargetService:
             request_id=caller.request_id,
             source_ip=caller.source_ip,
         )
-        event = OutboxEvent(kind, target, msgspec.msgpack.encode(payload), self._f.clock.now_ms())
-        await self._f.outbox.append(tx, event)
+        event = OutboxEvent(kind, target, msgspec.msgpack.encode(payload), self._context.clock.now_ms())
+        await self._context.outbox.append(tx, event)
 
 
 def shown_settings(settings: TargetSettings) -> dict[str, Any]:

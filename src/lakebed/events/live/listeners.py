@@ -71,7 +71,7 @@ class ListenerRegistry:
         self.wants_requests = False
         """Whether a target is sent every request. Looked at by every request."""
 
-    def want(self, bucket: Bucket, kind: str) -> bool:
+    def wants(self, bucket: Bucket, kind: str) -> bool:
         """Whether a rule of the bucket or a listener asks for events of a kind that changes nothing."""
         mask = bucket.settings.event_mask
         if self._listened:
@@ -182,13 +182,13 @@ class ReadEvents:
             meta, outbox, "events of reads", flush_seconds=FLUSH_SECONDS, most_waiting=most_waiting
         )
         self.interests = interests
-        self.want = interests.want
+        self.wants = interests.wants
         self.run = self._behind.run
         self.flush = self._behind.flush
 
-    def note(self, kind: str, bucket: Bucket, stored: StoredObject, caller: Caller) -> None:
+    def emit(self, kind: str, bucket: Bucket, stored: StoredObject, caller: Caller) -> None:
         """Something was done with an object: has an event made of it, if somebody wants one. Returns at once."""
-        if not self.want(bucket, kind):
+        if not self.wants(bucket, kind):
             return
         if not self._behind.has_room:
             self._behind.miss()

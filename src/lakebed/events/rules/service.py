@@ -26,22 +26,22 @@ WRITE: Final = "s3:PutBucketNotification"
 class BucketNotifications:
     """The use cases."""
 
-    def __init__(self, facilities: ObjectContext, targets: TargetLookup, *, max_rules: int = MAX_RULES) -> None:
-        self._f = facilities
+    def __init__(self, context: ObjectContext, targets: TargetLookup, *, max_rules: int = MAX_RULES) -> None:
+        self._context = context
         self._targets = targets
         self._max_rules = max_rules
 
     async def read(self, caller: Caller, bucket_name: str) -> NotificationConfiguration:
         """What is set on a bucket. Raises NoSuchBucket, AccessDenied."""
-        f = self._f
-        bucket = await f.bucket(f.meta, bucket_name)
-        await f.authorize(caller, bucket, READ)
-        return decode_configuration(await latest_version(f.meta, bucket.name))
+        context = self._context
+        bucket = await context.bucket(context.meta, bucket_name)
+        await context.authorize(caller, bucket, READ)
+        return decode_configuration(await latest_version(context.meta, bucket.name))
 
-    async def admit(self, caller: Caller, bucket_name: str) -> None:
+    async def authorize(self, caller: Caller, bucket_name: str) -> None:
         """Return if the caller may change what is set. Raises NoSuchBucket, AccessDenied."""
-        f = self._f
-        await f.authorize(caller, await f.bucket(f.meta, bucket_name), WRITE)
+        context = self._context
+        await context.authorize(caller, await context.bucket(context.meta, bucket_name), WRITE)
 
     async def put(
         self, caller: Caller, bucket_name: str, configuration: NotificationConfiguration, *, checks_targets: bool = True
@@ -51,22 +51,22 @@ class BucketNotifications:
         With `checks_targets` False a target may come to be later. Raises InvalidInput, NoSuchBucket, AccessDenied;
         nothing has changed then.
         """
-        f = self._f
-        await self.admit(caller, bucket_name)
-        check_configuration(configuration, f.region, max_rules=self._max_rules)
+        context = self._context
+        await self.authorize(caller, bucket_name)
+        check_configuration(configuration, context.region, max_rules=self._max_rules)
         document = encode_configuration(configuration)
-        now_ms = f.clock.now_ms()
+        now_ms = context.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            bucket = await f.bucket(tx, bucket_name)
+            bucket = await context.bucket(tx, bucket_name)
             if checks_targets:
                 await self._check_targets(tx, configuration)
             settings = msgspec.structs.replace(bucket.settings, event_mask=configuration.mask)
             await tx.run(rows.UPDATE_BUCKET_SETTINGS, encode_settings(settings), bucket.id)
-            seq = await emit_bucket_event(f.outbox, tx, "BucketConfigured", bucket, caller, now_ms)
+            seq = await emit_bucket_event(context.outbox, tx, "BucketConfigured", bucket, caller, now_ms)
             await record_version(tx, bucket.name, seq, document)
 
-        await f.meta.transact(work)
+        await context.meta.transact(work)
 
     async def _check_targets(self, tx: Transaction, configuration: NotificationConfiguration) -> None:
         for target_id in dict.fromkeys(rule.target_id for rule in configuration.rules):

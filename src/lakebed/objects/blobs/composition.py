@@ -25,12 +25,12 @@ class BaseContent:
     """A content that lends ranges of its one blob."""
 
     content: int
-    piece: Extent
+    extent: Extent
 
     @property
     def encrypted(self) -> bool:
         """Whether the blob is sealed, and with it what borrows."""
-        return self.piece.seal is not None
+        return self.extent.seal is not None
 
 
 class BaseRange(NamedTuple):
@@ -48,8 +48,8 @@ class ComposedObject:
     size: int
     etag: str
     checksum: Checksum
-    pieces: list[Extent]
-    lender: int
+    extents: list[Extent]
+    base: int
     encrypted: bool
 
 
@@ -65,39 +65,39 @@ def own_size(parts: Sequence[bytes | BaseRange]) -> int:
     return sum(len(part) for part in parts if isinstance(part, bytes))
 
 
-def compose(keys: KeyRing, loan: BaseContent, parts: Sequence[bytes | BaseRange]) -> ComposedObject:
+def compose(keys: KeyRing, base: BaseContent, parts: Sequence[bytes | BaseRange]) -> ComposedObject:
     """An object of these parts. The cost is that of its own bytes, however many it borrows.
 
     Its ETag has the form of those of multipart uploads, which clients take for no MD5: nobody reads what is borrowed.
     Its checksum is that of all its bytes all the same.
     """
-    pieces: list[Extent] = []
+    extents: list[Extent] = []
     digests: list[PartDigest] = []
     named = hashlib.md5(usedforsecurity=False)
     for part in parts:
         if isinstance(part, BaseRange):
-            pieces.append(_range_of(loan.piece, part))
+            extents.append(_range_of(base.extent, part))
             digests.append(PartDigest(part.digest, part.size))
-            name = f"{loan.piece.blob} {part.start} {part.size}".encode()
+            name = f"{base.extent.blob} {part.start} {part.size}".encode()
         else:
-            pieces.append(_own_piece(keys, part, encrypt=loan.encrypted))
+            extents.append(_own_piece(keys, part, encrypt=base.encrypted))
             digests.append(PartDigest(digest_of(part), len(part)))
             name = part
         named.update(hashlib.md5(name, usedforsecurity=False).digest())
     return ComposedObject(
-        sum(piece.size for piece in pieces),
-        f"{named.hexdigest()}-{len(pieces)}",
+        sum(extent.size for extent in extents),
+        f"{named.hexdigest()}-{len(extents)}",
         full_object_checksum(DEFAULT_ALGORITHM, digests),
-        pieces,
-        loan.content,
-        loan.encrypted,
+        extents,
+        base.content,
+        base.encrypted,
     )
 
 
 def _range_of(lent: Extent, part: BaseRange) -> Extent:
     if not 0 <= part.start <= part.start + part.size <= lent.size:
         raise ValueError(f"borrowed past the end. start={part.start} size={part.size} of={lent.size}")
-    return Extent(part.size, blob=lent.blob, seal=lent.seal, start=part.start, lent_of=lent.size)
+    return Extent(part.size, blob=lent.blob, seal=lent.seal, start=part.start, blob_size=lent.size)
 
 
 def _own_piece(keys: KeyRing, body: bytes, *, encrypt: bool) -> Extent:

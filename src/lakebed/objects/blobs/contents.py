@@ -88,7 +88,7 @@ class ContentSource:
             self._body = b""
 
     @property
-    def pieces(self) -> list[Extent]:
+    def extents(self) -> list[Extent]:
         """The pieces of an object that is not in its row."""
         return self._pieces
 
@@ -103,20 +103,20 @@ class ContentSource:
 
         Raises NoSuchKey if one was replaced meanwhile, BlobMissing if one is lost, Unavailable.
         """
-        if self._files is None or any(piece.seal is not None for piece in self._pieces):
+        if self._files is None or any(extent.seal is not None for extent in self._pieces):
             return None
         slices: list[OpenSlice | bytes] = []
         try:
-            for piece, part in _overlapping(self._pieces, wanted):
-                if piece.blob is not None:
+            for extent, part in _overlapping(self._pieces, wanted):
+                if extent.blob is not None:
                     try:
                         with reading_from_store():
-                            descriptor = self._files.open_file(blob_key(piece.blob))
+                            descriptor = self._files.open_file(blob_key(extent.blob))
                     except NotFound as error:
-                        raise await self._explain_missing(piece.blob) from error
-                    slices.append(OpenSlice(descriptor, piece.start + part.start, part.length))
-                elif piece.body is not None:
-                    slices.append(piece.body[part.start : part.end])
+                        raise await self._explain_missing(extent.blob) from error
+                    slices.append(OpenSlice(descriptor, extent.start + part.start, part.length))
+                elif extent.body is not None:
+                    slices.append(extent.body[part.start : part.end])
         except BaseException:
             for opened in slices:
                 if isinstance(opened, OpenSlice):
@@ -129,23 +129,23 @@ class ContentSource:
 
         Raises Unavailable, and as `stream`.
         """
-        pieces = self.stream(wanted)
+        chunks = self.stream(wanted)
         # What the row has comes without a look at the store: read on to the first byte behind it.
         needed = min(self._leading_at_hand(wanted) + 1, wanted.length)
         first = bytearray()
         try:
-            while len(first) < needed and (chunk := await anext(pieces, None)) is not None:
+            while len(first) < needed and (chunk := await anext(chunks, None)) is not None:
                 first += chunk
         except BaseException:
-            await pieces.aclose()
+            await chunks.aclose()
             raise
-        return _BegunStream(bytes(first), pieces)
+        return _BegunStream(bytes(first), chunks)
 
     def _leading_at_hand(self, wanted: ByteRange) -> int:
         """How many of the first bytes are in the row, before the first that is in the object store."""
         count = 0
-        for piece, part in _overlapping(self._pieces, wanted):
-            if piece.blob is not None:
+        for extent, part in _overlapping(self._pieces, wanted):
+            if extent.blob is not None:
                 break
             count += part.length
         return count
@@ -159,24 +159,24 @@ class ContentSource:
         if self._body is not None:
             yield self._body[wanted.start : wanted.end]
             return
-        for piece, part in _overlapping(self._pieces, wanted):
-            if piece.seal is not None:
-                async for plain in self._open_sealed(piece, piece.seal, part):
+        for extent, part in _overlapping(self._pieces, wanted):
+            if extent.seal is not None:
+                async for plain in self._open_sealed(extent, extent.seal, part):
                     yield plain
-            elif piece.body is not None:
-                yield piece.body[part.start : part.end]
-            elif piece.blob is not None:
-                async for chunk in self._read(piece.blob, piece.start + part.start, piece.start + part.end):
+            elif extent.body is not None:
+                yield extent.body[part.start : part.end]
+            elif extent.blob is not None:
+                async for chunk in self._read(extent.blob, extent.start + part.start, extent.start + part.end):
                     yield chunk
 
-    async def _open_sealed(self, piece: Extent, seal: bytes, part: ByteRange) -> AsyncIterator[bytes]:
+    async def _open_sealed(self, extent: Extent, seal: bytes, part: ByteRange) -> AsyncIterator[bytes]:
         key = self._keys.unwrap(seal)
-        if piece.body is not None:
-            yield open_whole(key, piece.body, piece.size)[part.start : part.end]
+        if extent.body is not None:
+            yield open_whole(key, extent.body, extent.size)[part.start : part.end]
             return
-        if piece.blob is None:
+        if extent.blob is None:
             return
-        size, start = piece.lent_of or piece.size, piece.start + part.start
+        size, start = extent.blob_size or extent.size, extent.start + part.start
         opener = Opener(key, size)
         first, sealed_start, sealed_end = frame_range(start, start + part.length)
         sealed_end = min(sealed_end, sealed_size(size))
@@ -185,7 +185,7 @@ class ContentSource:
         frame = first
         gathered = bytearray()
         batch = SEALED_FRAME_BYTES * _BATCH_FRAMES
-        async for chunk in self._read(piece.blob, sealed_start, sealed_end):
+        async for chunk in self._read(extent.blob, sealed_start, sealed_end):
             gathered += chunk
             while len(gathered) >= batch:
                 plain = await asyncio.to_thread(_open_batch, opener, frame, bytes(gathered[:batch]))
@@ -241,16 +241,16 @@ def _open_batch(opener: Opener, first: int, sealed: bytes) -> bytes:
     return b"".join(opener.open_frames(first, sealed))
 
 
-def _overlapping(pieces: list[Extent], wanted: ByteRange) -> list[tuple[Extent, ByteRange]]:
+def _overlapping(extents: list[Extent], wanted: ByteRange) -> list[tuple[Extent, ByteRange]]:
     """The pieces that hold some of the range, each with the range inside it."""
     found = []
     offset = 0
-    for piece in pieces:
+    for extent in extents:
         start = max(wanted.start - offset, 0)
-        end = min(wanted.end - offset, piece.size)
+        end = min(wanted.end - offset, extent.size)
         if start < end:
-            found.append((piece, ByteRange(start, end)))
-        offset += piece.size
+            found.append((extent, ByteRange(start, end)))
+        offset += extent.size
         if offset >= wanted.end:
             break
     return found

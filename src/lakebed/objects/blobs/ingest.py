@@ -53,7 +53,7 @@ class Ingested:
     size: int
     md5: bytes
     checksum: Checksum
-    piece: Extent
+    extent: Extent
     """Where they are: inline, or in a blob."""
     stated: Checksum | None = None
     """By the sender's algorithm, where `checksum` is by another."""
@@ -130,11 +130,11 @@ class Ingester:
             return self._keep_inline(bytes(body), expected, length, encrypt=encrypt)
         return await self._write_blob(head, stream, expected, encrypt=encrypt, limit=limit)
 
-    async def compose(self, loan: BaseContent, parts: Sequence[bytes | BaseRange]) -> ComposedObject:
+    async def compose(self, base: BaseContent, parts: Sequence[bytes | BaseRange]) -> ComposedObject:
         """Make an object of bytes at hand and of ranges of a lender. Nothing is written. Raises StorageFull."""
         if self._room is not None:
             await self._room.check(own_size(parts))
-        return compose(self._keys, loan, parts)
+        return compose(self._keys, base, parts)
 
     def _keep_inline(self, body: bytes, expected: ExpectedDigests, length: int | None, *, encrypt: bool) -> Ingested:
         check_length(len(body), length)
@@ -206,9 +206,9 @@ class Ingester:
 
     async def discard(self, ingested: Ingested) -> None:
         """Remove bytes that will not be published after all."""
-        if ingested.piece.blob is not None:
+        if ingested.extent.blob is not None:
             with writing_to_store():
-                await self._storage.delete(blob_key(ingested.piece.blob))
+                await self._storage.delete(blob_key(ingested.extent.blob))
 
 
 def blob_key(blob: BlobId) -> Key:

@@ -50,7 +50,7 @@ class OrphanSweep:
         meta: MetaStore,
         storage: ObjectStorage,
         ownership: Ownership,
-        reaper: BlobGarbageCollector,
+        garbage_collector: BlobGarbageCollector,
         clock: Clock,
         *,
         window_ms: int,
@@ -58,7 +58,7 @@ class OrphanSweep:
         self._meta = meta
         self._storage = storage
         self._ownership = ownership
-        self._reaper = reaper
+        self._reaper = garbage_collector
         self._clock = clock
         self._window_ms = window_ms
 

@@ -34,7 +34,7 @@ class BucketSettings(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     public_access_block: PublicAccessBlock | None = None
     ownership: ObjectOwnership | None = None
     tables: bool = False
-    """Whether the bucket is a table bucket, whose keys have further rules (see `facilities.Guard`)."""
+    """Whether the bucket is a table bucket, whose keys have further rules (see `context.Guard`)."""
     event_mask: int = 0
     """The events that its notification configuration names, a bit for each (`lakebed.events.names`).
 

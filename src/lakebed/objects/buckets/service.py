@@ -45,8 +45,8 @@ class BucketPage:
 class BucketService:
     """The use cases of buckets."""
 
-    def __init__(self, facilities: ObjectContext) -> None:
-        self._f = facilities
+    def __init__(self, context: ObjectContext) -> None:
+        self._context = context
 
     async def create(
         self,
@@ -61,14 +61,14 @@ class BucketService:
 
         `location` is what the caller says of it. It is for policies only: a bucket is where the server is.
         """
-        f = self._f
+        context = self._context
         check_bucket_name(name)
-        f.reserved.check_bucket(name)
-        facts = bucket_tag_condition_keys(tags)
+        context.reserved_names.check_bucket(name)
+        condition_keys = bucket_tag_condition_keys(tags)
         if location is not None:
-            facts["s3:locationconstraint"] = location
-        await f.authorize_account(caller, "s3:CreateBucket", f"arn:aws:s3:::{name}", facts)
-        now_ms = f.clock.now_ms()
+            condition_keys["s3:locationconstraint"] = location
+        await context.authorize_account(caller, "s3:CreateBucket", f"arn:aws:s3:::{name}", condition_keys)
+        now_ms = context.clock.now_ms()
         settings = BucketSettings(
             object_lock=ObjectLockConfiguration() if object_lock else None,
             tags=tags or NO_TAGS,
@@ -81,7 +81,7 @@ class BucketService:
                 rows.INSERT_BUCKET,
                 name,
                 caller.principal.account,
-                f.region,
+                context.region,
                 now_ms,
                 versioning,
                 encode_settings(settings),
@@ -93,86 +93,86 @@ class BucketService:
                 if bucket.owner == caller.principal.account:
                     raise BucketAlreadyOwned(f"you own this bucket already. bucket={name}")
                 raise BucketAlreadyExists(f"this bucket name is taken. bucket={name}")
-            await emit_bucket_event(f.outbox, tx, "BucketCreated", bucket, caller, now_ms)
+            await emit_bucket_event(context.outbox, tx, "BucketCreated", bucket, caller, now_ms)
             return bucket
 
-        return await f.meta.transact(work)
+        return await context.meta.transact(work)
 
     def precheck_creation(self, caller: Caller, name: str) -> None:
         """Refuse, before a request is read whole, a caller that may make no such bucket. Raises AccessDenied."""
         rules = ResourceRules(owner=caller.principal.account)
-        self._f.precheck(caller, rules, ("s3:CreateBucket",), f"arn:aws:s3:::{name}")
+        self._context.precheck(caller, rules, ("s3:CreateBucket",), f"arn:aws:s3:::{name}")
 
     async def precheck(self, caller: Caller, name: str, *actions: str, key: str | None = None) -> None:
         """Refuse, before a request is read whole, a caller that may do none of the actions to anything in the bucket.
 
         With a key: to this one, or to the bucket itself if it is empty. Raises NoSuchBucket, AccessDenied.
         """
-        bucket = await self._f.bucket(self._f.meta, name)
+        bucket = await self._context.bucket(self._context.meta, name)
         resource = "" if key is None else f"arn:aws:s3:::{name}/{key}" if key else f"arn:aws:s3:::{name}"
-        self._f.precheck(caller, bucket.access_rules, actions, resource)
+        self._context.precheck(caller, bucket.access_rules, actions, resource)
 
     async def head(self, caller: Caller, name: str) -> Bucket:
         """The bucket, if the caller may list it. Raises NoSuchBucket."""
-        bucket = await self._f.bucket(self._f.meta, name)
-        await self._f.authorize(caller, bucket, "s3:ListBucket")
+        bucket = await self._context.bucket(self._context.meta, name)
+        await self._context.authorize(caller, bucket, "s3:ListBucket")
         return bucket
 
     async def list(self, caller: Caller, *, prefix: str, after: str, limit: int) -> BucketPage:
         """The caller's buckets, by name."""
-        f = self._f
-        await f.authorize_account(caller, "s3:ListAllMyBuckets", "arn:aws:s3:::*")
+        context = self._context
+        await context.authorize_account(caller, "s3:ListAllMyBuckets", "arn:aws:s3:::*")
         end = successor(prefix)
-        found = await f.meta.rows(rows.BUCKETS_OF_OWNER, caller.principal.account, after, prefix, limit + 1)
+        found = await context.meta.rows(rows.BUCKETS_OF_OWNER, caller.principal.account, after, prefix, limit + 1)
         buckets = [bucket for bucket in map(bucket_from, found) if end is None or bucket.name < end]
         return BucketPage(buckets[:limit], len(buckets) > limit)
 
     async def delete(self, caller: Caller, name: str) -> None:
         """Remove an empty bucket; uploads under way are aborted. Raises BucketNotEmpty, BucketHasTables."""
-        f = self._f
-        bucket = await f.bucket(f.meta, name)
-        await f.authorize(caller, bucket, "s3:DeleteBucket")
-        now_ms = f.clock.now_ms()
-        displaced = NewGarbage(now_ms + f.garbage_grace_ms)
+        context = self._context
+        bucket = await context.bucket(context.meta, name)
+        await context.authorize(caller, bucket, "s3:DeleteBucket")
+        now_ms = context.clock.now_ms()
+        garbage = NewGarbage(now_ms + context.garbage_grace_ms)
 
         async def work(tx: Transaction) -> None:
-            displaced.blobs.clear()
-            bucket = await f.bucket(tx, name)
+            garbage.blobs.clear()
+            bucket = await context.bucket(tx, name)
             for statement in (rows.BUCKET_HAS_OBJECTS, rows.BUCKET_HAS_VERSIONS):
                 if await tx.row(statement, bucket.id) is not None:
                     raise BucketNotEmpty(f"the bucket still holds objects or versions. bucket={name}")
-            await f.guard.release(tx, bucket)
+            await context.table_buckets.check_bucket_removal(tx, bucket)
             for row in await tx.rows(rows.BUCKET_UPLOADS, bucket.id):
-                await delete_upload(tx, UploadId(row[0]), displaced)
+                await delete_upload(tx, UploadId(row[0]), garbage)
             await tx.run(rows.DELETE_BUCKET, bucket.id)
-            seq = await emit_bucket_event(f.outbox, tx, "BucketRemoved", bucket, caller, now_ms)
+            seq = await emit_bucket_event(context.outbox, tx, "BucketRemoved", bucket, caller, now_ms)
             if bucket.settings.event_mask:
                 await record_version(tx, name, seq, None)
 
-        await f.meta.transact(work)
-        if displaced.blobs:
-            f.reaper.wake(displaced.blobs)
+        await context.meta.transact(work)
+        if garbage.blobs:
+            context.garbage_collector.wake(garbage.blobs)
 
     async def read(self, caller: Caller, name: str, action: str) -> Bucket:
         """The bucket, if the caller may do `action`: for reading what is set on it."""
-        bucket = await self._f.bucket(self._f.meta, name)
-        await self._f.authorize(caller, bucket, action)
+        bucket = await self._context.bucket(self._context.meta, name)
+        await self._context.authorize(caller, bucket, action)
         return bucket
 
-    async def admit_to_all(self, caller: Caller, action: str) -> None:
+    async def authorize_all(self, caller: Caller, action: str) -> None:
         """Return if the caller may do `action` to all buckets at once. Raises AccessDenied."""
-        await self._f.authorize_account(caller, action, "arn:aws:s3:::*")
+        await self._context.authorize_account(caller, action, "arn:aws:s3:::*")
 
     async def find(self, name: str) -> Bucket:
         """The bucket, whoever asks: for what is checked before permissions. Raises NoSuchBucket."""
-        return await self._f.bucket(self._f.meta, name)
+        return await self._context.bucket(self._context.meta, name)
 
     async def cors(self, name: str) -> CorsConfiguration | None:
         """The bucket's cross-origin rules; None if it has none or does not exist.
 
         Nobody is asked for permission: browsers ask before they sign, and rules are no secret. One row read.
         """
-        row = await self._f.meta.row(rows.BUCKET_BY_NAME, name)
+        row = await self._context.meta.row(rows.BUCKET_BY_NAME, name)
         return None if row is None else bucket_from(row).settings.cors
 
     async def change(
@@ -183,18 +183,18 @@ class BucketService:
         change: Callable[[Bucket], BucketSettings],
     ) -> Bucket:
         """Change what is set: `change` sees the bucket inside the transaction, and may refuse by raising."""
-        f = self._f
+        context = self._context
         await self.read(caller, name, action)
-        now_ms = f.clock.now_ms()
+        now_ms = context.clock.now_ms()
 
         async def work(tx: Transaction) -> Bucket:
-            bucket = await f.bucket(tx, name)
+            bucket = await context.bucket(tx, name)
             packed = encode_settings(change(bucket))
             await tx.run(rows.UPDATE_BUCKET_SETTINGS, packed, bucket.id)
-            await emit_bucket_event(f.outbox, tx, "BucketConfigured", bucket, caller, now_ms)
+            await emit_bucket_event(context.outbox, tx, "BucketConfigured", bucket, caller, now_ms)
             return bucket._replace(packed_settings=packed)
 
-        return await f.meta.transact(work)
+        return await context.meta.transact(work)
 
     async def set(self, caller: Caller, name: str, action: str, **settings: object) -> Bucket:
         """Set or clear settings by name."""
@@ -204,14 +204,14 @@ class BucketService:
 
     async def set_versioning(self, caller: Caller, name: str, status: Versioning) -> None:
         """Enable or suspend versioning. Raises InvalidBucketState when object lock needs it."""
-        f = self._f
+        context = self._context
         await self.read(caller, name, "s3:PutBucketVersioning")
-        now_ms = f.clock.now_ms()
+        now_ms = context.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            bucket = await f.bucket(tx, name)
+            bucket = await context.bucket(tx, name)
             check_versioning_change(status, locked=bucket.settings.object_lock is not None)
             await tx.run(rows.UPDATE_BUCKET_VERSIONING, status, bucket.packed_settings, bucket.id)
-            await emit_bucket_event(f.outbox, tx, "BucketConfigured", bucket, caller, now_ms)
+            await emit_bucket_event(context.outbox, tx, "BucketConfigured", bucket, caller, now_ms)
 
-        await f.meta.transact(work)
+        await context.meta.transact(work)

@@ -57,7 +57,7 @@ class GovernanceEvents:
 
 
 def wire_governance_events(
-    facilities: ObjectContext,
+    object_context: ObjectContext,
     master: MasterKeys,
     listeners: ListenersSettings | None = None,
     targets: TargetsSettings | None = None,
@@ -68,7 +68,7 @@ def wire_governance_events(
     Without interests, they are some that no request of this process is asked by. Raises InvalidSetting.
     """
     listeners, targets = listeners or ListenersSettings(), targets or TargetsSettings()
-    f, clock = facilities, facilities.clock
+    f, clock = object_context, object_context.clock
     hooks = OperationHooks(
         Listeners(read_listeners(listeners, clock)),
         f.meta,

@@ -39,7 +39,7 @@ from .request_log import own_messages
 
 
 def wire_targets(
-    facilities: ObjectContext,
+    object_context: ObjectContext,
     master: MasterKeys,
     settings: TargetsSettings,
     tasks: TaskQueue,
@@ -47,7 +47,7 @@ def wire_targets(
     interests: ListenerRegistry,
 ) -> tuple[TargetService, TargetRecords]:
     """Those who look after targets, as the settings have them. Raises InvalidSetting."""
-    f = facilities
+    f = object_context
     kinds = target_kinds(settings, f.clock, _noted_by(ArrivalRecorder(f.meta, f.outbox, f.clock, tasks)))
     records = _records(f.meta, master, settings, kinds)
     return TargetService(f, records, kinds, requests, interests), records

@@ -50,7 +50,7 @@ async def _serve(child: Child) -> None:
         child.when_certificate_changes(connections.use_certificate)
         chores = [
             asyncio.create_task(connections.watch()),
-            asyncio.create_task(parts.reaper.run()),
+            asyncio.create_task(parts.garbage_collector.run()),
             asyncio.create_task(_repeat("sweep", settings.objects.sweep_interval, parts, _sweep(parts))),
             asyncio.create_task(_repeat("lifecycle", settings.objects.lifecycle_interval, parts, _expire(parts))),
             asyncio.create_task(_repeat("outbox", settings.meta.trim_interval, parts, _trim(parts, settings))),

@@ -23,7 +23,7 @@ from lakebed.objects.model import Caller
 class ManagementServices:
     """The use cases of access management."""
 
-    facilities: ObjectContext
+    object_context: ObjectContext
     rules: ResourceRules
     """Users, roles and grants are the server's own, in whichever account a catalog's bucket is."""
     principals: ManagedPrincipals
@@ -37,23 +37,23 @@ class ManagementServices:
 
     @staticmethod
     def on(
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         root: Credential,
         issuer: CredentialIssuer,
         leave: Leave,
         federation: Federation | None = None,
     ) -> ManagementServices:
         """The use cases on an object store's facilities. `leave` clears catalogs that are to be deleted."""
-        meta, outbox, clock = facilities.meta, facilities.outbox, facilities.clock
+        meta, outbox, clock = object_context.meta, object_context.outbox, object_context.clock
         return ManagementServices(
-            facilities,
+            object_context,
             ResourceRules(owner=root.principal.account),
             ManagedPrincipals(meta, outbox, clock, root, issuer),
             PrincipalRoles(meta, outbox, clock),
             CatalogRoles(meta, outbox, clock),
             CatalogGrants(meta, outbox, clock, None if federation is None else federation.recording),
             Catalogs(meta),
-            CatalogManagement(facilities, Gate(facilities), leave),
+            CatalogManagement(object_context, Gate(object_context), leave),
             None if federation is None else federation.connections,
         )
 
@@ -61,6 +61,8 @@ class ManagementServices:
         """The caller, with the authorization that the use cases require."""
 
         async def ask(action: str, resource: str, securable: Securable, privileges: tuple[int, ...]) -> None:
-            await self.facilities.ask(caller, self.rules, action, resource, securable=securable, privileges=privileges)
+            await self.object_context.authorize_resource(
+                caller, self.rules, action, resource, securable=securable, privileges=privileges
+            )
 
         return Administrator(caller.principal, ask)

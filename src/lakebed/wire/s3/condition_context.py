@@ -46,20 +46,20 @@ _TLS: Final = "TLSv"
 def request_condition_keys(request: Request, who: Authenticated, now_ms: int) -> ConditionKeys:
     """The facts of a request as it came."""
     headers = request.headers
-    facts: ConditionKeys = {key: headers[name] for name, key in _HEADERS.items() if name in headers}
+    condition_keys: ConditionKeys = {key: headers[name] for name, key in _HEADERS.items() if name in headers}
     if request.tls_version.startswith(_TLS):
-        facts["s3:TlsVersion"] = request.tls_version.removeprefix(_TLS)
-    facts["s3:signatureversion"] = sigv4.ALGORITHM
+        condition_keys["s3:TlsVersion"] = request.tls_version.removeprefix(_TLS)
+    condition_keys["s3:signatureversion"] = sigv4.ALGORITHM
     if not who.is_signed:
-        facts["s3:authType"] = "ANONYMOUS"
+        condition_keys["s3:authType"] = "ANONYMOUS"
         if _CONTENT in headers:
-            facts[f"s3:{_CONTENT}"] = headers[_CONTENT]
-        return facts
-    facts["s3:authType"] = "REST-HEADER" if "authorization" in headers else "REST-QUERY-STRING"
-    facts[f"s3:{_CONTENT}"] = _content(who.payload)
+            condition_keys[f"s3:{_CONTENT}"] = headers[_CONTENT]
+        return condition_keys
+    condition_keys["s3:authType"] = "REST-HEADER" if "authorization" in headers else "REST-QUERY-STRING"
+    condition_keys[f"s3:{_CONTENT}"] = _content(who.payload)
     if who.signed_at is not None:
-        facts["s3:signatureAge"] = _age(who.signed_at, now_ms)
-    return facts
+        condition_keys["s3:signatureAge"] = _age(who.signed_at, now_ms)
+    return condition_keys
 
 
 def form_condition_keys(
@@ -69,17 +69,17 @@ def form_condition_keys(
 
     `fields` are named as headers are; `signed_at` is None for a form that nobody signed.
     """
-    facts: ConditionKeys = {
+    condition_keys: ConditionKeys = {
         key: value for key, value in around.items() if not key.startswith("s3:") or key in _OF_CONNECTION
     }
-    facts |= {key: fields[name] for name, key in OBJECT_HEADERS.items() if name in fields}
-    facts["s3:signatureversion"] = sigv4.ALGORITHM
+    condition_keys |= {key: fields[name] for name, key in OBJECT_HEADERS.items() if name in fields}
+    condition_keys["s3:signatureversion"] = sigv4.ALGORITHM
     if signed_at is None:
-        facts["s3:authType"] = "ANONYMOUS"
-        return facts
-    facts["s3:authType"] = "POST"
-    facts["s3:signatureAge"] = _age(signed_at, now_ms)
-    return facts
+        condition_keys["s3:authType"] = "ANONYMOUS"
+        return condition_keys
+    condition_keys["s3:authType"] = "POST"
+    condition_keys["s3:signatureAge"] = _age(signed_at, now_ms)
+    return condition_keys
 
 
 def _content(claim: PayloadClaim) -> str:

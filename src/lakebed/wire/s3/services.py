@@ -37,10 +37,10 @@ class S3Services:
     lister: Lister
     uploads: MultipartUploads
     copier: ObjectCopier
-    annotations: TagsAndLocks
+    tags_and_locks: TagsAndLocks
     notifications: BucketNotifications
     feed: LiveFeed
-    onlookers: ReadEventSink
+    read_events: ReadEventSink
     policies: PolicyLanguage
     clock: Clock
     region: str
@@ -53,7 +53,7 @@ class S3Services:
     @classmethod
     def on(
         cls,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         authenticator: SignatureAuthenticator,
         *,
         policies: PolicyLanguage,
@@ -66,26 +66,30 @@ class S3Services:
     ) -> S3Services:
         """Wire the use cases over their facilities. Without a feed it is one that no other process knows of."""
         if feed is None:
-            feed = LiveFeed(facilities.meta, facilities.outbox, ListenerRegistry(facilities.meta, facilities.clock, ""))
-        reader = ObjectReader(facilities)
-        writer = ObjectWriter(facilities)
-        uploads = MultipartUploads(facilities, writer)
+            feed = LiveFeed(
+                object_context.meta,
+                object_context.outbox,
+                ListenerRegistry(object_context.meta, object_context.clock, ""),
+            )
+        reader = ObjectReader(object_context)
+        writer = ObjectWriter(object_context)
+        uploads = MultipartUploads(object_context, writer)
         return cls(
             authenticator=authenticator,
-            buckets=BucketService(facilities),
+            buckets=BucketService(object_context),
             reader=reader,
             writer=writer,
-            deleter=ObjectDeleter(facilities),
-            lister=Lister(facilities),
+            deleter=ObjectDeleter(object_context),
+            lister=Lister(object_context),
             uploads=uploads,
-            copier=ObjectCopier(facilities, reader, writer, uploads),
-            annotations=TagsAndLocks(facilities, reader),
-            notifications=BucketNotifications(facilities, targets, max_rules=rules_per_bucket),
+            copier=ObjectCopier(object_context, reader, writer, uploads),
+            tags_and_locks=TagsAndLocks(object_context, reader),
+            notifications=BucketNotifications(object_context, targets, max_rules=rules_per_bucket),
             feed=feed,
-            onlookers=facilities.onlookers,
+            read_events=object_context.read_events,
             policies=policies,
-            clock=facilities.clock,
-            region=facilities.region,
+            clock=object_context.clock,
+            region=object_context.region,
             lifecycle_day_ms=lifecycle_day_ms,
             selects=selects,
             select_ended=select_ended,

@@ -125,13 +125,13 @@ class SecurityTokenService:
         role = form.get("RoleArn") or f"arn:aws:iam::{principal.account}:role/{principal.name}"
         name = form.get("RoleSessionName") or "session"
         tags = _tags(form)
-        facts: ConditionKeys = {"sts:RoleSessionName": name}
+        condition_keys: ConditionKeys = {"sts:RoleSessionName": name}
         if tags:
-            facts["aws:TagKeys"] = tuple(tags)
-            facts |= {f"aws:RequestTag/{key}": value for key, value in tags.items()}
-        await self._gate.authorize_account(caller, "sts:AssumeRole", role, facts)
+            condition_keys["aws:TagKeys"] = tuple(tags)
+            condition_keys |= {f"aws:RequestTag/{key}": value for key, value in tags.items()}
+        await self._gate.authorize_account(caller, "sts:AssumeRole", role, condition_keys)
         if tags:
-            await self._gate.authorize_account(caller, "sts:TagSession", role, facts)
+            await self._gate.authorize_account(caller, "sts:TagSession", role, condition_keys)
         key = self._sessions.issue(
             principal,
             role_arn=role,

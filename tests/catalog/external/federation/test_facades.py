@@ -33,7 +33,7 @@ class Behind:
 
     def __init__(self, catalog: Catalog, number: int) -> None:
         self.catalog = catalog
-        self.meta = catalog.store.facilities.meta
+        self.meta = catalog.store.object_context.meta
         self.id = number
 
     async def run(self, step: Callable[[Transaction], Awaitable[object]]) -> None:
@@ -79,7 +79,7 @@ class Behind:
 @pytest.fixture
 async def behind(catalog: Catalog) -> Behind:
     await catalog.warehouse("behind")
-    return Behind(catalog, (await find_catalog(catalog.store.facilities.meta, "behind")).id)
+    return Behind(catalog, (await find_catalog(catalog.store.object_context.meta, "behind")).id)
 
 
 async def test_it_is_recorded_once_with_all_that_it_lies_in(behind: Behind) -> None:

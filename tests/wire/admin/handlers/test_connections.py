@@ -67,7 +67,7 @@ async def test_secrets_come_in_and_never_go_out(lakes: TwoLakes) -> None:
         assert made.status == 200
         for answer in (made, await send(lakes, "GET"), await send(lakes, "GET", "/lakebed/v1/events")):
             assert b"s3cret" not in answer.body
-        rows = await lakes.near.store.facilities.meta.rows("SELECT config, secrets FROM catalog_connections")
+        rows = await lakes.near.store.object_context.meta.rows("SELECT config, secrets FROM catalog_connections")
         assert all(b"s3cret" not in bytes(column or b"") for row in rows for column in row)
 
 

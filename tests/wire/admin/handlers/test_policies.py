@@ -55,7 +55,7 @@ async def test_effect_tells_from_what_to_what_and_why(admin: Admin) -> None:
     await make(admin)
     await make(admin, "q")
     await attach(admin, {"type": "catalog"}, "q")
-    before = await admin.lake.store.facilities.outbox.last_seq(admin.lake.store.meta)
+    before = await admin.lake.store.object_context.outbox.last_seq(admin.lake.store.meta)
     answer = (await admin.call("GET", f"{POLICY}/effect?namespace=ns&target-name=t")).document
     assert answer["policy"] == {"namespace": ["ns"], "name": "p", "policy-type": COMPACTION, "version": 0}
     assert (answer["change"], answer["examined"]) == ("attach", 1)
@@ -65,7 +65,7 @@ async def test_effect_tells_from_what_to_what_and_why(admin: Admin) -> None:
     [change] = affected["changes"]
     assert (change["policy-type"], change["from"]["name"], change["to"]["name"]) == (COMPACTION, "q", "p")
     assert change["why"] == "policy ns.p v0, attached to table ns.t, over ns.q v0 of catalog"
-    assert await admin.lake.store.facilities.outbox.last_seq(admin.lake.store.meta) == before
+    assert await admin.lake.store.object_context.outbox.last_seq(admin.lake.store.meta) == before
     gone = (await admin.call("GET", "/policies/lake/ns/q/effect?change=detach")).document
     [change] = gone["affected"][0]["changes"]
     assert (change["from"]["name"], change["to"]) == ("q", None)

@@ -107,7 +107,7 @@ async def test_events_come_in_the_form_that_is_asked_for(admin: Admin, form: str
 
 
 async def test_what_is_gone_already_is_said(admin: Admin) -> None:
-    f = admin.lake.store.facilities
+    f = admin.lake.store.object_context
     await f.outbox.trim(occurred_before_ms=1 << 60, limit=3)
     async with listening(admin, "?after=1") as messages:
         gap = await messages.event()

@@ -102,7 +102,7 @@ async def test_what_is_not_there_is_not_found(admin: Admin) -> None:
 async def test_what_is_done_to_dropped_tables_is_not_among_the_pipelines_tasks(admin: Admin) -> None:
     dropped = await admin.lake.call("DELETE", "/lake/namespaces/ns/tables/t?purgeRequested=true")
     assert dropped.status == 204
-    assert await admin.lake.store.facilities.meta.row("SELECT id FROM tasks") is not None
+    assert await admin.lake.store.object_context.meta.row("SELECT id FROM tasks") is not None
     assert (await admin.call("GET", "/tasks")).document["tasks"] == []
 
 

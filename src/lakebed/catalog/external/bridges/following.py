@@ -54,7 +54,7 @@ class Following:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         entries: Entries,
         files: TableFiles,
         registration: Registration,
@@ -63,7 +63,7 @@ class Following:
         http: Http,
         hosts: AllowedHosts,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._entries = entries
         self._files = files
         self._registration = registration

@@ -24,8 +24,8 @@ _MAX_MESSAGE_CHARS = 1000
 class Outcomes:
     """Writes the states of bridges."""
 
-    def __init__(self, facilities: ObjectContext, bridges: Bridges) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, bridges: Bridges) -> None:
+        self._f = object_context
         self._bridges = bridges
 
     def synced(self, entry: Entry, status: SyncStatus, action: str) -> BridgeState:

@@ -35,8 +35,10 @@ log = logging.getLogger("lakebed.bridges")
 class Polling:
     """Looks at other catalogs when it is time."""
 
-    def __init__(self, facilities: ObjectContext, entries: Entries, outcomes: Outcomes, following: Following) -> None:
-        self._f = facilities
+    def __init__(
+        self, object_context: ObjectContext, entries: Entries, outcomes: Outcomes, following: Following
+    ) -> None:
+        self._f = object_context
         self._entries = entries
         self._outcomes = outcomes
         self._following = following

@@ -41,14 +41,14 @@ class Bridges:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         gate: Gate,
         entries: Entries,
         vault: Vault,
         hosts: AllowedHosts,
     ) -> None:
         """`hosts` are those that bridges to other catalogs may lead to."""
-        self._f = facilities
+        self._f = object_context
         self._gate = gate
         self._entries = entries
         self._vault = vault
@@ -211,7 +211,7 @@ class Bridges:
         await f.authorize(caller, bucket, "s3:ListBucket", extra={"s3:prefix": address.directory})
         await f.authorize(caller, bucket, "s3:GetObject", address.directory)
         if bucket.holds_tables:
-            await f.guard.admit(caller, bucket, "s3:GetObject", address.directory)
+            await f.table_buckets.authorize(caller, bucket, "s3:GetObject", address.directory)
 
 
 def _context(revision: str) -> bytes:

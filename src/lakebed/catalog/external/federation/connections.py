@@ -54,9 +54,9 @@ class Connections:
     """The use cases of connections."""
 
     def __init__(
-        self, facilities: ObjectContext, gate: Gate, warehouses: Warehouses, vault: Vault, remotes: Remotes
+        self, object_context: ObjectContext, gate: Gate, warehouses: Warehouses, vault: Vault, remotes: Remotes
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._gate = gate
         self._warehouses = warehouses
         self._vault = vault
@@ -78,7 +78,7 @@ class Connections:
 
     async def list(self, caller: Caller) -> list[Connection]:
         """All connections, by the names of their catalogs."""
-        await self._f.ask(
+        await self._f.authorize_resource(
             caller,
             ResourceRules(owner=caller.principal.account),
             Action.CONFIGURE_CONNECTION,

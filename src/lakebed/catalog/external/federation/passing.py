@@ -37,8 +37,8 @@ Record = Callable[[Transaction, HttpResponse, int], Awaitable[None]]
 class Passing:
     """Passes requests on, for callers whom the gate has let through."""
 
-    def __init__(self, facilities: ObjectContext, keys: IdempotencyKeys) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, keys: IdempotencyKeys) -> None:
+        self._f = object_context
         self._keys = keys
 
     async def check_served(self, backed: Backed, endpoint: str) -> None:

@@ -24,8 +24,8 @@ from .passing import Passing
 class Recording:
     """Implements `governance.rbac.granting.Elsewhere`."""
 
-    def __init__(self, facilities: ObjectContext, connections: Connections, passing: Passing) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, connections: Connections, passing: Passing) -> None:
+        self._f = object_context
         self._connections = connections
         self._passing = passing
 

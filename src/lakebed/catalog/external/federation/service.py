@@ -37,7 +37,7 @@ class Federation:
 
 
 def wire_federation(
-    facilities: ObjectContext,
+    object_context: ObjectContext,
     gate: Gate,
     warehouses: Warehouses,
     keys: IdempotencyKeys,
@@ -48,16 +48,16 @@ def wire_federation(
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> Federation:
     """The use cases on the services of the catalog. `http` is how other catalogs are spoken to."""
-    remotes = Remotes(http, facilities.clock, hosts, timeout_seconds=timeout_seconds)
-    connections = Connections(facilities, gate, warehouses, Vault(master, PURPOSE), remotes)
-    asking = Asking(facilities.meta, gate)
-    passing = Passing(facilities, keys)
-    entries = RemoteEntries(facilities.meta, gate, asking, passing)
+    remotes = Remotes(http, object_context.clock, hosts, timeout_seconds=timeout_seconds)
+    connections = Connections(object_context, gate, warehouses, Vault(master, PURPOSE), remotes)
+    asking = Asking(object_context.meta, gate)
+    passing = Passing(object_context, keys)
+    entries = RemoteEntries(object_context.meta, gate, asking, passing)
     return Federation(
         connections,
-        RemoteNamespaces(facilities.meta, gate, passing),
+        RemoteNamespaces(object_context.meta, gate, passing),
         entries,
         RemoteTables(entries, asking, passing),
         RemoteViews(entries, asking, passing),
-        Recording(facilities, connections, passing),
+        Recording(object_context, connections, passing),
     )

@@ -43,14 +43,14 @@ class BackgroundMaintenance:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         entries: Entries,
         jobs: JobStore,
         scheduling: JobScheduling,
         quarantine: Quarantine,
         worker_id: str,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._entries = entries
         self._jobs = jobs
         self._scheduling = scheduling

@@ -27,8 +27,8 @@ _decode = msgspec.msgpack.Decoder(MaintenanceConfig).decode
 class MaintenanceConfigs:
     """Stored maintenance configurations."""
 
-    def __init__(self, facilities: ObjectContext, gate: Gate, warehouses: Warehouses, entries: Entries) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, gate: Gate, warehouses: Warehouses, entries: Entries) -> None:
+        self._f = object_context
         self._gate = gate
         self._warehouses = warehouses
         self._entries = entries

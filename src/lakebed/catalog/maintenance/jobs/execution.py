@@ -40,13 +40,13 @@ class Surveyed(NamedTuple):
 class JobExecutor:
     """Plans and runs jobs."""
 
-    def __init__(self, facilities: ObjectContext, entries: Entries, files: TableFiles, jobs: JobStore) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, entries: Entries, files: TableFiles, jobs: JobStore) -> None:
+        self._f = object_context
         self._entries = entries
         self._jobs = jobs
         self._files = files
-        self._surveyor = Surveyor(facilities.meta, files)
-        self._remover = Remover(facilities, jobs)
+        self._surveyor = Surveyor(object_context.meta, files)
+        self._remover = Remover(object_context, jobs)
 
     async def live_files(self, entry_id: str, snapshot: Snapshot) -> LiveFiles:
         """The live files of a snapshot of a table."""

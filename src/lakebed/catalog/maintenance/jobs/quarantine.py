@@ -109,8 +109,8 @@ async def remove_file(
 class Quarantine:
     """Releases files from quarantine, or removes them."""
 
-    def __init__(self, facilities: ObjectContext, jobs: JobStore) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, jobs: JobStore) -> None:
+        self._f = object_context
         self._jobs = jobs
 
     async def held(self, job_id: str, limit: int) -> list[QuarantinedFile]:
@@ -173,7 +173,7 @@ class Quarantine:
 
         outcome = await f.meta.transact(work)
         if displaced.blobs:
-            f.reaper.wake(displaced.blobs)
+            f.garbage_collector.wake(displaced.blobs)
         return outcome
 
     async def _restore(

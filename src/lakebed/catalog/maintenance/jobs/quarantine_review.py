@@ -53,8 +53,8 @@ class ReviewOutcome(NamedTuple):
 class QuarantineReview:
     """Carries out what operators decide."""
 
-    def __init__(self, facilities: ObjectContext, jobs: JobStore, quarantine: Quarantine) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, jobs: JobStore, quarantine: Quarantine) -> None:
+        self._f = object_context
         self._jobs = jobs
         self._quarantine = quarantine
 

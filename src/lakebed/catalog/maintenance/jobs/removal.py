@@ -62,8 +62,8 @@ class Removal:
 class Remover:
     """Removes the files that a plan allows."""
 
-    def __init__(self, facilities: ObjectContext, jobs: JobStore) -> None:
-        self._f = facilities
+    def __init__(self, object_context: ObjectContext, jobs: JobStore) -> None:
+        self._f = object_context
         self._jobs = jobs
 
     async def remove(self, caller: Caller, job: MaintenanceJob, plan: RemovalPlan) -> Removal:
@@ -116,7 +116,7 @@ class Remover:
 
         outcomes, generation = await f.meta.transact(work)
         if displaced.blobs:
-            f.reaper.wake(displaced.blobs)
+            f.garbage_collector.wake(displaced.blobs)
         if any(state is not ObjectState.RETAINED for state, _ in outcomes.values()):
             removal.version_token, removal.generation = next_token, generation
         removal.outcomes.update(outcomes)
@@ -155,7 +155,7 @@ class Remover:
             return ObjectState.RETAINED, Reason.CHANGED_SINCE_PLAN
         try:
             # Another table may be registered with a metadata file of this one.
-            await self._f.guard.confirm(tx, bucket, key)
+            await self._f.table_buckets.check_write(tx, bucket, key)
         except AccessDenied:
             return ObjectState.RETAINED, Reason.IN_USE
         if job.config.quarantine_enabled:

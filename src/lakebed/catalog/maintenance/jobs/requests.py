@@ -72,7 +72,7 @@ class OperatorRequests:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         configs: MaintenanceConfigs,
         jobs: JobStore,
         executor: JobExecutor,
@@ -81,7 +81,7 @@ class OperatorRequests:
         *,
         safety_window_ms: int,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._configs = configs
         self._jobs = jobs
         self._executor = executor

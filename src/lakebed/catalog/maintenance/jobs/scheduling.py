@@ -77,7 +77,7 @@ class JobScheduling:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         configs: MaintenanceConfigs,
         jobs: JobStore,
         executor: JobExecutor,
@@ -85,7 +85,7 @@ class JobScheduling:
         *,
         safety_window_ms: int,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._configs = configs
         self._jobs = jobs
         self._executor = executor

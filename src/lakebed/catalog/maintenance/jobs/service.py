@@ -44,7 +44,7 @@ class MaintenanceJobs:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         entries: Entries,
         configs: MaintenanceConfigs,
         jobs: JobStore,
@@ -53,7 +53,7 @@ class MaintenanceJobs:
         review: QuarantineReview,
         tasks: TaskQueue,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._entries = entries
         self._jobs = jobs
         self._operating = operating
@@ -143,7 +143,7 @@ class MaintenanceJobs:
 
 
 def build_maintenance_jobs(
-    facilities: ObjectContext,
+    object_context: ObjectContext,
     gate: Gate,
     warehouses: Warehouses,
     entries: Entries,
@@ -155,17 +155,17 @@ def build_maintenance_jobs(
     worker_id: str,
 ) -> tuple[MaintenanceJobs, BackgroundMaintenance]:
     """The use cases, and the background maintenance."""
-    configs = MaintenanceConfigs(facilities, gate, warehouses, entries)
-    jobs = JobStore(facilities.meta, tasks)
-    executor = JobExecutor(facilities, entries, files, jobs)
-    quarantine = Quarantine(facilities, jobs)
-    scheduling = JobScheduling(facilities, configs, jobs, executor, quarantine, safety_window_ms=safety_window_ms)
-    submissions = TaskSubmissions(facilities.outbox, facilities.clock, tasks)
+    configs = MaintenanceConfigs(object_context, gate, warehouses, entries)
+    jobs = JobStore(object_context.meta, tasks)
+    executor = JobExecutor(object_context, entries, files, jobs)
+    quarantine = Quarantine(object_context, jobs)
+    scheduling = JobScheduling(object_context, configs, jobs, executor, quarantine, safety_window_ms=safety_window_ms)
+    submissions = TaskSubmissions(object_context.outbox, object_context.clock, tasks)
     operating = OperatorRequests(
-        facilities, configs, jobs, executor, commits, submissions, safety_window_ms=safety_window_ms
+        object_context, configs, jobs, executor, commits, submissions, safety_window_ms=safety_window_ms
     )
-    review = QuarantineReview(facilities, jobs, quarantine)
+    review = QuarantineReview(object_context, jobs, quarantine)
     return (
-        MaintenanceJobs(facilities, entries, configs, jobs, operating, scheduling, review, tasks),
-        BackgroundMaintenance(facilities, entries, jobs, scheduling, quarantine, worker_id),
+        MaintenanceJobs(object_context, entries, configs, jobs, operating, scheduling, review, tasks),
+        BackgroundMaintenance(object_context, entries, jobs, scheduling, quarantine, worker_id),
     )

@@ -50,9 +50,9 @@ class TaskAuthorization:
     """Authorizes submissions."""
 
     def __init__(
-        self, facilities: ObjectContext, gate: Gate, warehouses: Warehouses, entries: Entries, history: TaskHistory
+        self, object_context: ObjectContext, gate: Gate, warehouses: Warehouses, entries: Entries, history: TaskHistory
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._gate = gate
         self._warehouses = warehouses
         self._entries = entries
@@ -114,7 +114,7 @@ class TaskAuthorization:
         end = successor(directory) or _AFTER_ALL
         inside = await self._f.meta.rows(LOCATIONS_WITHIN, bucket.id, directory, end)
         for prefix in (directory, *(str(row[0]) for row in inside)):
-            await self._f.guard.admit(caller, bucket, "s3:GetObject", prefix)
+            await self._f.table_buckets.authorize(caller, bucket, "s3:GetObject", prefix)
 
     async def _check_source(
         self, caller: Caller, warehouse: Warehouse, identifier: Identifier, options: dict[str, Option]

@@ -52,7 +52,7 @@ class TaskService:
 
     def __init__(
         self,
-        facilities: ObjectContext,
+        object_context: ObjectContext,
         gate: Gate,
         entries: Entries,
         queue: TaskQueue,
@@ -60,7 +60,7 @@ class TaskService:
         submissions: TaskSubmissions,
         history: TaskHistory,
     ) -> None:
-        self._f = facilities
+        self._f = object_context
         self._gate = gate
         self._entries = entries
         self._queue = queue

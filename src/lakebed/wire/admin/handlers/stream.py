@@ -33,7 +33,7 @@ async def stream_events(services: AdminServices, request: JsonRequest) -> Respon
     check_parameters(http, _PARAMETERS)
     selection = asked_selection(http)
     form = parse_form(http.query.get("form", Form.LAKEBED.value))
-    await services.events.admit(request.caller)
+    await services.events.authorize(request.caller)
     after, lost = await _place(services, http)
     headers = [
         ("Content-Type", "text/event-stream; charset=utf-8"),
@@ -84,7 +84,7 @@ async def _events(
             # With the place, so that what was passed over is not looked at again by who comes back.
             sign_of_life=lambda: b": alive\nid: %b\n\n" % ids.cursor(subscription.after).encode(),
             every_seconds=ALIVE_SECONDS,
-            admit=lambda: services.events.admit(request.caller),
+            admit=lambda: services.events.authorize(request.caller),
         ):
             yield piece
 

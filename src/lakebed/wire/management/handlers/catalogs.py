@@ -38,7 +38,7 @@ async def create_catalog(services: ManagementServices, request: JsonRequest) -> 
         asked.name,
         kind=asked.type,
         properties=asked.properties,
-        allowed=asked.storage_config_info.locations(services.facilities.region) or [],
+        allowed=asked.storage_config_info.locations(services.object_context.region) or [],
         also=connect,
     )
     return created(catalog_document(catalog, made))
@@ -71,7 +71,7 @@ async def update_catalog(services: ManagementServices, request: JsonRequest) -> 
         request.names["catalog"],
         version=asked.current_entity_version,
         properties=asked.properties,
-        allowed=None if storage is None else storage.locations(services.facilities.region),
+        allowed=None if storage is None else storage.locations(services.object_context.region),
     )
     return ok(catalog_document(changed, (await _connections(services)).get(changed.name)))
 

@@ -40,7 +40,7 @@ async def get_object_attributes(services: S3Services, request: S3Request) -> Res
         storage_class="STANDARD" if "StorageClass" in wanted else None,
         size=stored.size if "ObjectSize" in wanted else None,
     )
-    services.onlookers.note("ObjectAccessed:Attributes", found.bucket, stored, request.caller)
+    services.read_events.emit("ObjectAccessed:Attributes", found.bucket, stored, request.caller)
     response = xml_response(write_attributes(answer))
     response.headers.append(("Last-Modified", http_time(stored.modified_ms)))
     if found.bucket.keeps_versions:
@@ -77,7 +77,7 @@ def _parts(found: FoundObject, marker: int, limit: int) -> AttributeParts | None
     if not count or found.source is None:
         return None
     limit = min(limit, MAX_PAGE)
-    numbered = [(piece.part, piece) for piece in found.source.pieces if piece.part > marker]
+    numbered = [(extent.part, extent) for extent in found.source.extents if extent.part > marker]
     page = numbered[:limit]
-    rows = [ObjectPart(number, piece.size, unpack_checksum(piece.checksum)) for number, piece in page]
+    rows = [ObjectPart(number, extent.size, unpack_checksum(extent.checksum)) for number, extent in page]
     return AttributeParts(count, marker, limit, len(numbered) > limit, rows)

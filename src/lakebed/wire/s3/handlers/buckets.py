@@ -134,5 +134,5 @@ async def put_acl(services: S3Services, request: S3Request) -> Response:
     if request.headers.get("x-amz-acl") is None:
         raise acl_fault()
     if found is not None:
-        services.onlookers.note("ObjectAcl:Put", bucket, found, request.caller)
+        services.read_events.emit("ObjectAcl:Put", bucket, found, request.caller)
     return Response(200)

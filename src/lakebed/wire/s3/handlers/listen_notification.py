@@ -39,7 +39,7 @@ async def listen_to_all(services: S3Services, request: S3Request) -> Response:
     """The events of all buckets, from now on."""
 
     async def admit() -> None:
-        await services.buckets.admit_to_all(request.caller, "s3:ListenNotification")
+        await services.buckets.authorize_all(request.caller, "s3:ListenNotification")
 
     return await _listen(services, request, admit)
 

@@ -102,7 +102,7 @@ def _upload_target(request: S3Request) -> tuple[str, int]:
 async def upload_part(services: S3Services, request: S3Request) -> Response:
     """Store one part."""
     upload_id, number = _upload_target(request)
-    _, upload = await services.uploads.admit_part(request.caller, request.bucket, request.key, upload_id, number)
+    _, upload = await services.uploads.authorize_part(request.caller, request.bucket, request.key, upload_id, number)
     payload, expected = open_payload(request.http, request.who)
     expected = _by_the_upload(upload, request, expected)
     ingested, checksum = await services.uploads.put_part(upload, number, payload, expected)
@@ -143,7 +143,7 @@ async def upload_part_copy(services: S3Services, request: S3Request) -> Response
     source = read_copy_source(request)
     wanted = _copy_range(request)
     await check_source_owner(services, request, source)
-    _, upload = await services.uploads.admit_part(request.caller, request.bucket, request.key, upload_id, number)
+    _, upload = await services.uploads.authorize_part(request.caller, request.bucket, request.key, upload_id, number)
     try:
         ingested, checksum, version = await services.copier.copy_part(request.caller, source, wanted, upload, number)
     except InvalidRange as error:
@@ -181,7 +181,7 @@ def _copy_range(request: S3Request) -> ByteRange | None:
 
 async def complete_upload(services: S3Services, request: S3Request) -> Response:
     """Make the object of its parts."""
-    await services.uploads.admit(request.caller, request.bucket, request.key)
+    await services.uploads.authorize(request.caller, request.bucket, request.key)
     listed = await parse_body(read_completion, await _completion_body(request))
     parts = [ListedPart(part.number, part.etag, part.checksum) for part in listed]
     stated_size = request.headers.get("x-amz-mp-object-size")

@@ -59,7 +59,7 @@ async def get_object(services: S3Services, request: S3Request) -> Response:
             if attempt == _ATTEMPTS:
                 raise
         else:
-            services.onlookers.note("ObjectAccessed:Get", found.bucket, found.object, request.caller)
+            services.read_events.emit("ObjectAccessed:Get", found.bucket, found.object, request.caller)
             return response
     raise AssertionError("unreachable")
 
@@ -76,7 +76,7 @@ async def head_object(services: S3Services, request: S3Request) -> Response:
         part=_part_number(request),
     )
     status, chosen, headers = _describe(services, request, found)
-    services.onlookers.note("ObjectAccessed:Head", found.bucket, found.object, request.caller)
+    services.read_events.emit("ObjectAccessed:Head", found.bucket, found.object, request.caller)
     return Response(status, headers, length=chosen.length)
 
 

@@ -264,7 +264,7 @@ async def get_notification(services: S3Services, request: S3Request) -> Response
 async def put_notification(services: S3Services, request: S3Request) -> Response:
     """Replace it whole."""
     # Who may not is told so, whatever the document holds.
-    await services.notifications.admit(request.caller, request.bucket)
+    await services.notifications.authorize(request.caller, request.bucket)
     configuration = await read_parsed(request.http, request.who, lambda body: read_notification(body, _new_rule_id))
     await services.notifications.put(
         request.caller,

@@ -56,7 +56,7 @@ async def put_lock_configuration(services: S3Services, request: S3Request) -> Re
 
 async def get_retention(services: S3Services, request: S3Request) -> Response:
     """Until when a version is kept."""
-    retention = await services.annotations.retention(
+    retention = await services.tags_and_locks.retention(
         request.caller, request.bucket, request.key, request.annotated_version
     )
     return xml_response(write_retention(retention))
@@ -68,7 +68,7 @@ async def put_retention(services: S3Services, request: S3Request) -> Response:
     retention = await read_parsed(request.http, request.who, read_retention)
     if retention is not None:
         check_retention_date(retention, services.clock.now_ms())
-    await services.annotations.set_retention(
+    await services.tags_and_locks.set_retention(
         request.caller, request.bucket, request.key, request.annotated_version, retention
     )
     return Response(200)
@@ -76,7 +76,9 @@ async def put_retention(services: S3Services, request: S3Request) -> Response:
 
 async def get_legal_hold(services: S3Services, request: S3Request) -> Response:
     """Whether a version is on legal hold."""
-    on = await services.annotations.legal_hold(request.caller, request.bucket, request.key, request.annotated_version)
+    on = await services.tags_and_locks.legal_hold(
+        request.caller, request.bucket, request.key, request.annotated_version
+    )
     return xml_response(write_legal_hold(LegalHold.ON if on else LegalHold.OFF))
 
 
@@ -84,7 +86,7 @@ async def put_legal_hold(services: S3Services, request: S3Request) -> Response:
     """Put a version on legal hold, or take it off."""
     await services.buckets.precheck(request.caller, request.bucket, "s3:PutObjectLegalHold", key=request.key)
     hold = await read_parsed(request.http, request.who, read_legal_hold)
-    await services.annotations.set_legal_hold(
+    await services.tags_and_locks.set_legal_hold(
         request.caller, request.bucket, request.key, request.annotated_version, hold is LegalHold.ON
     )
     return Response(200)
@@ -92,7 +94,7 @@ async def put_legal_hold(services: S3Services, request: S3Request) -> Response:
 
 async def get_object_tagging(services: S3Services, request: S3Request) -> Response:
     """The tags of a version."""
-    bucket, found = await services.annotations.tags(request.caller, request.bucket, request.key, request.version)
+    bucket, found = await services.tags_and_locks.tags(request.caller, request.bucket, request.key, request.version)
     response = xml_response(write_tagging(found.attributes.tags))
     response.headers += _version_headers(bucket, found)
     return response
@@ -105,7 +107,7 @@ async def put_object_tagging(services: S3Services, request: S3Request) -> Respon
     actions = (f"s3:{verb}Object{'' if request.version is None else 'Version'}Tagging" for verb in verbs)
     await services.buckets.precheck(request.caller, request.bucket, *actions, key=request.key)
     tags = await read_parsed(request.http, request.who, read_object_tagging)
-    bucket, found = await services.annotations.set_tags(
+    bucket, found = await services.tags_and_locks.set_tags(
         request.caller, request.bucket, request.key, request.version, tags
     )
     return Response(200, _version_headers(bucket, found))
@@ -113,7 +115,7 @@ async def put_object_tagging(services: S3Services, request: S3Request) -> Respon
 
 async def delete_object_tagging(services: S3Services, request: S3Request) -> Response:
     """Remove the tags of a version."""
-    bucket, found = await services.annotations.set_tags(
+    bucket, found = await services.tags_and_locks.set_tags(
         request.caller, request.bucket, request.key, request.version, NO_TAGS
     )
     return Response(204, _version_headers(bucket, found))
