@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from benchmarks.pipeline.site import Site
-from lakebed.pipeline.files.row_sums import row_hash
+from lakebed.pipeline.jobs.verification import row_hash
 from lakebed.pipeline.table_ref import CatalogTable
 
 if TYPE_CHECKING:

@@ -113,7 +113,7 @@ class Recorded:
 
 
 @pytest.fixture
-def yard(lakebed_server: RunningServer, tmp_path: Path) -> Yard:
+def maintained(lakebed_server: RunningServer, tmp_path: Path) -> Yard:
     """A catalog with two tables of three appends each, one of them deep down, and an empty one."""
     lake = new_lake(lakebed_server)
     with lake.catalog() as catalog:
@@ -133,84 +133,84 @@ def test_example_is_short() -> None:
     assert len(Path(example.__file__).read_text().splitlines()) < 150
 
 
-def test_tables_are_found_at_every_depth(yard: Yard) -> None:
-    assert sorted(yard.principal().tables()) == sorted([SHALLOW, DEEP, EMPTY])
+def test_tables_are_found_at_every_depth(maintained: Yard) -> None:
+    assert sorted(maintained.principal().tables()) == sorted([SHALLOW, DEEP, EMPTY])
 
 
-def test_policies_are_pulled_and_done_once_a_version(yard: Yard) -> None:
-    compact = Recorded(yard.lake)
-    service = Service(yard.principal(), compact)
+def test_policies_are_pulled_and_done_once_a_version(maintained: Yard) -> None:
+    compact = Recorded(maintained.lake)
+    service = Service(maintained.principal(), compact)
     assert service.sweep() == []
-    yard.policy("compact", "sales", {"target_file_size_bytes": 1048576, "colour": "red"})
-    yard.attach("compact", "sales")
+    maintained.policy("compact", "sales", {"target_file_size_bytes": 1048576, "colour": "red"})
+    maintained.attach("compact", "sales")
     assert sorted(service.sweep()) == sorted([SHALLOW, DEEP])
     assert compact.asked[0][1] == {"target-file-size-bytes": "1048576"}
     # Its own commits are no reason to begin again.
     assert service.sweep() == []
-    yard.change("compact", "sales", 0, **{"min-input-files": 2})
+    maintained.change("compact", "sales", 0, **{"min-input-files": 2})
     assert sorted(service.sweep()) == sorted([SHALLOW, DEEP])
     assert compact.asked[-1][1] == {"min-input-files": "2"}
     # Another policy nearer by, of the same version as the first had.
-    yard.policy("not-here", "sales", enable=False)
-    yard.attach("not-here", "sales", "sales", "orders")
-    yard.policy("nearer", "sales", {"min-input-files": 3})
-    yard.attach("nearer", "sales", "sales")
+    maintained.policy("not-here", "sales", enable=False)
+    maintained.attach("not-here", "sales", "sales", "orders")
+    maintained.policy("nearer", "sales", {"min-input-files": 3})
+    maintained.attach("nearer", "sales", "sales")
     assert service.sweep() == [DEEP]
     # The same one with other parameters.
-    yard.attach("nearer", "sales", "sales", **{"min-input-files": "4"})
+    maintained.attach("nearer", "sales", "sales", **{"min-input-files": "4"})
     assert service.sweep() == [DEEP]
     assert compact.asked[-1] == (DEEP, {"min-input-files": "4"})
 
 
-def test_commits_and_policies_are_heard_of(yard: Yard) -> None:
-    compact = Recorded(yard.lake)
-    catalog = yard.principal()
+def test_commits_and_policies_are_heard_of(maintained: Yard) -> None:
+    compact = Recorded(maintained.lake)
+    catalog = maintained.principal()
     service = Service(catalog, compact)
-    yard.policy("compact", "sales")
-    yard.attach("compact", "sales", "sales", "orders")
+    maintained.policy("compact", "sales")
+    maintained.attach("compact", "sales", "sales", "orders")
     after = catalog.events(limit=0)["last-seq"]
     assert service.sweep() == [SHALLOW]
     after, compacted = service.react(after, wait_seconds=0)
     assert compacted == []
-    with yard.lake.catalog() as root:
+    with maintained.lake.catalog() as root:
         root.load_table(("sales", "orders")).append(people(7))
         root.load_table(("sales", "eu", "orders")).append(people(7))
     after, compacted = service.react(after)
     assert compacted == [SHALLOW]
-    yard.attach("compact", "sales", "sales")
+    maintained.attach("compact", "sales", "sales")
     heard: list[Table] = []
     while not heard:
         after, heard = service.react(after)
     assert heard == [DEEP]
 
 
-def test_tables_that_are_gone_are_no_trouble(yard: Yard) -> None:
-    catalog = yard.principal()
-    service = Service(catalog, Recorded(yard.lake))
-    yard.policy("compact", "sales")
-    yard.attach("compact", "sales")
+def test_tables_that_are_gone_are_no_trouble(maintained: Yard) -> None:
+    catalog = maintained.principal()
+    service = Service(catalog, Recorded(maintained.lake))
+    maintained.policy("compact", "sales")
+    maintained.attach("compact", "sales")
     after = catalog.events(limit=0)["last-seq"]
-    with yard.lake.catalog() as root:
+    with maintained.lake.catalog() as root:
         root.drop_table(("sales", "orders"))
     assert service.react(after)[1] == []
 
 
-def test_service_says_what_it_is_not_allowed(yard: Yard) -> None:
+def test_service_says_what_it_is_not_allowed(maintained: Yard) -> None:
     with pytest.raises(SystemExit, match="lakebed:ReadEvents"):
-        yard.principal(reads_events=False).events(limit=0)
+        maintained.principal(reads_events=False).events(limit=0)
 
 
 @pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PySpark leaves one to the garbage collector
-def test_spark_makes_files_fewer_and_leaves_rows(yard: Yard, spark: SparkSession) -> None:
-    catalog = yard.principal()
+def test_spark_makes_files_fewer_and_leaves_rows(maintained: Yard, spark: SparkSession) -> None:
+    catalog = maintained.principal()
     service = Service(catalog, example.spark_compaction(catalog, spark))
-    yard.policy("compact", "sales", {"min-input-files": 2})
-    yard.attach("compact", "sales")
+    maintained.policy("compact", "sales", {"min-input-files": 2})
+    maintained.attach("compact", "sales")
     assert sorted(service.sweep()) == sorted([SHALLOW, DEEP])
     assert service.sweep() == []
-    with yard.lake.catalog() as root:
+    with maintained.lake.catalog() as root:
         for place in (("sales",), ("sales", "eu")):
             table = root.load_table((*place, "orders"))
             assert len(list(table.scan().plan_files())) == 1

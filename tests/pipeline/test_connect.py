@@ -72,7 +72,7 @@ from lakebed.client.access import find_access
 from lakebed.core.errors import LakebedError
 from lakebed.core.jobs import JobKind, TaskOrder
 from lakebed.core.settings import PipelineSettings
-from lakebed.pipeline.spark.engine import SparkEngine
+from lakebed.pipeline.spark.job_runner import SparkEngine
 from lakebed.pipeline.progress import Silent
 
 master, warehouse, namespace = sys.argv[1:]

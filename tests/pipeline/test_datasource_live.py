@@ -16,7 +16,7 @@ from lakebed.core.secrets import Secret
 from lakebed.pipeline.datasource import LakebedSource
 from tests.fixtures.server import running_server
 from tests.pipeline.bench import SPARK_MARKS, new_bench
-from tests.pipeline.tending import Tended, own_engine, tended, work_off
+from tests.pipeline.maintenance_run import MaintainedLake, maintained_lake, own_runner, run_tasks
 from tests.server.running_processes import wait_until
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ pytestmark = SPARK_MARKS
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tended]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaintainedLake]:
     """A server on which nothing happens but what these tests do."""
     folder = tmp_path_factory.mktemp("source")
     quiet = ("--set", "pipeline.debounce=1h", "--set", "pipeline.schedule_interval=1h")
-    with running_server(folder / "data", *quiet, workers=2) as server, tended(server, folder) as found:
+    with running_server(folder / "data", *quiet, workers=2) as server, maintained_lake(server, folder) as found:
         yield found
 
 
@@ -41,7 +41,7 @@ def registered(spark: SparkSession) -> None:
     spark.dataSource.register(LakebedSource)
 
 
-def options(place: Tended, table: str, **more: object) -> dict[str, str]:
+def options(place: MaintainedLake, table: str, **more: object) -> dict[str, str]:
     """As root: the first keys of a server."""
     server = place.lake.server
     given = {"table": table, "endpoint": server.endpoint, **more}
@@ -49,26 +49,26 @@ def options(place: Tended, table: str, **more: object) -> dict[str, str]:
     return {name: str(value) for name, value in given.items()} | keys
 
 
-def read(spark: SparkSession, place: Tended, table: str, **more: object) -> DataFrame:
+def read(spark: SparkSession, place: MaintainedLake, table: str, **more: object) -> DataFrame:
     return spark.read.format("lakebed").options(**options(place, table, **more)).load()
 
 
-def stream(spark: SparkSession, place: Tended, table: str, **more: object) -> DataStreamReader:
+def stream(spark: SparkSession, place: MaintainedLake, table: str, **more: object) -> DataStreamReader:
     return spark.readStream.format("lakebed").options(**options(place, table, **more))
 
 
-def events_of(place: Tended, **asked: Any) -> list[Event]:  # Any: what pages takes
+def events_of(place: MaintainedLake, **asked: Any) -> list[Event]:  # Any: what pages takes
     return [event for page in place.client.events.pages(**asked) for event in page.events]
 
 
-def make_events(place: Tended, appends: int = 5) -> None:
+def make_events(place: MaintainedLake, appends: int = 5) -> None:
     place.table(place.namespace(), appends=appends)
 
 
 # -- batches -----------------------------------------------------------------------------------------------------------
 
 
-def test_events_are_read_in_several_partitions_each_once(spark: SparkSession, place: Tended) -> None:
+def test_events_are_read_in_several_partitions_each_once(spark: SparkSession, place: MaintainedLake) -> None:
     make_events(place)
     frame = read(spark, place, "events", partitions=3)
     assert frame.rdd.getNumPartitions() == 3
@@ -82,7 +82,7 @@ def test_events_are_read_in_several_partitions_each_once(spark: SparkSession, pl
     assert {row.operation for row in committed.collect()} == {"append"}
 
 
-def test_only_the_kinds_that_are_asked_for_are_read(spark: SparkSession, place: Tended) -> None:
+def test_only_the_kinds_that_are_asked_for_are_read(spark: SparkSession, place: MaintainedLake) -> None:
     make_events(place)
     after = events_of(place)[3].seq
     frame = read(spark, place, "events", kinds="TableCommitted,NamespaceCr*", after=after)
@@ -91,7 +91,7 @@ def test_only_the_kinds_that_are_asked_for_are_read(spark: SparkSession, place: 
     assert {row.kind for row in frame.collect()} == {"TableCommitted", "NamespaceCreated"}
 
 
-def test_the_audit_trail_is_read(spark: SparkSession, place: Tended) -> None:
+def test_the_audit_trail_is_read(spark: SparkSession, place: MaintainedLake) -> None:
     told = [event for page in place.client.audit.pages() for event in page.events]
     rows = read(spark, place, "audit").collect()
     assert [(row.seq, row.kind) for row in rows] == [(one.seq, one.kind) for one in told]
@@ -99,7 +99,7 @@ def test_the_audit_trail_is_read(spark: SparkSession, place: Tended) -> None:
     assert not any(place.worker_keys.secret_key in row.payload for row in rows)
 
 
-def test_refused_attempts_are_read_with_who_what_where_and_why(spark: SparkSession, place: Tended) -> None:
+def test_refused_attempts_are_read_with_who_what_where_and_why(spark: SparkSession, place: MaintainedLake) -> None:
     access = ServerAccess(
         place.lake.server.endpoint, place.worker_keys.access_key, Secret(place.worker_keys.secret_key)
     )
@@ -113,10 +113,12 @@ def test_refused_attempts_are_read_with_who_what_where_and_why(spark: SparkSessi
     assert read(spark, place, "attempts", principal="somebody-else").count() == 0
 
 
-def test_tasks_are_read_with_why_they_are_there_and_what_they_came_to(spark: SparkSession, place: Tended) -> None:
+def test_tasks_are_read_with_why_they_are_there_and_what_they_came_to(
+    spark: SparkSession, place: MaintainedLake
+) -> None:
     ref = place.table(place.namespace(), appends=3)
     done = place.submit(JobKind.COMPACT, ref, min_input_files=2)
-    work_off(place, own_engine(place))
+    run_tasks(place, own_runner(place))
     waiting = place.submit(JobKind.VERIFY, ref, checksums=True)
     rows = {row.id: row for row in read(spark, place, "tasks").collect()}
     assert (rows[done.id].state, rows[done.id].kind, rows[done.id].worker) == (
@@ -135,7 +137,7 @@ def test_tasks_are_read_with_why_they_are_there_and_what_they_came_to(spark: Spa
     assert {row.id: row.files for row in report.collect()}[done.id] == "3"
 
 
-def test_the_health_of_tables_is_read(spark: SparkSession, place: Tended) -> None:
+def test_the_health_of_tables_is_read(spark: SparkSession, place: MaintainedLake) -> None:
     ref = place.table(place.namespace(), appends=4)
     rows = read(spark, place, "health", warehouse=ref.warehouse).collect()
     (row,) = [row for row in rows if (row.namespace, row.table) == ([*ref.namespace], ref.table)]
@@ -147,7 +149,7 @@ def test_the_health_of_tables_is_read(spark: SparkSession, place: Tended) -> Non
 
 
 @pytest.mark.parametrize("table", ["events", "audit", "attempts", "tasks", "health"])
-def test_no_key_is_in_what_spark_says_of_a_query(spark: SparkSession, place: Tended, table: str) -> None:
+def test_no_key_is_in_what_spark_says_of_a_query(spark: SparkSession, place: MaintainedLake, table: str) -> None:
     frame = read(spark, place, table).where("1 = 1")
     said = frame._jdf.queryExecution().toString()
     assert "lakebed" in said
@@ -156,7 +158,7 @@ def test_no_key_is_in_what_spark_says_of_a_query(spark: SparkSession, place: Ten
     assert place.lake.server.secret_key not in repr(frame)
 
 
-def test_somebody_who_may_not_is_told_so(spark: SparkSession, place: Tended) -> None:
+def test_somebody_who_may_not_is_told_so(spark: SparkSession, place: MaintainedLake) -> None:
     from pyspark.errors import PySparkException
 
     keys = {"access-key-id": place.worker_keys.access_key, "secret-access-key": place.worker_keys.secret_key}
@@ -176,7 +178,9 @@ def running(query: StreamingQuery) -> StreamingQuery:
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_a_stream_of_events_has_each_once_and_in_order(spark: SparkSession, place: Tended, partitions: int) -> None:
+def test_a_stream_of_events_has_each_once_and_in_order(
+    spark: SparkSession, place: MaintainedLake, partitions: int
+) -> None:
     sink = f"sink_{uuid.uuid4().hex[:12]}"
     make_events(place)
     frame = stream(spark, place, "events", partitions=partitions).load()
@@ -193,7 +197,9 @@ def test_a_stream_of_events_has_each_once_and_in_order(spark: SparkSession, plac
         query.stop()
 
 
-def test_a_stream_into_a_table_goes_on_where_it_was_stopped(spark: SparkSession, place: Tended, tmp_path: Path) -> None:
+def test_a_stream_into_a_table_goes_on_where_it_was_stopped(
+    spark: SparkSession, place: MaintainedLake, tmp_path: Path
+) -> None:
     bench = new_bench(spark, place.lake, place.worker_keys)
     table = bench.table(place.namespace(), "log")
     bench.sql(f"CREATE TABLE {table.sql} (seq BIGINT, kind STRING, subject STRING, occurred TIMESTAMP, payload STRING)")
@@ -212,7 +218,7 @@ def test_a_stream_into_a_table_goes_on_where_it_was_stopped(spark: SparkSession,
 
 
 def test_a_stream_does_not_go_on_behind_an_event_of_another_deployment(
-    spark: SparkSession, place: Tended, tmp_path: Path
+    spark: SparkSession, place: MaintainedLake, tmp_path: Path
 ) -> None:
     from pyspark.errors import StreamingQueryException
 
@@ -236,7 +242,7 @@ def test_a_stream_does_not_go_on_behind_an_event_of_another_deployment(
     assert [row.seq for row in rows] == [event.seq for event in events_of(place, after=until.seq)]
 
 
-def test_the_audit_trail_can_be_streamed(spark: SparkSession, place: Tended) -> None:
+def test_the_audit_trail_can_be_streamed(spark: SparkSession, place: MaintainedLake) -> None:
     sink = f"sink_{uuid.uuid4().hex[:12]}"
     query = stream(spark, place, "audit").load().writeStream.format("memory").queryName(sink).start()
     try:

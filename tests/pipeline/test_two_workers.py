@@ -14,7 +14,7 @@ from tests.clients.iceberg.rows import ids_of
 from tests.fixtures.server import running_server
 from tests.fixtures.spark import find_or_install_java
 from tests.pipeline.bench import SPARK_MARKS
-from tests.pipeline.tending import running_worker, tended, wait_until
+from tests.pipeline.maintenance_run import maintained_lake, running_worker, wait_until
 
 pytestmark = [*SPARK_MARKS, pytest.mark.heavy]
 
@@ -27,7 +27,7 @@ def test_two_workers_share_the_tasks_and_none_is_done_twice(tmp_path: Path) -> N
     find_or_install_java()
     # Nothing is planned besides: what is asked for here is all there is.
     quiet = ("--set", "pipeline.debounce=1h", "--set", "pipeline.schedule_interval=1h")
-    with running_server(tmp_path / "data", *quiet, workers=2) as server, tended(server, tmp_path) as place:
+    with running_server(tmp_path / "data", *quiet, workers=2) as server, maintained_lake(server, tmp_path) as place:
         namespace = place.namespace()
         tables = [place.table(namespace, f"t{number}", appends=APPENDS) for number in range(TABLES)]
         # A lease that is over long before the last of them: each lives by its worker's signs of life.

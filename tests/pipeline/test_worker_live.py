@@ -21,26 +21,26 @@ from lakebed.client import TableRef, TaskState
 from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.pipeline.progress import Progress
 from lakebed.pipeline.report import JobReport
-from lakebed.pipeline.spark.engine import SparkJobRunner
+from lakebed.pipeline.spark.job_runner import SparkJobRunner
 from tests.clients.boto import all_keys, connected
 from tests.clients.iceberg.rows import ids_of, people
 from tests.clients.people import user_who_may
 from tests.fixtures.server import RunningServer, running_server
 from tests.fixtures.spark import find_or_install_java
 from tests.pipeline.bench import SPARK_MARKS, new_bench
-from tests.pipeline.tending import (
+from tests.pipeline.maintenance_run import (
     SOON,
     WORKER_RIGHTS,
-    Tended,
+    MaintainedLake,
     command_of,
     java_of,
-    own_engine,
+    maintained_lake,
+    own_runner,
+    run_tasks,
     running_worker,
     session_of,
     start_worker,
-    tended,
     wait_until,
-    work_off,
 )
 
 if TYPE_CHECKING:
@@ -59,18 +59,18 @@ EMBEDDED = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """A server of these tests' own: its tasks are nobody else's."""
-    with running_server(tmp_path_factory.mktemp("tended") / "data", workers=2, **SOON) as running:
+    with running_server(tmp_path_factory.mktemp("maintained_lake") / "data", workers=2, **SOON) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def place(server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tended]:
-    with tended(server, tmp_path_factory.mktemp("worker")) as found:
+def place(server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaintainedLake]:
+    with maintained_lake(server, tmp_path_factory.mktemp("worker")) as found:
         yield found
 
 
 @pytest.fixture
-def namespace(place: Tended) -> str:
+def namespace(place: MaintainedLake) -> str:
     return place.namespace()
 
 
@@ -82,7 +82,7 @@ def lines_of(log: str, job: JobKind) -> list[str]:
 
 
 def test_policies_of_a_namespace_and_commits_lead_to_work_that_a_worker_does(
-    place: Tended, namespace: str, spark: SparkSession, tmp_path: Path
+    place: MaintainedLake, namespace: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     place.attach(namespace, "system.data-compaction", min_input_files=5)
     place.attach(namespace, "system.metadata-compaction")
@@ -128,13 +128,13 @@ def test_policies_of_a_namespace_and_commits_lead_to_work_that_a_worker_does(
 
 
 def test_events_are_exported_by_a_worker_that_may_read_them(
-    place: Tended, server: RunningServer, spark: SparkSession, tmp_path: Path
+    place: MaintainedLake, server: RunningServer, spark: SparkSession, tmp_path: Path
 ) -> None:
     keys = user_who_may(server, tmp_path, *WORKER_RIGHTS, "lakebed:ReadEvents").keys
     reader = replace(place, worker_keys=keys)
     spec = TaskSpec(job=JobKind.EXPORT_EVENTS, warehouse=place.lake.warehouse)
     task = place.client.tasks.submit(spec).task
-    (ended,) = work_off(reader, own_engine(reader))
+    (ended,) = run_tasks(reader, own_runner(reader))
     assert ended.words == "done"
     report = place.client.tasks.get(task.id).report or {}
     assert report["table"] == f"{place.lake.warehouse}.system.events"
@@ -168,23 +168,23 @@ class Meddling(SparkJobRunner):
 
 
 @pytest.fixture
-def meddling(spark: SparkSession, place: Tended) -> Meddling:
+def meddling(spark: SparkSession, place: MaintainedLake) -> Meddling:
     """With the Spark of the other tests."""
-    engine = own_engine(place, Meddling)
+    engine = own_runner(place, Meddling)
     assert isinstance(engine, Meddling)
     return engine
 
 
-def compact(place: Tended, ref: TableRef, meddling: Meddling) -> dict[str, Any]:
+def compact(place: MaintainedLake, ref: TableRef, meddling: Meddling) -> dict[str, Any]:
     """Have a table compacted; the task's report."""
     task = place.submit(JobKind.COMPACT, ref, min_input_files=2)
-    (ended,) = work_off(place, meddling)
+    (ended,) = run_tasks(place, meddling)
     assert ended.report is not None, ended.words
     return place.client.tasks.get(task.id).report or {}
 
 
 def test_a_table_that_is_dropped_under_the_worker_is_left_with_a_reason(
-    place: Tended, namespace: str, meddling: Meddling
+    place: MaintainedLake, namespace: str, meddling: Meddling
 ) -> None:
     ref = place.table(namespace, appends=3)
     meddling.before_run = lambda: place.drop(ref)
@@ -194,7 +194,7 @@ def test_a_table_that_is_dropped_under_the_worker_is_left_with_a_reason(
 
 
 def test_a_table_that_is_dropped_before_its_task_is_claimed_is_left_with_a_reason(
-    place: Tended, namespace: str, meddling: Meddling
+    place: MaintainedLake, namespace: str, meddling: Meddling
 ) -> None:
     ref, other = place.table(namespace, appends=3), place.table(namespace, "other", appends=3)
     task = place.submit(JobKind.COMPACT, ref, min_input_files=2)
@@ -207,7 +207,7 @@ def test_a_table_that_is_dropped_before_its_task_is_claimed_is_left_with_a_reaso
 
 
 def test_a_table_that_takes_the_name_of_the_one_that_is_meant_is_not_touched(
-    place: Tended, namespace: str, meddling: Meddling
+    place: MaintainedLake, namespace: str, meddling: Meddling
 ) -> None:
     ref = place.table(namespace, appends=3)
 
@@ -222,7 +222,7 @@ def test_a_table_that_takes_the_name_of_the_one_that_is_meant_is_not_touched(
 
 
 def test_a_table_that_is_renamed_under_the_worker_is_gone_on_with(
-    place: Tended, namespace: str, meddling: Meddling
+    place: MaintainedLake, namespace: str, meddling: Meddling
 ) -> None:
     ref = place.table(namespace, appends=3)
     meddling.before_run = lambda: place.rename(ref, "meant")
@@ -244,7 +244,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 def test_a_worker_without_java_says_in_the_task_what_to_install_and_another_does_it(
-    place: Tended, namespace: str, spark: SparkSession, tmp_path: Path
+    place: MaintainedLake, namespace: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     ref = place.table(namespace, appends=3)
     task = place.submit(JobKind.COMPACT, ref, min_input_files=2)
@@ -265,13 +265,13 @@ def test_a_worker_without_java_says_in_the_task_what_to_install_and_another_does
         assert answer.status == 200
     with place.loaded(ref) as table:
         table.append(people(100))
-    (ended,) = work_off(place, own_engine(place))
+    (ended,) = run_tasks(place, own_runner(place))
     assert (ended.task.id, ended.words, ended.task.attempts) == (task.id, "done", 2)
 
 
 @pytest.mark.heavy
 def test_a_worker_whose_java_dies_gives_the_task_back_and_starts_another(
-    place: Tended, namespace: str, tmp_path: Path
+    place: MaintainedLake, namespace: str, tmp_path: Path
 ) -> None:
     find_or_install_java()
     ref = place.table(namespace, appends=3)
@@ -297,7 +297,7 @@ def test_a_worker_whose_java_dies_gives_the_task_back_and_starts_another(
 # -- the server's own worker -------------------------------------------------------------------------------------------
 
 
-def ask_for_compaction(place: Tended) -> int:
+def ask_for_compaction(place: MaintainedLake) -> int:
     """Give a server's own worker something to do; the task."""
     namespace = place.namespace()
     place.attach(namespace, "system.data-compaction", min_input_files=3)
@@ -308,7 +308,7 @@ def ask_for_compaction(place: Tended) -> int:
 
 def test_a_server_starts_a_worker_when_a_table_needs_one_and_ends_it_with_itself(tmp_path: Path) -> None:
     find_or_install_java()
-    with running_server(tmp_path / "data", workers=2, **EMBEDDED) as server, tended(server, tmp_path) as place:
+    with running_server(tmp_path / "data", workers=2, **EMBEDDED) as server, maintained_lake(server, tmp_path) as place:
         assert java_of(server.process.pid) == []
         report = place.wait_done(ask_for_compaction(place)).report or {}
         assert (report["read"]["files"], report["wrote"]["files"]) == (3, 1)
@@ -324,7 +324,7 @@ def test_a_server_starts_a_worker_when_a_table_needs_one_and_ends_it_with_itself
 @pytest.mark.parametrize("moment", ["while Spark starts", "after a task"])
 def test_the_worker_of_a_server_that_is_killed_ends_too(tmp_path: Path, killed: str, moment: str) -> None:
     find_or_install_java()
-    with running_server(tmp_path / "data", workers=2, **EMBEDDED) as server, tended(server, tmp_path) as place:
+    with running_server(tmp_path / "data", workers=2, **EMBEDDED) as server, maintained_lake(server, tmp_path) as place:
         task = ask_for_compaction(place)
         if moment == "after a task":
             place.wait_done(task)

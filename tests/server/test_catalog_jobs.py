@@ -17,7 +17,7 @@ from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskLease
 from lakebed.server import catalog_jobs
 from lakebed.server.catalog_jobs import CatalogJobs
-from tests.catalog.maintenance.workshop import Workshop, open_workshop
+from tests.catalog.maintenance.job_catalog import JobCatalog, open_job_catalog
 from tests.objects.conftest import clock, light_store
 from tests.objects.stores import ROOT, ObjectStore
 
@@ -25,16 +25,16 @@ __all__ = ["clock", "light_store"]
 
 
 @pytest.fixture
-async def workshop(light_store: ObjectStore) -> Workshop:
-    return await open_workshop(light_store)
+async def job_catalog(light_store: ObjectStore) -> JobCatalog:
+    return await open_job_catalog(light_store)
 
 
 @pytest.fixture
-def jobs(workshop: Workshop) -> CatalogJobs:
-    catalog = workshop.catalog
-    meta, clock = workshop.store.meta, workshop.store.clock
+def jobs(job_catalog: JobCatalog) -> CatalogJobs:
+    catalog = job_catalog.catalog
+    meta, clock = job_catalog.store.meta, job_catalog.store.clock
     parts = build_maintenance(
-        workshop.store.object_context,
+        job_catalog.store.object_context,
         catalog.gate,
         catalog.warehouses,
         catalog.entries,
@@ -51,7 +51,7 @@ def jobs(workshop: Workshop) -> CatalogJobs:
         scans=Scans(meta, catalog.files, catalog.entries, catalog.commits, clock),
         copies=catalog.copies,
         claims=catalog.claims,
-        maintenance=workshop.background,
+        maintenance=job_catalog.background,
         purges=catalog.purges,
         tasks=catalog.tasks,
         scheduler=parts.scheduler,
@@ -62,63 +62,67 @@ def jobs(workshop: Workshop) -> CatalogJobs:
 
 
 async def test_dropped_tables_are_given_up_when_their_time_is_over(
-    workshop: Workshop, jobs: CatalogJobs, monkeypatch: pytest.MonkeyPatch
+    job_catalog: JobCatalog, jobs: CatalogJobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drops, "_EXPIRED_A_RUN", 1)
-    await workshop.catalog.keep_dropped(60)
+    await job_catalog.catalog.keep_dropped(60)
     for one in ("a", "b"):
-        await workshop.table(one)
-        await workshop.catalog.drop(one)
+        await job_catalog.table(one)
+        await job_catalog.catalog.drop(one)
     assert await jobs.expire_dropped() == 0
-    workshop.age(60)
+    job_catalog.age(60)
     assert await jobs.expire_dropped() == 2
 
 
-async def test_answers_and_reports_that_are_too_old_are_forgotten(workshop: Workshop, jobs: CatalogJobs) -> None:
-    table = await workshop.table()
-    await workshop.catalog.create("d", key=RequestKey("k", ""))
-    await workshop.catalog.reports.keep(ROOT, "lake", table, "scan-report", b"{}")
+async def test_answers_and_reports_that_are_too_old_are_forgotten(job_catalog: JobCatalog, jobs: CatalogJobs) -> None:
+    table = await job_catalog.table()
+    await job_catalog.catalog.create("d", key=RequestKey("k", ""))
+    await job_catalog.catalog.reports.keep(ROOT, "lake", table, "scan-report", b"{}")
     assert await jobs.remove_old() == (0, 0, 0, 0, 0, 0, 0)
-    workshop.age(LIFETIME_MS / 1000 + 1)
+    job_catalog.age(LIFETIME_MS / 1000 + 1)
     assert await jobs.remove_old() == (1, 0, 0, 0, 0, 0, 0)
-    workshop.age(KEPT_MS / 1000)
+    job_catalog.age(KEPT_MS / 1000)
     assert await jobs.remove_old() == (0, 1, 0, 0, 0, 0, 0)
 
 
-async def test_tasks_that_ended_long_ago_are_forgotten_and_others_stay(workshop: Workshop, jobs: CatalogJobs) -> None:
+async def test_tasks_that_ended_long_ago_are_forgotten_and_others_stay(
+    job_catalog: JobCatalog, jobs: CatalogJobs
+) -> None:
     async def enqueue(tx: Transaction) -> None:
         for number in range(3):
             await jobs.tasks.enqueue(tx, "k", b"", dedupe=str(number))
 
-    await workshop.store.meta.transact(enqueue)
+    await job_catalog.store.meta.transact(enqueue)
     for claim in await jobs.tasks.claim(["k"], "w", 60, limit=2):
 
         async def complete(tx: Transaction, claim: TaskLease = claim) -> None:
             await jobs.tasks.complete(tx, claim, b"{}")
 
-        await workshop.store.meta.transact(complete)
-    workshop.age(catalog_jobs.TASKS_KEPT_MS / 1000)
+        await job_catalog.store.meta.transact(complete)
+    job_catalog.age(catalog_jobs.TASKS_KEPT_MS / 1000)
     assert (await jobs.remove_old()).tasks == 0
-    workshop.age(1)
+    job_catalog.age(1)
     assert (await jobs.remove_old()).tasks == 2
-    assert len(await jobs.tasks.of_kinds(workshop.store.meta, ["k"])) == 1
+    assert len(await jobs.tasks.of_kinds(job_catalog.store.meta, ["k"])) == 1
 
 
 async def test_what_was_done_with_keys_of_which_no_record_is_goes_in_its_time(
-    workshop: Workshop, jobs: CatalogJobs
+    job_catalog: JobCatalog, jobs: CatalogJobs
 ) -> None:
-    tally = AccessCounter(workshop.store.meta, workshop.store.clock)
+    tally = AccessCounter(job_catalog.store.meta, job_catalog.store.clock)
     place = AccessGroup("lake", "f", "LOST", "GetObject", 200)
     tally.note(place, CredentialRecipient("bob", "T1", "R1"), received_bytes=0, sent_bytes=1, request_id="R2")
     await tally.flush()
-    workshop.age(KEPT_SECONDS + MAX_DELEGATION_SECONDS)
+    job_catalog.age(KEPT_SECONDS + MAX_DELEGATION_SECONDS)
     assert (await jobs.remove_old()).delegations == 0
-    workshop.age(1)
+    job_catalog.age(1)
     assert (await jobs.remove_old()).delegations == 1
 
 
-async def test_scheduling_tells_of_what_it_planned_until_it_is_ended(workshop: Workshop, jobs: CatalogJobs) -> None:
-    await workshop.table()
+async def test_scheduling_tells_of_what_it_planned_until_it_is_ended(
+    job_catalog: JobCatalog, jobs: CatalogJobs
+) -> None:
+    await job_catalog.table()
     told: list[PlanningTotals] = []
     running = asyncio.create_task(jobs.schedule(told.append))
     async with asyncio.timeout(30):
@@ -130,21 +134,21 @@ async def test_scheduling_tells_of_what_it_planned_until_it_is_ended(workshop: W
     assert told[0] == PlanningTotals()
 
 
-async def test_maintenance_that_is_due_is_run(workshop: Workshop, jobs: CatalogJobs) -> None:
-    table = await workshop.table()
-    await workshop.configure(table, background_enabled=True)
+async def test_maintenance_that_is_due_is_run(job_catalog: JobCatalog, jobs: CatalogJobs) -> None:
+    table = await job_catalog.table()
+    await job_catalog.configure(table, background_enabled=True)
     assert (await jobs.maintain()).jobs == 1
     assert (await jobs.maintain()).jobs == 0
 
 
-async def test_purges_are_waited_for_and_done(workshop: Workshop, jobs: CatalogJobs) -> None:
-    table = await workshop.table()
-    await workshop.append(table)
+async def test_purges_are_waited_for_and_done(job_catalog: JobCatalog, jobs: CatalogJobs) -> None:
+    table = await job_catalog.table()
+    await job_catalog.append(table)
     waiting = asyncio.create_task(jobs.purge_next())
     await asyncio.sleep(0)
-    await workshop.catalog.drop(purge=True)
+    await job_catalog.catalog.drop(purge=True)
     assert await waiting == 1
-    assert await workshop.keys() == []
+    assert await job_catalog.keys() == []
 
 
 async def test_waiting_for_purges_ends_without_one(jobs: CatalogJobs, monkeypatch: pytest.MonkeyPatch) -> None:

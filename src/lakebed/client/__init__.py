@@ -14,7 +14,6 @@ from types import TracebackType
 from lakebed.core.secrets import Secret
 
 from .access import ServerAccess, find_access
-from .arrivals import PendingFile, PendingFiles
 from .connection import ServerConnection
 from .events import Event, EventPage, Events
 from .labels import LabelStore
@@ -22,7 +21,7 @@ from .objects import Objects
 from .policies import Policies
 from .selects import ObjectEntry, SelectClient, SelectResult, SelectStats
 from .streams.servers import StreamServers
-from .tables import TableHealth, TableRef, Tables
+from .tables import PendingFile, PendingFiles, TableHealth, TableRef, Tables
 from .targets import Targets, TargetStatus
 from .tasks import LeasedTask, Task, Tasks, TaskState
 from .trace import AccessTrace, Delegation, ObjectAccess

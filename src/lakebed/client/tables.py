@@ -7,53 +7,31 @@ from typing import Final
 
 import msgspec
 
+from lakebed.core import table_health
 from lakebed.core.jobs import JobKind, PolicyOrigin, TaskSpec
 
 from .connection import ServerConnection
 from .names import CATALOG_PAGE, TableRef, joined, path
 
-__all__ = ["MaintenancePlan", "SkippedPolicy", "SubmittedPlan", "SubmittedTask", "TableHealth", "TableRef", "Tables"]
+__all__ = [
+    "MaintenancePlan",
+    "PendingFile",
+    "PendingFiles",
+    "SkippedPolicy",
+    "SubmittedPlan",
+    "SubmittedTask",
+    "TableHealth",
+    "TableRef",
+    "Tables",
+]
 
 _CATALOG: Final = "/iceberg/v1"
 _TABLES: Final = "/lakebed/v1/tables"
+_ARRIVALS: Final = "/lakebed/v1/arrivals"
 
 
-class TableHealth(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """How a table is: what of it calls for maintenance. What is not known is None."""
-
-    warehouse: str
-    namespace: tuple[str, ...]
-    table: str
-    entry: str
-    """The table's id in the catalog."""
-    format_version: int
-    snapshots: int
-    oldest_snapshot_ms: int | None = None
-    current_snapshot_ms: int | None = None
-    data_files: int | None = None
-    data_bytes: int | None = None
-    small_files: int | None = None
-    small_bytes: int | None = None
-    small_below_bytes: int | None = None
-    """What counts as small."""
-    average_file_bytes: float | None = None
-    records: int | None = None
-    delete_files: int | None = None
-    position_deletes: int | None = None
-    """Rows that position deletes and deletion vectors delete."""
-    equality_deletes: int | None = None
-    deletion_vectors: int | None = None
-    delete_ratio: float | None = None
-    manifests: int | None = None
-    manifest_bytes: int | None = None
-    metadata_files: int | None = None
-    specs_in_use: tuple[int, ...] | None = None
-    statistics_snapshot: int | None = None
-    last_maintained: dict[str, int] = {}
-    """When each job succeeded last, in milliseconds since the epoch."""
-    measured: str
-    """`manifests` if files were counted one by one; `summary` if the snapshot's own words were taken."""
-    problems: tuple[str, ...] = ()
+class TableHealth(table_health.TableHealth, frozen=True, kw_only=True, rename="kebab", omit_defaults=True):
+    """The health of a table."""
 
     @property
     def ref(self) -> TableRef:
@@ -184,3 +162,46 @@ class Tables:
 
 def _path(table: TableRef, word: str) -> str:
     return _TABLES + path(*table, word)
+
+
+class PendingFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that arrived."""
+
+    event: int
+    """The number of the event that told of it."""
+    deployment: str | None = None
+    """The deployment that the event is of; None from servers of earlier versions."""
+    source: str
+    """`<bucket>/<key>`."""
+    version: str = ""
+    etag: str = ""
+    """What it was then."""
+    bytes: int = 0
+    format: str = ""
+
+
+class _PendingPage(msgspec.Struct, frozen=True):
+    arrivals: list[PendingFile]
+
+
+class PendingFiles:
+    """The arrivals of a server."""
+
+    def __init__(self, connection: ServerConnection) -> None:
+        self._connection = connection
+
+    def list(self, table: TableRef, *, after: int = 0, limit: int = 100) -> Sequence[PendingFile]:
+        """What is to be added to a table, in the order of its events."""
+        document = {**_document_of(table), "after": after, "limit": limit}
+        return self._connection.read(
+            _PendingPage, "POST", f"{_ARRIVALS}/list", document=document, repeatable=True
+        ).arrivals
+
+    def take(self, table: TableRef, events: Sequence[int]) -> None:
+        """Forget files that were added, or never will be."""
+        document = {**_document_of(table), "events": [*events]}
+        self._connection.call("POST", f"{_ARRIVALS}/take", document=document, repeatable=True)
+
+
+def _document_of(table: TableRef) -> dict[str, object]:
+    return {"warehouse": table.warehouse, "namespace": list(table.namespace), "table": table.table}

@@ -31,7 +31,7 @@ from lakebed.core.jobs import JobKind, TaskSpec
 
 from .heartbeats import HeartbeatClient, LeaseKeeper
 from .report import JobReport, Skipped
-from .spark.engine import JobRunner
+from .spark.job_runner import JobRunner
 
 log = logging.getLogger("lakebed.pipeline")
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from lakebed.core.clock import Clock
 from lakebed.core.errors import Throttled, Unavailable
@@ -16,7 +16,6 @@ from lakebed.objects.listing import Lister
 from lakebed.objects.model import Caller
 from lakebed.objects.reading import FoundObject, ObjectReader
 
-from .execution.memory import LARGE_BYTES, share_allocator
 from .model import QueryStats, SelectLimits, SelectRequest
 
 if TYPE_CHECKING:
@@ -28,6 +27,10 @@ if TYPE_CHECKING:
 
 Source = TypeVar("Source", "ObjectBytes", "PrefixObjects")
 """What a query reads, and closes."""
+
+
+LARGE_BYTES: Final = 32 * 1024 * 1024
+"""Bytes read by a query after which freed memory is returned to the system: the scan for it takes milliseconds."""
 
 
 class SelectService:
@@ -256,11 +259,14 @@ class _Parts(NamedTuple):
 
 def _load() -> _Parts:
     require_extra("select", "select")
+    import pyarrow as pa
+
     from .execution.engine import plan, plan_objects
     from .execution.plan_cache import PlanCache
     from .sources.byte_streams import Meter
     from .sources.object_bytes import open_bytes
     from .sources.prefix_objects import PrefixObjects
 
-    share_allocator()
+    # Arrow allocates from the system's pool: memory in a pool of its own is of no use to the rest of the process.
+    pa.set_memory_pool(pa.system_memory_pool())
     return _Parts(plan, plan_objects, open_bytes, PrefixObjects, Meter, PlanCache())

@@ -7,31 +7,31 @@ import pytest
 from tests.catalog.conftest import catalog, clock, light_catalog, light_store, objects_dsn, open_object_store
 from tests.catalog.harness import Catalog
 
-from .workshop import Workshop, wire_workshop
-from .yard import Yard, open_yard
+from .job_catalog import JobCatalog, wire_job_catalog
+from .maintained_catalog import MaintainedCatalog, open_maintained_catalog
 
 __all__ = ["catalog", "clock", "light_catalog", "light_store", "objects_dsn", "open_object_store"]
 
 
 @pytest.fixture
-def workshop(catalog: Catalog) -> Workshop:
+def job_catalog(catalog: Catalog) -> JobCatalog:
     """Maintenance jobs on each pair of stores in turn."""
-    return wire_workshop(catalog)
+    return wire_job_catalog(catalog)
 
 
 @pytest.fixture
-def light_workshop(light_catalog: Catalog) -> Workshop:
+def light_job_catalog(light_catalog: Catalog) -> JobCatalog:
     """The same on SQLite and memory, for rules that do not depend on the stores."""
-    return wire_workshop(light_catalog)
+    return wire_job_catalog(light_catalog)
 
 
 @pytest.fixture
-async def yard(catalog: Catalog) -> Yard:
+async def maintained(catalog: Catalog) -> MaintainedCatalog:
     """Policies, tasks and the scheduler on each pair of stores in turn."""
-    return await open_yard(catalog)
+    return await open_maintained_catalog(catalog)
 
 
 @pytest.fixture
-async def light_yard(light_catalog: Catalog) -> Yard:
+async def light_maintained(light_catalog: Catalog) -> MaintainedCatalog:
     """The same on SQLite and memory, for rules that do not depend on the stores."""
-    return await open_yard(light_catalog)
+    return await open_maintained_catalog(light_catalog)

@@ -9,81 +9,85 @@ from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchCatalog, NoSuc
 from lakebed.core.jobs import JobKind, TaskSpec
 from tests.catalog.harness import NOBODY, may, name
 
-from .yard import ROOT, Yard, open_yard
+from .maintained_catalog import ROOT, MaintainedCatalog, open_maintained_catalog
 
 LOOKS = "s3tables:GetTableMaintenanceConfiguration"
 
 
-async def test_health_is_measured_file_by_file(yard: Yard) -> None:
-    table = await yard.table(files=3, commits=2)
-    health = await yard.parts.maintenance.health(ROOT, "lake", table)
+async def test_health_is_measured_file_by_file(maintained: MaintainedCatalog) -> None:
+    table = await maintained.table(files=3, commits=2)
+    health = await maintained.parts.maintenance.health(ROOT, "lake", table)
     assert (health.measured, health.data_files, health.small_files, health.manifests) == (Measured.MANIFESTS, 6, 6, 2)
     assert (health.data_bytes, health.snapshots, health.specs_in_use) == (6 * 32, 2, (0,))
     assert health.last_maintained == {}
-    await yard.policy()
-    await yard.schedule()
-    await yard.complete(await yard.lease())
-    health = await yard.parts.maintenance.health(ROOT, "lake", table)
-    assert health.last_maintained == {"compact-table": yard.store.clock.now_ms()}
+    await maintained.policy()
+    await maintained.schedule()
+    await maintained.complete(await maintained.lease())
+    health = await maintained.parts.maintenance.health(ROOT, "lake", table)
+    assert health.last_maintained == {"compact-table": maintained.store.clock.now_ms()}
 
 
-async def test_a_table_without_data_and_one_that_cannot_be_read_have_a_health_too(light_yard: Yard) -> None:
-    yard, empty = light_yard, await light_yard.table("empty")
-    assert (await yard.parts.maintenance.health(ROOT, "lake", empty)).data_files == 0
-    table = await yard.table(files=1)
-    snapshot = (await yard.catalog.metadata(table)).current_snapshot
+async def test_a_table_without_data_and_one_that_cannot_be_read_have_a_health_too(
+    light_maintained: MaintainedCatalog,
+) -> None:
+    maintained, empty = light_maintained, await light_maintained.table("empty")
+    assert (await maintained.parts.maintenance.health(ROOT, "lake", empty)).data_files == 0
+    table = await maintained.table(files=1)
+    snapshot = (await maintained.catalog.metadata(table)).current_snapshot
     assert snapshot is not None
     assert snapshot.manifest_list is not None
-    await yard.store.delete("lake", snapshot.manifest_list.removeprefix("s3://lake/"))
-    health = await yard.parts.maintenance.health(ROOT, "lake", table)
+    await maintained.store.delete("lake", snapshot.manifest_list.removeprefix("s3://lake/"))
+    health = await maintained.parts.maintenance.health(ROOT, "lake", table)
     assert (health.measured, health.data_files, health.snapshots) == (Measured.SUMMARY, None, 1)
 
 
-async def test_health_is_not_that_of_a_table_whose_manifests_were_written_over_its_own(light_yard: Yard) -> None:
-    yard = light_yard
-    victim, table = await yard.table("victim", files=3), await yard.table(files=1)
-    own, foreign = [(await yard.catalog.metadata(one)).current_snapshot for one in (table, victim)]
+async def test_health_is_not_that_of_a_table_whose_manifests_were_written_over_its_own(
+    light_maintained: MaintainedCatalog,
+) -> None:
+    maintained = light_maintained
+    victim, table = await maintained.table("victim", files=3), await maintained.table(files=1)
+    own, foreign = [(await maintained.catalog.metadata(one)).current_snapshot for one in (table, victim)]
     assert own is not None
     assert own.manifest_list is not None
     assert foreign is not None
     assert foreign.manifest_list is not None
-    listing = await yard.catalog.files.read(foreign.manifest_list)
-    await yard.store.put("lake", own.manifest_list.removeprefix("s3://lake/"), listing)
-    health = await yard.parts.maintenance.health(ROOT, "lake", table)
+    listing = await maintained.catalog.files.read(foreign.manifest_list)
+    await maintained.store.put("lake", own.manifest_list.removeprefix("s3://lake/"), listing)
+    health = await maintained.parts.maintenance.health(ROOT, "lake", table)
     assert (health.measured, health.data_files) == (Measured.SUMMARY, None)
 
 
 async def test_a_table_with_too_many_files_is_measured_by_its_summary(
-    light_yard: Yard, monkeypatch: pytest.MonkeyPatch
+    light_maintained: MaintainedCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planner_module, "SURVEY_LIMITS", WalkLimits(manifests=10, files=2))
-    yard = await open_yard(light_yard.catalog)
-    table = await yard.table(files=3)
-    assert (await yard.parts.maintenance.health(ROOT, "lake", table)).measured is Measured.SUMMARY
+    maintained = await open_maintained_catalog(light_maintained.catalog)
+    table = await maintained.table(files=3)
+    assert (await maintained.parts.maintenance.health(ROOT, "lake", table)).measured is Measured.SUMMARY
 
 
-async def test_nothing_is_done_to_tables_of_external_catalogs(yard: Yard) -> None:
-    table = await yard.table(files=3, commits=2)
-    await yard.policy()
-    await yard.schedule()
-    assert [spec.job for spec in await yard.specs_in()] == [JobKind.COMPACT]
-    await yard.catalog.become_external()
-    plan, placed = await yard.parts.maintenance.plan_now(ROOT, "lake", table)
+async def test_nothing_is_done_to_tables_of_external_catalogs(maintained: MaintainedCatalog) -> None:
+    table = await maintained.table(files=3, commits=2)
+    await maintained.policy()
+    await maintained.schedule()
+    assert [spec.job for spec in await maintained.specs_in()] == [JobKind.COMPACT]
+    await maintained.catalog.become_external()
+    plan, placed = await maintained.parts.maintenance.plan_now(ROOT, "lake", table)
     assert (plan.plan.tasks, placed) == ((), [])
     # What was planned before is taken back.
-    assert await yard.specs_in() == []
+    assert await maintained.specs_in() == []
     spec = TaskSpec(job=JobKind.COMPACT, warehouse="lake", namespace=("ns",), table="t")
     with pytest.raises(InvalidInput, match="external catalog"):
-        await yard.parts.tasks.submit(ROOT, spec)
+        await maintained.parts.tasks.submit(ROOT, spec)
 
 
-async def test_health_is_listed_page_by_page(yard: Yard) -> None:
-    await yard.catalog.namespace("other")
+async def test_health_is_listed_page_by_page(maintained: MaintainedCatalog) -> None:
+    await maintained.catalog.namespace("other")
     for table in ("a", "b", "c"):
-        await yard.table(table, files=1)
-    await yard.catalog.create("d", namespace="other")
-    await yard.catalog.create_view()
-    parts = yard.parts.maintenance
+        await maintained.table(table, files=1)
+    await maintained.catalog.create("d", namespace="other")
+    await maintained.catalog.create_view()
+    parts = maintained.parts.maintenance
     everything = await parts.list_health(ROOT, "lake")
     assert sorted(one.table for one in everything.tables) == ["a", "b", "c", "d"]
     assert not everything.truncated
@@ -99,9 +103,9 @@ async def test_health_is_listed_page_by_page(yard: Yard) -> None:
         await parts.list_health(ROOT, "none")
 
 
-async def test_health_is_shown_to_those_who_may_look(light_yard: Yard) -> None:
-    yard, table = light_yard, await light_yard.table()
-    parts = yard.parts.maintenance
+async def test_health_is_shown_to_those_who_may_look(light_maintained: MaintainedCatalog) -> None:
+    maintained, table = light_maintained, await light_maintained.table()
+    parts = maintained.parts.maintenance
     with pytest.raises(AccessDenied):
         await parts.health(NOBODY, "lake", table)
     with pytest.raises(AccessDenied):
@@ -112,29 +116,29 @@ async def test_health_is_shown_to_those_who_may_look(light_yard: Yard) -> None:
         await parts.health(ROOT, "lake", name("none"))
 
 
-async def test_a_plan_is_shown_with_its_reasons_and_changes_nothing(yard: Yard) -> None:
-    table = await yard.table(files=6)
-    await yard.policy()
-    await yard.policy("e", "system.snapshot-expiry")
-    await yard.policy("o", "system.orphan-file-removal", enable=False)
-    before = await yard.catalog.last_event()
-    plan = await yard.parts.maintenance.plan(may(LOOKS), "lake", table)
+async def test_a_plan_is_shown_with_its_reasons_and_changes_nothing(maintained: MaintainedCatalog) -> None:
+    table = await maintained.table(files=6)
+    await maintained.policy()
+    await maintained.policy("e", "system.snapshot-expiry")
+    await maintained.policy("o", "system.orphan-file-removal", enable=False)
+    before = await maintained.catalog.last_event()
+    plan = await maintained.parts.maintenance.plan(may(LOOKS), "lake", table)
     assert [task.spec.job for task in plan.plan.tasks] == [JobKind.COMPACT]
     assert sorted(skipped.reason.partition("; ")[2] for skipped in plan.plan.skipped) == [
         "it is switched off",
         "none of 1 snapshots has expired",
     ]
-    assert await yard.open_tasks() == []
-    assert await yard.catalog.last_event() == before
-    assert await yard.parts.maintenance.plan(ROOT, "lake", table) == plan
+    assert await maintained.open_tasks() == []
+    assert await maintained.catalog.last_event() == before
+    assert await maintained.parts.maintenance.plan(ROOT, "lake", table) == plan
     with pytest.raises(AccessDenied):
-        await yard.parts.maintenance.plan(NOBODY, "lake", table)
+        await maintained.parts.maintenance.plan(NOBODY, "lake", table)
 
 
-async def test_a_plan_can_be_put_into_the_queue_at_once(yard: Yard) -> None:
-    table = await yard.table(files=6)
-    await yard.policy()
-    parts = yard.parts.maintenance
+async def test_a_plan_can_be_put_into_the_queue_at_once(maintained: MaintainedCatalog) -> None:
+    table = await maintained.table(files=6)
+    await maintained.policy()
+    parts = maintained.parts.maintenance
     with pytest.raises(AccessDenied):
         await parts.plan_now(may("lakebed:SubmitTask", LOOKS), "lake", table)
     with pytest.raises(AccessDenied):
@@ -144,24 +148,26 @@ async def test_a_plan_can_be_put_into_the_queue_at_once(yard: Yard) -> None:
     plan, again = await parts.plan_now(ROOT, "lake", table)
     assert again == placed
     assert "a task for it is open" in plan.plan.skipped[0].reason
-    assert (await yard.schedule()).tasks == 0
+    assert (await maintained.schedule()).tasks == 0
 
 
-async def test_a_table_without_policies_has_an_empty_plan(light_yard: Yard) -> None:
-    table = await light_yard.table(files=6)
-    plan = await light_yard.parts.maintenance.plan(ROOT, "lake", table)
+async def test_a_table_without_policies_has_an_empty_plan(light_maintained: MaintainedCatalog) -> None:
+    table = await light_maintained.table(files=6)
+    plan = await light_maintained.parts.maintenance.plan(ROOT, "lake", table)
     assert (plan.plan.tasks, plan.plan.skipped, plan.policies) == ((), (), [])
 
 
-async def test_reports_of_engines_are_in_the_reason_and_bring_a_task_forward(light_yard: Yard) -> None:
-    yard, table = light_yard, await light_yard.table(files=6)
-    await yard.policy()
-    (calm,) = (await yard.parts.maintenance.plan(ROOT, "lake", table)).plan.tasks
+async def test_reports_of_engines_are_in_the_reason_and_bring_a_task_forward(
+    light_maintained: MaintainedCatalog,
+) -> None:
+    maintained, table = light_maintained, await light_maintained.table(files=6)
+    await maintained.policy()
+    (calm,) = (await maintained.parts.maintenance.plan(ROOT, "lake", table)).plan.tasks
     report = b'{"metrics": {"result-data-files": {"unit": "count", "value": 600}}}'
-    await yard.catalog.reports.keep(ROOT, "lake", table, "scan-report", report)
-    (hot,) = (await yard.parts.maintenance.plan(ROOT, "lake", table)).plan.tasks
+    await maintained.catalog.reports.keep(ROOT, "lake", table, "scan-report", report)
+    (hot,) = (await maintained.parts.maintenance.plan(ROOT, "lake", table)).plan.tasks
     assert "engines reported 1 scans lately, 600 files each" in hot.spec.reason
     assert hot.run_at_ms < calm.run_at_ms
-    yard.age(86_401)
-    (later,) = (await yard.parts.maintenance.plan(ROOT, "lake", table)).plan.tasks
+    maintained.age(86_401)
+    (later,) = (await maintained.parts.maintenance.plan(ROOT, "lake", table)).plan.tasks
     assert "engines" not in later.spec.reason

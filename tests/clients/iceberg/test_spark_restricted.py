@@ -27,7 +27,7 @@ from tests.clients.iceberg.engine import SPARK_MARKS, Engine, answered, with_cre
 from tests.clients.iceberg.lake import Lake
 from tests.clients.iceberg.test_pyiceberg_roles import Member, Office, bearer
 from tests.fixtures.server import RunningServer, running_server
-from tests.pipeline.tending import SOON, Tended, own_engine, tended
+from tests.pipeline.maintenance_run import SOON, MaintainedLake, maintained_lake, own_runner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,9 +47,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 @pytest.fixture(scope="module")
-def place(server: RunningServer, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tended]:
+def place(
+    server: RunningServer, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MaintainedLake]:
     """A catalog with a worker that has this process's Spark: no principal of the tests works for itself."""
-    with tended(server, tmp_path_factory.mktemp("worker")) as found:
+    with maintained_lake(server, tmp_path_factory.mktemp("worker")) as found:
         made = replace(found, lake=catalog_with_a_name(server))
         with working(made):
             yield made
@@ -71,7 +73,7 @@ def catalog_with_a_name(server: RunningServer) -> Lake:
 
 
 @contextmanager
-def working(place: Tended) -> Iterator[None]:
+def working(place: MaintainedLake) -> Iterator[None]:
     """A worker, for the time of a block."""
     stop, failed = threading.Event(), list[TaskResult]()
 
@@ -82,7 +84,7 @@ def working(place: Tended) -> Iterator[None]:
 
     def work() -> None:
         with LakebedClient(access=place.worker_access) as client:
-            engine = own_engine(place)
+            engine = own_runner(place)
             Worker(
                 client.tasks,
                 engine,
@@ -107,7 +109,7 @@ def working(place: Tended) -> Iterator[None]:
 class People:
     """Three principals, and a namespace in which each may do its own."""
 
-    place: Tended
+    place: MaintainedLake
     office: Office
     admin: Member
     writer: Member
@@ -128,7 +130,7 @@ class People:
 
 
 @pytest.fixture
-def people(place: Tended) -> People:
+def people(place: MaintainedLake) -> People:
     keys = root_keys(place.lake.server)
     office = Office(place.lake, bearer(place.lake, keys.access_key, keys.secret_key))
     admin, writer, reader = (office.member(what) for what in ("admin", "writer", "reader"))

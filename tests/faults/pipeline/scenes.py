@@ -16,7 +16,7 @@ from lakebed.core.jobs import JobKind, Option
 from tests.clients.boto import connected
 from tests.clients.iceberg.rows import SCHEMA, people
 from tests.pipeline.bench import Bench
-from tests.pipeline.tending import Tended
+from tests.pipeline.maintenance_run import MaintainedLake
 
 PARTITIONS: Final = 4
 APPENDS: Final = 5
@@ -31,7 +31,7 @@ class Scene:
 
     job: JobKind
     options: Mapping[str, Option]
-    make_untidy: Callable[[Tended, Bench, TableRef, int], None]
+    make_untidy: Callable[[MaintainedLake, Bench, TableRef, int], None]
     """Of the number of the round."""
     stage: str
     """What its worker says while it does what the job is about."""
@@ -39,7 +39,7 @@ class Scene:
     """How long that takes, at most, in a Java that has just started."""
 
 
-def new_table(place: Tended, bench: Bench, namespace: str) -> TableRef:
+def new_table(place: MaintainedLake, bench: Bench, namespace: str) -> TableRef:
     """A table of several partitions, in which deletes become files."""
     spec = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "day"))
     with place.lake.catalog() as catalog:
@@ -49,7 +49,7 @@ def new_table(place: Tended, bench: Bench, namespace: str) -> TableRef:
     return ref
 
 
-def append(place: Tended, ref: TableRef, number: int) -> None:
+def append(place: MaintainedLake, ref: TableRef, number: int) -> None:
     """Rows in every partition, in a file each; several times."""
     with place.loaded(ref) as table:
         for turn in range(APPENDS):
@@ -62,16 +62,16 @@ def append(place: Tended, ref: TableRef, number: int) -> None:
             table.append(pa.concat_tables(parts))
 
 
-def append_and_delete(place: Tended, bench: Bench, ref: TableRef, number: int) -> None:
+def append_and_delete(place: MaintainedLake, bench: Bench, ref: TableRef, number: int) -> None:
     append(place, ref, number)
     bench.sql(f"DELETE FROM {bench.table(*ref.namespace).sql} WHERE id % 7 = {number % 7}")
 
 
-def append_only(place: Tended, bench: Bench, ref: TableRef, number: int) -> None:
+def append_only(place: MaintainedLake, bench: Bench, ref: TableRef, number: int) -> None:
     append(place, ref, number)
 
 
-def leave_orphans(place: Tended, bench: Bench, ref: TableRef, number: int) -> None:
+def leave_orphans(place: MaintainedLake, bench: Bench, ref: TableRef, number: int) -> None:
     """Files of writers that crashed, between those of the table."""
     append(place, ref, number)
     with place.loaded(ref) as table, connected(place.lake.server) as s3:

@@ -22,7 +22,15 @@ from lakebed.core.jobs import JobKind, Option
 from tests.faults.killing import SEED
 from tests.fixtures.server import running_server
 from tests.pipeline.bench import SPARK_MARKS, Bench, new_bench
-from tests.pipeline.tending import RunningWorker, Tended, own_engine, start_worker, tended, wait_until, work_off
+from tests.pipeline.maintenance_run import (
+    MaintainedLake,
+    RunningWorker,
+    maintained_lake,
+    own_runner,
+    run_tasks,
+    start_worker,
+    wait_until,
+)
 
 from .scenes import SCENES, Scene, new_table
 
@@ -58,16 +66,16 @@ class Tally:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tended]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaintainedLake]:
     """Nothing is planned but what is asked for here."""
     folder = tmp_path_factory.mktemp("kills")
     quiet = ("--set", "pipeline.debounce=1h", "--set", "pipeline.schedule_interval=1h")
-    with running_server(folder / "data", *quiet, workers=2) as server, tended(server, folder) as found:
+    with running_server(folder / "data", *quiet, workers=2) as server, maintained_lake(server, folder) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def bench(spark: SparkSession, place: Tended) -> Bench:
+def bench(spark: SparkSession, place: MaintainedLake) -> Bench:
     return new_bench(spark, place.lake, place.worker_keys)
 
 
@@ -80,7 +88,7 @@ def look(bench: Bench, ref: TableRef, tally: Tally) -> tuple[Option, Option]:
     return report.details["checksum"], report.details["live-rows"]
 
 
-def wait_for_the_moment(place: Tended, scene: Scene, task_id: int, random: Random) -> None:
+def wait_for_the_moment(place: MaintainedLake, scene: Scene, task_id: int, random: Random) -> None:
     """Wait until a worker is somewhere in the job: mostly at what the job is about, now and then before."""
     anywhere = random.random() < 0.2
 
@@ -92,22 +100,22 @@ def wait_for_the_moment(place: Tended, scene: Scene, task_id: int, random: Rando
     time.sleep(random.uniform(0.0, scene.longest_seconds))
 
 
-def stage_of(place: Tended, task_id: int) -> str:
+def stage_of(place: MaintainedLake, task_id: int) -> str:
     """What a task's worker has said last."""
     task = place.client.tasks.get(task_id)
     return DONE if task.state is TaskState.DONE else str((task.progress or {}).get("stage", ""))
 
 
-def finish(place: Tended, task_id: int, tally: Tally) -> None:
+def finish(place: MaintainedLake, task_id: int, tally: Tally) -> None:
     """Have another worker take the task over when its lease has ended."""
-    (ended,) = work_off(place, own_engine(place))
+    (ended,) = run_tasks(place, own_runner(place))
     assert (ended.task.id, ended.words) == (task_id, "done")
     assert ended.task.attempts == 2
     tally.finished += place.client.tasks.get(task_id).state is TaskState.DONE
 
 
 def one_round(
-    place: Tended, bench: Bench, scene: Scene, ref: TableRef, folder: Path, random: Random, tally: Tally
+    place: MaintainedLake, bench: Bench, scene: Scene, ref: TableRef, folder: Path, random: Random, tally: Tally
 ) -> None:
     scene.make_untidy(place, bench, ref, tally.kills + tally.late)
     before = look(bench, ref, tally)
@@ -129,7 +137,7 @@ def one_round(
 
 @pytest.mark.parametrize("job", list(SCENES), ids=str)
 def test_a_killed_worker_loses_nothing_and_another_finishes(
-    place: Tended, bench: Bench, job: JobKind, tmp_path: Path
+    place: MaintainedLake, bench: Bench, job: JobKind, tmp_path: Path
 ) -> None:
     random, tally = Random(SEED), Tally()
     ref = new_table(place, bench, place.namespace())
@@ -154,7 +162,7 @@ def fall_asleep(victim: RunningWorker) -> None:
 
 @pytest.mark.parametrize("job", list(SCENES), ids=str)
 def test_a_worker_that_slept_longer_than_its_lease_does_no_harm_when_it_wakes(
-    place: Tended, bench: Bench, job: JobKind, tmp_path: Path
+    place: MaintainedLake, bench: Bench, job: JobKind, tmp_path: Path
 ) -> None:
     random, tally, scene = Random(SEED), Tally(), SCENES[job]
     ref = new_table(place, bench, place.namespace())

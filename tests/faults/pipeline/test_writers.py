@@ -20,7 +20,7 @@ from lakebed.core.jobs import JobKind
 from tests.clients.iceberg.rows import people
 from tests.fixtures.server import running_server
 from tests.pipeline.bench import SPARK_MARKS, Bench, new_bench
-from tests.pipeline.tending import SOON, Tended, running_worker, tended
+from tests.pipeline.maintenance_run import SOON, MaintainedLake, maintained_lake, running_worker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,23 +35,23 @@ Write = Callable[[int], None]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tended]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MaintainedLake]:
     folder = tmp_path_factory.mktemp("writers")
-    with running_server(folder / "data", workers=2, **SOON) as server, tended(server, folder) as found:
+    with running_server(folder / "data", workers=2, **SOON) as server, maintained_lake(server, folder) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def bench(spark: SparkSession, place: Tended) -> Bench:
+def bench(spark: SparkSession, place: MaintainedLake) -> Bench:
     return new_bench(spark, place.lake, place.worker_keys)
 
 
-def pyiceberg_writer(place: Tended, bench: Bench, ref: TableRef) -> Iterator[Write]:
+def pyiceberg_writer(place: MaintainedLake, bench: Bench, ref: TableRef) -> Iterator[Write]:
     with place.loaded(ref) as table:
         yield lambda number: table.append(people(number))
 
 
-def spark_writer(place: Tended, bench: Bench, ref: TableRef) -> Iterator[Write]:
+def spark_writer(place: MaintainedLake, bench: Bench, ref: TableRef) -> Iterator[Write]:
     name = bench.table(*ref.namespace).sql
 
     def write(number: int) -> None:
@@ -62,10 +62,10 @@ def spark_writer(place: Tended, bench: Bench, ref: TableRef) -> Iterator[Write]:
 
 @pytest.mark.parametrize("writer", [pyiceberg_writer, spark_writer])
 def test_no_commit_of_a_writer_fails_while_its_table_is_maintained(
-    place: Tended,
+    place: MaintainedLake,
     bench: Bench,
     tmp_path: Path,
-    writer: Callable[[Tended, Bench, TableRef], Iterator[Write]],
+    writer: Callable[[MaintainedLake, Bench, TableRef], Iterator[Write]],
 ) -> None:
     namespace = place.namespace()
     # Without rest, all three: the table is rewritten, and its old snapshots go, while it is written to.
@@ -121,7 +121,7 @@ def test_no_commit_of_a_writer_fails_while_its_table_is_maintained(
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 def test_changes_of_rows_are_made_whole_or_refused_while_their_files_are_rewritten(
-    place: Tended, bench: Bench, tmp_path: Path, mode: str
+    place: MaintainedLake, bench: Bench, tmp_path: Path, mode: str
 ) -> None:
     """A change is about files. One whose files were rewritten since it was planned is refused by the client itself."""
     namespace = place.namespace()

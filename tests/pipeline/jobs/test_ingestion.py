@@ -103,7 +103,7 @@ def test_an_event_that_is_told_of_again_and_jobs_at_the_same_time_add_nothing_tw
     arrived(client, table, 4)
     # A job that is killed between its commit and telling of it: the server has the files waiting still.
     with monkeypatch.context() as patched:
-        patched.setattr("lakebed.client.arrivals.PendingFiles.take", _killed)
+        patched.setattr("lakebed.client.tables.PendingFiles.take", _killed)
         with pytest.raises(_Killed):
             root_bench.do(INGEST, table, {"batch-limit": 3})
     assert numbers(root_bench, table) == [0, 1, 2]

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import pytest
 
-from lakebed.pipeline.files.row_sums import row_hash
+from lakebed.pipeline.jobs.verification import row_hash
 from lakebed.pipeline.spark.procedures import Argument, TimestampArgument, literal
 from lakebed.pipeline.table_ref import quoted_name
 from tests.pipeline.bench import SPARK_MARKS, Bench

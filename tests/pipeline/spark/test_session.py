@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from lakebed.core.errors import PipelineUnavailable
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import PipelineSettings
 from lakebed.pipeline.spark import session
-from lakebed.pipeline.spark.session import attach_catalog, has_java, start_spark
+from lakebed.pipeline.spark.session import attach_catalog, has_java, package_lock, start_spark
 
 ACCESS = ServerAccess("http://127.0.0.1:9000", "AKEXAMPLE", Secret("hush"))
 
@@ -104,3 +105,36 @@ def test_connect_server_that_does_not_answer_is_named() -> None:
         start_spark(PipelineSettings(master="sc://127.0.0.1:1"))
     # Whether it is the server or the packages for it that are missing, the fix is named.
     assert "pip install 'pyspark[connect]'" in str(caught.value) or "see that it runs" in str(caught.value)
+
+
+TRY_LOCK = """
+import fcntl, sys
+with open(sys.argv[1], "w") as lock:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print("taken")
+    else:
+        print("free")
+"""
+
+
+def test_another_process_waits_for_the_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+
+    def found() -> str:
+        (path,) = tmp_path.iterdir()
+        program = [sys.executable, "-c", TRY_LOCK, str(path)]
+        return subprocess.run(program, capture_output=True, text=True, check=True).stdout.strip()
+
+    with package_lock():
+        assert found() == "taken"
+    assert found() == "free"
+
+
+def test_what_fails_in_the_block_lets_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    with pytest.raises(RuntimeError), package_lock():
+        raise RuntimeError
+    with package_lock():
+        pass

@@ -12,7 +12,7 @@ from lakebed.catalog.maintenance.rules.compaction import CompactionRequest
 from lakebed.core.jobs import JobKind
 from lakebed.meta.seam import Transaction
 from lakebed.wire.iceberg.maintenance_responses import report_document
-from tests.catalog.maintenance.workshop import Workshop, open_workshop
+from tests.catalog.maintenance.job_catalog import JobCatalog, open_job_catalog
 from tests.objects.conftest import clock, light_store
 from tests.objects.stores import ROOT, ObjectStore
 
@@ -24,23 +24,23 @@ SMALL = CompactionRequest(
 
 
 @pytest.fixture
-async def workshop(light_store: ObjectStore) -> Workshop:
-    return await open_workshop(light_store)
+async def job_catalog(light_store: ObjectStore) -> JobCatalog:
+    return await open_job_catalog(light_store)
 
 
-async def shown(workshop: Workshop, table: Identifier, job: str) -> dict[str, Any]:
+async def shown(job_catalog: JobCatalog, table: Identifier, job: str) -> dict[str, Any]:
     """The compaction of a job, as a client reads it."""
-    document = report_document(await workshop.maintenance.job(ROOT, "lake", table, job))
+    document = report_document(await job_catalog.maintenance.job(ROOT, "lake", table, job))
     compaction: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document))["compaction"]
     return compaction
 
 
-async def test_a_compaction_is_told_of_as_the_queue_has_it(workshop: Workshop) -> None:
-    table = await workshop.table()
-    await workshop.append(table, files=3)
-    job = (await workshop.run(table, compaction=SMALL, commit_compaction=True)).job.id
-    tasks = workshop.catalog.tasks
-    queued = await shown(workshop, table, job)
+async def test_a_compaction_is_told_of_as_the_queue_has_it(job_catalog: JobCatalog) -> None:
+    table = await job_catalog.table()
+    await job_catalog.append(table, files=3)
+    job = (await job_catalog.run(table, compaction=SMALL, commit_compaction=True)).job.id
+    tasks = job_catalog.catalog.tasks
+    queued = await shown(job_catalog, table, job)
     assert (queued["status"], queued["task"]["state"], queued["task"]["kind"]) == (
         "QUEUED_FOR_PIPELINE",
         "ready",
@@ -49,14 +49,14 @@ async def test_a_compaction_is_told_of_as_the_queue_has_it(workshop: Workshop) -
     assert (queued["task"]["report"], queued["task"]["failure"]) == (None, None)
     (claim,) = await tasks.claim([JobKind.COMPACT], "w", 60)
     await tasks.fail(claim, "no Java here", retry_in_seconds=0)
-    failed = await shown(workshop, table, job)
+    failed = await shown(job_catalog, table, job)
     assert (failed["status"], failed["task"]["failure"]) == ("QUEUED_FOR_PIPELINE", "no Java here")
     (claim,) = await tasks.claim([JobKind.COMPACT], "w", 60)
 
     async def complete(tx: Transaction) -> None:
         await tasks.complete(tx, claim, b'{"wrote": {"files": 1}}')
 
-    await workshop.store.meta.transact(complete)
-    done = await shown(workshop, table, job)
+    await job_catalog.store.meta.transact(complete)
+    done = await shown(job_catalog, table, job)
     assert (done["status"], done["task"]["state"], done["task"]["failure"]) == ("COMMITTED", "done", None)
     assert done["task"]["report"] == {"wrote": {"files": 1}}

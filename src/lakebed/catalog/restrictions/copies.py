@@ -42,8 +42,8 @@ from ..tables.drops import Dropping
 from ..tables.files import TableFiles
 from . import copy_rows
 from .caller_restrictions import COPIES_NAMESPACE
+from .copy_definition import CopyDefinition, define_copy
 from .copy_rows import CopyRow, copy_from, find_copy
-from .recipes import CopyDefinition, define_copy
 
 __all__ = ["Copies", "Copy"]
 

@@ -16,7 +16,7 @@ from lakebed.governance.policies import Restriction
 from lakebed.iceberg.metadata.serialization import serialize_table
 from lakebed.iceberg.metadata.table import TableMetadata
 
-from .recipes import masked_columns, open_schema
+from .copy_definition import masked_columns, open_schema
 
 __all__ = ["HIDDEN_LOCATION", "restricted_metadata"]
 

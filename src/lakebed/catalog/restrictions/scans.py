@@ -26,8 +26,8 @@ from ..scans.service import PlanningService, PlanResult
 from ..scans.stored_plans import PlanFailure, PlanId, PlanStatus, PlanStore
 from ..scans.table_scan import open_scan
 from .copies import Copies, Copy
+from .copy_definition import define_copy, masked_columns, open_schema
 from .copy_rows import CopyRow
-from .recipes import define_copy, masked_columns, open_schema
 
 __all__ = ["RestrictedPrincipal", "RestrictedScan", "RestrictedScans"]
 

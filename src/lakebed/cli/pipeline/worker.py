@@ -43,7 +43,7 @@ def configure_worker(words: argparse._SubParsersAction[argparse.ArgumentParser])
 
 def _work(arguments: argparse.Namespace) -> int:
     """Work; 0 when it was stopped or had nothing more to do."""
-    from lakebed.pipeline.spark.engine import SparkJobRunner
+    from lakebed.pipeline.spark.job_runner import SparkJobRunner
     from lakebed.pipeline.worker import Worker
 
     idle_seconds = None if arguments.idle is None else parse_seconds(arguments.idle)

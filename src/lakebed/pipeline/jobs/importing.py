@@ -20,10 +20,10 @@ from lakebed.pipeline.report import FileTotals, JobReport, ReportBuilder
 from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
 
-from ..files.adoption import ParquetFolder, create_over_files, inspect_folder, temporary_table
-from ..files.catalog_copies import SourceTable, attach_source, create_alike, load_source, metadata_of, register
-from ..files.folder_reading import open_folder, warehouse_location
+from ..files.add_files import ParquetFolder, create_over_files, inspect_folder, temporary_table
+from ..files.folder_access import open_folder, warehouse_location
 from ..files.listing import is_inside
+from ..files.source_tables import SourceTable, attach_source, create_alike, load_source, metadata_of, register
 from ..files.table_shape import current_snapshot, measure, properties_of
 from ..spark.procedures import literal, rows
 

@@ -23,7 +23,7 @@ from lakebed.pipeline.submit import run_program
 from lakebed.pipeline.table_ref import CatalogTable, quoted_name
 
 from ..commit_conflicts import retry_on_conflict
-from ..files.arrived_files import UnreadableFile, arrow_schema_of, fit_columns, read_file
+from ..files.file_parsing import UnreadableFile, arrow_schema_of, fit_columns, read_file
 from ..files.table_shape import current_snapshot, measure
 from ..spark.procedures import rows
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import re
 import shutil
@@ -32,7 +33,6 @@ from .config import (
     under_catalog,
 )
 from .java import find_java
-from .packages import fetching_alone
 from .versions import EXTENSIONS, PACKAGES
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _start(settings: PipelineSettings) -> SparkSession:
     with _surroundings(environment):
         try:
             if SparkContext._gateway is None:
-                with log.open("wb") as words, fetching_alone():
+                with log.open("wb") as words, package_lock():
                     gateway = launch_gateway(conf, {"stdout": words, "stderr": words})  # type: ignore[no-untyped-call]
                 SparkContext._ensure_initialized(gateway=gateway)
             spark = SparkSession.builder.config(conf=conf).getOrCreate()
@@ -206,3 +206,16 @@ def _not_started(settings: PipelineSettings, error: Exception, log: Path) -> Pip
 
 def _first_line(error: BaseException) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)[:_MAX_QUOTED]
+
+
+@contextmanager
+def package_lock() -> Iterator[None]:
+    """Hold the lock of this user under which Spark fetches its packages.
+
+    Ivy brings them into one folder of the user, and two downloads at once leave it unusable. Once the packages are
+    there, the lock is held only for the check.
+    """
+    path = Path(tempfile.gettempdir()) / f"lakebed-spark-packages-{os.geteuid()}.lock"
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -17,8 +17,24 @@ from lakebed.core.errors import LakebedError, NoSuchKey, Unavailable
 from ..dialect.scalar_functions import register_functions
 from ..dialect.statement import SelectStatement, read_statement
 from ..errors import SelectCode, failure
-from ..formats.opening import open_input
-from ..model import Compression, CsvInput, JsonInput, JsonOutput, Output, SelectLimits, SelectRequest
+from ..formats.arrow import open_arrow
+from ..formats.arrow_relation import ArrowRelation
+from ..formats.avro import open_avro
+from ..formats.csv_relation import CsvRelation, open_csv
+from ..formats.json_relation import JsonRelation, open_json
+from ..formats.parquet import open_parquet
+from ..model import (
+    ArrowInput,
+    AvroInput,
+    Compression,
+    CsvInput,
+    JsonInput,
+    JsonOutput,
+    Output,
+    ParquetInput,
+    SelectLimits,
+    SelectRequest,
+)
 from ..output.writers import Writer, open_writer
 from ..request_checks import check_request
 from ..sources.byte_streams import Meter
@@ -74,6 +90,9 @@ _ENDINGS: Final = {
     "lz4": Compression.LZ4,
     "snappy": Compression.SNAPPY,
 }
+
+
+_R = TypeVar("_R")
 
 
 class Execution:
@@ -258,3 +277,35 @@ def explain(error: Exception, noted: list[LakebedError]) -> Exception:
         if re.search(pattern, said):
             return failure(code, message)
     return error
+
+
+def open_input(
+    source: ObjectBytes, request: SelectRequest, statement: SelectStatement, meter: Meter, like: Relation | None = None
+) -> tuple[Relation, Scan]:
+    """The records of an object. Blocks: it reads as much of it as tells what is in there. Raises SelectError.
+
+    With `like`, the columns are those of another object, of the same format, which this one follows.
+    """
+    if statement.source and not isinstance(request.input, JsonInput):
+        raise failure(SelectCode.DATA_SOURCE_PATH_UNSUPPORTED, "a path after FROM is for JSON")
+    match request.input:
+        case CsvInput():
+            return open_csv(
+                source, request.input, request.compression, request.scan_range, meter, _as(CsvRelation, like)
+            )
+        case JsonInput():
+            alike = _as(JsonRelation, like)
+            return open_json(
+                source, request.input, statement.source, request.compression, request.scan_range, meter, alike
+            )
+        case ParquetInput():
+            return open_parquet(source, request.scan_range, meter, _as(ArrowRelation, like))
+        case ArrowInput():
+            return open_arrow(source, meter, _as(ArrowRelation, like))
+        case AvroInput():
+            return open_avro(source, meter, _as(JsonRelation, like))
+
+
+def _as(kind: type[_R], like: Relation | None) -> _R | None:
+    assert like is None or isinstance(like, kind)  # noqa: S101  # of one format there is one kind of relation
+    return like

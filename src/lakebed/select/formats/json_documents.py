@@ -15,8 +15,8 @@ import msgspec
 from ..dialect.paths import FieldName, Index, Step, Wildcard
 from ..errors import SelectCode, SelectError, failure
 from ..model import MAX_RECORD_BYTES
-from ..sources.byte_streams import ByteStream
 from ..sources.record_blocks import over_long
+from ..sources.snappy_frames import ByteReader
 
 _FETCH_BYTES: Final = 256 * 1024
 _SPACE: Final = b" \t\r\n"
@@ -28,7 +28,7 @@ _SCALAR: Final = re.compile(rb'[^\s{}\[\],:"]+')
 class DocumentScanner:
     """The values that a path finds in each value of a stream, as JSON; None for a value that it finds nothing in."""
 
-    def __init__(self, stream: ByteStream, path: Sequence[Step]) -> None:
+    def __init__(self, stream: ByteReader, path: Sequence[Step]) -> None:
         self._stream = stream
         self._path = tuple(path)
         self._buffer = b""

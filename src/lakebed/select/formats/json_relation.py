@@ -16,8 +16,9 @@ from ..errors import SelectCode, SelectError, failure, nested_too_deeply
 from ..execution.relation import Field, ReadAs, ScanColumn, SqlKind
 from ..execution.scanning import BlockScan
 from ..model import Compression, JsonInput, JsonKind, ScanRange
-from ..sources.byte_streams import ByteStream, Meter, open_stream
+from ..sources.byte_streams import Meter, open_stream
 from ..sources.record_blocks import Blocks, check_lengths, cut_after, first_record, resolve_range
+from ..sources.snappy_frames import ByteReader
 from .json_documents import DocumentScanner
 from .json_reader import TypedLineReader, typed_lines
 from .json_scanner import RECORD_COLUMN, JsonLibrary, LineScanner, line_scanner, load_library
@@ -218,7 +219,7 @@ class LineReader:
 class DocumentBlocks:
     """Values of a stream, some at a time."""
 
-    def __init__(self, stream: ByteStream, path: Path) -> None:
+    def __init__(self, stream: ByteReader, path: Path) -> None:
         self._values = DocumentScanner(stream, path).values()
         self._turn = threading.Lock()
         self._first: list[bytes | None] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -12,7 +12,7 @@ from lakebed.core.errors import LakebedError
 
 from ..errors import SelectCode, failure
 from ..model import Compression, QueryStats
-from .snappy_frames import SnappyStream
+from .snappy_frames import ByteReader, SnappyStream
 
 if TYPE_CHECKING:
     from .object_bytes import ObjectBytes
@@ -53,14 +53,6 @@ class Meter:
             return QueryStats(*self._counts)
 
 
-class ByteStream(Protocol):
-    """Bytes one after the other."""
-
-    def read(self, length: int) -> bytes:
-        """The next bytes: fewer than asked for only at the end, where there are none. Blocks."""
-        ...
-
-
 class ObjectRange:
     """The bytes of an object from `start` to `stop`, as they are stored."""
 
@@ -98,7 +90,7 @@ class ObjectRange:
 
 def open_stream(
     source: ObjectBytes, compression: Compression, meter: Meter, start: int = 0, stop: int | None = None
-) -> ByteStream:
+) -> ByteReader:
     """A stretch of the object, decompressed. Raises SelectError (InvalidCompressionFormat)."""
     stop = source.size if stop is None else stop
     if compression is Compression.NONE:
@@ -117,7 +109,7 @@ def open_stream(
 class _Decompressed:
     """What comes out of a decompressor, in S3's words where it does not."""
 
-    def __init__(self, inner: ByteStream, stored: ObjectRange, meter: Meter) -> None:
+    def __init__(self, inner: ByteReader, stored: ObjectRange, meter: Meter) -> None:
         self._inner = inner
         self._stored = stored
         self._meter = meter

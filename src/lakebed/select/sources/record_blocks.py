@@ -10,7 +10,7 @@ from lakebed.core.errors import Unavailable
 
 from ..errors import SelectCode, failure
 from ..model import MAX_RECORD_BYTES, ScanRange
-from .byte_streams import ByteStream
+from .snappy_frames import ByteReader
 
 if TYPE_CHECKING:
     from .object_bytes import ObjectBytes
@@ -27,7 +27,7 @@ Cut = Callable[[bytes], int]
 class Blocks:
     """A stream as blocks of whole records. Blocks are taken by any thread, each by one."""
 
-    def __init__(self, stream: ByteStream, cut: Cut) -> None:
+    def __init__(self, stream: ByteReader, cut: Cut) -> None:
         self._stream = stream
         self._cut = cut
         self._turn = threading.Lock()

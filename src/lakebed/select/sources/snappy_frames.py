@@ -14,18 +14,18 @@ _MAX_CHUNK_BYTES: Final = 65536 + 4 + 1024 * 16
 """Of a compressed chunk; what does not compress grows a little."""
 
 
-class Readable(Protocol):
-    """Where the frames come from."""
+class ByteReader(Protocol):
+    """A stream that is read from front to back."""
 
     def read(self, length: int) -> bytes:
-        """The next bytes."""
+        """The next bytes: at most `length`, empty only at the end. Blocks."""
         ...
 
 
 class SnappyStream:
     """Frames, decompressed as they are asked for. Checksums of chunks are passed over: the object has its own."""
 
-    def __init__(self, source: Readable) -> None:
+    def __init__(self, source: ByteReader) -> None:
         self._source = source
         self._ready = b""
 

@@ -6,7 +6,6 @@ from lakebed.wire.json.forwarding import forwarding_mount
 from lakebed.wire.json.routing import Mount, Route, RouteTable
 
 from .handlers import (
-    arrivals,
     connections,
     delegations,
     events,
@@ -33,7 +32,6 @@ def admin_mount() -> Mount[AdminServices]:
         *stream.ROUTES,
         *stream_servers.ROUTES,
         *targets.ROUTES,
-        *arrivals.ROUTES,
         *tables.ROUTES,
         *policies.ROUTES,
         *labels.ROUTES,

@@ -19,7 +19,7 @@ from lakebed.catalog.maintenance.jobs.job_store import StoredJob
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import CommitConflict, StateConflict, Unavailable
 from tests.catalog.harness import set_properties
-from tests.catalog.maintenance.workshop import Workshop, open_workshop
+from tests.catalog.maintenance.job_catalog import JobCatalog, open_job_catalog
 from tests.objects.stores import ROOT, opened_store
 
 T = TypeVar("T")
@@ -87,8 +87,8 @@ class JobMachine(RuleBasedStateMachine):
         folder = Path(self.stack.enter_context(TemporaryDirectory()))
         opening = opened_store(f"sqlite:{folder / 'meta.db'}", "memory", folder, self.clock)
         store = self.run(self.stack.enter_async_context(opening))
-        self.workshop: Workshop = self.run(open_workshop(store))
-        self.table = self.run(self.workshop.table())
+        self.job_catalog: JobCatalog = self.run(open_job_catalog(store))
+        self.table = self.run(self.job_catalog.table())
         self.config = ModelConfig()
         self.current: ModelJob | None = None
         self.version = 0
@@ -179,7 +179,7 @@ class JobMachine(RuleBasedStateMachine):
         )
     )
     def configure(self, config: ModelConfig) -> None:
-        self.run(self.workshop.configure(self.table, **config.fields()))
+        self.run(self.job_catalog.configure(self.table, **config.fields()))
         self.config = config
 
     @rule(seconds=st.sampled_from([1, 4, 9, 10, 29, 31]))
@@ -190,12 +190,12 @@ class JobMachine(RuleBasedStateMachine):
     @rule()
     def commit(self) -> None:
         self.version += 1
-        self.run(self.workshop.catalog.commit(self.table, set_properties(a=str(self.version))))
+        self.run(self.job_catalog.catalog.commit(self.table, set_properties(a=str(self.version))))
 
     @rule()
     def schedule(self) -> None:
         self.mood = "well"
-        stored = self.run(self.workshop.schedule(self.table, "s"))
+        stored = self.run(self.job_catalog.schedule(self.table, "s"))
         in_the_way = self.stands_in_the_way("scheduler")
         if in_the_way == "current":
             assert self.current is not None
@@ -217,7 +217,7 @@ class JobMachine(RuleBasedStateMachine):
         stored: StoredJob | None = None
         is_stale = False
         try:
-            stored = self.run(self.workshop.work(self.table, worker))
+            stored = self.run(self.job_catalog.work(self.table, worker))
         except Killed:
             pass
         except CommitConflict:
@@ -237,7 +237,7 @@ class JobMachine(RuleBasedStateMachine):
             self.current = replace(claimed, status="FAILED", retry_at=None)
             return
         assert not is_stale
-        now = self.run(self.workshop.job(self.table))
+        now = self.run(self.job_catalog.job(self.table))
         if claimed is None:
             self.check_new(now)
             begun = ModelJob(now.job.id, "RUNNING", self.config, self.version, self.attempts_before() + 1, self.now)
@@ -258,7 +258,7 @@ class JobMachine(RuleBasedStateMachine):
         job = self.current
         assert job is not None
         lease = job.lease if is_right and job.lease else "other"
-        beating = self.workshop.maintenance.heartbeat(
+        beating = self.job_catalog.maintenance.heartbeat(
             ROOT, "lake", self.table, job.id, worker_id=job.worker or "w", lease_id=lease
         )
         if is_right and job.status == "RUNNING":
@@ -280,11 +280,11 @@ class JobMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_current_job_is_the_model_s(self) -> None:
-        view = self.run(self.workshop.view(self.table))
+        view = self.run(self.job_catalog.view(self.table))
         if self.current is None:
             assert view.current is None
         else:
-            self.check(self.run(self.workshop.job(self.table)), self.current)
+            self.check(self.run(self.job_catalog.job(self.table)), self.current)
         assert view.status.value == self.expected_status()
 
     def expected_status(self) -> str:

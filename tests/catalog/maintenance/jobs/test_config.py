@@ -8,7 +8,7 @@ import pytest
 from lakebed.catalog.maintenance.jobs.config import DEFAULT_CONFIG, ConfigSource, MaintenanceConfig, check_config
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchCatalog, NoSuchTable
 from tests.catalog.harness import NOBODY, may, name
-from tests.catalog.maintenance.workshop import Workshop
+from tests.catalog.maintenance.job_catalog import JobCatalog
 from tests.objects.stores import ROOT
 
 
@@ -62,8 +62,8 @@ def test_configuration_that_breaks_a_rule_names_its_field(fields: dict[str, Any]
     assert refused.value.argument == argument
 
 
-async def test_a_table_s_own_comes_before_its_bucket_s_and_that_before_the_built_in(workshop: Workshop) -> None:
-    configs, table = workshop.maintenance.configs, await workshop.table()
+async def test_a_table_s_own_comes_before_its_bucket_s_and_that_before_the_built_in(job_catalog: JobCatalog) -> None:
+    configs, table = job_catalog.maintenance.configs, await job_catalog.table()
     assert await configs.get(ROOT, "lake", table) == (DEFAULT_CONFIG, ConfigSource.DEFAULT)
     default, own = changed(background_enabled=True), changed(delete_enabled=True)
     assert await configs.put_default(ROOT, "lake", default) == (default, ConfigSource.TABLE_BUCKET_DEFAULT)
@@ -76,28 +76,28 @@ async def test_a_table_s_own_comes_before_its_bucket_s_and_that_before_the_built
     assert await configs.get(ROOT, "lake", table) == (DEFAULT_CONFIG, ConfigSource.DEFAULT)
 
 
-async def test_a_configuration_goes_with_its_table(light_workshop: Workshop) -> None:
-    table = await light_workshop.table()
-    await light_workshop.configure(table, delete_enabled=True)
-    await light_workshop.run(table)
-    await light_workshop.catalog.drop()
-    again = await light_workshop.table()
-    effective = await light_workshop.maintenance.configs.get(ROOT, "lake", again)
+async def test_a_configuration_goes_with_its_table(light_job_catalog: JobCatalog) -> None:
+    table = await light_job_catalog.table()
+    await light_job_catalog.configure(table, delete_enabled=True)
+    await light_job_catalog.run(table)
+    await light_job_catalog.catalog.drop()
+    again = await light_job_catalog.table()
+    effective = await light_job_catalog.maintenance.configs.get(ROOT, "lake", again)
     assert effective.source is ConfigSource.DEFAULT
-    assert (await light_workshop.view(again)).timeline == []
+    assert (await light_job_catalog.view(again)).timeline == []
 
 
-async def test_setting_a_configuration_is_told(light_workshop: Workshop) -> None:
-    table = await light_workshop.table()
-    before = await light_workshop.catalog.last_event()
-    await light_workshop.configure(table)
-    await light_workshop.maintenance.configs.put_default(ROOT, "lake", DEFAULT_CONFIG)
-    told = await light_workshop.catalog.told(before)
+async def test_setting_a_configuration_is_told(light_job_catalog: JobCatalog) -> None:
+    table = await light_job_catalog.table()
+    before = await light_job_catalog.catalog.last_event()
+    await light_job_catalog.configure(table)
+    await light_job_catalog.maintenance.configs.put_default(ROOT, "lake", DEFAULT_CONFIG)
+    told = await light_job_catalog.catalog.told(before)
     assert [kind for kind, _ in told] == ["TableMaintenanceConfigured", "TableBucketMaintenanceConfigured"]
 
 
-async def test_rights_are_asked_for_one_by_one(light_workshop: Workshop) -> None:
-    configs, table = light_workshop.maintenance.configs, await light_workshop.table()
+async def test_rights_are_asked_for_one_by_one(light_job_catalog: JobCatalog) -> None:
+    configs, table = light_job_catalog.maintenance.configs, await light_job_catalog.table()
     reads, writes = may("s3tables:GetTableMaintenanceConfiguration"), may("s3tables:PutTableMaintenanceConfiguration")
     await configs.get(reads, "lake", table)
     await configs.get_default(reads, "lake")
@@ -115,14 +115,14 @@ async def test_rights_are_asked_for_one_by_one(light_workshop: Workshop) -> None
             await configs.put_default(caller, "lake", None)
 
 
-async def test_what_is_not_there_has_no_configuration(light_workshop: Workshop) -> None:
-    configs = light_workshop.maintenance.configs
+async def test_what_is_not_there_has_no_configuration(light_job_catalog: JobCatalog) -> None:
+    configs = light_job_catalog.maintenance.configs
     with pytest.raises(NoSuchTable):
         await configs.get(ROOT, "lake", name("absent"))
     with pytest.raises(NoSuchTable):
         await configs.put(ROOT, "lake", name("absent"), DEFAULT_CONFIG)
     with pytest.raises(NoSuchCatalog):
         await configs.get_default(ROOT, "absent")
-    await light_workshop.catalog.create_view("v")
+    await light_job_catalog.catalog.create_view("v")
     with pytest.raises(NoSuchTable):
         await configs.put(ROOT, "lake", name("v"), DEFAULT_CONFIG)

@@ -24,7 +24,7 @@ from lakebed.objects.config.versioning import Versioning
 from lakebed.objects.model import MAX_KEY_BYTES, ObjectAttributes
 from lakebed.objects.rows import CURRENT
 from tests.catalog.harness import a_table, may, name
-from tests.catalog.maintenance.workshop import BODY, Workshop
+from tests.catalog.maintenance.job_catalog import BODY, JobCatalog
 from tests.objects.consistency import check_tables
 from tests.objects.stores import ROOT
 
@@ -33,216 +33,218 @@ LAKE = unmade(Bucket(BucketId(1), "lake", "0", "r", 0, "", b"\x80"), "lake")
 HOLDS = {"delete_enabled": True, "quarantine_enabled": True, "quarantine_retention_seconds": RETENTION_SECONDS}
 
 
-async def held_files(workshop: Workshop, count: int = 3, **config: Any) -> tuple[Identifier, str, set[str]]:
+async def held_files(job_catalog: JobCatalog, count: int = 3, **config: Any) -> tuple[Identifier, str, set[str]]:
     """A table, the job that moved files of it aside, and their keys."""
-    table = await workshop.table()
-    await workshop.append(table)
+    table = await job_catalog.table()
+    await job_catalog.append(table)
     keys = {
-        (await workshop.put(table, f"data/o{number}.parquet")).removeprefix("s3://lake/") for number in range(count)
+        (await job_catalog.put(table, f"data/o{number}.parquet")).removeprefix("s3://lake/") for number in range(count)
     }
-    workshop.age()
-    await workshop.configure(table, **HOLDS, **config)
-    stored = await workshop.run(table, delete=True)
+    job_catalog.age()
+    await job_catalog.configure(table, **HOLDS, **config)
+    stored = await job_catalog.run(table, delete=True)
     assert (stored.job.status, stored.job.counts.quarantined_objects) == (JobStatus.SUCCESSFUL, count)
     return table, stored.job.id, keys
 
 
-async def test_files_are_moved_aside_and_nothing_is_copied(workshop: Workshop) -> None:
+async def test_files_are_moved_aside_and_nothing_is_copied(job_catalog: JobCatalog) -> None:
     blobs = None
-    table = await workshop.table()
-    await workshop.append(table)
+    table = await job_catalog.table()
+    await job_catalog.append(table)
     attributes = ObjectAttributes(content_type="application/x-parquet", metadata={"colour": "red"})
-    key = await workshop.home(table) + "data/o.parquet"
-    await workshop.store.put("lake", key, BODY, attributes=attributes)
-    warehouse = await workshop.catalog.warehouses.get(ROOT, "lake")
+    key = await job_catalog.home(table) + "data/o.parquet"
+    await job_catalog.store.put("lake", key, BODY, attributes=attributes)
+    warehouse = await job_catalog.catalog.warehouses.get(ROOT, "lake")
     bucket = warehouse.bucket
-    before = await workshop.store.meta.row(CURRENT, bucket.id, key)
-    workshop.age()
-    blobs = await workshop.store.stored_blobs()
-    await workshop.configure(table, **HOLDS)
-    stored = await workshop.run(table, delete=True)
+    before = await job_catalog.store.meta.row(CURRENT, bucket.id, key)
+    job_catalog.age()
+    blobs = await job_catalog.store.stored_blobs()
+    await job_catalog.configure(table, **HOLDS)
+    stored = await job_catalog.run(table, delete=True)
     assert (stored.job.counts.quarantined_objects, stored.job.counts.deleted_objects) == (1, 0)
     assert stored.job.actions == (RecommendedAction.REVIEW_QUARANTINE,)
     (report,) = stored.findings.objects
     assert report.state is ObjectState.QUARANTINED
-    assert key not in await workshop.keys()
+    assert key not in await job_catalog.keys()
     place = quarantine_key(warehouse, stored.job.id, key)
-    assert await workshop.held() == [place] == [f".lakebed/quarantine/{stored.job.id}/{key}"]
-    after = await workshop.store.meta.row(CURRENT, bucket.id, place)
+    assert await job_catalog.held() == [place] == [f".lakebed/quarantine/{stored.job.id}/{key}"]
+    after = await job_catalog.store.meta.row(CURRENT, bucket.id, place)
     assert before is not None
     assert after is not None
     # All is as it was but for the key: the content, too.
     assert after[1:] == before[1:]
-    assert await workshop.store.stored_blobs() == blobs
-    await check_tables(workshop.store)
+    assert await job_catalog.store.stored_blobs() == blobs
+    await check_tables(job_catalog.store)
 
 
-async def test_release_brings_them_back_with_a_window_of_their_own(workshop: Workshop) -> None:
-    table, job, keys = await held_files(workshop)
-    reviewed = await workshop.quarantine(table, job, QuarantineAction.RELEASE, "they were needed")
+async def test_release_brings_them_back_with_a_window_of_their_own(job_catalog: JobCatalog) -> None:
+    table, job, keys = await held_files(job_catalog)
+    reviewed = await job_catalog.quarantine(table, job, QuarantineAction.RELEASE, "they were needed")
     assert reviewed.let_go == (3, 0)
-    assert keys <= set(await workshop.keys())
-    assert await workshop.held() == []
-    assert [await workshop.store.get("lake", key) for key in sorted(keys)] == [BODY] * 3
+    assert keys <= set(await job_catalog.keys())
+    assert await job_catalog.held() == []
+    assert [await job_catalog.store.get("lake", key) for key in sorted(keys)] == [BODY] * 3
     stored = reviewed.stored
     assert stored.job.counts.quarantined_objects == 0
     event = stored.record.audit[-1]
     assert (event.step, event.reason) == (AuditStep.QUARANTINE_RELEASE, "they were needed")
     assert (event.quarantined_before, event.quarantined_after) == (3, 0)
     # The next run does not take them away again at once.
-    assert (await workshop.run(table, delete=True)).job.counts.quarantined_objects == 0
-    workshop.age()
-    assert (await workshop.run(table, delete=True)).job.counts.quarantined_objects == 3
-    await check_tables(workshop.store)
+    assert (await job_catalog.run(table, delete=True)).job.counts.quarantined_objects == 0
+    job_catalog.age()
+    assert (await job_catalog.run(table, delete=True)).job.counts.quarantined_objects == 3
+    await check_tables(job_catalog.store)
 
 
-async def test_a_file_whose_place_was_taken_stays_held(workshop: Workshop) -> None:
-    table, job, keys = await held_files(workshop)
+async def test_a_file_whose_place_was_taken_stays_held(job_catalog: JobCatalog) -> None:
+    table, job, keys = await held_files(job_catalog)
     taken = min(keys)
-    await workshop.store.put("lake", taken, b"new")
-    reviewed = await workshop.quarantine(table, job, QuarantineAction.RELEASE)
+    await job_catalog.store.put("lake", taken, b"new")
+    reviewed = await job_catalog.quarantine(table, job, QuarantineAction.RELEASE)
     assert reviewed.let_go == (2, 1)
     assert [one.key for one in reviewed.held] == [taken]
-    assert await workshop.store.get("lake", taken) == b"new"
+    assert await job_catalog.store.get("lake", taken) == b"new"
     assert reviewed.stored.job.counts.quarantined_objects == 1
-    await check_tables(workshop.store)
+    await check_tables(job_catalog.store)
 
 
-async def test_abandon_removes_them_for_good(workshop: Workshop) -> None:
-    table, job, keys = await held_files(workshop)
-    reviewed = await workshop.quarantine(table, job, QuarantineAction.ABANDON)
+async def test_abandon_removes_them_for_good(job_catalog: JobCatalog) -> None:
+    table, job, keys = await held_files(job_catalog)
+    reviewed = await job_catalog.quarantine(table, job, QuarantineAction.ABANDON)
     assert reviewed.let_go == (3, 0)
-    assert await workshop.held() == []
-    assert not keys & set(await workshop.keys())
+    assert await job_catalog.held() == []
+    assert not keys & set(await job_catalog.keys())
     assert (reviewed.stored.job.counts.deleted_objects, reviewed.stored.job.counts.quarantined_objects) == (3, 0)
-    await check_tables(workshop.store)
+    await check_tables(job_catalog.store)
 
 
-async def test_files_are_removed_when_their_time_is_over(workshop: Workshop) -> None:
-    table, job, _ = await held_files(workshop)
-    workshop.age(RETENTION_SECONDS - 1)
-    assert (await workshop.background.run_due()).purged == 0
-    assert len(await workshop.held()) == 3
-    workshop.age(1)
-    assert (await workshop.background.run_due()).purged == 3
-    assert await workshop.held() == []
-    stored = await workshop.job(table, job)
+async def test_files_are_removed_when_their_time_is_over(job_catalog: JobCatalog) -> None:
+    table, job, _ = await held_files(job_catalog)
+    job_catalog.age(RETENTION_SECONDS - 1)
+    assert (await job_catalog.background.run_due()).purged == 0
+    assert len(await job_catalog.held()) == 3
+    job_catalog.age(1)
+    assert (await job_catalog.background.run_due()).purged == 3
+    assert await job_catalog.held() == []
+    stored = await job_catalog.job(table, job)
     assert (stored.job.counts.deleted_objects, stored.job.counts.quarantined_objects) == (3, 0)
     assert stored.record.audit[-1].step is AuditStep.QUARANTINE_PURGED
     assert stored.job.actions == (RecommendedAction.NO_ACTION_REQUIRED,)
-    await check_tables(workshop.store)
+    await check_tables(job_catalog.store)
 
 
-async def test_held_files_outlive_their_table_and_go_in_time(workshop: Workshop) -> None:
-    await held_files(workshop)
-    await workshop.catalog.drop(purge=True)
-    await workshop.catalog.purges.run_due()
-    assert len(await workshop.held()) == 3
-    workshop.age(RETENTION_SECONDS)
-    assert (await workshop.background.run_due()).purged == 3
-    assert await workshop.catalog.keys_in() == []
-    await check_tables(workshop.store)
+async def test_held_files_outlive_their_table_and_go_in_time(job_catalog: JobCatalog) -> None:
+    await held_files(job_catalog)
+    await job_catalog.catalog.drop(purge=True)
+    await job_catalog.catalog.purges.run_due()
+    assert len(await job_catalog.held()) == 3
+    job_catalog.age(RETENTION_SECONDS)
+    assert (await job_catalog.background.run_due()).purged == 3
+    assert await job_catalog.catalog.keys_in() == []
+    await check_tables(job_catalog.store)
 
 
-async def test_a_directory_that_is_another_table_s_now_gets_nothing_back(workshop: Workshop) -> None:
-    table, job, keys = await held_files(workshop)
-    entry = await workshop.catalog.entry(table)
-    await workshop.store.meta.transact(
+async def test_a_directory_that_is_another_table_s_now_gets_nothing_back(job_catalog: JobCatalog) -> None:
+    table, job, keys = await held_files(job_catalog)
+    entry = await job_catalog.catalog.entry(table)
+    await job_catalog.store.meta.transact(
         lambda tx: tx.run("UPDATE entry_locations SET entry = 'another' WHERE entry = ?", entry.id)
     )
-    reviewed = await workshop.quarantine(table, job, QuarantineAction.RELEASE)
+    reviewed = await job_catalog.quarantine(table, job, QuarantineAction.RELEASE)
     assert reviewed.let_go == (0, 3)
-    assert not keys & set(await workshop.keys())
+    assert not keys & set(await job_catalog.keys())
 
 
-async def test_held_files_are_removed_in_pages(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_held_files_are_removed_in_pages(job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quarantine, "_A_COMMIT", 2)
-    table, job, keys = await held_files(workshop, 5)
-    assert (await workshop.quarantine(table, job, QuarantineAction.RELEASE)).let_go == (5, 0)
-    workshop.age()
-    again = (await workshop.run(table, delete=True)).job
+    table, job, keys = await held_files(job_catalog, 5)
+    assert (await job_catalog.quarantine(table, job, QuarantineAction.RELEASE)).let_go == (5, 0)
+    job_catalog.age()
+    again = (await job_catalog.run(table, delete=True)).job
     assert again.counts.quarantined_objects == 5
-    workshop.age(RETENTION_SECONDS)
-    assert (await workshop.background.run_due()).purged == 5
-    audit = (await workshop.job(table, again.id)).record.audit
+    job_catalog.age(RETENTION_SECONDS)
+    assert (await job_catalog.background.run_due()).purged == 5
+    audit = (await job_catalog.job(table, again.id)).record.audit
     # The pages are one entry of the audit.
     assert [event.step for event in audit].count(AuditStep.QUARANTINE_PURGED) == 1
     assert (audit[-1].quarantined_before, audit[-1].quarantined_after) == (5, 0)
-    assert not keys & set(await workshop.keys())
+    assert not keys & set(await job_catalog.keys())
 
 
-async def test_in_a_versioned_bucket_files_are_held_and_come_back(workshop: Workshop) -> None:
-    await workshop.store.buckets.set_versioning(ROOT, "lake", Versioning.ENABLED)
-    table, job, keys = await held_files(workshop)
-    assert (await workshop.quarantine(table, job, QuarantineAction.RELEASE)).let_go == (3, 0)
-    assert keys <= set(await workshop.keys())
-    await check_tables(workshop.store)
-    workshop.age()
-    await workshop.run(table, delete=True)
-    workshop.age(RETENTION_SECONDS)
-    assert (await workshop.background.run_due()).purged == 3
+async def test_in_a_versioned_bucket_files_are_held_and_come_back(job_catalog: JobCatalog) -> None:
+    await job_catalog.store.buckets.set_versioning(ROOT, "lake", Versioning.ENABLED)
+    table, job, keys = await held_files(job_catalog)
+    assert (await job_catalog.quarantine(table, job, QuarantineAction.RELEASE)).let_go == (3, 0)
+    assert keys <= set(await job_catalog.keys())
+    await check_tables(job_catalog.store)
+    job_catalog.age()
+    await job_catalog.run(table, delete=True)
+    job_catalog.age(RETENTION_SECONDS)
+    assert (await job_catalog.background.run_due()).purged == 3
     # Not hidden: a held file that is purged leaves no version behind.
-    assert await workshop.store.meta.rows("SELECT key FROM versions WHERE key LIKE '.lakebed/%'") == []
-    await check_tables(workshop.store)
+    assert await job_catalog.store.meta.rows("SELECT key FROM versions WHERE key LIKE '.lakebed/%'") == []
+    await check_tables(job_catalog.store)
 
 
-async def test_object_lock_keeps_a_held_file_longer(light_workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    table, job, _ = await held_files(light_workshop)
+async def test_object_lock_keeps_a_held_file_longer(
+    light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, job, _ = await held_files(light_job_catalog)
     monkeypatch.setattr(quarantine, "is_protected", lambda stored, now_ms: True)
-    light_workshop.age(RETENTION_SECONDS)
-    assert (await light_workshop.background.run_due()).purged == 0
-    assert (await light_workshop.quarantine(table, job, QuarantineAction.ABANDON)).let_go == (0, 3)
+    light_job_catalog.age(RETENTION_SECONDS)
+    assert (await light_job_catalog.background.run_due()).purged == 0
+    assert (await light_job_catalog.quarantine(table, job, QuarantineAction.ABANDON)).let_go == (0, 3)
     monkeypatch.undo()
-    light_workshop.age(RETENTION_SECONDS)
-    assert (await light_workshop.background.run_due()).purged == 3
+    light_job_catalog.age(RETENTION_SECONDS)
+    assert (await light_job_catalog.background.run_due()).purged == 3
 
 
 # -- who may, and when ----------------------------------------------------------------------------------------------
 
 
-async def test_nobody_reads_or_writes_in_quarantine(light_workshop: Workshop) -> None:
-    await held_files(light_workshop)
-    (key, *_) = await light_workshop.held()
+async def test_nobody_reads_or_writes_in_quarantine(light_job_catalog: JobCatalog) -> None:
+    await held_files(light_job_catalog)
+    (key, *_) = await light_job_catalog.held()
     everything = may("s3:*", "s3tables:*")
     for caller in (ROOT, everything):
         with pytest.raises(AccessDenied):
-            await light_workshop.store.reader.get(caller, "lake", key)
+            await light_job_catalog.store.reader.get(caller, "lake", key)
         with pytest.raises(AccessDenied):
-            await light_workshop.store.put("lake", key, b"", caller=caller)
+            await light_job_catalog.store.put("lake", key, b"", caller=caller)
     with pytest.raises(AccessDenied):
-        await light_workshop.store.delete("lake", key)
+        await light_job_catalog.store.delete("lake", key)
 
 
-async def test_decisions_need_a_job_that_ended_and_holds_something(light_workshop: Workshop) -> None:
-    table, job, _ = await held_files(light_workshop, background_enabled=True)
+async def test_decisions_need_a_job_that_ended_and_holds_something(light_job_catalog: JobCatalog) -> None:
+    table, job, _ = await held_files(light_job_catalog, background_enabled=True)
     decisions = [action for action in QuarantineAction if action is not QuarantineAction.INSPECT]
-    assert len((await light_workshop.quarantine(table, job)).held) == 3
+    assert len((await light_job_catalog.quarantine(table, job)).held) == 3
     with pytest.raises(NotFound):
-        await light_workshop.quarantine(table, "absent")
+        await light_job_catalog.quarantine(table, "absent")
     with pytest.raises(StateConflict, match="tried again"):
-        await light_workshop.quarantine(table, job, QuarantineAction.RETRY)
-    queued = await light_workshop.schedule(table)
+        await light_job_catalog.quarantine(table, job, QuarantineAction.RETRY)
+    queued = await light_job_catalog.schedule(table)
     for action in decisions:
         with pytest.raises(StateConflict, match="not ended"):
-            await light_workshop.quarantine(table, queued.job.id, action)
-    await light_workshop.quarantine(table, job, QuarantineAction.RELEASE)
+            await light_job_catalog.quarantine(table, queued.job.id, action)
+    await light_job_catalog.quarantine(table, job, QuarantineAction.RELEASE)
     for action in decisions:
         with pytest.raises(StateConflict, match="nothing"):
-            await light_workshop.quarantine(table, job, action)
-    assert (await light_workshop.quarantine(table, job)).held == []
+            await light_job_catalog.quarantine(table, job, action)
+    assert (await light_job_catalog.quarantine(table, job)).held == []
 
 
 @pytest.mark.parametrize("action", [QuarantineAction.RETRY, QuarantineAction.ABANDON, QuarantineAction.RELEASE])
 async def test_a_job_that_failed_half_way_can_be_released_retried_or_abandoned(
-    light_workshop: Workshop, monkeypatch: pytest.MonkeyPatch, action: QuarantineAction
+    light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch, action: QuarantineAction
 ) -> None:
-    workshop = light_workshop
+    job_catalog = light_job_catalog
     monkeypatch.setattr(removal, "_A_COMMIT", 2)
-    table = await workshop.table()
-    keys = {(await workshop.put(table, f"data/o{number}.parquet")).removeprefix("s3://lake/") for number in range(4)}
-    workshop.age()
+    table = await job_catalog.table()
+    keys = {(await job_catalog.put(table, f"data/o{number}.parquet")).removeprefix("s3://lake/") for number in range(4)}
+    job_catalog.age()
     retries = {"max_retry_attempts": 3, "retry_initial_backoff_seconds": 50, "retry_max_backoff_seconds": 60}
-    await workshop.configure(table, background_enabled=True, **HOLDS, **retries)
+    await job_catalog.configure(table, background_enabled=True, **HOLDS, **retries)
     plain = removal.Remover._batch
     calls = 0
 
@@ -254,29 +256,29 @@ async def test_a_job_that_failed_half_way_can_be_released_retried_or_abandoned(
         await plain(self, *arguments)
 
     monkeypatch.setattr(removal.Remover, "_batch", breaking)
-    stored = await workshop.work(table)
+    stored = await job_catalog.work(table)
     assert (stored.job.status, stored.job.counts.quarantined_objects) == (JobStatus.FAILED, 2)
     assert stored.job.next_retry_ms is not None
-    assert (await workshop.view(table)).status is SchedulerStatus.RETRY_DEFERRED
-    reviewed = await workshop.quarantine(table, stored.job.id, action)
+    assert (await job_catalog.view(table)).status is SchedulerStatus.RETRY_DEFERRED
+    reviewed = await job_catalog.quarantine(table, stored.job.id, action)
     assert reviewed.stored.job.counts.quarantined_objects == 0
-    assert len(set(await workshop.keys()) & keys) == (2 if action is QuarantineAction.ABANDON else 4)
+    assert len(set(await job_catalog.keys()) & keys) == (2 if action is QuarantineAction.ABANDON else 4)
     if action is QuarantineAction.RELEASE:
         assert reviewed.stored.job.next_retry_ms is not None
-        assert (await workshop.work(table)).job.id == stored.job.id
+        assert (await job_catalog.work(table)).job.id == stored.job.id
     else:
         assert reviewed.stored.job.next_retry_ms is None
-        again = await workshop.work(table)
+        again = await job_catalog.work(table)
         assert (again.job.status, again.job.attempt) == (JobStatus.SUCCESSFUL, 2)
 
 
-async def test_what_is_held_shows_in_the_scheduler_s_report(light_workshop: Workshop) -> None:
-    table, job, _ = await held_files(light_workshop, background_enabled=True)
-    view = await light_workshop.view(table)
+async def test_what_is_held_shows_in_the_scheduler_s_report(light_job_catalog: JobCatalog) -> None:
+    table, job, _ = await held_files(light_job_catalog, background_enabled=True)
+    view = await light_job_catalog.view(table)
     assert (view.status, view.held) == (SchedulerStatus.QUARANTINED, (3, job))
     assert view.actions == (RecommendedAction.REVIEW_QUARANTINE,)
     # It does not keep the next run from running.
-    assert (await light_workshop.work(table)).job.status is JobStatus.SUCCESSFUL
+    assert (await light_job_catalog.work(table)).job.status is JobStatus.SUCCESSFUL
 
 
 def test_a_key_that_would_be_too_long_is_held_under_another() -> None:
@@ -288,14 +290,14 @@ def test_a_key_that_would_be_too_long_is_held_under_another() -> None:
     assert quarantine_key(LAKE, "j" * 32, key) != quarantine_key(LAKE, "j" * 32, "l" + key[1:])
 
 
-async def test_catalog_in_a_directory_holds_files_there(workshop: Workshop) -> None:
-    catalog, maintenance = workshop.catalog, workshop.maintenance
+async def test_catalog_in_a_directory_holds_files_there(job_catalog: JobCatalog) -> None:
+    catalog, maintenance = job_catalog.catalog, job_catalog.maintenance
     await catalog.make("one", "s3://sea/one")
     await catalog.namespaces.create(Mutation(ROOT), "one", ("ns",), {})
     made = await catalog.creation.create(Mutation(ROOT), "one", ("ns",), a_table())
     key = made.entry.location.removeprefix("s3://sea/") + "/data/orphan.parquet"
-    await workshop.store.put("sea", key, BODY)
-    workshop.age()
+    await job_catalog.store.put("sea", key, BODY)
+    job_catalog.age()
     await maintenance.configs.put(ROOT, "one", name(), msgspec.structs.replace(DEFAULT_CONFIG, **HOLDS))
     stored = (await maintenance.run(ROOT, "one", name(), RunRequest(delete=True))).stored
     assert (stored.job.status, stored.job.counts.quarantined_objects) == (JobStatus.SUCCESSFUL, 1)
@@ -304,7 +306,7 @@ async def test_catalog_in_a_directory_holds_files_there(workshop: Workshop) -> N
     assert place in keys
     assert key not in keys
     with pytest.raises(AccessDenied, match="quarantine"):
-        await workshop.store.reader.get(ROOT, "sea", place)
+        await job_catalog.store.reader.get(ROOT, "sea", place)
     await maintenance.quarantine(ROOT, "one", name(), stored.job.id, QuarantineAction.RELEASE, "needed")
     keys = await catalog.keys_in("sea")
     assert key in keys

@@ -16,7 +16,7 @@ from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSu
 from lakebed.core.jobs import JobKind, decode_spec
 from lakebed.meta.tasks import TaskState
 from tests.catalog.harness import NOBODY, may, name, set_property
-from tests.catalog.maintenance.workshop import BODY, Workshop
+from tests.catalog.maintenance.job_catalog import BODY, JobCatalog
 
 ALL_BUT_ONE = ExpirationRequest(min_snapshots_to_keep=1, max_snapshot_age_ms=0)
 SMALL = CompactionRequest(
@@ -24,25 +24,25 @@ SMALL = CompactionRequest(
 )
 
 
-async def three_snapshots(workshop: Workshop) -> Identifier:
-    table = await workshop.table()
+async def three_snapshots(job_catalog: JobCatalog) -> Identifier:
+    table = await job_catalog.table()
     for _ in range(3):
-        await workshop.append(table)
-        workshop.age(10)
+        await job_catalog.append(table)
+        job_catalog.age(10)
     return table
 
 
-async def test_a_plan_is_kept_and_leaves_the_current_job_alone(workshop: Workshop) -> None:
-    table = await workshop.table()
-    await workshop.configure(table, background_enabled=True)
-    queued = await workshop.schedule(table)
-    stored = await workshop.run(table, retain_recent_metadata_files=1)
+async def test_a_plan_is_kept_and_leaves_the_current_job_alone(job_catalog: JobCatalog) -> None:
+    table = await job_catalog.table()
+    await job_catalog.configure(table, background_enabled=True)
+    queued = await job_catalog.schedule(table)
+    stored = await job_catalog.run(table, retain_recent_metadata_files=1)
     assert (stored.job.status, stored.job.operation) == (JobStatus.SUCCESSFUL, RemovalMode.DRY_RUN)
     assert (stored.job.worker_id, stored.job.attempt) == (ADMIN, 0)
     assert [event.step for event in stored.record.audit] == [AuditStep.PLANNED]
-    assert await workshop.job(table, stored.job.id) == stored
-    assert await workshop.job(table, "latest") == stored
-    assert (await workshop.job(table, "current")).job.id == queued.job.id
+    assert await job_catalog.job(table, stored.job.id) == stored
+    assert await job_catalog.job(table, "latest") == stored
+    assert (await job_catalog.job(table, "current")).job.id == queued.job.id
 
 
 @pytest.mark.parametrize(
@@ -62,38 +62,38 @@ async def test_a_plan_is_kept_and_leaves_the_current_job_alone(workshop: Worksho
     ],
 )
 async def test_a_request_that_contradicts_itself_is_refused(
-    light_workshop: Workshop, request_fields: dict[str, Any], argument: str
+    light_job_catalog: JobCatalog, request_fields: dict[str, Any], argument: str
 ) -> None:
-    table = await light_workshop.table()
+    table = await light_job_catalog.table()
     with pytest.raises(InvalidInput) as refused:
-        await light_workshop.run(table, **request_fields)
+        await light_job_catalog.run(table, **request_fields)
     assert refused.value.argument == argument
 
 
-async def test_a_plan_for_another_state_of_the_table_is_refused(light_workshop: Workshop) -> None:
-    table = await light_workshop.table()
-    entry = await light_workshop.catalog.entry(table)
+async def test_a_plan_for_another_state_of_the_table_is_refused(light_job_catalog: JobCatalog) -> None:
+    table = await light_job_catalog.table()
+    entry = await light_job_catalog.catalog.entry(table)
     there = entry.metadata_at
-    assert await light_workshop.run(table, dry_run=True, expected_metadata_location=there)
-    assert await light_workshop.run(table, expected_metadata_location=there.replace("s3://", "s3a://"))
-    await light_workshop.append(table)
+    assert await light_job_catalog.run(table, dry_run=True, expected_metadata_location=there)
+    assert await light_job_catalog.run(table, expected_metadata_location=there.replace("s3://", "s3a://"))
+    await light_job_catalog.append(table)
     with pytest.raises(CommitConflict):
-        await light_workshop.run(table, dry_run=True, expected_metadata_location=there)
+        await light_job_catalog.run(table, dry_run=True, expected_metadata_location=there)
 
 
-async def test_what_is_configured_to_stay_stays_whatever_is_asked(light_workshop: Workshop) -> None:
-    table = await light_workshop.table()
-    await light_workshop.configure(table, retain_recent_metadata_files=3)
-    assert (await light_workshop.run(table)).job.retain_recent == 3
-    assert (await light_workshop.run(table, retain_recent_metadata_files=5)).job.retain_recent == 5
+async def test_what_is_configured_to_stay_stays_whatever_is_asked(light_job_catalog: JobCatalog) -> None:
+    table = await light_job_catalog.table()
+    await light_job_catalog.configure(table, retain_recent_metadata_files=3)
+    assert (await light_job_catalog.run(table)).job.retain_recent == 3
+    assert (await light_job_catalog.run(table, retain_recent_metadata_files=5)).job.retain_recent == 5
 
 
-async def test_a_removal_waits_for_no_queue_and_yields_to_a_worker(light_workshop: Workshop) -> None:
-    workshop, table = light_workshop, await light_workshop.table()
-    await workshop.configure(table, background_enabled=True, delete_enabled=True)
-    queued = await workshop.schedule(table)
-    assert (await workshop.run(table, delete=True)).job.status is JobStatus.SUCCESSFUL
-    displaced = await workshop.job(table, queued.job.id)
+async def test_a_removal_waits_for_no_queue_and_yields_to_a_worker(light_job_catalog: JobCatalog) -> None:
+    job_catalog, table = light_job_catalog, await light_job_catalog.table()
+    await job_catalog.configure(table, background_enabled=True, delete_enabled=True)
+    queued = await job_catalog.schedule(table)
+    assert (await job_catalog.run(table, delete=True)).job.status is JobStatus.SUCCESSFUL
+    displaced = await job_catalog.job(table, queued.job.id)
     assert (displaced.job.status, displaced.job.failure_reason) == (JobStatus.FAILED, SUPERSEDED)
     started: list[str] = []
     patch = pytest.MonkeyPatch()
@@ -102,117 +102,119 @@ async def test_a_removal_waits_for_no_queue_and_yields_to_a_worker(light_worksho
     async def hanging(self: JobExecutor, *arguments: Any) -> Any:
         patch.undo()
         with pytest.raises(StateConflict, match="worker is at the table"):
-            await workshop.run(table, delete=True)
+            await job_catalog.run(table, delete=True)
         started.append("tried")
-        workshop.age(901)
-        assert (await workshop.run(table, delete=True)).job.status is JobStatus.SUCCESSFUL
+        job_catalog.age(901)
+        assert (await job_catalog.run(table, delete=True)).job.status is JobStatus.SUCCESSFUL
         return await plain(self, *arguments)
 
     patch.setattr(JobExecutor, "run", hanging)
     with pytest.raises(Exception, match="run by another worker"):
-        await workshop.work(table)
+        await job_catalog.work(table)
     assert started
 
 
-async def test_rights_are_asked_for(light_workshop: Workshop) -> None:
-    table = await light_workshop.table()
+async def test_rights_are_asked_for(light_job_catalog: JobCatalog) -> None:
+    table = await light_job_catalog.table()
     runs = may("s3tables:RunTableMaintenance")
-    assert await light_workshop.run(table, caller=runs)
+    assert await light_job_catalog.run(table, caller=runs)
     for caller in (NOBODY, may("s3tables:GetTableMaintenanceConfiguration")):
         with pytest.raises(AccessDenied):
-            await light_workshop.run(table, caller=caller)
+            await light_job_catalog.run(table, caller=caller)
     with pytest.raises(AccessDenied):
-        await light_workshop.maintenance.job(runs, "lake", table, "latest")
+        await light_job_catalog.maintenance.job(runs, "lake", table, "latest")
     with pytest.raises(NoSuchTable):
-        await light_workshop.run(name("absent"))
+        await light_job_catalog.run(name("absent"))
 
 
 # -- snapshots ------------------------------------------------------------------------------------------------------
 
 
-async def test_snapshots_are_planned_and_then_expired(workshop: Workshop) -> None:
-    table = await three_snapshots(workshop)
-    before = await workshop.catalog.metadata(table)
-    planned = (await workshop.run(table, snapshot_expiration=ALL_BUT_ONE)).findings.expiration
+async def test_snapshots_are_planned_and_then_expired(job_catalog: JobCatalog) -> None:
+    table = await three_snapshots(job_catalog)
+    before = await job_catalog.catalog.metadata(table)
+    planned = (await job_catalog.run(table, snapshot_expiration=ALL_BUT_ONE)).findings.expiration
     assert planned is not None
     assert (planned.status, len(planned.candidates)) == (ExpirationStatus.CANDIDATES, 2)
-    assert await workshop.catalog.metadata(table) == before
-    stored = await workshop.run(table, snapshot_expiration=ALL_BUT_ONE, commit_snapshot_expiration=True)
+    assert await job_catalog.catalog.metadata(table) == before
+    stored = await job_catalog.run(table, snapshot_expiration=ALL_BUT_ONE, commit_snapshot_expiration=True)
     done = stored.findings.expiration
     assert done is not None
     assert (done.status, done.expired_snapshot_ids) == (ExpirationStatus.COMMITTED, planned.candidates)
-    entry = await workshop.catalog.entry(table)
+    entry = await job_catalog.catalog.entry(table)
     assert done.committed_metadata_at == entry.metadata_at
-    after = await workshop.catalog.metadata(table)
+    after = await job_catalog.catalog.metadata(table)
     assert set(before.snapshots) - set(after.snapshots) == set(planned.candidates)
-    events = await workshop.catalog.told()
+    events = await job_catalog.catalog.told()
     assert events[-1][0] == "TableCommitted"
     assert events[-1][1].operation == EXPIRE
-    assert (await workshop.job(table, stored.job.id)).findings.expiration == done
+    assert (await job_catalog.job(table, stored.job.id)).findings.expiration == done
     # Nothing is left: a second time nothing is committed.
-    again = await workshop.run(table, snapshot_expiration=ALL_BUT_ONE, commit_snapshot_expiration=True)
+    again = await job_catalog.run(table, snapshot_expiration=ALL_BUT_ONE, commit_snapshot_expiration=True)
     assert again.findings.expiration is not None
     assert again.findings.expiration.status is ExpirationStatus.NO_CANDIDATES
-    assert await workshop.catalog.entry(table) == entry
-    await workshop.check_whole(table)
+    assert await job_catalog.catalog.entry(table) == entry
+    await job_catalog.check_whole(table)
 
 
 async def test_an_expiry_that_was_planned_on_another_version_is_refused(
-    light_workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+    light_job_catalog: JobCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workshop, table = light_workshop, await three_snapshots(light_workshop)
-    oldest = min((await workshop.catalog.metadata(table)).snapshots)
+    job_catalog, table = light_job_catalog, await three_snapshots(light_job_catalog)
+    oldest = min((await job_catalog.catalog.metadata(table)).snapshots)
     plain = JobExecutor.survey
 
     async def late(self: JobExecutor, *arguments: Any, **how: Any) -> Any:
         # A tag on a snapshot that was found expired: it would vanish with it.
         monkeypatch.undo()
         tag = {"action": "set-snapshot-ref", "ref-name": "v", "type": "tag", "snapshot-id": oldest}
-        await workshop.catalog.commit(table, tag)
+        await job_catalog.catalog.commit(table, tag)
         return await plain(self, *arguments, **how)
 
     monkeypatch.setattr(JobExecutor, "survey", late)
     with pytest.raises(CommitConflict):
-        await workshop.run(table, snapshot_expiration=ALL_BUT_ONE, commit_snapshot_expiration=True)
-    assert "v" in (await workshop.catalog.metadata(table)).refs
+        await job_catalog.run(table, snapshot_expiration=ALL_BUT_ONE, commit_snapshot_expiration=True)
+    assert "v" in (await job_catalog.catalog.metadata(table)).refs
 
 
-async def test_an_expiry_that_somebody_must_look_at_is_not_committed(light_workshop: Workshop) -> None:
-    table = await three_snapshots(light_workshop)
-    await light_workshop.catalog.commit(table, set_property("gc.enabled", "false"))
-    stored = await light_workshop.run(table, snapshot_expiration=ALL_BUT_ONE)
+async def test_an_expiry_that_somebody_must_look_at_is_not_committed(light_job_catalog: JobCatalog) -> None:
+    table = await three_snapshots(light_job_catalog)
+    await light_job_catalog.catalog.commit(table, set_property("gc.enabled", "false"))
+    stored = await light_job_catalog.run(table, snapshot_expiration=ALL_BUT_ONE)
     assert stored.findings.expiration is not None
     assert stored.findings.expiration.status is ExpirationStatus.MANUAL_REVIEW_REQUIRED
     with pytest.raises(InvalidInput, match="GC_DISABLED"):
-        await light_workshop.run(table, snapshot_expiration=ALL_BUT_ONE, commit_snapshot_expiration=True)
+        await light_job_catalog.run(table, snapshot_expiration=ALL_BUT_ONE, commit_snapshot_expiration=True)
 
 
-async def test_expiring_needs_the_right_to_commit(light_workshop: Workshop) -> None:
-    table = await three_snapshots(light_workshop)
+async def test_expiring_needs_the_right_to_commit(light_job_catalog: JobCatalog) -> None:
+    table = await three_snapshots(light_job_catalog)
     runs = may("s3tables:RunTableMaintenance")
     with pytest.raises(AccessDenied):
-        await light_workshop.run(table, caller=runs, snapshot_expiration=ALL_BUT_ONE, commit_snapshot_expiration=True)
+        await light_job_catalog.run(
+            table, caller=runs, snapshot_expiration=ALL_BUT_ONE, commit_snapshot_expiration=True
+        )
 
 
 # -- compaction -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_compaction_is_planned_and_then_queued_for_the_pipeline(workshop: Workshop) -> None:
-    table = await workshop.table()
-    await workshop.append(table, files=3)
-    keys, entry = await workshop.keys(), await workshop.catalog.entry(table)
-    planned = (await workshop.run(table, compaction=SMALL)).findings.compaction
+async def test_a_compaction_is_planned_and_then_queued_for_the_pipeline(job_catalog: JobCatalog) -> None:
+    table = await job_catalog.table()
+    await job_catalog.append(table, files=3)
+    keys, entry = await job_catalog.keys(), await job_catalog.catalog.entry(table)
+    planned = (await job_catalog.run(table, compaction=SMALL)).findings.compaction
     assert planned is not None
     assert (planned.status, planned.candidate_files) == (CompactionStatus.REWRITE_CANDIDATES, 3)
     assert planned.candidate_bytes == 3 * len(BODY)
-    assert await workshop.catalog.tasks.inspect(workshop.store.meta, TaskState.READY, kind=JobKind.COMPACT) == []
+    assert await job_catalog.catalog.tasks.inspect(job_catalog.store.meta, TaskState.READY, kind=JobKind.COMPACT) == []
     seen = []
     for _ in range(2):
-        stored = await workshop.run(table, compaction=SMALL, commit_compaction=True)
+        stored = await job_catalog.run(table, compaction=SMALL, commit_compaction=True)
         assert stored.findings.compaction is not None
         assert stored.findings.compaction.status is CompactionStatus.QUEUED_FOR_PIPELINE
         seen.append(stored.findings.compaction.task_id)
-    (task,) = await workshop.catalog.tasks.inspect(workshop.store.meta, TaskState.READY, kind=JobKind.COMPACT)
+    (task,) = await job_catalog.catalog.tasks.inspect(job_catalog.store.meta, TaskState.READY, kind=JobKind.COMPACT)
     assert seen == [task.id, task.id]
     asked = decode_spec(task.payload)
     assert (asked.job, asked.warehouse, asked.namespace, asked.table) == (JobKind.COMPACT, "lake", ("ns",), "t")
@@ -227,41 +229,43 @@ async def test_a_compaction_is_planned_and_then_queued_for_the_pipeline(workshop
     assert (asked.cost.input_files, asked.cost.input_bytes) == (3, 3 * len(BODY))
     assert "3 data files" in asked.reason
     # The server itself rewrites nothing.
-    assert await workshop.keys() == keys
-    assert await workshop.catalog.entry(table) == entry
+    assert await job_catalog.keys() == keys
+    assert await job_catalog.catalog.entry(table) == entry
 
 
-async def test_delete_files_do_not_keep_a_compaction_from_the_pipeline(light_workshop: Workshop) -> None:
-    workshop, table = light_workshop, await light_workshop.table()
-    await workshop.append(table, files=2)
-    gone = await workshop.put(table, "data/x-deletes.parquet")
-    await workshop.catalog.commit(table, *await workshop.naming(table, deletes=(gone,)))
-    stored = await workshop.run(table, compaction=SMALL, commit_compaction=True)
+async def test_delete_files_do_not_keep_a_compaction_from_the_pipeline(light_job_catalog: JobCatalog) -> None:
+    job_catalog, table = light_job_catalog, await light_job_catalog.table()
+    await job_catalog.append(table, files=2)
+    gone = await job_catalog.put(table, "data/x-deletes.parquet")
+    await job_catalog.catalog.commit(table, *await job_catalog.naming(table, deletes=(gone,)))
+    stored = await job_catalog.run(table, compaction=SMALL, commit_compaction=True)
     assert stored.findings.compaction is not None
     assert stored.findings.compaction.row_level.position_delete_files == 1
     assert stored.findings.compaction.status is CompactionStatus.QUEUED_FOR_PIPELINE
 
 
-async def test_a_plan_lists_no_files_of_a_table_whose_manifests_were_written_over_its_own(workshop: Workshop) -> None:
-    victim, table = await workshop.table("victim"), await workshop.table()
+async def test_a_plan_lists_no_files_of_a_table_whose_manifests_were_written_over_its_own(
+    job_catalog: JobCatalog,
+) -> None:
+    victim, table = await job_catalog.table("victim"), await job_catalog.table()
     for one in (victim, table):
-        await workshop.append(one, files=3)
-    await workshop.overwrite_manifest_list(table, victim)
-    stored = await workshop.run(table, compaction=SMALL)
+        await job_catalog.append(one, files=3)
+    await job_catalog.overwrite_manifest_list(table, victim)
+    stored = await job_catalog.run(table, compaction=SMALL)
     planned = stored.findings.compaction
     assert planned is not None
     assert (planned.status, planned.candidate_files) == (CompactionStatus.MANUAL_REVIEW_REQUIRED, 0)
     assert planned.reasons == (Reason.OUTSIDE_TABLE,)
-    assert (await workshop.home(victim) + "data") not in msgspec.json.encode(stored).decode()
+    assert (await job_catalog.home(victim) + "data") not in msgspec.json.encode(stored).decode()
     # And nothing of its own is taken for unneeded.
-    workshop.age()
-    assert (await workshop.run(table, delete=True)).job.counts.deleted_objects == 0
+    job_catalog.age()
+    assert (await job_catalog.run(table, delete=True)).job.counts.deleted_objects == 0
 
 
-async def test_a_table_without_a_snapshot_has_nothing_to_compact(light_workshop: Workshop) -> None:
-    table = await light_workshop.table()
-    stored = await light_workshop.run(table, compaction=SMALL)
+async def test_a_table_without_a_snapshot_has_nothing_to_compact(light_job_catalog: JobCatalog) -> None:
+    table = await light_job_catalog.table()
+    stored = await light_job_catalog.run(table, compaction=SMALL)
     assert stored.findings.compaction is not None
     assert stored.findings.compaction.status is CompactionStatus.NO_CANDIDATES
     with pytest.raises(InvalidInput, match="nothing to compact"):
-        await light_workshop.run(table, compaction=SMALL, commit_compaction=True)
+        await light_job_catalog.run(table, compaction=SMALL, commit_compaction=True)

@@ -12,7 +12,7 @@ from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.meta.migrations import migrate, product_migrations
 from lakebed.meta.seam import MetaStore
 from lakebed.meta.tasks import TaskQueue
-from tests.catalog.maintenance.yard import Yard
+from tests.catalog.maintenance.maintained_catalog import MaintainedCatalog
 from tests.meta.stores import open_store
 
 DONE = RunReport()
@@ -35,9 +35,9 @@ async def test_orders_of_builds_that_could_not_carry_them_out_are_gone(store: Me
     assert [task.kind for task in await queue.of_kinds(store, ["compact-table", "purge-table"])] == ["purge-table"]
 
 
-async def test_nothing_is_kept_of_a_table_that_is_gone(yard: Yard) -> None:
+async def test_nothing_is_kept_of_a_table_that_is_gone(maintained: MaintainedCatalog) -> None:
     spec = TaskSpec(job=JobKind.COMPACT, entry="gone")
-    records, meta = yard.records, yard.store.meta
+    records, meta = maintained.records, maintained.store.meta
     await meta.transact(lambda tx: records.succeeded(tx, 1, spec, None, DONE, 5))
     await meta.transact(lambda tx: records.failed(tx, 1, spec, 5))
     await meta.transact(lambda tx: records.forget_failures(tx, spec))
@@ -46,11 +46,11 @@ async def test_nothing_is_kept_of_a_table_that_is_gone(yard: Yard) -> None:
     assert await records.marks(meta, ["gone"]) == {}
 
 
-async def test_failures_count_up_and_a_success_ends_them(yard: Yard) -> None:
-    await yard.table()
-    entry = (await yard.known()).entry.id
+async def test_failures_count_up_and_a_success_ends_them(maintained: MaintainedCatalog) -> None:
+    await maintained.table()
+    entry = (await maintained.known()).entry.id
     spec = TaskSpec(job=JobKind.COMPACT, entry=entry, options={"b": 1, "a": "x"})
-    records, meta = yard.records, yard.store.meta
+    records, meta = maintained.records, maintained.store.meta
 
     async def run() -> tuple[int, int | None, int | None, str]:
         found = (await records.runs(meta, [entry]))[entry][JobKind.COMPACT]
@@ -66,13 +66,13 @@ async def test_failures_count_up_and_a_success_ends_them(yard: Yard) -> None:
     assert await run() == (1, 8, 7, '{"a":"x","b":1}')
 
 
-async def test_what_was_looked_at_is_known_for_any_number_of_tables(light_yard: Yard) -> None:
-    yard = light_yard
-    records, meta = yard.records, yard.store.meta
+async def test_what_was_looked_at_is_known_for_any_number_of_tables(light_maintained: MaintainedCatalog) -> None:
+    maintained = light_maintained
+    records, meta = maintained.records, maintained.store.meta
     ids = []
     for number in range(66):
-        await yard.table(f"t{number}")
-        ids.append((await yard.known(f"t{number}")).entry.id)
+        await maintained.table(f"t{number}")
+        ids.append((await maintained.known(f"t{number}")).entry.id)
     for number, entry in enumerate(ids):
         looked = PlanningMark("token", "mark", number)
         await meta.transact(lambda tx, entry=entry, looked=looked: records.mark_planned(tx, entry, looked))  # type: ignore[misc]

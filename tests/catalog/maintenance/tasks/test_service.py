@@ -23,7 +23,7 @@ from lakebed.core.jobs import JobKind, TaskSpec
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
 from tests.catalog.harness import NOBODY, may, name
-from tests.catalog.maintenance.yard import ROOT, Yard
+from tests.catalog.maintenance.maintained_catalog import ROOT, MaintainedCatalog
 from tests.catalog.restrictions.subjects import restrict_rows
 from tests.governance.documents import policy, statement
 from tests.objects.stores import user
@@ -35,77 +35,81 @@ def spec(job: JobKind = JobKind.COMPACT, table: str = "t", **more: Any) -> TaskS
     return TaskSpec(job=job, warehouse="lake", namespace=("ns",), table=table, **more)
 
 
-async def submit(yard: Yard, asked: TaskSpec | None = None, caller: Caller = ROOT) -> tuple[int, bool]:
-    seen, is_new = await yard.parts.tasks.submit(caller, asked or spec())
+async def submit(
+    maintained: MaintainedCatalog, asked: TaskSpec | None = None, caller: Caller = ROOT
+) -> tuple[int, bool]:
+    seen, is_new = await maintained.parts.tasks.submit(caller, asked or spec())
     return seen.task.id, is_new
 
 
 # -- asking ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_task_is_submitted_once_for_a_table_and_a_job(yard: Yard) -> None:
-    await yard.table(files=2)
-    first, is_new = await submit(yard, spec(options={"min-input-files": "2"}, reason="because"))
+async def test_a_task_is_submitted_once_for_a_table_and_a_job(maintained: MaintainedCatalog) -> None:
+    await maintained.table(files=2)
+    first, is_new = await submit(maintained, spec(options={"min-input-files": "2"}, reason="because"))
     assert is_new
-    assert await submit(yard) == (first, False)
-    assert (await submit(yard, spec(JobKind.VERIFY)))[1]
-    seen = await yard.parts.tasks.get(ROOT, first)
+    assert await submit(maintained) == (first, False)
+    assert (await submit(maintained, spec(JobKind.VERIFY)))[1]
+    seen = await maintained.parts.tasks.get(ROOT, first)
     assert (seen.task.state, seen.task.kind) == (TaskState.READY, "compact-table")
     assert (seen.spec.options, seen.spec.reason) == ({"min-input-files": 2}, "because")
     assert (seen.spec.requested_by, seen.spec.policy) == ("root", None)
-    assert seen.spec.entry == (await yard.known()).entry.id
-    assert [kind for kind, _ in await yard.told()] == ["Planned", "Planned"]
+    assert seen.spec.entry == (await maintained.known()).entry.id
+    assert [kind for kind, _ in await maintained.told()] == ["Planned", "Planned"]
 
 
-async def test_what_a_caller_says_of_itself_and_of_policies_is_not_taken(light_yard: Yard) -> None:
-    await light_yard.table()
+async def test_what_a_caller_says_of_itself_and_of_policies_is_not_taken(light_maintained: MaintainedCatalog) -> None:
+    await light_maintained.table()
     caller = may("lakebed:SubmitTask", "s3tables:RunTableMaintenance")
     asked = spec(requested_by="root", entry="another", reason="x" * 5000)
-    task_id, _ = await submit(light_yard, asked, caller)
-    seen = await light_yard.parts.tasks.get(ROOT, task_id)
+    task_id, _ = await submit(light_maintained, asked, caller)
+    seen = await light_maintained.parts.tasks.get(ROOT, task_id)
     assert seen.spec.requested_by == "alice"
-    assert seen.spec.entry == (await light_yard.known()).entry.id
+    assert seen.spec.entry == (await light_maintained.known()).entry.id
     assert len(seen.spec.reason) == 1024
 
 
-async def test_submitting_takes_the_right_to_it_and_to_the_table(light_yard: Yard) -> None:
-    await light_yard.table()
+async def test_submitting_takes_the_right_to_it_and_to_the_table(light_maintained: MaintainedCatalog) -> None:
+    await light_maintained.table()
     for caller in (NOBODY, may("lakebed:SubmitTask"), may("s3tables:RunTableMaintenance"), may("s3tables:*")):
         with pytest.raises(AccessDenied):
-            await submit(light_yard, caller=caller)
-    assert (await submit(light_yard, caller=may("lakebed:SubmitTask", "s3tables:RunTableMaintenance")))[1]
+            await submit(light_maintained, caller=caller)
+    assert (await submit(light_maintained, caller=may("lakebed:SubmitTask", "s3tables:RunTableMaintenance")))[1]
 
 
-async def test_what_cannot_be_done_is_refused(light_yard: Yard) -> None:
-    await light_yard.table()
-    await light_yard.catalog.create_view()
+async def test_what_cannot_be_done_is_refused(light_maintained: MaintainedCatalog) -> None:
+    await light_maintained.table()
+    await light_maintained.catalog.create_view()
     for asked, argument in (
         (spec(options={"colour": "red"}), "colour"),
         (spec(options={"min-input-files": "many"}), "min-input-files"),
         (spec(JobKind.IMPORT, "new"), "source"),
     ):
         with pytest.raises(InvalidInput) as refused:
-            await submit(light_yard, asked)
+            await submit(light_maintained, asked)
         assert refused.value.argument == argument
     for table in ("none", "v"):
         with pytest.raises(NoSuchTable):
-            await submit(light_yard, spec(table=table))
-    assert await light_yard.open_tasks() == []
+            await submit(light_maintained, spec(table=table))
+    assert await light_maintained.open_tasks() == []
 
 
-async def test_tables_that_are_to_be_are_known_by_name(light_yard: Yard) -> None:
-    await light_yard.store.bucket("source")
+async def test_tables_that_are_to_be_are_known_by_name(light_maintained: MaintainedCatalog) -> None:
+    await light_maintained.store.bucket("source")
     for table in ("new", "other"):
-        made, is_new = await submit(light_yard, spec(JobKind.IMPORT, table, options={"source": "s3://source/folder"}))
+        made, is_new = await submit(
+            light_maintained, spec(JobKind.IMPORT, table, options={"source": "s3://source/folder"})
+        )
         assert is_new
-        assert (await light_yard.parts.tasks.get(ROOT, made)).spec.entry == ""
-    assert await submit(light_yard, spec(JobKind.IMPORT, "other", options={"source": "s3://source/x"})) == (
+        assert (await light_maintained.parts.tasks.get(ROOT, made)).spec.entry == ""
+    assert await submit(light_maintained, spec(JobKind.IMPORT, "other", options={"source": "s3://source/x"})) == (
         made,
         False,
     )
-    leased = [await light_yard.lease("w", JobKind.IMPORT) for _ in range(2)]
+    leased = [await light_maintained.lease("w", JobKind.IMPORT) for _ in range(2)]
     assert [seen.spec.table for seen in leased] == ["new", "other"]
-    await light_yard.complete(leased[0], changed=True)
+    await light_maintained.complete(leased[0], changed=True)
 
 
 IMPORTS = ("lakebed:SubmitTask", "s3tables:CreateTable")
@@ -121,33 +125,35 @@ IMPORTS = ("lakebed:SubmitTask", "s3tables:CreateTable")
     ],
 )
 async def test_an_import_takes_the_rights_to_what_is_imported(
-    light_yard: Yard, options: dict[str, Any], also: tuple[str, ...]
+    light_maintained: MaintainedCatalog, options: dict[str, Any], also: tuple[str, ...]
 ) -> None:
-    await light_yard.store.bucket("source")
+    await light_maintained.store.bucket("source")
     asked = spec(JobKind.IMPORT, "new", options=options)
     for missing in range(len(also)):
         with pytest.raises(AccessDenied):
-            await submit(light_yard, asked, may(*IMPORTS, *also[:missing], *also[missing + 1 :]))
+            await submit(light_maintained, asked, may(*IMPORTS, *also[:missing], *also[missing + 1 :]))
     with pytest.raises(AccessDenied):
-        await submit(light_yard, asked, may("lakebed:SubmitTask", *also))
-    assert (await submit(light_yard, asked, may(*IMPORTS, *also)))[1]
+        await submit(light_maintained, asked, may("lakebed:SubmitTask", *also))
+    assert (await submit(light_maintained, asked, may(*IMPORTS, *also)))[1]
 
 
 @pytest.mark.parametrize("source", ["", "tables/", "tables/{id}/", "tables/{id}/data/"])
-async def test_importing_files_of_tables_takes_the_right_to_read_those(light_yard: Yard, source: str) -> None:
-    await light_yard.table("t")
-    known = await light_yard.known("t")
+async def test_importing_files_of_tables_takes_the_right_to_read_those(
+    light_maintained: MaintainedCatalog, source: str
+) -> None:
+    await light_maintained.table("t")
+    known = await light_maintained.known("t")
     options = {"source": f"s3://lake/{source.format(id=known.entry.id)}", "mode": "copy"}
     asked = spec(JobKind.IMPORT, "new", options=options)
     s3 = (*IMPORTS, "s3:ListBucket", "s3:GetObject")
     with pytest.raises(AccessDenied):
-        await submit(light_yard, asked, may(*s3))
+        await submit(light_maintained, asked, may(*s3))
     readers = may(*s3, "s3tables:GetTableData")
-    await restrict_rows(light_yard.policing, principals=["alice"])
+    await restrict_rows(light_maintained.policing, principals=["alice"])
     with pytest.raises(AccessDenied, match="a policy restricts"):
-        await submit(light_yard, asked, readers)
-    await light_yard.policing.detach()
-    assert (await submit(light_yard, asked, readers))[1]
+        await submit(light_maintained, asked, readers)
+    await light_maintained.policing.detach()
+    assert (await submit(light_maintained, asked, readers))[1]
 
 
 IN_PLACE = ("s3:Get*", "s3:List*", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload")
@@ -155,53 +161,55 @@ IN_PLACE = ("s3:Get*", "s3:List*", "s3:PutObject", "s3:DeleteObject", "s3:AbortM
 
 @pytest.mark.parametrize("missing", ["s3:List*", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"])
 async def test_an_import_in_place_takes_every_right_that_the_table_gives_to_the_folder(
-    light_yard: Yard, missing: str
+    light_maintained: MaintainedCatalog, missing: str
 ) -> None:
     """The worker claims the folder with rights of its own: whoever has the table then has the files."""
     asked = spec(JobKind.IMPORT, "new", options={"source": "s3://lake/other"})
     with pytest.raises(AccessDenied):
-        await submit(light_yard, asked, may(*IMPORTS, *(one for one in IN_PLACE if one != missing)))
+        await submit(light_maintained, asked, may(*IMPORTS, *(one for one in IN_PLACE if one != missing)))
     copied = spec(JobKind.IMPORT, "copied", options={"source": "s3://lake/other", "mode": "copy"})
-    assert (await submit(light_yard, copied, may(*IMPORTS, "s3:ListBucket", "s3:GetObject")))[1]
-    assert (await submit(light_yard, asked, may(*IMPORTS, *IN_PLACE)))[1]
+    assert (await submit(light_maintained, copied, may(*IMPORTS, "s3:ListBucket", "s3:GetObject")))[1]
+    assert (await submit(light_maintained, asked, may(*IMPORTS, *IN_PLACE)))[1]
 
 
 @pytest.mark.parametrize("source", ["s3://source/folder", "s3://source", "s3://lake/folder"])
 @pytest.mark.parametrize("mode", ["copy", "in-place"])
-async def test_an_import_takes_the_right_to_every_file_of_the_folder(light_yard: Yard, source: str, mode: str) -> None:
-    await light_yard.store.bucket("source")
+async def test_an_import_takes_the_right_to_every_file_of_the_folder(
+    light_maintained: MaintainedCatalog, source: str, mode: str
+) -> None:
+    await light_maintained.store.bucket("source")
     asked = spec(JobKind.IMPORT, "new", options={"source": source, "mode": mode})
     allowed = statement(action=[*IMPORTS, *IN_PLACE], resource="*")
     denied = statement(effect="Deny", action="s3:GetObject", resource="arn:aws:s3:::*/folder/secret/*")
     with pytest.raises(AccessDenied):
-        await submit(light_yard, asked, user("alice", policy(allowed, denied)))
+        await submit(light_maintained, asked, user("alice", policy(allowed, denied)))
 
 
-async def test_an_export_of_events_takes_the_right_to_them(light_yard: Yard) -> None:
+async def test_an_export_of_events_takes_the_right_to_them(light_maintained: MaintainedCatalog) -> None:
     asked = TaskSpec(job=JobKind.EXPORT_EVENTS, warehouse="lake", options={"batch-limit": 10})
     rights = ("lakebed:SubmitTask", "lakebed:ReadEvents", "s3tables:CreateTable")
     for missing in range(3):
         with pytest.raises(AccessDenied):
-            await submit(light_yard, asked, may(*rights[:missing], *rights[missing + 1 :]))
-    first, is_new = await submit(light_yard, asked, may(*rights))
+            await submit(light_maintained, asked, may(*rights[:missing], *rights[missing + 1 :]))
+    first, is_new = await submit(light_maintained, asked, may(*rights))
     assert is_new
-    assert await submit(light_yard, asked) == (first, False)
+    assert await submit(light_maintained, asked) == (first, False)
     with pytest.raises(NoSuchCatalog):
-        await submit(light_yard, TaskSpec(job=JobKind.EXPORT_EVENTS, warehouse="none"))
-    assert (await submit(light_yard, spec(JobKind.EXPORT_EVENTS, "events")))[1]
+        await submit(light_maintained, TaskSpec(job=JobKind.EXPORT_EVENTS, warehouse="none"))
+    assert (await submit(light_maintained, spec(JobKind.EXPORT_EVENTS, "events")))[1]
 
 
 # -- looking ---------------------------------------------------------------------------------------------------------
 
 
-async def test_tasks_are_listed_in_order_by_state_and_job(yard: Yard) -> None:
+async def test_tasks_are_listed_in_order_by_state_and_job(maintained: MaintainedCatalog) -> None:
     for table in ("t", "u"):
-        await yard.table(table)
-        await submit(yard, spec(table=table))
-        await submit(yard, spec(JobKind.VERIFY, table))
-    leased = await yard.lease("w", JobKind.VERIFY)
-    await yard.complete(leased)
-    tasks = yard.parts.tasks
+        await maintained.table(table)
+        await submit(maintained, spec(table=table))
+        await submit(maintained, spec(JobKind.VERIFY, table))
+    leased = await maintained.lease("w", JobKind.VERIFY)
+    await maintained.complete(leased)
+    tasks = maintained.parts.tasks
     everything = await tasks.list(ROOT)
     assert [seen.task.id for seen in everything] == sorted(seen.task.id for seen in everything)
     assert len(everything) == 4
@@ -213,54 +221,58 @@ async def test_tasks_are_listed_in_order_by_state_and_job(yard: Yard) -> None:
     assert [*page, *rest] == list(everything)
 
 
-async def test_looking_takes_a_right_and_other_kinds_of_tasks_are_not_shown(light_yard: Yard) -> None:
-    await light_yard.table(files=1)
-    await submit(light_yard)
+async def test_looking_takes_a_right_and_other_kinds_of_tasks_are_not_shown(
+    light_maintained: MaintainedCatalog,
+) -> None:
+    await light_maintained.table(files=1)
+    await submit(light_maintained)
     with pytest.raises(AccessDenied):
-        await light_yard.parts.tasks.list(NOBODY)
-    await light_yard.catalog.drop(purge=True)
-    purges = await light_yard.catalog.tasks.inspect(light_yard.store.meta, TaskState.READY, kind="purge-table")
+        await light_maintained.parts.tasks.list(NOBODY)
+    await light_maintained.catalog.drop(purge=True)
+    purges = await light_maintained.catalog.tasks.inspect(
+        light_maintained.store.meta, TaskState.READY, kind="purge-table"
+    )
     assert len(purges) == 1
     with pytest.raises(NotFound):
-        await light_yard.parts.tasks.get(ROOT, purges[0].id)
-    assert len(await light_yard.parts.tasks.list(may("lakebed:ListTasks"))) == 1
+        await light_maintained.parts.tasks.get(ROOT, purges[0].id)
+    assert len(await light_maintained.parts.tasks.list(may("lakebed:ListTasks"))) == 1
 
 
 # -- working ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_task_is_claimed_worked_on_and_done(yard: Yard) -> None:
-    await yard.table(files=2)
-    task_id, _ = await submit(yard)
-    tasks = yard.parts.tasks
-    seen = await yard.lease("w1", caller=WORKER)
+async def test_a_task_is_claimed_worked_on_and_done(maintained: MaintainedCatalog) -> None:
+    await maintained.table(files=2)
+    task_id, _ = await submit(maintained)
+    tasks = maintained.parts.tasks
+    seen = await maintained.lease("w1", caller=WORKER)
     assert (seen.task.id, seen.task.attempts, seen.task.worker) == (task_id, 1, "w1")
     assert await tasks.lease(ROOT, "w2", [], lease_seconds=60) == []
-    yard.age(50)
+    maintained.age(50)
     await tasks.heartbeat(WORKER, task_id, seen.task.token, lease_seconds=60, progress=b'{"done":1}')
     assert (await tasks.get(ROOT, task_id)).progress == b'{"done":1}'
-    yard.age(50)
+    maintained.age(50)
     report = json.dumps({"read": {"files": 2, "bytes": 10_000}, "seconds": 2.0, "more": "of it"}).encode()
     await tasks.complete(WORKER, task_id, seen.task.token, report)
     done = await tasks.get(ROOT, task_id)
     assert (done.task.state, done.task.outcome) == (TaskState.DONE, report)
-    assert [(kind, event.task) for kind, event in await yard.told()] == [
+    assert [(kind, event.task) for kind, event in await maintained.told()] == [
         ("Planned", task_id),
         ("Started", task_id),
         ("Succeeded", task_id),
     ]
-    (_, _, (_, told)) = await yard.told()
+    (_, _, (_, told)) = await maintained.told()
     assert told.report is not None
     assert (told.report.read.bytes, told.worker) == (10_000, "w1")
-    assert await yard.records.speeds(yard.store.meta) == {JobKind.COMPACT: 5_000}
-    runs = (await yard.records.runs(yard.store.meta, [done.spec.entry]))[done.spec.entry]
-    assert (runs[JobKind.COMPACT].succeeded_ms, runs[JobKind.COMPACT].failures) == (yard.store.clock.now_ms(), 0)
+    assert await maintained.records.speeds(maintained.store.meta) == {JobKind.COMPACT: 5_000}
+    runs = (await maintained.records.runs(maintained.store.meta, [done.spec.entry]))[done.spec.entry]
+    assert (runs[JobKind.COMPACT].succeeded_ms, runs[JobKind.COMPACT].failures) == (maintained.store.clock.now_ms(), 0)
 
 
-async def test_working_takes_a_right(light_yard: Yard) -> None:
-    await light_yard.table()
-    await submit(light_yard)
-    tasks = light_yard.parts.tasks
+async def test_working_takes_a_right(light_maintained: MaintainedCatalog) -> None:
+    await light_maintained.table()
+    await submit(light_maintained)
+    tasks = light_maintained.parts.tasks
     for call in (
         tasks.lease(NOBODY, "w", [], lease_seconds=60),
         tasks.heartbeat(NOBODY, 1, 1, lease_seconds=60),
@@ -272,30 +284,30 @@ async def test_working_takes_a_right(light_yard: Yard) -> None:
             await call
 
 
-async def test_only_the_jobs_asked_for_are_claimed(light_yard: Yard) -> None:
-    await light_yard.table()
-    await submit(light_yard)
-    assert await light_yard.parts.tasks.lease(ROOT, "w", [JobKind.VERIFY], lease_seconds=60) == []
-    assert (await light_yard.lease("w", JobKind.COMPACT, JobKind.COMPACT)).spec.job is JobKind.COMPACT
+async def test_only_the_jobs_asked_for_are_claimed(light_maintained: MaintainedCatalog) -> None:
+    await light_maintained.table()
+    await submit(light_maintained)
+    assert await light_maintained.parts.tasks.lease(ROOT, "w", [JobKind.VERIFY], lease_seconds=60) == []
+    assert (await light_maintained.lease("w", JobKind.COMPACT, JobKind.COMPACT)).spec.job is JobKind.COMPACT
 
 
-async def test_a_worker_waits_for_work(light_yard: Yard) -> None:
-    await light_yard.table()
-    tasks = light_yard.parts.tasks
+async def test_a_worker_waits_for_work(light_maintained: MaintainedCatalog) -> None:
+    await light_maintained.table()
+    tasks = light_maintained.parts.tasks
     assert not await tasks.wait_for_work([], 0.01)
     waiting = asyncio.create_task(tasks.wait_for_work([JobKind.COMPACT], 60))
     await asyncio.sleep(0)
-    await submit(light_yard)
+    await submit(light_maintained)
     assert await waiting
 
 
-async def test_a_worker_that_lost_its_task_is_told_and_changes_nothing(yard: Yard) -> None:
-    await yard.table()
-    task_id, _ = await submit(yard)
-    tasks = yard.parts.tasks
-    lost = await yard.lease("w1")
-    yard.age(61)
-    found = await yard.lease("w2")
+async def test_a_worker_that_lost_its_task_is_told_and_changes_nothing(maintained: MaintainedCatalog) -> None:
+    await maintained.table()
+    task_id, _ = await submit(maintained)
+    tasks = maintained.parts.tasks
+    lost = await maintained.lease("w1")
+    maintained.age(61)
+    found = await maintained.lease("w2")
     assert found.task.token > lost.task.token
     for call in (
         tasks.heartbeat(ROOT, task_id, lost.task.token, lease_seconds=60, progress=b"{}"),
@@ -305,150 +317,154 @@ async def test_a_worker_that_lost_its_task_is_told_and_changes_nothing(yard: Yar
         with pytest.raises(Fenced):
             await call
     assert (await tasks.get(ROOT, task_id)).task.state is TaskState.CLAIMED
-    assert [kind for kind, _ in await yard.told()] == ["Planned", "Started", "Started"]
-    await yard.complete(found)
+    assert [kind for kind, _ in await maintained.told()] == ["Planned", "Started", "Started"]
+    await maintained.complete(found)
 
 
-async def test_an_answer_that_was_lost_is_given_again(light_yard: Yard) -> None:
-    yard = light_yard
-    await yard.table()
-    await submit(yard)
-    tasks = yard.parts.tasks
-    seen = await yard.lease()
+async def test_an_answer_that_was_lost_is_given_again(light_maintained: MaintainedCatalog) -> None:
+    maintained = light_maintained
+    await maintained.table()
+    await submit(maintained)
+    tasks = maintained.parts.tasks
+    seen = await maintained.lease()
     assert await tasks.fail(ROOT, seen.task.id, seen.task.token, "busy") is TaskState.READY
     assert await tasks.fail(ROOT, seen.task.id, seen.task.token, "busy") is TaskState.READY
-    yard.age(10)
-    again = await yard.lease()
-    await yard.complete(again)
-    await yard.complete(again)
-    assert [kind for kind, _ in await yard.told()] == ["Planned", "Started", "Failed", "Started", "Succeeded"]
+    maintained.age(10)
+    again = await maintained.lease()
+    await maintained.complete(again)
+    await maintained.complete(again)
+    assert [kind for kind, _ in await maintained.told()] == ["Planned", "Started", "Failed", "Started", "Succeeded"]
 
 
-async def test_a_task_that_keeps_failing_is_dead_and_can_be_redriven(yard: Yard) -> None:
-    await yard.table()
-    task_id, _ = await submit(yard)
-    tasks = yard.parts.tasks
+async def test_a_task_that_keeps_failing_is_dead_and_can_be_redriven(maintained: MaintainedCatalog) -> None:
+    await maintained.table()
+    task_id, _ = await submit(maintained)
+    tasks = maintained.parts.tasks
     states = []
     for _ in range(5):
-        seen = await yard.lease()
+        seen = await maintained.lease()
         states.append(await tasks.fail(ROOT, task_id, seen.task.token, "no Java\0here"))
-        yard.age(300)
+        maintained.age(300)
     assert states == [TaskState.READY] * 4 + [TaskState.DEAD]
     dead = await tasks.get(ROOT, task_id)
     assert dead.task.outcome == b"no Javahere"
-    runs = (await yard.records.runs(yard.store.meta, [dead.spec.entry]))[dead.spec.entry]
+    runs = (await maintained.records.runs(maintained.store.meta, [dead.spec.entry]))[dead.spec.entry]
     assert (runs[JobKind.COMPACT].failures, runs[JobKind.COMPACT].succeeded_ms) == (1, None)
-    assert [kind for kind, _ in await yard.told()][-1] == "Dead"
+    assert [kind for kind, _ in await maintained.told()][-1] == "Dead"
     caller = may("lakebed:SubmitTask", "s3tables:RunTableMaintenance")
     with pytest.raises(AccessDenied):
         await tasks.redrive(may("lakebed:SubmitTask"), task_id)
     assert (await tasks.redrive(caller, task_id)).task.state is TaskState.READY
-    runs = (await yard.records.runs(yard.store.meta, [dead.spec.entry]))[dead.spec.entry]
+    runs = (await maintained.records.runs(maintained.store.meta, [dead.spec.entry]))[dead.spec.entry]
     assert runs[JobKind.COMPACT].failures == 0
-    kind, event = (await yard.told())[-1]
+    kind, event = (await maintained.told())[-1]
     assert (kind, event.principal) == ("Redriven", "alice")
     with pytest.raises(NotFound):
         await tasks.redrive(ROOT, task_id)
-    await yard.complete(await yard.lease())
+    await maintained.complete(await maintained.lease())
 
 
-async def test_a_failure_that_cannot_pass_is_dead_at_once_and_another_takes_its_place(light_yard: Yard) -> None:
-    yard = light_yard
-    await yard.table()
-    task_id, _ = await submit(yard)
-    seen = await yard.lease()
-    assert await yard.parts.tasks.fail(ROOT, task_id, seen.task.token, "", retry=False) is TaskState.DEAD
-    assert (await yard.parts.tasks.get(ROOT, task_id)).task.outcome == b"no reason was given"
-    other, is_new = await submit(yard)
+async def test_a_failure_that_cannot_pass_is_dead_at_once_and_another_takes_its_place(
+    light_maintained: MaintainedCatalog,
+) -> None:
+    maintained = light_maintained
+    await maintained.table()
+    task_id, _ = await submit(maintained)
+    seen = await maintained.lease()
+    assert await maintained.parts.tasks.fail(ROOT, task_id, seen.task.token, "", retry=False) is TaskState.DEAD
+    assert (await maintained.parts.tasks.get(ROOT, task_id)).task.outcome == b"no reason was given"
+    other, is_new = await submit(maintained)
     assert is_new
     assert other != task_id
     with pytest.raises(AlreadyExists):
-        await yard.parts.tasks.redrive(ROOT, task_id)
+        await maintained.parts.tasks.redrive(ROOT, task_id)
 
 
-async def test_a_task_whose_workers_keep_vanishing_is_dead_and_told_of(yard: Yard) -> None:
-    await yard.table()
-    task_id, _ = await submit(yard)
+async def test_a_task_whose_workers_keep_vanishing_is_dead_and_told_of(maintained: MaintainedCatalog) -> None:
+    await maintained.table()
+    task_id, _ = await submit(maintained)
     for _ in range(5):
-        await yard.lease()
-        yard.age(61)
-    assert await yard.parts.tasks.lease(ROOT, "w", [], lease_seconds=60) == []
-    dead = await yard.parts.tasks.get(ROOT, task_id)
+        await maintained.lease()
+        maintained.age(61)
+    assert await maintained.parts.tasks.lease(ROOT, "w", [], lease_seconds=60) == []
+    dead = await maintained.parts.tasks.get(ROOT, task_id)
     assert dead.task.state is TaskState.DEAD
-    kind, event = (await yard.told())[-1]
+    kind, event = (await maintained.told())[-1]
     assert (kind, event.failure) == ("Dead", "the worker vanished")
-    runs = (await yard.records.runs(yard.store.meta, [dead.spec.entry]))[dead.spec.entry]
+    runs = (await maintained.records.runs(maintained.store.meta, [dead.spec.entry]))[dead.spec.entry]
     assert runs[JobKind.COMPACT].failures == 1
 
 
-async def test_a_task_of_a_table_that_is_gone_is_taken_back(yard: Yard) -> None:
-    await yard.table("gone")
-    await yard.table("well")
+async def test_a_task_of_a_table_that_is_gone_is_taken_back(maintained: MaintainedCatalog) -> None:
+    await maintained.table("gone")
+    await maintained.table("well")
     for table in ("gone", "well"):
-        await submit(yard, spec(table=table))
-    await yard.catalog.drop("gone")
-    leased = await yard.parts.tasks.lease(ROOT, "w", [], lease_seconds=60, limit=2)
+        await submit(maintained, spec(table=table))
+    await maintained.catalog.drop("gone")
+    leased = await maintained.parts.tasks.lease(ROOT, "w", [], lease_seconds=60, limit=2)
     assert [seen.spec.table for seen in leased] == ["well"]
-    assert ("Withdrawn", "the table is gone") in [(kind, event.failure) for kind, event in await yard.told()]
-    assert [seen.spec.table for seen in await yard.open_tasks()] == ["well"]
-    (done,) = await yard.parts.tasks.list(ROOT, state=TaskState.DONE)
+    assert ("Withdrawn", "the table is gone") in [(kind, event.failure) for kind, event in await maintained.told()]
+    assert [seen.spec.table for seen in await maintained.open_tasks()] == ["well"]
+    (done,) = await maintained.parts.tasks.list(ROOT, state=TaskState.DONE)
     assert json.loads(done.task.outcome or b"")["skipped"] == [{"what": "lake.ns.gone", "reason": "the table is gone"}]
 
 
-async def test_an_order_names_its_table_as_it_is_called_when_it_is_claimed(light_yard: Yard) -> None:
-    yard, table = light_yard, await light_yard.table()
-    await submit(yard)
-    await yard.catalog.namespace("other")
+async def test_an_order_names_its_table_as_it_is_called_when_it_is_claimed(light_maintained: MaintainedCatalog) -> None:
+    maintained, table = light_maintained, await light_maintained.table()
+    await submit(maintained)
+    await maintained.catalog.namespace("other")
     target = name("renamed", "other")
-    await yard.catalog.renaming.rename(Mutation(ROOT), "lake", table, target, EntryKind.TABLE)
-    seen = await yard.lease()
+    await maintained.catalog.renaming.rename(Mutation(ROOT), "lake", table, target, EntryKind.TABLE)
+    seen = await maintained.lease()
     assert (seen.spec.namespace, seen.spec.table) == (("other",), "renamed")
 
 
-async def test_a_worker_is_told_what_its_table_is_called_by_now_and_when_it_is_gone(light_yard: Yard) -> None:
-    yard, table = light_yard, await light_yard.table()
-    await submit(yard)
-    seen = await yard.lease()
+async def test_a_worker_is_told_what_its_table_is_called_by_now_and_when_it_is_gone(
+    light_maintained: MaintainedCatalog,
+) -> None:
+    maintained, table = light_maintained, await light_maintained.table()
+    await submit(maintained)
+    seen = await maintained.lease()
 
     async def current_spec() -> TaskSpec | None:
-        return await yard.parts.tasks.heartbeat(WORKER, seen.task.id, seen.task.token, lease_seconds=60)
+        return await maintained.parts.tasks.heartbeat(WORKER, seen.task.id, seen.task.token, lease_seconds=60)
 
     assert await current_spec() == seen.spec
-    await yard.catalog.renaming.rename(Mutation(ROOT), "lake", table, name("renamed"), EntryKind.TABLE)
+    await maintained.catalog.renaming.rename(Mutation(ROOT), "lake", table, name("renamed"), EntryKind.TABLE)
     # Another table by the old name is not the one that the task is about.
-    await yard.table()
+    await maintained.table()
     renamed = await current_spec()
     assert renamed is not None
     assert (renamed.namespace, renamed.table, renamed.entry) == (("ns",), "renamed", seen.spec.entry)
-    await yard.catalog.drop("renamed")
+    await maintained.catalog.drop("renamed")
     assert await current_spec() is None
 
 
-async def test_a_new_attempt_begins_without_progress_of_the_last(light_yard: Yard) -> None:
-    yard = light_yard
-    await yard.table()
-    task_id, _ = await submit(yard)
-    seen = await yard.lease()
-    await yard.parts.tasks.heartbeat(ROOT, task_id, seen.task.token, lease_seconds=60, progress=b"{}")
-    yard.age(61)
-    await yard.lease()
-    assert (await yard.parts.tasks.get(ROOT, task_id)).progress is None
+async def test_a_new_attempt_begins_without_progress_of_the_last(light_maintained: MaintainedCatalog) -> None:
+    maintained = light_maintained
+    await maintained.table()
+    task_id, _ = await submit(maintained)
+    seen = await maintained.lease()
+    await maintained.parts.tasks.heartbeat(ROOT, task_id, seen.task.token, lease_seconds=60, progress=b"{}")
+    maintained.age(61)
+    await maintained.lease()
+    assert (await maintained.parts.tasks.get(ROOT, task_id)).progress is None
 
 
-async def test_a_dry_run_is_not_remembered_as_a_run(light_yard: Yard) -> None:
-    yard = light_yard
-    await yard.table()
-    await submit(yard)
-    await yard.complete(await yard.lease(), dry_run=True, read={"bytes": 10_000}, seconds=5)
-    assert await yard.records.runs(yard.store.meta, [(await yard.known()).entry.id]) == {}
-    assert await yard.records.speeds(yard.store.meta) == {}
+async def test_a_dry_run_is_not_remembered_as_a_run(light_maintained: MaintainedCatalog) -> None:
+    maintained = light_maintained
+    await maintained.table()
+    await submit(maintained)
+    await maintained.complete(await maintained.lease(), dry_run=True, read={"bytes": 10_000}, seconds=5)
+    assert await maintained.records.runs(maintained.store.meta, [(await maintained.known()).entry.id]) == {}
+    assert await maintained.records.speeds(maintained.store.meta) == {}
 
 
-async def test_bad_input_of_workers_is_refused(light_yard: Yard) -> None:
-    await light_yard.table()
-    task_id, _ = await submit(light_yard)
-    tasks = light_yard.parts.tasks
-    seen = await light_yard.lease()
+async def test_bad_input_of_workers_is_refused(light_maintained: MaintainedCatalog) -> None:
+    await light_maintained.table()
+    task_id, _ = await submit(light_maintained)
+    tasks = light_maintained.parts.tasks
+    seen = await light_maintained.lease()
     token = seen.task.token
     for call in (
         tasks.lease(ROOT, "", [], lease_seconds=60),
@@ -469,22 +485,22 @@ async def test_bad_input_of_workers_is_refused(light_yard: Yard) -> None:
             await call
     with pytest.raises(NotFound):
         await tasks.complete(ROOT, 10**6, token, b"{}")
-    await light_yard.complete(seen)
+    await light_maintained.complete(seen)
 
 
-async def test_two_workers_share_the_tasks_and_none_is_run_twice(yard: Yard) -> None:
+async def test_two_workers_share_the_tasks_and_none_is_run_twice(maintained: MaintainedCatalog) -> None:
     for number in range(10):
-        await yard.table(f"t{number}")
-        await submit(yard, spec(table=f"t{number}"))
+        await maintained.table(f"t{number}")
+        await submit(maintained, spec(table=f"t{number}"))
     done: list[int] = []
 
     async def work(worker: str) -> None:
-        while leased := await yard.parts.tasks.lease(ROOT, worker, [], lease_seconds=60, limit=2):
+        while leased := await maintained.parts.tasks.lease(ROOT, worker, [], lease_seconds=60, limit=2):
             for seen in leased:
                 done.append(seen.task.id)
-                await yard.complete(seen)
+                await maintained.complete(seen)
 
     while len(done) < 10:
         await asyncio.gather(work("a"), work("b"))
     assert len(done) == len(set(done)) == 10
-    assert await yard.open_tasks() == []
+    assert await maintained.open_tasks() == []

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.identifiers import check_namespace
 from lakebed.catalog.maintenance.table_planner import TablePlan
 from lakebed.catalog.policies.attachments import TargetName
+from lakebed.catalog.tables.arrivals import MAX_PAGE, Destination
 from lakebed.core.errors import InvalidInput
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import EmptyDocument, read_strict_document
 from lakebed.wire.json.policy_documents import applicable_document
 from lakebed.wire.json.request import JsonRequest, split_namespace
-from lakebed.wire.json.responses import ok
+from lakebed.wire.json.responses import no_content, ok
 from lakebed.wire.json.routing import Route
 
 from .. import paging
@@ -21,6 +24,25 @@ from ..queries import check_parameters
 from ..services import AdminServices
 
 _pages = paging.CursorPages("table health", str)
+
+
+class ArrivalsDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of listArrivals: a table has a name of several parts."""
+
+    warehouse: str
+    namespace: tuple[str, ...]
+    table: str
+    after: int = 0
+    limit: int = 100
+
+
+class TakeArrivalsDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of takeArrivals."""
+
+    warehouse: str
+    namespace: tuple[str, ...]
+    table: str
+    events: list[int]
 
 
 async def list_health(services: AdminServices, request: JsonRequest) -> Response:
@@ -74,6 +96,26 @@ async def list_table_policies(services: AdminServices, request: JsonRequest) -> 
     return ok({"policies": [applicable_document(one) for one in found]})
 
 
+async def list_arrivals(services: AdminServices, request: JsonRequest) -> Response:
+    """What is to be added to a table, by the numbers of events of this deployment."""
+    check_parameters(request.http, ())
+    asked = await request.document(ArrivalsDocument)
+    destination = Destination(asked.warehouse, asked.namespace, asked.table)
+    limit = max(1, min(asked.limit, MAX_PAGE))
+    found = await services.arrivals.list(request.caller, destination, after=asked.after, limit=limit)
+    deployment = {"deployment": services.event_ids.deployment}
+    return ok({"arrivals": [msgspec.to_builtins(one) | deployment for one in found]})
+
+
+async def take_arrivals(services: AdminServices, request: JsonRequest) -> Response:
+    """Forget what was added."""
+    check_parameters(request.http, ())
+    asked = await request.document(TakeArrivalsDocument)
+    destination = Destination(asked.warehouse, asked.namespace, asked.table)
+    await services.arrivals.take(request.caller, destination, asked.events)
+    return no_content()
+
+
 def _plan(found: TablePlan) -> dict[str, Any]:
     return {
         "planned": [one.spec for one in found.plan.tasks],
@@ -91,4 +133,6 @@ ROUTES = (
     Route("getTablePlan", "GET", _TABLE + "/plan", get_plan, is_standard=False),
     Route("enactTablePlan", "POST", _TABLE + "/plan", submit_plan, is_standard=False),
     Route("listTablePolicies", "GET", _TABLE + "/policies", list_table_policies, is_standard=False),
+    Route("listArrivals", "POST", "/v1/arrivals/list", list_arrivals, is_standard=False),
+    Route("takeArrivals", "POST", "/v1/arrivals/take", take_arrivals, is_standard=False),
 )

@@ -31,7 +31,7 @@ _numbers = count(1_000)
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class JobCatalog:
     """The use cases, what they stand on, and short ways to call them as root."""
 
     catalog: Catalog
@@ -196,7 +196,7 @@ def states(stored: StoredJob) -> dict[str, ObjectState]:
     return {report.location.rpartition("/")[2]: report.state for report in reports}
 
 
-def wire_workshop(catalog: Catalog, meta: MetaStore | None = None) -> Workshop:
+def wire_job_catalog(catalog: Catalog, meta: MetaStore | None = None) -> JobCatalog:
     """Maintenance on a catalog; on `meta` in place of the store's own."""
     if meta is not None:
         catalog = wire_catalog(catalog.store, meta)
@@ -212,12 +212,12 @@ def wire_workshop(catalog: Catalog, meta: MetaStore | None = None) -> Workshop:
         safety_window_ms=round(WINDOW_SECONDS * 1000),
         worker_id="background",
     )
-    return Workshop(catalog, maintenance, background, JobStore(object_context.meta, catalog.tasks))
+    return JobCatalog(catalog, maintenance, background, JobStore(object_context.meta, catalog.tasks))
 
 
-async def open_workshop(store: ObjectStore) -> Workshop:
+async def open_job_catalog(store: ObjectStore) -> JobCatalog:
     """Maintenance on a catalog with a table bucket `lake` and a namespace `ns`."""
-    return wire_workshop(await open_catalog(store))
+    return wire_job_catalog(await open_catalog(store))
 
 
-__all__ = ["BODY", "ROOT", "Workshop", "a_change", "name", "open_workshop", "states", "wire_workshop"]
+__all__ = ["BODY", "ROOT", "JobCatalog", "a_change", "name", "open_job_catalog", "states", "wire_job_catalog"]

@@ -26,7 +26,7 @@ from tests.catalog.harness import Catalog, name
 from tests.catalog.policies.policing import NS, Policing, policing_on
 from tests.objects.stores import ROOT, ObjectStore
 
-from .workshop import Workshop, wire_workshop
+from .job_catalog import JobCatalog, wire_job_catalog
 
 INTERVAL_SECONDS = 300.0
 DEBOUNCE_SECONDS = 10.0
@@ -36,10 +36,10 @@ _NOT_OF_A_TABLE = ("job_speeds", "leases", "outbox_cursors")
 
 
 @dataclass(frozen=True, slots=True)
-class Yard:
+class MaintainedCatalog:
     """The use cases, what they stand on, and short ways to call them as root."""
 
-    workshop: Workshop
+    job_catalog: JobCatalog
     policing: Policing
     parts: MaintenanceParts
     orders: TaskSubmissions
@@ -48,11 +48,11 @@ class Yard:
 
     @property
     def catalog(self) -> Catalog:
-        return self.workshop.catalog
+        return self.job_catalog.catalog
 
     @property
     def store(self) -> ObjectStore:
-        return self.workshop.store
+        return self.job_catalog.store
 
     @property
     def scheduler(self) -> Scheduler:
@@ -66,9 +66,9 @@ class Yard:
 
     async def table(self, table: str = "t", *, files: int = 0, commits: int = 1, **request: Any) -> Identifier:
         """Make a table, and append so many small files in so many commits."""
-        made = await self.workshop.table(table, **request)
+        made = await self.job_catalog.table(table, **request)
         for _ in range(commits if files else 0):
-            await self.workshop.append(made, files=files)
+            await self.job_catalog.append(made, files=files)
         return made
 
     async def known(self, table: str = "t") -> Known:
@@ -153,7 +153,7 @@ class Yard:
         ]
 
 
-async def open_yard(catalog: Catalog) -> Yard:
+async def open_maintained_catalog(catalog: Catalog) -> MaintainedCatalog:
     """Upkeep on a catalog."""
 
     async def empty(tx: Transaction) -> None:
@@ -163,8 +163,8 @@ async def open_yard(catalog: Catalog) -> Yard:
     await catalog.store.meta.transact(empty)
     object_context = catalog.store.object_context
     orders, records = TaskSubmissions(object_context.outbox, object_context.clock, catalog.tasks), TaskHistory()
-    return Yard(
-        workshop=wire_workshop(catalog),
+    return MaintainedCatalog(
+        job_catalog=wire_job_catalog(catalog),
         policing=policing_on(catalog),
         parts=build_maintenance(
             object_context,
@@ -183,4 +183,12 @@ async def open_yard(catalog: Catalog) -> Yard:
     )
 
 
-__all__ = ["DEBOUNCE_SECONDS", "INTERVAL_SECONDS", "KINDS", "ROOT", "Yard", "name", "open_yard"]
+__all__ = [
+    "DEBOUNCE_SECONDS",
+    "INTERVAL_SECONDS",
+    "KINDS",
+    "ROOT",
+    "MaintainedCatalog",
+    "name",
+    "open_maintained_catalog",
+]

@@ -15,8 +15,8 @@ from lakebed.pipeline.job import JobDefinition
 from lakebed.pipeline.options import Options
 from lakebed.pipeline.progress import NoProgress, Progress
 from lakebed.pipeline.report import JobReport, ReportBuilder
-from lakebed.pipeline.spark import engine as module
-from lakebed.pipeline.spark.engine import SparkJobRunner
+from lakebed.pipeline.spark import job_runner as module
+from lakebed.pipeline.spark.job_runner import SparkJobRunner
 from lakebed.pipeline.table_ref import CatalogTable
 
 ACCESS = ServerAccess("http://127.0.0.1:9000", "AKEXAMPLE", Secret("hush"))

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from lakebed.pipeline.files.arrived_files import UnreadableFile, fit_columns, read_file
+from lakebed.pipeline.files.file_parsing import UnreadableFile, fit_columns, read_file
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("price", pa.float64())])
 

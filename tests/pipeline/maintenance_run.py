@@ -23,7 +23,7 @@ from lakebed.client.policies import namespace_target
 from lakebed.core.jobs import JobKind, Option, TaskSpec
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import PipelineSettings
-from lakebed.pipeline.spark.engine import SparkJobRunner
+from lakebed.pipeline.spark.job_runner import SparkJobRunner
 from lakebed.pipeline.worker import TaskResult, Worker
 from tests.clients.boto import Keys
 from tests.clients.iceberg.lake import Lake, new_lake
@@ -44,7 +44,7 @@ _SMALL_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass(frozen=True, slots=True)
-class Tended:
+class MaintainedLake:
     """A table bucket of such a server."""
 
     lake: Lake
@@ -132,12 +132,12 @@ class Tended:
 
 
 @contextmanager
-def tended(server: RunningServer, folder: Path) -> Iterator[Tended]:
+def maintained_lake(server: RunningServer, folder: Path) -> Iterator[MaintainedLake]:
     """A new table bucket of a server, and somebody to work for it."""
     keys = user_who_may(server, folder, *WORKER_RIGHTS).keys
     root = ServerAccess(server.endpoint, server.access_key, Secret(server.secret_key))
     with LakebedClient(access=root) as client:
-        yield Tended(new_lake(server), client, keys)
+        yield MaintainedLake(new_lake(server), client, keys)
 
 
 def dashed(options: Mapping[str, Option]) -> dict[str, Option]:
@@ -157,7 +157,9 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 # -- a worker in this process ------------------------------------------------------------------------------------------
 
 
-def work_off(place: Tended, engine: SparkJobRunner, *, count: int = 1, lease_seconds: float = 60.0) -> list[TaskResult]:
+def run_tasks(
+    place: MaintainedLake, engine: SparkJobRunner, *, count: int = 1, lease_seconds: float = 60.0
+) -> list[TaskResult]:
     """Have a worker see to so many tasks, with whatever Spark the engine has; what became of them."""
     told: list[TaskResult] = []
     stop = threading.Event()
@@ -181,7 +183,7 @@ def work_off(place: Tended, engine: SparkJobRunner, *, count: int = 1, lease_sec
     return told
 
 
-def own_engine(place: Tended, kind: type[SparkJobRunner] = SparkJobRunner) -> SparkJobRunner:
+def own_runner(place: MaintainedLake, kind: type[SparkJobRunner] = SparkJobRunner) -> SparkJobRunner:
     """An engine with the Spark of this process, which a fixture has started. It is not to be closed."""
     return kind(place.worker_access, PipelineSettings())
 
@@ -217,7 +219,7 @@ class RunningWorker:
 
 
 def start_worker(
-    place: Tended,
+    place: MaintainedLake,
     folder: Path,
     *flags: str,
     name: str = "",
@@ -249,7 +251,9 @@ def start_worker(
 
 
 @contextmanager
-def running_worker(place: Tended, folder: Path, *flags: str, lease_seconds: float = 60.0) -> Iterator[RunningWorker]:
+def running_worker(
+    place: MaintainedLake, folder: Path, *flags: str, lease_seconds: float = 60.0
+) -> Iterator[RunningWorker]:
     """A worker for the time of a block."""
     worker = start_worker(place, folder, *flags, lease_seconds=lease_seconds)
     try:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from lakebed.catalog.restrictions.recipes import CopyDefinition, define_copy, masked_columns
+from lakebed.catalog.restrictions.copy_definition import CopyDefinition, define_copy, masked_columns
 from lakebed.core.errors import AccessDenied
 from lakebed.governance.policies import Restriction
 from lakebed.governance.policies.column_masks import HIDDEN, Mask, MaskKind
