@@ -18,7 +18,7 @@ from benchmarks.governance.site import Site, make_namespaces, opened
 from benchmarks.governance.timing import Timed, Work, timed
 from benchmarks.pipeline import planning
 from benchmarks.pipeline.planning import LAKE, ROOT
-from lakebed.catalog.access.authorization import Action, Gate
+from lakebed.catalog.access.authorization import Action, CatalogAuthorizer
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.policies.attachments import CATALOG, TargetName
@@ -94,12 +94,12 @@ async def _decisions(site: Site, rounds: int, seconds: float) -> list[Timed]:
     assert entry is not None
     caller = await site.caller(key)
 
-    def ask(gate: Gate, who: Caller = caller) -> Work:
-        return lambda: gate.check(who, found.warehouse, Action.GET_TABLE_DATA, namespace=LEVELS, entry=entry)
+    def ask(gate: CatalogAuthorizer, who: Caller = caller) -> Work:
+        return lambda: gate.check(who, found.catalog, Action.GET_TABLE_DATA, namespace=LEVELS, entry=entry)
 
     async def from_the_key() -> None:
         await site.gate.check(
-            await site.caller(key), found.warehouse, Action.GET_TABLE_DATA, namespace=LEVELS, entry=entry
+            await site.caller(key), found.catalog, Action.GET_TABLE_DATA, namespace=LEVELS, entry=entry
         )
 
     each = partial(timed, rounds=rounds, seconds=seconds)
@@ -114,7 +114,7 @@ async def _decisions(site: Site, rounds: int, seconds: float) -> list[Timed]:
         for title, remember in (("it said before", 300.0), ("it is asked for", 0.0)):
             settings = DecisionsSettings(url=url, mode=DecisionMode.AND, remember=remember)
             decisions = wire_authorizer(settings, site.object_context.clock)
-            gate = Gate(replace(site.object_context, authorizer=decisions.authorizer))
+            gate = CatalogAuthorizer(replace(site.object_context, authorizer=decisions.authorizer))
             try:
                 times.append(
                     await each(

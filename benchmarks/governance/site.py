@@ -10,7 +10,7 @@ from typing import Final
 
 from benchmarks.pipeline import planning
 from benchmarks.pipeline.planning import LAKE, ROOT
-from lakebed.catalog.access.authorization import Gate
+from lakebed.catalog.access.authorization import CatalogAuthorizer
 from lakebed.catalog.commits.metadata_cache import MetadataCache
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.tables.creation import Creation
@@ -61,7 +61,7 @@ class Site:
 
     object_context: ObjectContext
     catalog: planning.Site
-    gate: Gate
+    gate: CatalogAuthorizer
     keys: AccessKeys
     clients: ClientAuthenticator
     credentials: ClientCredentialStore
@@ -125,7 +125,7 @@ def _wire(
     settings: Settings, object_context: ObjectContext, catalog: planning.Site, master: MasterKeys, root: Credential
 ) -> Site:
     meta, outbox, clock = object_context.meta, object_context.outbox, object_context.clock
-    gate, keys = Gate(object_context), AccessKeys(meta, outbox, master, clock, root)
+    gate, keys = CatalogAuthorizer(object_context), AccessKeys(meta, outbox, master, clock, root)
     hashes, own = SecretHasher(), settings.tokens
     verifier = TokenVerifier(meta, keys, master, clock, issuer=own.issuer)
     issuer = TokenIssuer(

@@ -22,8 +22,8 @@ from uuid import UUID
 import msgspec
 
 from benchmarks.catalog import files as appends
-from lakebed.catalog.access.authorization import Gate
-from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.access.authorization import CatalogAuthorizer
+from lakebed.catalog.catalogs.service import Catalogs
 from lakebed.catalog.commits.metadata_cache import MetadataCache
 from lakebed.catalog.commits.publishing import CREATED, Pointer, Publisher
 from lakebed.catalog.entries import Entries
@@ -108,7 +108,7 @@ class Site:
     publisher: Publisher
     claims: Claims
     namespaces: Namespaces
-    warehouses: Warehouses
+    warehouses: Catalogs
     policies: Policies
     attaching: PolicyAttachments
     maintenance: MaintenanceParts
@@ -139,9 +139,9 @@ class _Whole:
 def wire(object_context: ObjectContext) -> Site:
     """The services, as a server wires them."""
     meta, clock = object_context.meta, object_context.clock
-    writer, gate = ObjectWriter(object_context), Gate(object_context)
+    writer, gate = ObjectWriter(object_context), CatalogAuthorizer(object_context)
     files = TableFiles(object_context, writer, ObjectReader(object_context))
-    keys, warehouses = IdempotencyKeys(meta, clock), Warehouses(object_context, gate)
+    keys, warehouses = IdempotencyKeys(meta, clock), Catalogs(object_context, gate)
     entries = Entries(meta, files, gate, MetadataCache())
     namespaces = Namespaces(object_context, gate, warehouses, keys)
     types = PolicyTypes(object_context, gate, warehouses, keys)
@@ -210,7 +210,7 @@ async def publish(site: Site, namespace: str, numbers: range) -> None:
             uploads += manifests(location)
         found = await site.entries.find(site.object_context.meta, LAKE, identifier)
         entry_id = UUID(int=number + 1).hex
-        place = Place(found.warehouse, found.namespace, EntryKind.TABLE, entry_id, location)
+        place = Place(found.catalog, found.namespace, EntryKind.TABLE, entry_id, location)
         pointers.append(
             Pointer(
                 claim=await site.claims.prepare(ROOT, place),

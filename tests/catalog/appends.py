@@ -9,12 +9,12 @@ from lakebed.catalog.identifiers import Identifier
 from lakebed.iceberg.manifests import FileContent, read_manifest_list
 from tests.iceberg.manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, manifest_bytes
 
-from .harness import Catalog
+from .harness import CatalogHarness
 
 _numbers = count(1)
 
 
-async def appended(catalog: Catalog, identifier: Identifier, *, deletes: bool = False) -> list[dict[str, Any]]:
+async def appended(catalog: CatalogHarness, identifier: Identifier, *, deletes: bool = False) -> list[dict[str, Any]]:
     """The updates that append one data file, or one of deletes, to the main branch; its files are stored."""
     metadata = await catalog.metadata(identifier)
     parent = metadata.current_snapshot

@@ -9,7 +9,7 @@ from lakebed.net.hosts import AllowedHosts
 from lakebed.net.http import Http, HttpRequest, HttpResponse
 from lakebed.server.catalog_extensions import Extensions, wire_extensions
 
-from .harness import Catalog
+from .harness import CatalogHarness
 
 MASTER = MasterKeys({"first": b"1" * 32}, active="first")
 
@@ -19,12 +19,12 @@ async def no_network(request: HttpRequest) -> HttpResponse:
     raise AssertionError(f"a request went out: {request.url}")
 
 
-def extended(catalog: Catalog, http: Http = no_network, *, hosts: Sequence[str] = ("*",)) -> Extensions:
+def extended(catalog: CatalogHarness, http: Http = no_network, *, hosts: Sequence[str] = ("*",)) -> Extensions:
     """The extensions, as the server wires them; `http` speaks to other catalogs, those at `hosts`."""
     return wire_extensions(
         catalog.store.object_context,
-        catalog.gate,
-        catalog.warehouses,
+        catalog.authorizer,
+        catalog.catalogs,
         catalog.entries,
         catalog.files,
         catalog.commits,

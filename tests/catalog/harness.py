@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from lakebed.catalog.access.authorization import Gate
+from lakebed.catalog.access.authorization import CatalogAuthorizer
 from lakebed.catalog.catalogs.base_locations import BASE_LOCATION
 from lakebed.catalog.catalogs.management import CatalogManagement
-from lakebed.catalog.catalogs.service import UNDROP_WINDOW, Warehouses
+from lakebed.catalog.catalogs.service import UNDROP_WINDOW, Catalogs
 from lakebed.catalog.commits.metadata_cache import MetadataCache
 from lakebed.catalog.commits.publishing import Publisher
 from lakebed.catalog.commits.service import NO_OPTIONS, CommitOptions, Commits, Committed, TableChange, read_change
@@ -22,7 +22,7 @@ from lakebed.catalog.events import CatalogEvent, decode_event
 from lakebed.catalog.idempotency import IdempotencyKeys, Mutation, RequestKey
 from lakebed.catalog.identifiers import Identifier, check_identifier
 from lakebed.catalog.locations.claims import Claims
-from lakebed.catalog.model import Entry, EntryKind, Namespace, Warehouse, WarehouseKind
+from lakebed.catalog.model import Catalog, CatalogKind, Entry, EntryKind, Namespace
 from lakebed.catalog.namespaces import Namespaces
 from lakebed.catalog.restrictions.copies import Copies
 from lakebed.catalog.tables.creation import CreatedTable, Creation
@@ -104,11 +104,11 @@ _NOT_OF_A_BUCKET = ("entry_locations", "idempotency_keys", "tasks")
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class CatalogHarness:
     """The use cases, what they stand on, and short ways to call them as root."""
 
     store: ObjectStore
-    warehouses: Warehouses
+    catalogs: Catalogs
     namespaces: Namespaces
     entries: Entries
     creation: Creation
@@ -122,7 +122,7 @@ class Catalog:
     tasks: TaskQueue
     purges: PurgeWorker
     files: TableFiles
-    gate: Gate
+    authorizer: CatalogAuthorizer
     cache: MetadataCache
     publisher: Publisher
     claims: Claims
@@ -130,12 +130,12 @@ class Catalog:
     async def warehouse(self, name: str = "lake") -> None:
         """Make a table bucket."""
         await self.store.bucket(name)
-        await self.warehouses.enable(ROOT, name)
+        await self.catalogs.enable(ROOT, name)
 
     @property
     def management(self) -> CatalogManagement:
         """Catalogs made by name."""
-        return CatalogManagement(self.store.object_context, self.gate, self.copies.leave)
+        return CatalogManagement(self.store.object_context, self.authorizer, self.copies.leave)
 
     @property
     def copies(self) -> Copies:
@@ -168,10 +168,10 @@ class Catalog:
         name: str,
         base: str,
         *allowed: str,
-        kind: WarehouseKind = WarehouseKind.INTERNAL,
+        kind: CatalogKind = CatalogKind.INTERNAL,
         caller: Caller = ROOT,
         **properties: str,
-    ) -> Warehouse:
+    ) -> Catalog:
         """Make a catalog; its bucket comes into being with the first."""
         bucket = base.removeprefix("s3://").partition("/")[0]
         if await self.store.meta.row(BUCKET_BY_NAME, bucket) is None:
@@ -180,7 +180,7 @@ class Catalog:
         await self.management.create(
             self.administrator(caller), caller, name, kind=kind, properties=made, allowed=allowed
         )
-        return await self.warehouses.find(self.store.meta, name)
+        return await self.catalogs.find(self.store.meta, name)
 
     async def become_external(self, name: str = "lake") -> None:
         """Have another catalog move the pointers of a catalog's tables from now on, behind the services' backs."""
@@ -245,7 +245,7 @@ class Catalog:
 
     async def keep_dropped(self, seconds: int) -> None:
         """Give `lake` an undrop window."""
-        await self.warehouses.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: str(seconds)}, removals=[])
+        await self.catalogs.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: str(seconds)}, removals=[])
 
     async def entry(self, identifier: Identifier) -> Entry:
         """The live table or view of that name."""
@@ -400,45 +400,45 @@ class Eventful:
         await self._inner.close()
 
 
-def wire_catalog(store: ObjectStore, meta: MetaStore | None = None) -> Catalog:
+def wire_catalog(store: ObjectStore, meta: MetaStore | None = None) -> CatalogHarness:
     """The services on an object store, as `server.catalog` wires them; on `meta` in place of the store's own."""
     f = store.object_context if meta is None else replace(store.object_context, meta=meta)
     writer = store.writer if meta is None else ObjectWriter(f)
     deleter = store.deleter if meta is None else ObjectDeleter(f)
     tasks = TaskQueue(f.meta, store.clock, random.Random(1))
-    gate = Gate(f)
+    authorizer = CatalogAuthorizer(f)
     cache = MetadataCache()
     files = TableFiles(f, writer, store.reader)
     keys = IdempotencyKeys(f.meta, store.clock)
-    warehouses = Warehouses(f, gate)
-    entries = Entries(f.meta, files, gate, cache)
+    catalogs = Catalogs(f, authorizer)
+    entries = Entries(f.meta, files, authorizer, cache)
     claims = Claims(f)
     publisher = Publisher(f, files, entries, keys, claims)
     validator = CommitValidator(files)
-    return Catalog(
+    return CatalogHarness(
         store=store,
-        warehouses=warehouses,
-        namespaces=Namespaces(f, gate, warehouses, keys),
+        catalogs=catalogs,
+        namespaces=Namespaces(f, authorizer, catalogs, keys),
         entries=entries,
-        creation=Creation(f, gate, entries, files, publisher, cache, claims),
-        commits=Commits(f, gate, entries, files, publisher, validator, cache, deleter, claims),
-        registration=Registration(f, gate, entries, files, publisher, validator, cache, claims),
-        views=Views(f, gate, entries, files, publisher, cache, claims),
-        dropping=Dropping(f, gate, warehouses, entries, keys, tasks),
-        renaming=Renaming(f, gate, entries, keys),
+        creation=Creation(f, authorizer, entries, files, publisher, cache, claims),
+        commits=Commits(f, authorizer, entries, files, publisher, validator, cache, deleter, claims),
+        registration=Registration(f, authorizer, entries, files, publisher, validator, cache, claims),
+        views=Views(f, authorizer, entries, files, publisher, cache, claims),
+        dropping=Dropping(f, authorizer, catalogs, entries, keys, tasks),
+        renaming=Renaming(f, authorizer, entries, keys),
         reports=Reports(f, entries),
         keys=keys,
         tasks=tasks,
         purges=PurgeWorker(f, deleter, tasks, "worker"),
         files=files,
-        gate=gate,
+        authorizer=authorizer,
         cache=cache,
         publisher=publisher,
         claims=claims,
     )
 
 
-async def open_catalog(store: ObjectStore) -> Catalog:
+async def open_catalog(store: ObjectStore) -> CatalogHarness:
     """A catalog with a table bucket `lake` and a namespace `ns`, on an object store that was emptied."""
 
     async def empty(tx: Transaction) -> None:

@@ -31,7 +31,7 @@ from lakebed.core.errors import (
 from tests.objects.consistency import check_tables
 from tests.objects.stores import ROOT, OpenObjectStore
 
-from .harness import Catalog, a_change, name, open_catalog, set_property
+from .harness import CatalogHarness, a_change, name, open_catalog, set_property
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class CatalogMachine(RuleBasedStateMachine):
         self.clock = ManualClock()
         self.stack = AsyncExitStack()
         store = self.run(self.stack.enter_async_context(open_object_store(self.clock)))
-        self.catalog: Catalog = self.run(open_catalog(store))
+        self.catalog: CatalogHarness = self.run(open_catalog(store))
         self.run(self.catalog.namespace("other"))
         self.tables: dict[Identifier, ModelTable] = {}
         self.purging: list[set[str]] = []

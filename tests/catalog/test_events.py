@@ -18,58 +18,58 @@ from lakebed.meta.seam import Transaction
 from tests.objects.stores import ROOT
 
 from .appends import appended
-from .harness import ASSERT_CREATE, Catalog, a_change, a_table, name, set_property, staged
+from .harness import ASSERT_CREATE, CatalogHarness, a_change, a_table, name, set_property, staged
 
 AS_ROOT = Mutation(ROOT)
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
 
 
-async def _configure(catalog: Catalog) -> None:
+async def _configure(catalog: CatalogHarness) -> None:
     await catalog.namespaces.set_properties(AS_ROOT, "lake", ["ns"], updates={"a": "1"}, removals=[])
 
 
-async def _rename(catalog: Catalog) -> None:
+async def _rename(catalog: CatalogHarness) -> None:
     await catalog.renaming.rename(AS_ROOT, "lake", name("t"), name("u"), TABLE)
 
 
-async def _rename_view(catalog: Catalog) -> None:
+async def _rename_view(catalog: CatalogHarness) -> None:
     await catalog.renaming.rename(AS_ROOT, "lake", name("v"), name("w"), VIEW)
 
 
-async def _replace_view(catalog: Catalog) -> None:
+async def _replace_view(catalog: CatalogHarness) -> None:
     updates = parse_view_updates(b'[{"action":"set-properties","updates":{"a":"1"}}]')
     await catalog.views.replace(AS_ROOT, "lake", name("v"), (), updates)
 
 
-async def _restore(catalog: Catalog) -> None:
+async def _restore(catalog: CatalogHarness) -> None:
     await catalog.dropping.restore(AS_ROOT, "lake", name("dropped"))
 
 
-async def _give_up(catalog: Catalog) -> None:
+async def _give_up(catalog: CatalogHarness) -> None:
     await catalog.dropping.purge_now(AS_ROOT, "lake", name("dropped"), files=True)
 
 
-async def _expire(catalog: Catalog) -> None:
+async def _expire(catalog: CatalogHarness) -> None:
     catalog.store.clock.advance(60)
     assert await catalog.dropping.expire_dropped() == 1
 
 
-async def _protect(catalog: Catalog) -> None:
+async def _protect(catalog: CatalogHarness) -> None:
     await catalog.dropping.protect(AS_ROOT, "lake", name("t"), TABLE, protected=True)
 
 
-async def _unprotect(catalog: Catalog) -> None:
+async def _unprotect(catalog: CatalogHarness) -> None:
     await catalog.dropping.protect(AS_ROOT, "lake", name("v"), VIEW, protected=False)
 
 
-async def _register(catalog: Catalog) -> None:
+async def _register(catalog: CatalogHarness) -> None:
     entry = await catalog.entry(name("loose"))
     await catalog.dropping.drop(AS_ROOT, "lake", name("loose"), TABLE)
     await catalog.dropping.purge_now(AS_ROOT, "lake", name("loose"), files=False)
     await catalog.registration.register_table(AS_ROOT, "lake", name("loose"), entry.metadata_at)
 
 
-CHANGES: dict[str, Callable[[Catalog], Awaitable[object]]] = {
+CHANGES: dict[str, Callable[[CatalogHarness], Awaitable[object]]] = {
     "NamespaceCreated": lambda catalog: catalog.namespace("x", "y"),
     "NamespaceConfigured": _configure,
     "NamespaceDropped": lambda catalog: catalog.namespaces.drop(AS_ROOT, "lake", ["empty"]),
@@ -88,7 +88,7 @@ CHANGES: dict[str, Callable[[Catalog], Awaitable[object]]] = {
 }
 
 
-async def _furnished(catalog: Catalog) -> None:
+async def _furnished(catalog: CatalogHarness) -> None:
     """Something to change, of everything."""
     await catalog.keep_dropped(60)
     await catalog.namespace("empty")
@@ -99,16 +99,16 @@ async def _furnished(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("kind", CHANGES)
-async def test_each_change_tells_of_itself_once(catalog: Catalog, kind: str) -> None:
+async def test_each_change_tells_of_itself_once(catalog: CatalogHarness, kind: str) -> None:
     await _furnished(catalog)
     before = await catalog.last_event()
     await CHANGES[kind](catalog)
     [(told, event)] = await catalog.told(before)
     assert told == kind
-    assert (event.warehouse, event.principal, event.request_id) == ("lake", "root", "R1")
+    assert (event.catalog, event.principal, event.request_id) == ("lake", "root", "R1")
 
 
-async def test_expired_table_is_told_of_by_the_server(catalog: Catalog) -> None:
+async def test_expired_table_is_told_of_by_the_server(catalog: CatalogHarness) -> None:
     await _furnished(catalog)
     before = await catalog.last_event()
     await _expire(catalog)
@@ -116,7 +116,7 @@ async def test_expired_table_is_told_of_by_the_server(catalog: Catalog) -> None:
     assert (told, event.name, event.principal, event.request_id) == ("TableExpired", "dropped", "root", "")
 
 
-async def test_registered_table_is_told_of_as_such(catalog: Catalog) -> None:
+async def test_registered_table_is_told_of_as_such(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(60)
     await catalog.create("loose")
     await _register(catalog)
@@ -124,7 +124,7 @@ async def test_registered_table_is_told_of_as_such(catalog: Catalog) -> None:
     assert (kind, event.name, event.operation, event.generation) == ("TableRegistered", "loose", "register", 1)
 
 
-async def test_commit_says_what_it_did(catalog: Catalog) -> None:
+async def test_commit_says_what_it_did(catalog: CatalogHarness) -> None:
     made = await catalog.create("t")
     before = await catalog.last_event()
     updates = await appended(catalog, name("t"))
@@ -133,7 +133,7 @@ async def test_commit_says_what_it_did(catalog: Catalog) -> None:
     entry = await catalog.entry(name("t"))
     [(_, data), (_, properties)] = await catalog.told(before)
     assert data == CatalogEvent(
-        warehouse="lake",
+        catalog="lake",
         namespace=("ns",),
         name="t",
         id=made.entry.id,
@@ -150,7 +150,7 @@ async def test_commit_says_what_it_did(catalog: Catalog) -> None:
     assert (properties.operation, properties.generation, properties.metadata_at) == ("commit", 3, entry.metadata_at)
 
 
-async def test_transaction_tells_of_each_table_in_its_order(catalog: Catalog) -> None:
+async def test_transaction_tells_of_each_table_in_its_order(catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await catalog.create(table)
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table("c"))
@@ -167,7 +167,7 @@ async def test_transaction_tells_of_each_table_in_its_order(catalog: Catalog) ->
     ]
 
 
-async def test_subject_is_the_name_as_people_write_it(catalog: Catalog) -> None:
+async def test_subject_is_the_name_as_people_write_it(catalog: CatalogHarness) -> None:
     await catalog.namespace("a", "b")
     await catalog.create("t")
     others = ("Object", "CatalogRole", "Grant")
@@ -176,7 +176,7 @@ async def test_subject_is_the_name_as_people_write_it(catalog: Catalog) -> None:
     assert subjects == ["lake", "lake", "lake/ns", "lake/a.b", "lake/ns/t"]
 
 
-async def test_file_and_commit_are_told_of_together_in_the_order_they_happen(catalog: Catalog) -> None:
+async def test_file_and_commit_are_told_of_together_in_the_order_they_happen(catalog: CatalogHarness) -> None:
     await catalog.create("t")
     before = await catalog.last_event()
     await asyncio.gather(*(catalog.commit(name("t"), set_property(str(number), "")) for number in range(4)))
@@ -185,7 +185,7 @@ async def test_file_and_commit_are_told_of_together_in_the_order_they_happen(cat
     assert [event.generation for _, event in await catalog.told(before)] == [2, 3, 4, 5]
 
 
-async def test_what_rolls_back_is_not_told(catalog: Catalog) -> None:
+async def test_what_rolls_back_is_not_told(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
 
         async def work(tx: Transaction) -> None:

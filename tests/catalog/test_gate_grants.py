@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakebed.catalog.access.authorization import Action, Gate
+from lakebed.catalog.access.authorization import Action, CatalogAuthorizer
 from lakebed.catalog.access.data_access import DataAccess
-from lakebed.catalog.catalogs.service import unmade
+from lakebed.catalog.catalogs.service import placeholder_catalog
 from lakebed.catalog.commits.service import CommitOptions
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.identifiers import Levels
-from lakebed.catalog.model import Entry, EntryKind, Warehouse
+from lakebed.catalog.model import Catalog, Entry, EntryKind
 from lakebed.catalog.tables.metrics_reports import COMMIT_REPORT, SCAN_REPORT
 from lakebed.core.access import DEFAULT_ACCOUNT, AccessRequest, Principal, ResourceRules, Session
 from lakebed.core.clock import ManualClock
@@ -29,7 +29,7 @@ from lakebed.objects.buckets.bucket import Bucket
 from lakebed.objects.model import Caller
 from tests.governance.documents import policy, statement
 
-from .harness import ASSERT_CREATE, Catalog, a_change, name, set_properties
+from .harness import ASSERT_CREATE, CatalogHarness, a_change, name, set_properties
 
 P = Privilege
 TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
@@ -92,9 +92,9 @@ class Asking:
         PolicyAuthorizer(ManualClock()).decide(request, rules)
 
 
-def warehouse_of(catalog: int) -> Warehouse:
+def warehouse_of(catalog: int) -> Catalog:
     bucket = Bucket(BucketId(catalog + 1000), f"b{catalog}", DEFAULT_ACCOUNT, "us-east-1", 0, "", b"\x80")
-    return unmade(bucket, f"c{catalog}")._replace(id=catalog)
+    return placeholder_catalog(bucket, f"c{catalog}")._replace(id=catalog)
 
 
 def entry_of(place: Place, kind: EntryKind) -> Entry:
@@ -112,7 +112,7 @@ def is_held(held: list[tuple[Place, Privilege]], asked: Place, needed: tuple[Pri
 async def test_gate_allows_what_a_naive_search_finds(
     held: list[tuple[Place, Privilege]], target: Place, action: Action, kind: EntryKind
 ) -> None:
-    gate = Gate(Asking())  # type: ignore[arg-type]  # what the gate asks of it is there
+    authorizer = CatalogAuthorizer(Asking())  # type: ignore[arg-type]  # what the gate asks of it is there
     caller = holding(*((place.key, privilege) for place, privilege in held))
     entry = entry_of(target, kind) if target.entry else None
     asked, of_kind = target, GrantKind.CATALOG
@@ -125,7 +125,7 @@ async def test_gate_allows_what_a_naive_search_finds(
     elif action is Action.CREATE_TABLE:
         asked = Place(target.catalog, target.namespace)
     try:
-        await gate.check(caller, warehouse_of(target.catalog), action, namespace=target.namespace, entry=entry)
+        await authorizer.check(caller, warehouse_of(target.catalog), action, namespace=target.namespace, entry=entry)
         allowed = True
     except AccessDenied:
         allowed = False
@@ -136,11 +136,11 @@ async def test_gate_allows_what_a_naive_search_finds(
 async def test_promised_table_is_asked_about_in_its_namespace_whatever_id_is_told(
     held: list[tuple[Place, Privilege]], target: Place, action: Action
 ) -> None:
-    gate = Gate(Asking())  # type: ignore[arg-type]  # as above
+    authorizer = CatalogAuthorizer(Asking())  # type: ignore[arg-type]  # as above
     caller = holding(*((place.key, privilege) for place, privilege in held))
     told = f"{target.catalog}{target.entry}" if target.entry else "id"
     try:
-        await gate.check(
+        await authorizer.check(
             caller, warehouse_of(target.catalog), action, namespace=target.namespace, name="new", entry_id=told
         )
         allowed = True
@@ -153,26 +153,26 @@ async def test_promised_table_is_asked_about_in_its_namespace_whatever_id_is_tol
 # -- what each operation takes ---------------------------------------------------------------------------------------
 
 
-async def key_of(catalog: Catalog, *levels: str) -> str:
+async def key_of(catalog: CatalogHarness, *levels: str) -> str:
     """The key of a namespace of `lake`, or of `lake` itself."""
-    number = (await catalog.warehouses.find(catalog.store.meta, "lake")).id
+    number = (await catalog.catalogs.find(catalog.store.meta, "lake")).id
     return namespace_key(number, levels) if levels else catalog_key(number)
 
 
-Operation = Callable[[Catalog, Caller], Awaitable[object]]
+Operation = Callable[[CatalogHarness, Caller], Awaitable[object]]
 
 LAKE = "lake"
 SET = set_properties(a="b")
 
 
-async def vend(catalog: Catalog, caller: Caller) -> object:
+async def vend(catalog: CatalogHarness, caller: Caller) -> object:
     found = await catalog.entries.find(catalog.store.meta, LAKE, name("t"))
     assert found.live is not None
-    data = DataAccess(catalog.store.meta, catalog.gate, catalog.claims)
-    return await data.of_entry(caller, found.warehouse, ("ns",), found.live)
+    data = DataAccess(catalog.store.meta, catalog.authorizer, catalog.claims)
+    return await data.of_entry(caller, found.catalog, ("ns",), found.live)
 
 
-async def replace_view(catalog: Catalog, caller: Caller) -> object:
+async def replace_view(catalog: CatalogHarness, caller: Caller) -> object:
     updates = parse_view_updates(b'[{"action": "set-properties", "updates": {"a": "b"}}]')
     return await catalog.views.replace(Mutation(caller), LAKE, name("v"), (), updates)
 
@@ -235,7 +235,7 @@ OPERATIONS: dict[str, tuple[tuple[Privilege, ...], Operation]] = {
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-async def test_operation_takes_all_its_privileges_and_no_more(light_catalog: Catalog, operation: str) -> None:
+async def test_operation_takes_all_its_privileges_and_no_more(light_catalog: CatalogHarness, operation: str) -> None:
     needed, run = OPERATIONS[operation]
     await light_catalog.create("t")
     await light_catalog.create_view("v")
@@ -251,7 +251,7 @@ async def test_operation_takes_all_its_privileges_and_no_more(light_catalog: Cat
     await run(light_catalog, holding(*((key, each) for each in needed)))
 
 
-async def test_keys_to_write_go_to_who_may_write(light_catalog: Catalog) -> None:
+async def test_keys_to_write_go_to_who_may_write(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("t")
     key = await key_of(light_catalog, "ns")
     for privilege, writes in ((P.TABLE_READ_DATA, False), (P.TABLE_WRITE_DATA, True)):
@@ -259,7 +259,7 @@ async def test_keys_to_write_go_to_who_may_write(light_catalog: Catalog) -> None
         assert data.writes is writes  # type: ignore[attr-defined]  # what it is given
 
 
-async def test_staged_table_is_committed_by_who_may_create_it(light_catalog: Catalog) -> None:
+async def test_staged_table_is_committed_by_who_may_create_it(light_catalog: CatalogHarness) -> None:
     key = await key_of(light_catalog, "ns")
     everything_else = [(key, each) for each in Privilege if P.TABLE_CREATE not in INCLUDES[each]]
     with pytest.raises(AccessDenied):
@@ -275,7 +275,7 @@ async def test_staged_table_is_committed_by_who_may_create_it(light_catalog: Cat
 
 
 async def test_registering_takes_the_right_to_create_and_to_overwrite_that_to_all_metadata(
-    light_catalog: Catalog,
+    light_catalog: CatalogHarness,
 ) -> None:
     reading = (policy(statement(action="s3:*", resource="*")),)
     key = await key_of(light_catalog, "ns")
@@ -300,7 +300,7 @@ async def test_registering_takes_the_right_to_create_and_to_overwrite_that_to_al
     await register(with_(P.TABLE_CREATE), LAKE, name("u"), made.metadata_at)
 
 
-async def test_what_was_dropped_is_restored_and_purged_by_its_kind(light_catalog: Catalog) -> None:
+async def test_what_was_dropped_is_restored_and_purged_by_its_kind(light_catalog: CatalogHarness) -> None:
     await light_catalog.keep_dropped(60)
     await light_catalog.create("t")
     await light_catalog.create_view("v")
@@ -326,7 +326,7 @@ async def test_what_was_dropped_is_restored_and_purged_by_its_kind(light_catalog
     await dropping.purge_now(Mutation(holding((key, P.VIEW_DROP))), LAKE, name("v"), files=False)
 
 
-async def test_commit_that_is_sent_again_takes_what_it_took(light_catalog: Catalog) -> None:
+async def test_commit_that_is_sent_again_takes_what_it_took(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("t")
     caller = holding((await key_of(light_catalog, "ns"), P.TABLE_SET_PROPERTIES))
     options = CommitOptions(commit_id="one")
@@ -337,7 +337,7 @@ async def test_commit_that_is_sent_again_takes_what_it_took(light_catalog: Catal
         await light_catalog.commit(name("t"), SET, caller=holding(), options=options)
 
 
-async def test_namespace_is_made_by_who_may_where_it_will_be(light_catalog: Catalog) -> None:
+async def test_namespace_is_made_by_who_may_where_it_will_be(light_catalog: CatalogHarness) -> None:
     create = P.NAMESPACE_CREATE
     inner = holding((await key_of(light_catalog, "ns"), create))
     for levels in (("other",), ("ns",), ("ns1", "in"), ("n", "s")):
@@ -347,7 +347,7 @@ async def test_namespace_is_made_by_who_may_where_it_will_be(light_catalog: Cata
     await light_catalog.namespace("other", caller=holding((await key_of(light_catalog), create)))
 
 
-async def test_both_ends_of_a_rename_are_asked_about(light_catalog: Catalog) -> None:
+async def test_both_ends_of_a_rename_are_asked_about(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("t")
     await light_catalog.namespace("to")
     here, there = [await key_of(light_catalog, one) for one in ("ns", "to")]
@@ -363,7 +363,7 @@ async def test_both_ends_of_a_rename_are_asked_about(light_catalog: Catalog) -> 
     await rename(Mutation(holding((here, P.TABLE_DROP), (there, P.TABLE_CREATE))), LAKE, source, target, TABLE)
 
 
-async def test_name_is_asked_about_as_what_is_wanted_of_it(light_catalog: Catalog) -> None:
+async def test_name_is_asked_about_as_what_is_wanted_of_it(light_catalog: CatalogHarness) -> None:
     await light_catalog.create_view("v")
     caller = holding((await key_of(light_catalog, "ns"), P.TABLE_FULL_METADATA))
     for table in ("v", "ghost"):
@@ -376,7 +376,7 @@ async def test_name_is_asked_about_as_what_is_wanted_of_it(light_catalog: Catalo
 # -- with policies ---------------------------------------------------------------------------------------------------
 
 
-async def test_denial_and_session_policies_bind_who_holds_grants(light_catalog: Catalog) -> None:
+async def test_denial_and_session_policies_bind_who_holds_grants(light_catalog: CatalogHarness) -> None:
     await light_catalog.create("t")
     entry = await light_catalog.entry(name("t"))
     deny = policy(statement("Deny", "s3tables:ListTables", "*"))
@@ -394,12 +394,14 @@ async def test_denial_and_session_policies_bind_who_holds_grants(light_catalog: 
 # -- lists -----------------------------------------------------------------------------------------------------------
 
 
-async def listed(catalog: Catalog, caller: Caller, kind: EntryKind = TABLE, *, after: str = "", limit: int = 9) -> Any:
+async def listed(
+    catalog: CatalogHarness, caller: Caller, kind: EntryKind = TABLE, *, after: str = "", limit: int = 9
+) -> Any:
     page = await catalog.entries.list(caller, LAKE, ("ns",), kind, after=after, limit=limit)
     return page.names, page.truncated
 
 
-async def test_list_is_of_what_is_held_where_the_namespace_is_not(catalog: Catalog) -> None:
+async def test_list_is_of_what_is_held_where_the_namespace_is_not(catalog: CatalogHarness) -> None:
     made = {one: (await catalog.create(one)).entry for one in ("t1", "t2", "t3", "t4")}
     view = (await catalog.create_view("v")).entry
     await catalog.namespace("far")
@@ -423,14 +425,14 @@ async def test_list_is_of_what_is_held_where_the_namespace_is_not(catalog: Catal
     assert (await listed(catalog, caller))[0] == ["t3", "t4"]
 
 
-async def test_list_of_many_held_is_whole(light_catalog: Catalog) -> None:
+async def test_list_of_many_held_is_whole(light_catalog: CatalogHarness) -> None:
     entry = (await light_catalog.create("t")).entry
     for number in (63, 64, 5000):
         others = [(entry_key(f"x{one}"), P.TABLE_LIST) for one in range(number)]
         assert await listed(light_catalog, holding(*others, (entry_key(entry.id), P.TABLE_LIST))) == (["t"], False)
 
 
-async def test_namespaces_are_listed_as_they_are_held(catalog: Catalog) -> None:
+async def test_namespaces_are_listed_as_they_are_held(catalog: CatalogHarness) -> None:
     for levels in (("ns", "a"), ("ns", "b"), ("ns", "b", "in"), ("ns1",), ("ns10",)):
         await catalog.namespace(*levels)
 

@@ -22,7 +22,7 @@ from lakebed.governance.rbac.rows import LATEST_CHANGE
 from lakebed.objects.model import Caller
 from tests.objects.stores import ROOT
 
-from .harness import ASSERT_CREATE, Catalog, name, staged
+from .harness import ASSERT_CREATE, CatalogHarness, name, staged
 
 P = Privilege
 NAMESPACE = GrantTarget(GrantKind.NAMESPACE, ("ns",))
@@ -37,7 +37,7 @@ async def allow(action: str, resource: str, securable: Securable, privileges: tu
 class Roles:
     """Root, seen as a user with a role of `lake`: who is in no table needs no keys."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: CatalogHarness) -> None:
         f = catalog.store.object_context
         self.meta = f.meta
         self.by = Administrator(root_of(DEFAULT_ACCOUNT), allow)
@@ -66,11 +66,11 @@ class Roles:
 
 
 @pytest.fixture
-async def roles(catalog: Catalog) -> Roles:
+async def roles(catalog: CatalogHarness) -> Roles:
     return await Roles(catalog).open()
 
 
-async def may(catalog: Catalog, caller: Caller, table: str = "t") -> bool:
+async def may(catalog: CatalogHarness, caller: Caller, table: str = "t") -> bool:
     try:
         await catalog.entries.get(caller, "lake", name(table), EntryKind.TABLE, Action.PUT_TABLE_DATA)
     except AccessDenied:
@@ -78,7 +78,7 @@ async def may(catalog: Catalog, caller: Caller, table: str = "t") -> bool:
     return True
 
 
-async def test_namespace_made_anew_holds_nothing_of_the_last(catalog: Catalog, roles: Roles) -> None:
+async def test_namespace_made_anew_holds_nothing_of_the_last(catalog: CatalogHarness, roles: Roles) -> None:
     await roles.give(NAMESPACE, P.TABLE_WRITE_DATA)
     await catalog.create("t")
     assert await may(catalog, await roles.caller())
@@ -91,7 +91,9 @@ async def test_namespace_made_anew_holds_nothing_of_the_last(catalog: Catalog, r
     assert await may(catalog, await roles.caller())
 
 
-async def test_table_made_anew_with_the_same_id_holds_nothing_of_the_last(catalog: Catalog, roles: Roles) -> None:
+async def test_table_made_anew_with_the_same_id_holds_nothing_of_the_last(
+    catalog: CatalogHarness, roles: Roles
+) -> None:
     made = await catalog.create("t")
     await roles.give(TABLE, P.TABLE_WRITE_DATA)
     assert await may(catalog, await roles.caller())
@@ -101,7 +103,7 @@ async def test_table_made_anew_with_the_same_id_holds_nothing_of_the_last(catalo
     assert not await may(catalog, await roles.caller())
 
 
-async def test_renamed_and_restored_table_keeps_its_grants(catalog: Catalog, roles: Roles) -> None:
+async def test_renamed_and_restored_table_keeps_its_grants(catalog: CatalogHarness, roles: Roles) -> None:
     await catalog.keep_dropped(60)
     await catalog.create("t")
     await roles.give(TABLE, P.TABLE_WRITE_DATA)
@@ -118,7 +120,7 @@ async def test_renamed_and_restored_table_keeps_its_grants(catalog: Catalog, rol
     assert await roles.number() == before + 1
 
 
-async def test_number_moves_with_what_has_grants_and_with_nothing_else(catalog: Catalog, roles: Roles) -> None:
+async def test_number_moves_with_what_has_grants_and_with_nothing_else(catalog: CatalogHarness, roles: Roles) -> None:
     await catalog.create("t")
     await catalog.create_view("v")
     await catalog.namespace("empty")
@@ -134,26 +136,26 @@ async def test_number_moves_with_what_has_grants_and_with_nothing_else(catalog: 
     assert await roles.number() == before + 1
 
 
-async def test_catalog_comes_and_goes_with_the_role_that_administers_it(catalog: Catalog, roles: Roles) -> None:
+async def test_catalog_comes_and_goes_with_the_role_that_administers_it(catalog: CatalogHarness, roles: Roles) -> None:
     await catalog.warehouse("pond")
     assert [one.name for one in await roles.catalog_roles.list(roles.by, "pond")] == [CATALOG_ADMIN]
     holders = await roles.catalog_roles.holders(roles.by, "pond", CATALOG_ADMIN)
     assert [one.name for one in holders] == ["service_admin"]
     before = await roles.number()
     # Once is enough.
-    await catalog.warehouses.enable(ROOT, "pond")
+    await catalog.catalogs.enable(ROOT, "pond")
     assert await roles.number() == before
     caller = await roles.caller()
-    await catalog.warehouses.get(caller, "pond")
+    await catalog.catalogs.get(caller, "pond")
     await catalog.store.buckets.delete(ROOT, "pond")
     assert await roles.number() == before + 1
     await catalog.store.bucket("pond")
-    await catalog.warehouses.enable(ROOT, "pond")
+    await catalog.catalogs.enable(ROOT, "pond")
     with pytest.raises(NoSuchPrincipal):
         await roles.catalog_roles.get(roles.by, "pond", "role")
 
 
-async def test_who_has_any_role_of_a_catalog_may_ask_where_it_is(catalog: Catalog, roles: Roles) -> None:
+async def test_who_has_any_role_of_a_catalog_may_ask_where_it_is(catalog: CatalogHarness, roles: Roles) -> None:
     await catalog.warehouse("pond")
     guest_role = f"guest-{uuid4().hex}"
     await roles.principal_roles.create(roles.by, guest_role, properties={})
@@ -163,11 +165,11 @@ async def test_who_has_any_role_of_a_catalog_may_ask_where_it_is(catalog: Catalo
     # Root has not this role.
     stranger = Caller(Principal("root", DEFAULT_ACCOUNT, "arn", grants=held))
     with pytest.raises(AccessDenied):
-        await catalog.warehouses.enter(stranger, "lake")
+        await catalog.catalogs.enter(stranger, "lake")
     await roles.principal_roles.assign(roles.by, "root", guest_role)
     held = await roles.grants.of("root", await roles.number(), frozenset({guest_role}))
     guest = Caller(Principal("root", DEFAULT_ACCOUNT, "arn", grants=held))
-    await catalog.warehouses.enter(guest, "lake")
-    for refused in (catalog.warehouses.enter(guest, "pond"), catalog.warehouses.get(guest, "lake")):
+    await catalog.catalogs.enter(guest, "lake")
+    for refused in (catalog.catalogs.enter(guest, "pond"), catalog.catalogs.get(guest, "lake")):
         with pytest.raises(AccessDenied):
             await refused

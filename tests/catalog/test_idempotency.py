@@ -11,13 +11,13 @@ from lakebed.core.errors import AlreadyExists, CommitConflict, DuplicateRequest,
 from lakebed.meta.seam import Transaction
 from tests.objects.stores import ROOT
 
-from .harness import Catalog, Eventful, a_change, name, set_property, wire_catalog
+from .harness import CatalogHarness, Eventful, a_change, name, set_property, wire_catalog
 
 KEY = RequestKey("01890a5d-ac96-774b-bcce-b302099a8057", "digest of the request")
 OTHER = RequestKey(KEY.id, "digest of another request")
 
 
-async def keep(catalog: Catalog, key: RequestKey | None, answer: Answer) -> None:
+async def keep(catalog: CatalogHarness, key: RequestKey | None, answer: Answer) -> None:
     async def work(tx: Transaction) -> None:
         await catalog.keys.keep(tx, key, answer)
 
@@ -28,20 +28,20 @@ async def keep(catalog: Catalog, key: RequestKey | None, answer: Answer) -> None
 
 
 @pytest.mark.parametrize("answer", [Answer(204), Answer(200, "entry"), Answer(409, body=b'{"error":{}}')])
-async def test_kept_answer_is_found_by_its_request(catalog: Catalog, answer: Answer) -> None:
+async def test_kept_answer_is_found_by_its_request(catalog: CatalogHarness, answer: Answer) -> None:
     assert await catalog.keys.find(KEY) is None
     await keep(catalog, KEY, answer)
     assert await catalog.keys.find(KEY) == answer
 
 
-async def test_key_of_one_request_is_not_good_for_another(catalog: Catalog) -> None:
+async def test_key_of_one_request_is_not_good_for_another(catalog: CatalogHarness) -> None:
     await keep(catalog, KEY, Answer(204))
     with pytest.raises(InvalidInput, match="make a new key") as refused:
         await catalog.keys.find(OTHER)
     assert refused.value.argument == "Idempotency-Key"
 
 
-async def test_key_is_answered_once(catalog: Catalog) -> None:
+async def test_key_is_answered_once(catalog: CatalogHarness) -> None:
     await keep(catalog, KEY, Answer(200, "first"))
     async with catalog.unchanged():
         for key in (KEY, OTHER):
@@ -50,12 +50,12 @@ async def test_key_is_answered_once(catalog: Catalog) -> None:
     assert await catalog.keys.find(KEY) == Answer(200, "first")
 
 
-async def test_without_a_key_nothing_is_kept(catalog: Catalog) -> None:
+async def test_without_a_key_nothing_is_kept(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         await keep(catalog, None, Answer(204))
 
 
-async def test_answer_is_kept_for_a_day(catalog: Catalog) -> None:
+async def test_answer_is_kept_for_a_day(catalog: CatalogHarness) -> None:
     await keep(catalog, KEY, Answer(200, "first"))
     catalog.store.clock.advance(LIFETIME_MS / 1000)
     assert await catalog.keys.forget_old() == 0
@@ -65,7 +65,7 @@ async def test_answer_is_kept_for_a_day(catalog: Catalog) -> None:
     assert await catalog.keys.find(OTHER) is None
 
 
-async def test_old_key_is_free_again_even_before_it_is_forgotten(catalog: Catalog) -> None:
+async def test_old_key_is_free_again_even_before_it_is_forgotten(catalog: CatalogHarness) -> None:
     await keep(catalog, KEY, Answer(200, "first"))
     catalog.store.clock.advance(LIFETIME_MS / 1000 + 0.001)
     await keep(catalog, OTHER, Answer(200, "second"))
@@ -73,7 +73,7 @@ async def test_old_key_is_free_again_even_before_it_is_forgotten(catalog: Catalo
     assert await catalog.keys.forget_old() == 0
 
 
-async def test_old_answers_are_forgotten(catalog: Catalog) -> None:
+async def test_old_answers_are_forgotten(catalog: CatalogHarness) -> None:
     for number in range(3):
         await keep(catalog, RequestKey(f"k{number}", ""), Answer(204))
         catalog.store.clock.advance(1)
@@ -82,14 +82,14 @@ async def test_old_answers_are_forgotten(catalog: Catalog) -> None:
     assert await catalog.keys.find(RequestKey("k2", "")) == Answer(204)
 
 
-async def test_refusal_is_kept_unless_there_is_an_answer(catalog: Catalog) -> None:
+async def test_refusal_is_kept_unless_there_is_an_answer(catalog: CatalogHarness) -> None:
     await catalog.keys.keep_refusal(KEY, Answer(409, body=b"no"))
     assert await catalog.keys.find(KEY) == Answer(409, body=b"no")
     async with catalog.unchanged():
         await catalog.keys.keep_refusal(KEY, Answer(404, body=b"other"))
 
 
-async def test_refusal_takes_the_place_of_an_answer_that_is_too_old(catalog: Catalog) -> None:
+async def test_refusal_takes_the_place_of_an_answer_that_is_too_old(catalog: CatalogHarness) -> None:
     await keep(catalog, KEY, Answer(200, "first"))
     catalog.store.clock.advance(LIFETIME_MS / 1000 + 0.001)
     await catalog.keys.keep_refusal(OTHER, Answer(409, body=b"no"))
@@ -99,12 +99,12 @@ async def test_refusal_takes_the_place_of_an_answer_that_is_too_old(catalog: Cat
 # -- changes under a key ---------------------------------------------------------------------------------------------
 
 
-async def test_answer_commits_with_the_change(catalog: Catalog) -> None:
+async def test_answer_commits_with_the_change(catalog: CatalogHarness) -> None:
     made = await catalog.create(key=KEY)
     assert await catalog.keys.find(KEY) == Answer(200, made.entry.id)
 
 
-async def test_change_that_fails_keeps_no_answer(catalog: Catalog) -> None:
+async def test_change_that_fails_keeps_no_answer(catalog: CatalogHarness) -> None:
     await catalog.create()
     async with catalog.unchanged():
         with pytest.raises(AlreadyExists):
@@ -118,15 +118,15 @@ def _other_schema() -> dict[str, object]:
     return {"type": "assert-current-schema-id", "current-schema-id": 7}
 
 
-async def _drop(catalog: Catalog, mutation: Mutation) -> None:
+async def _drop(catalog: CatalogHarness, mutation: Mutation) -> None:
     await catalog.dropping.drop(mutation, "lake", name(), EntryKind.TABLE)
 
 
-async def _rename(catalog: Catalog, mutation: Mutation) -> None:
+async def _rename(catalog: CatalogHarness, mutation: Mutation) -> None:
     await catalog.renaming.rename(mutation, "lake", name(), name("u"), EntryKind.TABLE)
 
 
-async def _commit(catalog: Catalog, mutation: Mutation) -> None:
+async def _commit(catalog: CatalogHarness, mutation: Mutation) -> None:
     # It is not repeatable: a second one finds another schema.
     schema = {
         "type": "struct",
@@ -141,43 +141,43 @@ async def _commit(catalog: Catalog, mutation: Mutation) -> None:
     await catalog.commits.commit(mutation, "lake", change)
 
 
-async def _commit_all(catalog: Catalog, mutation: Mutation) -> None:
+async def _commit_all(catalog: CatalogHarness, mutation: Mutation) -> None:
     await catalog.commits.commit_all(mutation, "lake", [a_change(name(), set_property("a", "1"))])
 
 
-async def _no_change(catalog: Catalog, mutation: Mutation) -> None:
+async def _no_change(catalog: CatalogHarness, mutation: Mutation) -> None:
     await catalog.commits.commit(mutation, "lake", a_change(name()))
 
 
-async def _create(catalog: Catalog, mutation: Mutation) -> None:
+async def _create(catalog: CatalogHarness, mutation: Mutation) -> None:
     await catalog.create("new", key=mutation.key)
 
 
-async def _namespace(catalog: Catalog, mutation: Mutation) -> None:
+async def _namespace(catalog: CatalogHarness, mutation: Mutation) -> None:
     await catalog.namespaces.create(mutation, "lake", ["new"], {})
 
 
-async def _drop_namespace(catalog: Catalog, mutation: Mutation) -> None:
+async def _drop_namespace(catalog: CatalogHarness, mutation: Mutation) -> None:
     await catalog.namespaces.drop(mutation, "lake", ["empty"])
 
 
-async def _configure(catalog: Catalog, mutation: Mutation) -> None:
+async def _configure(catalog: CatalogHarness, mutation: Mutation) -> None:
     await catalog.namespaces.set_properties(mutation, "lake", ["ns"], updates={"a": "1"}, removals=[])
 
 
-async def _protect(catalog: Catalog, mutation: Mutation) -> None:
+async def _protect(catalog: CatalogHarness, mutation: Mutation) -> None:
     await catalog.dropping.protect(mutation, "lake", name(), EntryKind.TABLE, protected=True)
 
 
-async def _restore(catalog: Catalog, mutation: Mutation) -> None:
+async def _restore(catalog: CatalogHarness, mutation: Mutation) -> None:
     await catalog.dropping.restore(mutation, "lake", name("dropped"))
 
 
-async def _give_up(catalog: Catalog, mutation: Mutation) -> None:
+async def _give_up(catalog: CatalogHarness, mutation: Mutation) -> None:
     await catalog.dropping.purge_now(mutation, "lake", name("dropped"), files=True)
 
 
-CHANGES: dict[str, Callable[[Catalog, Mutation], Awaitable[None]]] = {
+CHANGES: dict[str, Callable[[CatalogHarness, Mutation], Awaitable[None]]] = {
     "create table": _create,
     "commit": _commit,
     "commit of several tables": _commit_all,
@@ -193,7 +193,7 @@ CHANGES: dict[str, Callable[[Catalog, Mutation], Awaitable[None]]] = {
 }
 
 
-async def _furnished(catalog: Catalog) -> None:
+async def _furnished(catalog: CatalogHarness) -> None:
     await catalog.namespace("empty")
     await catalog.keep_dropped(60)
     await catalog.create()
@@ -203,7 +203,7 @@ async def _furnished(catalog: Catalog) -> None:
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 async def test_of_one_key_at_once_exactly_one_changes_something(
-    catalog: Catalog, change: Callable[[Catalog, Mutation], Awaitable[None]]
+    catalog: CatalogHarness, change: Callable[[CatalogHarness, Mutation], Awaitable[None]]
 ) -> None:
     await _furnished(catalog)
     before = await catalog.last_event()
@@ -216,7 +216,7 @@ async def test_of_one_key_at_once_exactly_one_changes_something(
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 async def test_who_comes_second_is_told_to_take_the_answer_not_that_the_change_cannot_be(
-    catalog: Catalog, change: Callable[[Catalog, Mutation], Awaitable[None]]
+    catalog: CatalogHarness, change: Callable[[CatalogHarness, Mutation], Awaitable[None]]
 ) -> None:
     await _furnished(catalog)
     eventful = Eventful(catalog.store.meta)
@@ -230,7 +230,7 @@ async def test_who_comes_second_is_told_to_take_the_answer_not_that_the_change_c
     assert await catalog.everything() == answered
 
 
-async def test_loser_leaves_no_file(catalog: Catalog) -> None:
+async def test_loser_leaves_no_file(catalog: CatalogHarness) -> None:
     await catalog.create(key=KEY)
     async with catalog.unchanged():
         with pytest.raises(DuplicateRequest):
@@ -239,7 +239,7 @@ async def test_loser_leaves_no_file(catalog: Catalog) -> None:
             await catalog.commit(name(), set_property("a", "1"), key=KEY)
 
 
-async def test_same_change_later_runs_into_what_it_did(catalog: Catalog) -> None:
+async def test_same_change_later_runs_into_what_it_did(catalog: CatalogHarness) -> None:
     await catalog.create()
     await catalog.drop(key=KEY)
     async with catalog.unchanged():

@@ -20,7 +20,7 @@ from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import InvalidName
 from tests.objects.stores import ROOT
 
-from .harness import Catalog
+from .harness import CatalogHarness
 
 LONGEST = "x" * MAX_NAME_BYTES
 
@@ -126,7 +126,7 @@ def test_what_is_accepted_cannot_be_read_as_another_name(levels: list[str], name
     indirect=True,
 )
 async def test_accepted_names_are_listed_as_they_are_in_the_order_of_their_bytes(
-    catalog: Catalog, chosen: list[str], step: int
+    catalog: CatalogHarness, chosen: list[str], step: int
 ) -> None:
     parent = f"parent-{await catalog.last_event()}"
     await catalog.namespace(parent)

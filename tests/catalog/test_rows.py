@@ -13,7 +13,7 @@ from lakebed.meta.migrations import migrate
 from lakebed.meta.seam import Transaction
 from lakebed.meta.sqlite.store import SqliteStore
 
-from .harness import Catalog, name
+from .harness import CatalogHarness, name
 
 
 def _statements() -> dict[str, str]:
@@ -86,12 +86,12 @@ def test_names_are_listed_without_a_look_at_their_rows(plans: dict[str, list[str
     ],
     ids=["live", "protected-view", "dropped", "dropped-at-the-epoch"],
 )
-async def test_entry_comes_back_from_its_row(catalog: Catalog, changes: dict[str, Any]) -> None:
+async def test_entry_comes_back_from_its_row(catalog: CatalogHarness, changes: dict[str, Any]) -> None:
     found = await catalog.entries.find(catalog.store.meta, "lake", name("t"))
     entry = Entry(
         id="e1",
         kind=EntryKind.TABLE,
-        warehouse=found.warehouse.id,
+        catalog=found.catalog.id,
         namespace=found.namespace.id,
         name="t",
         uuid="u1",

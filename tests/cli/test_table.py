@@ -12,7 +12,7 @@ from lakebed.core.clock import ManualClock
 from lakebed.server.stores.metadata import SQLITE_FILE
 from lakebed.server.stores.object_store import BYTES_FOLDER
 from lakebed.storage.folder.storage import FolderStorage
-from tests.catalog.harness import Catalog, name, wire_catalog
+from tests.catalog.harness import CatalogHarness, name, wire_catalog
 from tests.meta.stores import open_migrated_file
 from tests.objects.stores import wire
 
@@ -34,7 +34,7 @@ def admin(lakebed: Lakebed, data: Path) -> Admin:
 
 
 @asynccontextmanager
-async def catalog_in(data: Path) -> AsyncIterator[Catalog]:
+async def catalog_in(data: Path) -> AsyncIterator[CatalogHarness]:
     """The catalog of the data folder, as a server has it."""
     clock = ManualClock()
     meta = await open_migrated_file(data / SQLITE_FILE)

@@ -9,8 +9,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lakebed.catalog.access.authorization import Gate
-from lakebed.catalog.access.s3_requests import TableGuard
+from lakebed.catalog.access.authorization import CatalogAuthorizer
+from lakebed.catalog.access.s3_requests import TableFileAuthorizer
 from lakebed.core.access import DEFAULT_ACCOUNT, Principal, root_of
 from lakebed.core.checksums import ChecksumAlgorithm, ChecksumType
 from lakebed.core.clock import ManualClock
@@ -246,7 +246,9 @@ def wire(
         garbage_collector=garbage_collector,
         garbage_grace_ms=garbage_grace_ms,
     )
-    object_context = replace(object_context, table_buckets=TableGuard(meta, Gate(object_context), object_context.clock))
+    object_context = replace(
+        object_context, table_buckets=TableFileAuthorizer(meta, CatalogAuthorizer(object_context), object_context.clock)
+    )
     reader = ObjectReader(object_context)
     writer = ObjectWriter(object_context)
     uploads = MultipartUploads(object_context, writer)

@@ -11,7 +11,7 @@ from lakebed.catalog.validation import Level
 from lakebed.core.clock import ManualClock
 from lakebed.core.settings import CommitValidation, ServerSettings, Settings, TablesSettings
 from lakebed.server import composition
-from lakebed.server.catalog import Catalog, wire_catalog
+from lakebed.server.catalog import CatalogServices, wire_catalog
 from lakebed.server.metrics import Metrics
 from lakebed.server.stores.identity import establish_identity
 from tests.catalog.appends import appended
@@ -31,7 +31,7 @@ async def test_level_of_the_settings_is_that_of_the_catalog(
 ) -> None:
     wired: list[object] = []
 
-    def noted(*parts: Any, **options: Any) -> Catalog:  # Any: as the server calls it
+    def noted(*parts: Any, **options: Any) -> CatalogServices:  # Any: as the server calls it
         wired.append(options["validation"])
         return wire_catalog(*parts, **options)
 

@@ -35,8 +35,8 @@ def jobs(job_catalog: JobCatalog) -> CatalogJobs:
     meta, clock = job_catalog.store.meta, job_catalog.store.clock
     parts = build_maintenance(
         job_catalog.store.object_context,
-        catalog.gate,
-        catalog.warehouses,
+        catalog.authorizer,
+        catalog.catalogs,
         catalog.entries,
         catalog.files,
         catalog.tasks,

@@ -23,25 +23,25 @@ from lakebed.meta.seam import MetaStore, Reader, Row
 from lakebed.objects.model import Caller
 
 from . import rows
-from .access.authorization import Action, Gate, Privileges
+from .access.authorization import Action, CatalogAuthorizer, Privileges
 from .access.granted_listing import HeldEntries
 from .commits.metadata_cache import CachedMetadata, MetadataCache
 from .commits.shared_history import Origin
 from .external.backing import served_here
 from .identifiers import Identifier, Levels, check_namespace, path_of
-from .model import Entry, EntryKind, Namespace, Warehouse
+from .model import Catalog, Entry, EntryKind, Namespace
 from .namespaces import no_such_namespace
 from .restrictions import Restrictions
-from .rows import NAMESPACE_COLUMNS, WAREHOUSE_COLUMNS, entry_from, namespace_from, warehouse_from
+from .rows import CATALOG_COLUMNS, NAMESPACE_COLUMNS, catalog_from, entry_from, namespace_from
 from .tables.files import TableFiles
 
-_ENTRY_AT = WAREHOUSE_COLUMNS + NAMESPACE_COLUMNS
+_ENTRY_AT = CATALOG_COLUMNS + NAMESPACE_COLUMNS
 
 
 class Found(NamedTuple):
     """A name that was resolved, as far as it is there."""
 
-    warehouse: Warehouse
+    catalog: Catalog
     namespace: Namespace
     entry: Entry | None
     """None if the name is free."""
@@ -56,7 +56,7 @@ class Sought(NamedTuple):
     """A name as it was looked up, for the gate to be asked: only behind it may be told what of the name is missing."""
 
     identifier: Identifier
-    warehouse: Warehouse
+    catalog: Catalog
     namespace: Namespace | None
     entry: Entry | None
 
@@ -70,13 +70,13 @@ class Sought(NamedTuple):
         """The same, where the namespace is there. Raises NoSuchNamespace."""
         if self.namespace is None:
             raise no_such_namespace(self.identifier.namespace)
-        return Found(self.warehouse, self.namespace, self.entry)
+        return Found(self.catalog, self.namespace, self.entry)
 
 
 class Known(NamedTuple):
     """A live table or view, found by its id."""
 
-    warehouse: Warehouse
+    catalog: Catalog
     namespace: Namespace
     entry: Entry
 
@@ -89,7 +89,7 @@ class Known(NamedTuple):
 class Loaded(NamedTuple):
     """A table or view with its current metadata."""
 
-    warehouse: Warehouse
+    catalog: Catalog
     namespace: Namespace
     entry: Entry
     metadata: CachedMetadata
@@ -112,37 +112,37 @@ class NamePage:
 class Entries:
     """Looks names up."""
 
-    def __init__(self, meta: MetaStore, files: TableFiles, gate: Gate, cache: MetadataCache) -> None:
+    def __init__(self, meta: MetaStore, files: TableFiles, authorizer: CatalogAuthorizer, cache: MetadataCache) -> None:
         self._meta = meta
         self._files = files
-        self._gate = gate
+        self._authorizer = authorizer
         self._cache = cache
         self.restrictions = Restrictions(meta)
         """Who sees what of the tables: asked by what hands out or changes more than a restricted caller may see."""
 
-    async def seek(self, reader: Reader, warehouse_name: str, identifier: Identifier) -> Sought:
+    async def seek(self, reader: Reader, catalog_name: str, identifier: Identifier) -> Sought:
         """What is there under a name, for a caller whom the gate has yet to pass.
 
         Raises NoSuchCatalog; NotSupported if another catalog is behind that one.
         """
-        row = await reader.row(rows.FIND_ENTRY, path_of(identifier.namespace), identifier.name, warehouse_name)
+        row = await reader.row(rows.FIND_ENTRY, path_of(identifier.namespace), identifier.name, catalog_name)
         if row is None:
-            raise NoSuchCatalog(f"no table bucket of that name. warehouse={warehouse_name}")
+            raise NoSuchCatalog(f"no table bucket of that name. warehouse={catalog_name}")
         return Sought(
             identifier,
-            served_here(warehouse_from(row)),
-            None if row[WAREHOUSE_COLUMNS] is None else namespace_from(row, WAREHOUSE_COLUMNS),
+            served_here(catalog_from(row)),
+            None if row[CATALOG_COLUMNS] is None else namespace_from(row, CATALOG_COLUMNS),
             None if row[_ENTRY_AT] is None else entry_from(row, _ENTRY_AT),
         )
 
-    async def find(self, reader: Reader, warehouse_name: str, identifier: Identifier) -> Found:
+    async def find(self, reader: Reader, catalog_name: str, identifier: Identifier) -> Found:
         """What is there under a name, for whoever has passed the gate. Raises NoSuchCatalog, NoSuchNamespace."""
-        return (await self.seek(reader, warehouse_name, identifier)).found
+        return (await self.seek(reader, catalog_name, identifier)).found
 
     async def get(
         self,
         caller: Caller,
-        warehouse_name: str,
+        catalog_name: str,
         identifier: Identifier,
         kind: EntryKind,
         action: Action,
@@ -153,14 +153,14 @@ class Entries:
 
         `privileges` are what it takes of who holds grants, where that is not what the action takes.
         """
-        sought = await self.seek(self._meta, warehouse_name, identifier)
+        sought = await self.seek(self._meta, catalog_name, identifier)
         await self.admit(caller, sought, kind, action, privileges=privileges)
         return sought.found
 
     async def load(
         self,
         caller: Caller,
-        warehouse_name: str,
+        catalog_name: str,
         identifier: Identifier,
         kind: EntryKind,
         action: Action,
@@ -168,10 +168,10 @@ class Entries:
         privileges: Privileges | None = None,
     ) -> Loaded:
         """The same with its metadata."""
-        sought = await self.seek(self._meta, warehouse_name, identifier)
+        sought = await self.seek(self._meta, catalog_name, identifier)
         entry = await self.admit(caller, sought, kind, action, privileges=privileges)
         found = sought.found
-        return Loaded(found.warehouse, found.namespace, entry, await self.metadata(entry))
+        return Loaded(found.catalog, found.namespace, entry, await self.metadata(entry))
 
     async def by_id(self, entry_id: str) -> Known:
         """The live table or view with an id, whatever its name is now, whoever asks. Raises NotFound."""
@@ -237,9 +237,9 @@ class Entries:
         Raises AccessDenied.
         """
         namespace, name = sought.identifier
-        await self._gate.check(
+        await self._authorizer.check(
             caller,
-            sought.warehouse,
+            sought.catalog,
             action,
             namespace=namespace,
             name=name,
@@ -249,17 +249,17 @@ class Entries:
         )
 
     async def list(
-        self, caller: Caller, warehouse_name: str, levels: Sequence[str], kind: EntryKind, *, after: str, limit: int
+        self, caller: Caller, catalog_name: str, levels: Sequence[str], kind: EntryKind, *, after: str, limit: int
     ) -> NamePage:
         """The tables or views of a namespace, by name; only those that are held of who holds some and not all.
 
         Raises NoSuchNamespace.
         """
         name = check_namespace(levels)
-        sought = await self.seek(self._meta, warehouse_name, Identifier(name, ""))
+        sought = await self.seek(self._meta, catalog_name, Identifier(name, ""))
         names_after: Callable[[str, int], Awaitable[Sequence[str]]]
         try:
-            await self._gate.check(caller, sought.warehouse, Action.LIST_TABLES, namespace=name, kind=kind)
+            await self._authorizer.check(caller, sought.catalog, Action.LIST_TABLES, namespace=name, kind=kind)
         except AccessDenied:
             held = await self._held(caller, sought, kind)
             if held is None:
@@ -270,7 +270,7 @@ class Entries:
         shown: list[str] = []
         while True:
             names = await names_after(after, limit + 1)
-            shown += await self._gate.visible_names(caller, sought.warehouse, name, names)
+            shown += await self._authorizer.visible_names(caller, sought.catalog, name, names)
             # Only where some of them are not for the caller does it take a further look for a whole page.
             if len(shown) > limit or len(names) <= limit:
                 return NamePage(name, shown[:limit], len(shown) > limit)
@@ -283,13 +283,13 @@ class Entries:
         """What the caller may list of a namespace that it may not list; None for nothing. Raises AccessDenied."""
         if caller.principal.grants is None or sought.namespace is None:
             return None
-        held = HeldEntries(self._meta, caller, sought.warehouse, sought.namespace, kind)
+        held = HeldEntries(self._meta, caller, sought.catalog, sought.namespace, kind)
         one = await held.one()
         if one is None:
             return None
-        await self._gate.check(
+        await self._authorizer.check(
             caller,
-            sought.warehouse,
+            sought.catalog,
             Action.LIST_TABLES,
             namespace=sought.identifier.namespace,
             kind=kind,
@@ -300,7 +300,7 @@ class Entries:
 
 def known_from(row: Row) -> Known:
     """A live table or view, from a row that has its warehouse, its namespace and itself."""
-    return Known(warehouse_from(row), namespace_from(row, WAREHOUSE_COLUMNS), entry_from(row, _ENTRY_AT))
+    return Known(catalog_from(row), namespace_from(row, CATALOG_COLUMNS), entry_from(row, _ENTRY_AT))
 
 
 def no_such_entry(identifier: Identifier, kind: EntryKind) -> NotFound:

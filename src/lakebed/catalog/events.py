@@ -15,7 +15,7 @@ from .model import Entry
 class CatalogEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The payload of a catalog event."""
 
-    warehouse: str
+    catalog: str = msgspec.field(name="warehouse")
     namespace: tuple[str, ...] = ()
     name: str = ""
     id: str = ""
@@ -41,7 +41,7 @@ async def tell(
     kind: str,
     caller: Caller,
     now_ms: int,
-    warehouse: str,
+    catalog: str,
     namespace: Levels = (),
     entry: Entry | None = None,
     *,
@@ -50,9 +50,9 @@ async def tell(
     facts: dict[str, str] | None = None,
 ) -> None:
     """Append an event to what `tx` commits."""
-    subject = "/".join(part for part in (warehouse, display(namespace), entry.name if entry else "") if part)
+    subject = "/".join(part for part in (catalog, display(namespace), entry.name if entry else "") if part)
     payload = CatalogEvent(
-        warehouse=warehouse,
+        catalog=catalog,
         namespace=namespace,
         name=entry.name if entry else "",
         id=entry.id if entry else "",

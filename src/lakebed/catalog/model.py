@@ -44,7 +44,7 @@ class EntryKind(StrEnum):
         return self.replace("-", " ").capitalize()
 
 
-class WarehouseKind(StrEnum):
+class CatalogKind(StrEnum):
     """Who moves the pointers of a warehouse's tables, as the management API calls it."""
 
     INTERNAL = "INTERNAL"
@@ -57,7 +57,7 @@ RESERVED_FOLDER: Final = ".lakebed/"
 """The directory of each warehouse that is the server's own."""
 
 
-class Warehouse(NamedTuple):
+class Catalog(NamedTuple):
     """A catalog: tables and views under a name, with their files in a directory of a bucket, or in all of it."""
 
     bucket: Bucket
@@ -65,7 +65,7 @@ class Warehouse(NamedTuple):
     name: str
     base_prefix: str
     """The directory, ending in a slash; empty for the whole bucket."""
-    kind: WarehouseKind
+    kind: CatalogKind
     packed_allowed: bytes | None
     packed_properties: bytes
     created_ms: int
@@ -82,7 +82,7 @@ class Warehouse(NamedTuple):
     @property
     def is_external(self) -> bool:
         """Whether its tables are another catalog's, and read-only here (see `external`)."""
-        return self.kind is WarehouseKind.EXTERNAL
+        return self.kind is CatalogKind.EXTERNAL
 
     @property
     def is_table_bucket(self) -> bool:
@@ -144,7 +144,7 @@ class Entry(NamedTuple):
 
     id: str
     kind: EntryKind
-    warehouse: int
+    catalog: int
     namespace: int
     name: str
     uuid: str

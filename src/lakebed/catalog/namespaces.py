@@ -17,14 +17,14 @@ from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from . import rows
-from .access.authorization import Action, Gate, Privileges
+from .access.authorization import Action, CatalogAuthorizer, Privileges
 from .access.granted_listing import held_children
 from .catalogs.properties import PropertiesChange, changed_properties, check_properties
-from .catalogs.service import Warehouses
+from .catalogs.service import Catalogs
 from .events import tell
 from .idempotency import Answer, IdempotencyKeys, Mutation
 from .identifiers import Levels, check_namespace, display, path_of
-from .model import Namespace, Warehouse, pack_properties
+from .model import Catalog, Namespace, pack_properties
 from .rows import namespace_from
 
 
@@ -40,53 +40,53 @@ class Namespaces:
     """The use cases of namespaces."""
 
     def __init__(
-        self, object_context: ObjectContext, gate: Gate, warehouses: Warehouses, keys: IdempotencyKeys
+        self, object_context: ObjectContext, authorizer: CatalogAuthorizer, catalogs: Catalogs, keys: IdempotencyKeys
     ) -> None:
         self._f = object_context
-        self._gate = gate
-        self._warehouses = warehouses
+        self._authorizer = authorizer
+        self._catalogs = catalogs
         self._keys = keys
 
     async def create(
-        self, mutation: Mutation, warehouse_name: str, levels: Sequence[str], properties: Mapping[str, str]
+        self, mutation: Mutation, catalog_name: str, levels: Sequence[str], properties: Mapping[str, str]
     ) -> Namespace:
         """Make a namespace, and its parents where they are missing. Raises AlreadyExists, InvalidName."""
         f, caller = self._f, mutation.caller
         name = check_namespace(levels)
         check_properties(properties)
         now_ms = f.clock.now_ms()
-        warehouse = await self._warehouses.find(f.meta, warehouse_name)
-        await self._gate.check(caller, warehouse, Action.CREATE_NAMESPACE, namespace=name)
+        catalog = await self._catalogs.find(f.meta, catalog_name)
+        await self._authorizer.check(caller, catalog, Action.CREATE_NAMESPACE, namespace=name)
         answer = msgspec.json.encode({"namespace": name, "properties": dict(properties)})
 
         async def work(tx: Transaction) -> Namespace:
             await self._keys.keep(tx, mutation.key, Answer(200, body=answer))
-            warehouse = await self._warehouses.find(tx, warehouse_name)
+            catalog = await self._catalogs.find(tx, catalog_name)
             for depth in range(1, len(name)):
-                await _insert(tx, warehouse, name[:depth], {}, now_ms)
-            if await _insert(tx, warehouse, name, properties, now_ms) is None:
+                await _insert(tx, catalog, name[:depth], {}, now_ms)
+            if await _insert(tx, catalog, name, properties, now_ms) is None:
                 raise AlreadyExists(f"Namespace already exists: {display(name)}")
-            made = await self.find(tx, warehouse, name)
-            await tell(f.outbox, tx, "NamespaceCreated", caller, now_ms, warehouse_name, name)
+            made = await self.find(tx, catalog, name)
+            await tell(f.outbox, tx, "NamespaceCreated", caller, now_ms, catalog_name, name)
             return made
 
         return await f.meta.transact(work)
 
-    async def ensure(self, caller: Caller, warehouse_name: str, levels: Levels) -> None:
+    async def ensure(self, caller: Caller, catalog_name: str, levels: Levels) -> None:
         """Make a namespace and its parents where they are missing, for who was admitted to that. Each is told of."""
         f, now_ms = self._f, self._f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            warehouse = await self._warehouses.find(tx, warehouse_name)
+            catalog = await self._catalogs.find(tx, catalog_name)
             for depth in range(1, len(levels) + 1):
-                if await _insert(tx, warehouse, levels[:depth], {}, now_ms) is not None:
-                    await tell(f.outbox, tx, "NamespaceCreated", caller, now_ms, warehouse_name, levels[:depth])
+                if await _insert(tx, catalog, levels[:depth], {}, now_ms) is not None:
+                    await tell(f.outbox, tx, "NamespaceCreated", caller, now_ms, catalog_name, levels[:depth])
 
         await f.meta.transact(work)
 
-    async def find(self, reader: Reader, warehouse: Warehouse, levels: Levels) -> Namespace:
+    async def find(self, reader: Reader, catalog: Catalog, levels: Levels) -> Namespace:
         """The namespace of that name, whoever asks. Raises NoSuchNamespace."""
-        row = await reader.row(rows.NAMESPACE, warehouse.id, path_of(levels))
+        row = await reader.row(rows.NAMESPACE, catalog.id, path_of(levels))
         if row is None:
             raise no_such_namespace(levels)
         return namespace_from(row)
@@ -94,80 +94,80 @@ class Namespaces:
     async def get(
         self,
         caller: Caller,
-        warehouse_name: str,
+        catalog_name: str,
         levels: Sequence[str],
         *,
         privileges: Privileges | None = None,
     ) -> Namespace:
         """The namespace, if the caller may see it; `privileges` are what that takes of who holds grants."""
-        return (await self.load(caller, warehouse_name, levels, privileges=privileges))[1]
+        return (await self.load(caller, catalog_name, levels, privileges=privileges))[1]
 
     async def load(
         self,
         caller: Caller,
-        warehouse_name: str,
+        catalog_name: str,
         levels: Sequence[str],
         *,
         privileges: Privileges | None = None,
-    ) -> tuple[Warehouse, Namespace]:
+    ) -> tuple[Catalog, Namespace]:
         """The same with its warehouse."""
         name = check_namespace(levels)
-        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        await self._gate.check(caller, warehouse, Action.GET_NAMESPACE, namespace=name, privileges=privileges)
-        return warehouse, await self.find(self._f.meta, warehouse, name)
+        catalog = await self._catalogs.find(self._f.meta, catalog_name)
+        await self._authorizer.check(caller, catalog, Action.GET_NAMESPACE, namespace=name, privileges=privileges)
+        return catalog, await self.find(self._f.meta, catalog, name)
 
     async def list(
-        self, caller: Caller, warehouse_name: str, parent: Sequence[str], *, after: str, limit: int
+        self, caller: Caller, catalog_name: str, parent: Sequence[str], *, after: str, limit: int
     ) -> NamespacePage:
         """The direct children of `parent`, or of the warehouse itself, by name. Raises NoSuchNamespace.
 
         Only those that are held of who holds some and not all.
         """
-        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
+        catalog = await self._catalogs.find(self._f.meta, catalog_name)
         parent_name = check_namespace(parent) if parent else ()
         try:
-            await self._gate.check(caller, warehouse, Action.LIST_NAMESPACES, namespace=parent_name)
+            await self._authorizer.check(caller, catalog, Action.LIST_NAMESPACES, namespace=parent_name)
         except AccessDenied:
-            held = await self._held(caller, warehouse, parent_name)
+            held = await self._held(caller, catalog, parent_name)
             if held is None:
                 raise
-            some = await self._visible(caller, warehouse, parent_name, [one for one in held if one.path > after])
+            some = await self._visible(caller, catalog, parent_name, [one for one in held if one.path > after])
             return NamespacePage([*some[:limit]], len(some) > limit)
         if parent_name:
-            await self.find(self._f.meta, warehouse, parent_name)
+            await self.find(self._f.meta, catalog, parent_name)
         shown: list[Namespace] = []
         while True:
-            found = await self._f.meta.rows(rows.CHILD_NAMESPACES, warehouse.id, path_of(parent_name), after, limit + 1)
+            found = await self._f.meta.rows(rows.CHILD_NAMESPACES, catalog.id, path_of(parent_name), after, limit + 1)
             children = [namespace_from(row) for row in found]
-            shown += await self._visible(caller, warehouse, parent_name, children)
+            shown += await self._visible(caller, catalog, parent_name, children)
             # As with the names of tables: a further look only where some are not for the caller.
             if len(shown) > limit or len(children) <= limit:
                 return NamespacePage(shown[:limit], len(shown) > limit)
             after = children[-1].path
 
     async def _visible(
-        self, caller: Caller, warehouse: Warehouse, parent: Levels, children: Sequence[Namespace]
+        self, caller: Caller, catalog: Catalog, parent: Levels, children: Sequence[Namespace]
     ) -> Sequence[Namespace]:
         """The children that a list shows to a caller who may see the list."""
         by_levels = {one.levels: one for one in children}
-        seen = await self._gate.visible_children(caller, warehouse, parent, list(by_levels))
+        seen = await self._authorizer.visible_children(caller, catalog, parent, list(by_levels))
         return [by_levels[levels] for levels in seen]
 
-    async def _held(self, caller: Caller, warehouse: Warehouse, parent: Levels) -> Sequence[Namespace] | None:
+    async def _held(self, caller: Caller, catalog: Catalog, parent: Levels) -> Sequence[Namespace] | None:
         """What the caller may list of a place that it may not list; None for nothing. Raises AccessDenied."""
         if caller.principal.grants is None:
             return None
-        found = await held_children(self._f.meta, caller, warehouse, parent)
+        found = await held_children(self._f.meta, caller, catalog, parent)
         if found is None:
             return None
         namespaces, one = found
-        await self._gate.check(caller, warehouse, Action.LIST_NAMESPACES, namespace=parent, securable=one)
+        await self._authorizer.check(caller, catalog, Action.LIST_NAMESPACES, namespace=parent, securable=one)
         return namespaces
 
     async def set_properties(
         self,
         mutation: Mutation,
-        warehouse_name: str,
+        catalog_name: str,
         levels: Sequence[str],
         *,
         updates: Mapping[str, str],
@@ -177,43 +177,43 @@ class Namespaces:
         f, caller = self._f, mutation.caller
         name = check_namespace(levels)
         now_ms = f.clock.now_ms()
-        warehouse = await self._warehouses.find(f.meta, warehouse_name)
-        await self._gate.check(caller, warehouse, Action.UPDATE_NAMESPACE, namespace=name)
+        catalog = await self._catalogs.find(f.meta, catalog_name)
+        await self._authorizer.check(caller, catalog, Action.UPDATE_NAMESPACE, namespace=name)
 
         async def work(tx: Transaction) -> PropertiesChange:
-            warehouse = await self._warehouses.find(tx, warehouse_name)
-            namespace = await self.find(tx, warehouse, name)
+            catalog = await self._catalogs.find(tx, catalog_name)
+            namespace = await self.find(tx, catalog, name)
             properties, change = changed_properties(namespace.properties, updates, removals)
             check_properties(properties)
             await tx.run(rows.SET_NAMESPACE_PROPERTIES, pack_properties(properties), namespace.id)
             await self._keys.keep(tx, mutation.key, Answer(200, body=msgspec.json.encode(change)))
-            await tell(f.outbox, tx, "NamespaceConfigured", caller, now_ms, warehouse_name, name)
+            await tell(f.outbox, tx, "NamespaceConfigured", caller, now_ms, catalog_name, name)
             return change
 
         return await f.meta.transact(work)
 
-    async def drop(self, mutation: Mutation, warehouse_name: str, levels: Sequence[str]) -> None:
+    async def drop(self, mutation: Mutation, catalog_name: str, levels: Sequence[str]) -> None:
         """Remove an empty namespace. Raises NoSuchNamespace, NamespaceNotEmpty."""
         f, caller = self._f, mutation.caller
         name = check_namespace(levels)
         now_ms = f.clock.now_ms()
-        warehouse = await self._warehouses.find(f.meta, warehouse_name)
-        await self._gate.check(caller, warehouse, Action.DELETE_NAMESPACE, namespace=name)
+        catalog = await self._catalogs.find(f.meta, catalog_name)
+        await self._authorizer.check(caller, catalog, Action.DELETE_NAMESPACE, namespace=name)
 
         async def work(tx: Transaction) -> None:
             await self._keys.keep(tx, mutation.key, Answer(204))
-            warehouse = await self._warehouses.find(tx, warehouse_name)
-            namespace = await self.find(tx, warehouse, name)
+            catalog = await self._catalogs.find(tx, catalog_name)
+            namespace = await self.find(tx, catalog, name)
             if await tx.row(rows.NAMESPACE_HAS_ENTRIES, namespace.id) is not None:
                 raise _not_empty(name, "tables or views, or dropped ones that can be restored")
-            if await tx.row(rows.NAMESPACE_HAS_CHILDREN, warehouse.id, namespace.path) is not None:
+            if await tx.row(rows.NAMESPACE_HAS_CHILDREN, catalog.id, namespace.path) is not None:
                 raise _not_empty(name, "namespaces")
             if await tx.row(rows.NAMESPACE_HAS_POLICIES, namespace.id) is not None:
                 # They may hold elsewhere: whoever drops them sees to that.
                 raise _not_empty(name, "policies")
             await invalidate_namespace_grants(tx, namespace.id)
             await tx.run(rows.DELETE_NAMESPACE, namespace.id)
-            await tell(f.outbox, tx, "NamespaceDropped", caller, now_ms, warehouse_name, name)
+            await tell(f.outbox, tx, "NamespaceDropped", caller, now_ms, catalog_name, name)
 
         await f.meta.transact(work)
 
@@ -228,11 +228,11 @@ def _not_empty(levels: Levels, held: str) -> NamespaceNotEmpty:
 
 
 async def _insert(
-    tx: Transaction, warehouse: Warehouse, levels: Levels, properties: Mapping[str, str], now_ms: int
+    tx: Transaction, catalog: Catalog, levels: Levels, properties: Mapping[str, str], now_ms: int
 ) -> int | None:
     row = await tx.row(
         rows.INSERT_NAMESPACE,
-        warehouse.id,
+        catalog.id,
         path_of(levels),
         path_of(levels[:-1]),
         pack_properties(dict(properties)),

@@ -9,7 +9,7 @@ from lakebed.meta.seam import Row
 from lakebed.objects.buckets.bucket import Bucket, bucket_from
 from lakebed.objects.rows import BUCKET_COLUMNS
 
-from .model import Entry, EntryKind, Namespace, Warehouse, WarehouseKind
+from .model import Catalog, CatalogKind, Entry, EntryKind, Namespace
 
 _BUCKET: Final = "b.id, b.name, b.owner, b.region, b.created_ms, b.versioning, b.settings"
 _OWN_NAMES: Final = "id, name, base_prefix, kind, allowed, properties, created_ms"
@@ -19,8 +19,8 @@ _STATE: Final = (
     f"EXISTS (SELECT 1 FROM policy_attachments a WHERE a.warehouse = w.id AND a.type IN ({_RESTRICTING}))",  # noqa: S608
     "EXISTS (SELECT 1 FROM catalog_connections c WHERE c.catalog = w.id)",
 )
-OWN_OF_WAREHOUSE: Final = ", ".join((*(f"w.{column.strip()}" for column in _OWN_NAMES.split(",")), *_STATE))
-_WAREHOUSE: Final = f"{_BUCKET}, {OWN_OF_WAREHOUSE}"
+CATALOG_SELECTED: Final = ", ".join((*(f"w.{column.strip()}" for column in _OWN_NAMES.split(",")), *_STATE))
+_CATALOG: Final = f"{_BUCKET}, {CATALOG_SELECTED}"
 _NAMESPACE: Final = "n.id, n.path, n.properties"
 _ENTRY_NAMES: Final = (
     "id, kind, warehouse, namespace, name, uuid, format_version, location, metadata_at,"
@@ -36,29 +36,29 @@ def _marks(count: int) -> str:
 
 OWN_COLUMNS: Final = len(_OWN_NAMES.split(",")) + len(_STATE)
 """Those of a warehouse without its bucket's."""
-WAREHOUSE_COLUMNS: Final = BUCKET_COLUMNS + OWN_COLUMNS
+CATALOG_COLUMNS: Final = BUCKET_COLUMNS + OWN_COLUMNS
 NAMESPACE_COLUMNS: Final = 3
 ENTRY_COLUMNS: Final = len(_ENTRY_NAMES.split(","))
 
 # -- warehouses ---------------------------------------------------------------------------------------------------
 
-_WAREHOUSES: Final = "warehouses w JOIN buckets b ON b.id = w.bucket"
-WAREHOUSE: Final = f"SELECT {_WAREHOUSE} FROM {_WAREHOUSES} WHERE w.name = ?"  # noqa: S608  # constants only, here and below
-WAREHOUSES_AFTER: Final = (
-    f"SELECT {_WAREHOUSE} FROM warehouses w CROSS JOIN buckets b"  # noqa: S608
+_CATALOGS: Final = "warehouses w JOIN buckets b ON b.id = w.bucket"
+CATALOG: Final = f"SELECT {_CATALOG} FROM {_CATALOGS} WHERE w.name = ?"  # noqa: S608  # constants only, here and below
+CATALOGS_AFTER: Final = (
+    f"SELECT {_CATALOG} FROM warehouses w CROSS JOIN buckets b"  # noqa: S608
     " WHERE b.id = w.bucket AND b.owner = ? AND w.name > ? ORDER BY w.name LIMIT ?"
 )
 """In the order of names and not by owner first, which `CROSS` keeps SQLite from: it would sort them all."""
-WAREHOUSES_OF_BUCKET: Final = f"SELECT {_WAREHOUSE} FROM {_WAREHOUSES} WHERE w.bucket = ? ORDER BY w.name"  # noqa: S608
-INSERT_WAREHOUSE: Final = (
+CATALOGS_OF_BUCKET: Final = f"SELECT {_CATALOG} FROM {_CATALOGS} WHERE w.bucket = ? ORDER BY w.name"  # noqa: S608
+INSERT_CATALOG: Final = (
     "INSERT INTO warehouses (name, bucket, base_prefix, kind, allowed, properties, version, created_ms, updated_ms)"
     " VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?) ON CONFLICT (name) DO NOTHING RETURNING id"
 )
-CONFIGURE_WAREHOUSE: Final = (
+CONFIGURE_CATALOG: Final = (
     "UPDATE warehouses SET allowed = ?, properties = ?, version = version + 1, updated_ms = ? WHERE id = ?"
 )
-DELETE_WAREHOUSE: Final = "DELETE FROM warehouses WHERE id = ?"
-WAREHOUSE_HAS_NAMESPACES: Final = "SELECT 1 FROM namespaces WHERE warehouse = ? LIMIT 1"
+DELETE_CATALOG: Final = "DELETE FROM warehouses WHERE id = ?"
+CATALOG_HAS_NAMESPACES: Final = "SELECT 1 FROM namespaces WHERE warehouse = ? LIMIT 1"
 HAS_QUARANTINED_WITHIN: Final = (
     "SELECT 1 FROM quarantined_objects WHERE bucket = ? AND held_key >= ? AND held_key < ? LIMIT 1"
 )
@@ -71,8 +71,8 @@ DIRECTORY_AT_OR_BEFORE: Final = (
 OTHER_DIRECTORY_FROM: Final = (
     "SELECT prefix FROM warehouse_locations WHERE bucket = ? AND prefix >= ? AND warehouse <> ? ORDER BY prefix LIMIT 1"
 )
-WAREHOUSE_AT: Final = (
-    f"SELECT l.prefix, {OWN_OF_WAREHOUSE}"  # noqa: S608
+CATALOG_AT: Final = (
+    f"SELECT l.prefix, {CATALOG_SELECTED}"  # noqa: S608
     " FROM (SELECT prefix, warehouse FROM warehouse_locations WHERE bucket = ? AND prefix <= ?"
     " ORDER BY prefix DESC LIMIT 1) l JOIN warehouses w ON w.id = l.warehouse"
 )
@@ -117,31 +117,31 @@ _FIND: Final = (
     " LEFT JOIN namespaces n ON n.warehouse = w.id AND n.path = ?"
     " LEFT JOIN entries e ON e.namespace = n.id AND e.name = ?"
 )
-FIND_ENTRY: Final = f"SELECT {_WAREHOUSE}, {_NAMESPACE}, {_ENTRY}{_FIND} WHERE w.name = ?"
+FIND_ENTRY: Final = f"SELECT {_CATALOG}, {_NAMESPACE}, {_ENTRY}{_FIND} WHERE w.name = ?"
 """A name, resolved in one statement: a row tells which of warehouse, namespace and entry is missing."""
 
 ENTRY_BY_ID: Final = (
-    f"SELECT {_WAREHOUSE}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
+    f"SELECT {_CATALOG}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
     " JOIN warehouses w ON w.id = e.warehouse JOIN buckets b ON b.id = w.bucket"
     " WHERE e.id = ? AND e.dropped_ms IS NULL"
 )
 _TABLES: Final = (
-    f"SELECT {_WAREHOUSE}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
+    f"SELECT {_CATALOG}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
     " JOIN warehouses w ON w.id = e.warehouse JOIN buckets b ON b.id = w.bucket"
     " WHERE e.kind = 'table' AND e.dropped_ms IS NULL"
     # Without those that stand for tables of a catalog behind this one: there is no metadata of them here.
     " AND e.metadata_at <> ''"
 )
 TABLES_AFTER: Final = f"{_TABLES} AND e.id > ? ORDER BY e.id LIMIT ?"
-TABLES_OF_WAREHOUSE_AFTER: Final = f"{_TABLES} AND w.name = ? AND e.id > ? ORDER BY e.id LIMIT ?"
+TABLES_OF_CATALOG_AFTER: Final = f"{_TABLES} AND w.name = ? AND e.id > ? ORDER BY e.id LIMIT ?"
 TABLES_OF_NAMESPACE_AFTER: Final = f"{_TABLES} AND w.name = ? AND n.path = ? AND e.id > ? ORDER BY e.id LIMIT ?"
 
 _GOVERNED: Final = (
-    f"SELECT {_WAREHOUSE}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
+    f"SELECT {_CATALOG}, {_NAMESPACE}, {_ENTRY} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
     " JOIN warehouses w ON w.id = e.warehouse JOIN buckets b ON b.id = w.bucket"
     " WHERE e.kind IN ('table', 'view') AND e.dropped_ms IS NULL AND e.warehouse = ?"
 )
-GOVERNED_IN_WAREHOUSE_AFTER: Final = f"{_GOVERNED} AND e.id > ? ORDER BY e.id LIMIT ?"
+GOVERNED_IN_CATALOG_AFTER: Final = f"{_GOVERNED} AND e.id > ? ORDER BY e.id LIMIT ?"
 GOVERNED_IN_NAMESPACE_AFTER: Final = (
     f"{_GOVERNED} AND (n.path = ? OR (n.path >= ? AND n.path < ?)) AND e.id > ? ORDER BY e.id LIMIT ?"
 )
@@ -192,7 +192,7 @@ DROPPED_IN: Final = (
     " WHERE e.warehouse = ? AND e.dropped_ms IS NOT NULL AND e.id > ? ORDER BY e.id LIMIT ?"
 )
 EXPIRED: Final = (
-    f"SELECT {_ENTRY}, n.path, {_WAREHOUSE} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
+    f"SELECT {_ENTRY}, n.path, {_CATALOG} FROM entries e JOIN namespaces n ON n.id = e.namespace"  # noqa: S608
     " JOIN warehouses w ON w.id = e.warehouse JOIN buckets b ON b.id = w.bucket"
     " WHERE e.expires_ms IS NOT NULL AND e.expires_ms <= ? ORDER BY e.expires_ms LIMIT ?"
 )
@@ -207,7 +207,7 @@ LOCATION_AT_OR_BEFORE: Final = (
     "SELECT prefix, entry FROM entry_locations WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1"
 )
 ENTRY_OF_KEY: Final = (
-    f"SELECT l.prefix, n.path, {OWN_OF_WAREHOUSE}, {_ENTRY}"  # noqa: S608
+    f"SELECT l.prefix, n.path, {CATALOG_SELECTED}, {_ENTRY}"  # noqa: S608
     " FROM (SELECT prefix, entry FROM entry_locations WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1) l"
     " JOIN entries e ON e.id = l.entry JOIN namespaces n ON n.id = e.namespace"
     " JOIN warehouses w ON w.id = e.warehouse"
@@ -282,21 +282,21 @@ IMPORT_OF: Final = (
 )
 
 
-def warehouse_from(row: Row) -> Warehouse:
+def catalog_from(row: Row) -> Catalog:
     """A warehouse, from the first columns of a row."""
-    return warehouse_in(bucket_from(row), row, BUCKET_COLUMNS)
+    return catalog_in(bucket_from(row), row, BUCKET_COLUMNS)
 
 
-def warehouse_in(bucket: Bucket, row: Row, at: int = 0) -> Warehouse:
+def catalog_in(bucket: Bucket, row: Row, at: int = 0) -> Catalog:
     """A warehouse of a bucket that is known, from columns beginning at `at`."""
     columns = row[at : at + OWN_COLUMNS]
-    warehouse_id, name, base_prefix, kind, allowed, properties, created_ms, restricts, is_backed = columns
-    return Warehouse(
+    catalog_id, name, base_prefix, kind, allowed, properties, created_ms, restricts, is_backed = columns
+    return Catalog(
         bucket,
-        warehouse_id,
+        catalog_id,
         name,
         base_prefix,
-        WarehouseKind(kind),
+        CatalogKind(kind),
         allowed,
         properties,
         created_ms,

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from lakebed.catalog.catalogs.service import UNDROP_WINDOW
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.identifiers import Identifier, check_identifier
-from lakebed.catalog.model import EntryKind, Warehouse
+from lakebed.catalog.model import Catalog, EntryKind
 from lakebed.core.errors import InvalidInput
 from lakebed.core.sizes import parse_seconds
 from lakebed.server.table_administration import TableAdministration, opened_tables
@@ -58,7 +58,7 @@ async def _run(task: Task, arguments: argparse.Namespace) -> None:
 
 
 async def _enable(tables: TableAdministration, arguments: argparse.Namespace) -> None:
-    warehouse = await tables.warehouses.enable(tables.root, arguments.bucket)
+    warehouse = await tables.catalogs.enable(tables.root, arguments.bucket)
     if arguments.undrop_window is not None:
         warehouse = await _set(tables, arguments.bucket, _window(arguments.undrop_window), [])
     _print_bucket(warehouse, as_json=arguments.json)
@@ -76,7 +76,7 @@ async def _bucket(tables: TableAdministration, arguments: argparse.Namespace) ->
     if updates or arguments.remove_property:
         warehouse = await _set(tables, arguments.bucket, updates, arguments.remove_property)
     else:
-        warehouse = await tables.warehouses.get(tables.root, arguments.bucket)
+        warehouse = await tables.catalogs.get(tables.root, arguments.bucket)
     _print_bucket(warehouse, as_json=arguments.json)
 
 
@@ -128,8 +128,8 @@ async def _set_protection(tables: TableAdministration, arguments: argparse.Names
     print_facts({kind: str(identifier), "state": "protected" if protected else "unprotected"}, as_json=arguments.json)
 
 
-async def _set(tables: TableAdministration, bucket: str, updates: dict[str, str], removals: list[str]) -> Warehouse:
-    return await tables.warehouses.set_properties(tables.root, bucket, updates=updates, removals=removals)
+async def _set(tables: TableAdministration, bucket: str, updates: dict[str, str], removals: list[str]) -> Catalog:
+    return await tables.catalogs.set_properties(tables.root, bucket, updates=updates, removals=removals)
 
 
 def _window(text: str) -> dict[str, str]:
@@ -144,7 +144,7 @@ def _identifier(text: str) -> Identifier:
     return check_identifier(levels, name)
 
 
-def _print_bucket(warehouse: Warehouse, *, as_json: bool) -> None:
+def _print_bucket(warehouse: Catalog, *, as_json: bool) -> None:
     facts = {"table_bucket": warehouse.name, "enabled": moment(warehouse.created_ms)}
     print_facts(facts | dict(sorted(warehouse.properties.items())), as_json=as_json)
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from lakebed.catalog.access.authorization import Gate
+from lakebed.catalog.access.authorization import CatalogAuthorizer
 from lakebed.catalog.access.data_access import DataAccess
-from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.catalogs.service import Catalogs
 from lakebed.catalog.commits.metadata_cache import MetadataCache
 from lakebed.catalog.commits.publishing import Publisher
 from lakebed.catalog.commits.service import Commits
@@ -95,7 +95,7 @@ SCHEDULE_DEBOUNCE_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class CatalogServices:
     """The applications of the catalog and of the administration, and what runs beside them."""
 
     application: JsonApplication
@@ -131,7 +131,7 @@ def wire_catalog(
     feed: LiveFeed | None = None,
     access_delegation: AccessDelegation = AccessDelegation.VENDED,
     client_locations: bool = True,
-) -> Catalog:
+) -> CatalogServices:
     """The catalog on an object store, and the administration API. Without `bearers`, only signatures are accepted.
 
     `account` is root's; `http` sends requests to external catalogs.
@@ -140,31 +140,31 @@ def wire_catalog(
     meta, clock = object_context.meta, object_context.clock
     reader, writer, deleter = ObjectReader(object_context), ObjectWriter(object_context), ObjectDeleter(object_context)
     tasks = governance.tasks
-    gate = Gate(object_context)
+    authorizer = CatalogAuthorizer(object_context)
     cache = MetadataCache()
     files = TableFiles(object_context, writer, reader)
     keys = IdempotencyKeys(meta, clock)
-    warehouses = Warehouses(object_context, gate)
-    namespaces = Namespaces(object_context, gate, warehouses, keys)
-    entries = Entries(meta, files, gate, cache)
+    catalogs = Catalogs(object_context, authorizer)
+    namespaces = Namespaces(object_context, authorizer, catalogs, keys)
+    entries = Entries(meta, files, authorizer, cache)
     claims = Claims(object_context, client_locations=client_locations)
     publisher = Publisher(object_context, files, entries, keys, claims)
     validator = CommitValidator(files, level=validation)
-    commits = Commits(object_context, gate, entries, files, publisher, validator, cache, deleter, claims)
-    registration = Registration(object_context, gate, entries, files, publisher, validator, cache, claims)
+    commits = Commits(object_context, authorizer, entries, files, publisher, validator, cache, deleter, claims)
+    registration = Registration(object_context, authorizer, entries, files, publisher, validator, cache, claims)
     hosts = AllowedHosts(federation.hosts, setting="federation.hosts")
     extensions = wire_extensions(
-        object_context, gate, warehouses, entries, files, commits, registration, claims, master, http, hosts
+        object_context, authorizer, catalogs, entries, files, commits, registration, claims, master, http, hosts
     )
-    dropping = Dropping(object_context, gate, warehouses, entries, keys, tasks)
+    dropping = Dropping(object_context, authorizer, catalogs, entries, keys, tasks)
     reports = Reports(object_context, entries)
     copies = Copies(object_context, namespaces, entries, files, publisher, cache, dropping, tasks, claims)
     scans = Scans(meta, files, entries, commits, clock, copies)
     worker_id = f"{socket.gethostname()}:{os.getpid()}"
     maintenance_jobs, background_maintenance = build_maintenance_jobs(
         object_context,
-        gate,
-        warehouses,
+        authorizer,
+        catalogs,
         entries,
         files,
         commits,
@@ -174,8 +174,8 @@ def wire_catalog(
     )
     maintenance = build_maintenance(
         object_context,
-        gate,
-        warehouses,
+        authorizer,
+        catalogs,
         entries,
         files,
         tasks,
@@ -183,36 +183,36 @@ def wire_catalog(
         interval_seconds=schedule_interval_seconds,
         debounce_seconds=schedule_debounce_seconds,
     )
-    policy_types = PolicyTypes(object_context, gate, warehouses, keys)
-    policies = Policies(object_context, gate, warehouses, namespaces, keys, policy_types)
-    targets = PolicyTargets(gate, warehouses, entries)
-    attaching = PolicyAttachments(object_context, warehouses, keys, policy_types, policies, targets)
+    policy_types = PolicyTypes(object_context, authorizer, catalogs, keys)
+    policies = Policies(object_context, authorizer, catalogs, namespaces, keys, policy_types)
+    targets = PolicyTargets(authorizer, catalogs, entries)
+    attaching = PolicyAttachments(object_context, catalogs, keys, policy_types, policies, targets)
     signatures = SignatureAuthenticator(credentials, clock, plain=True, max_body_bytes=MAX_BODY_BYTES)
     shared = JsonServices(
         clock=clock,
         authenticator=signatures if bearers is None else BearerAuthenticator(bearers, signatures),
         keys=keys,
-        precheck=warehouses.precheck,
+        precheck=catalogs.precheck,
         around=governance.hooks.around,
     )
-    creation = Creation(object_context, gate, entries, files, publisher, cache, claims)
-    data_access = DataAccess(meta, gate, claims)
+    creation = Creation(object_context, authorizer, entries, files, publisher, cache, claims)
+    data_access = DataAccess(meta, authorizer, claims)
     external = wire_federation(
-        object_context, gate, warehouses, keys, master, http, hosts, timeout_seconds=federation.timeout
+        object_context, authorizer, catalogs, keys, master, http, hosts, timeout_seconds=federation.timeout
     )
     services = IcebergServices(
         meta=meta,
         clock=clock,
-        warehouses=warehouses,
+        catalogs=catalogs,
         namespaces=namespaces,
         entries=entries,
         creation=creation,
         commits=commits,
         registration=registration,
-        views=Views(object_context, gate, entries, files, publisher, cache, claims),
+        views=Views(object_context, authorizer, entries, files, publisher, cache, claims),
         dropping=dropping,
-        renaming=Renaming(object_context, gate, entries, keys),
-        notifications=Notifications(object_context, gate, warehouses, namespaces, entries, registration, dropping),
+        renaming=Renaming(object_context, authorizer, entries, keys),
+        notifications=Notifications(object_context, authorizer, catalogs, namespaces, entries, registration, dropping),
         reports=reports,
         scans=scans,
         keys=keys,
@@ -240,7 +240,7 @@ def wire_catalog(
         policy_types=policy_types,
         attaching=attaching,
         policy_versions=PolicyVersions(meta, policies),
-        generic_tables=GenericTables(object_context, gate, entries, keys, claims),
+        generic_tables=GenericTables(object_context, authorizer, entries, keys, claims),
         federation=external,
     )
     admin = AdminServices(
@@ -265,14 +265,14 @@ def wire_catalog(
             ServerRegistry(meta, clock),
         ),
         attaching=attaching,
-        coverage=PolicyCoverage(object_context, gate, warehouses, policy_types, policies, targets, attaching),
+        coverage=PolicyCoverage(object_context, authorizer, catalogs, policy_types, policies, targets, attaching),
         labelling=Labelling(
-            object_context, warehouses, Places(object_context, gate, warehouses, entries, policies, account)
+            object_context, catalogs, Places(object_context, authorizer, catalogs, entries, policies, account)
         ),
         federation=external,
     )
     catalog_edge = catalog_mounts()
-    return Catalog(
+    return CatalogServices(
         JsonApplication(
             shared,
             [

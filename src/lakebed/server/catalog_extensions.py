@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakebed.catalog.access.authorization import Gate
-from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.access.authorization import CatalogAuthorizer
+from lakebed.catalog.catalogs.service import Catalogs
 from lakebed.catalog.commits.metadata_pointers import PointerMoves
 from lakebed.catalog.commits.refs import References
 from lakebed.catalog.commits.rollback import Rollback
@@ -40,8 +40,8 @@ class Extensions:
 
 def wire_extensions(
     object_context: ObjectContext,
-    gate: Gate,
-    warehouses: Warehouses,
+    authorizer: CatalogAuthorizer,
+    catalogs: Catalogs,
     entries: Entries,
     files: TableFiles,
     commits: Commits,
@@ -54,17 +54,17 @@ def wire_extensions(
     """The extensions on the services of the catalog. `http` is how other catalogs are spoken to, `hosts` which ones."""
     pointers = PointerMoves(object_context.meta, entries, registration)
     examination = Examination(object_context, entries, files)
-    bridges = Bridges(object_context, gate, entries, Vault(master, PURPOSE), hosts)
+    bridges = Bridges(object_context, authorizer, entries, Vault(master, PURPOSE), hosts)
     outcomes = Outcomes(object_context, bridges)
     following = Following(object_context, entries, files, registration, bridges, outcomes, http, hosts)
     tables = TableExtensions(
         refs=References(entries, commits),
         pointers=pointers,
         rollback=Rollback(object_context.meta, entries, files, commits, pointers),
-        imports=Imports(object_context, gate, entries, registration),
+        imports=Imports(object_context, authorizer, entries, registration),
         examination=examination,
         recovery=Recovery(object_context, examination, claims),
-        surveys=Surveys(object_context, gate, warehouses),
+        surveys=Surveys(object_context, authorizer, catalogs),
         bridges=bridges,
         syncing=Syncing(object_context.meta, entries, files, pointers, bridges, outcomes, following),
     )

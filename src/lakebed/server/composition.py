@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from lakebed.catalog.access.authorization import Gate
-from lakebed.catalog.access.s3_requests import TableGuard
+from lakebed.catalog.access.authorization import CatalogAuthorizer
+from lakebed.catalog.access.s3_requests import TableFileAuthorizer
 from lakebed.catalog.external.bridges.polling import Polling
 from lakebed.catalog.external.remote.client import catalog_http
 from lakebed.catalog.validation import Level
@@ -197,7 +197,7 @@ def build_foundation(
         else ReservedNames(server_api_paths()),
     )
     return Foundation(
-        replace(object_context, table_buckets=TableGuard(meta, Gate(object_context), clock)),
+        replace(object_context, table_buckets=TableFileAuthorizer(meta, CatalogAuthorizer(object_context), clock)),
         garbage_collector,
         decisions,
         live,

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from lakebed.catalog.access.authorization import Gate
-from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.access.authorization import CatalogAuthorizer
+from lakebed.catalog.catalogs.service import Catalogs
 from lakebed.catalog.commits.metadata_cache import MetadataCache
 from lakebed.catalog.entries import Entries
 from lakebed.catalog.idempotency import IdempotencyKeys
@@ -34,7 +34,7 @@ class TableAdministration:
     """What can be done to tables from the command line, and in whose name."""
 
     root: Caller
-    warehouses: Warehouses
+    catalogs: Catalogs
     dropping: Dropping
 
 
@@ -52,16 +52,16 @@ async def opened_tables(settings: Settings) -> AsyncIterator[TableAdministration
             object_context = build_foundation(
                 settings, identity, master, clock, meta, storage, ownership, open_writer
             ).object_context
-            gate = Gate(object_context)
-            warehouses = Warehouses(object_context, gate)
+            authorizer = CatalogAuthorizer(object_context)
+            catalogs = Catalogs(object_context, authorizer)
             files = TableFiles(object_context, ObjectWriter(object_context), ObjectReader(object_context))
-            entries = Entries(meta, files, gate, MetadataCache())
+            entries = Entries(meta, files, authorizer, MetadataCache())
             keys, tasks = IdempotencyKeys(meta, clock), TaskQueue(meta, clock, random.SystemRandom())
             try:
                 yield TableAdministration(
                     Caller(root_credential(identity).principal),
-                    warehouses,
-                    Dropping(object_context, gate, warehouses, entries, keys, tasks),
+                    catalogs,
+                    Dropping(object_context, authorizer, catalogs, entries, keys, tasks),
                 )
             finally:
                 object_context.ingester.close()

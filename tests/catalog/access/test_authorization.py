@@ -9,7 +9,7 @@ from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.commits.service import CommitOptions
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.identifiers import Levels
-from lakebed.catalog.model import EntryKind, Warehouse
+from lakebed.catalog.model import Catalog, EntryKind
 from lakebed.core.access import ANONYMOUS, root_of
 from lakebed.core.errors import AccessDenied, NoSuchNamespace, NoSuchTable, NoSuchView, NotFound
 from lakebed.governance.policy_language.resource_actions import TABLE_ACTIONS, TABLE_BUCKET_ACTIONS
@@ -19,7 +19,7 @@ from lakebed.objects.buckets.bucket import encode_settings
 from lakebed.objects.model import Caller
 from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
 from tests.catalog.extended import extended
-from tests.catalog.harness import ASSERT_CREATE, NOBODY, Catalog, a_change, a_table, may, name, set_properties
+from tests.catalog.harness import ASSERT_CREATE, NOBODY, CatalogHarness, a_change, a_table, may, name, set_properties
 from tests.governance.documents import policy, statement
 from tests.governance.documents import user as principal
 from tests.objects.stores import ROOT, user
@@ -32,15 +32,15 @@ STRANGER = Caller(principal("carol", "999999999999", policy(statement(action="s3
 """Somebody of another account, who may do there what they like."""
 
 
-async def the_warehouse(catalog: Catalog) -> Warehouse:
-    return await catalog.warehouses.find(catalog.store.meta, "lake")
+async def the_warehouse(catalog: CatalogHarness) -> Catalog:
+    return await catalog.catalogs.find(catalog.store.meta, "lake")
 
 
 async def passes(
-    catalog: Catalog, caller: Caller, warehouse: Warehouse, action: Action, namespace: Levels = ("ns",)
+    catalog: CatalogHarness, caller: Caller, warehouse: Catalog, action: Action, namespace: Levels = ("ns",)
 ) -> bool:
     try:
-        await catalog.gate.check(caller, warehouse, action, namespace=namespace, name="t")
+        await catalog.authorizer.check(caller, warehouse, action, namespace=namespace, name="t")
     except AccessDenied:
         return False
     return True
@@ -49,7 +49,7 @@ async def passes(
 # -- the question ----------------------------------------------------------------------------------------------------
 
 
-async def test_root_may_and_nobody_else_by_default(light_catalog: Catalog) -> None:
+async def test_root_may_and_nobody_else_by_default(light_catalog: CatalogHarness) -> None:
     warehouse = await the_warehouse(light_catalog)
     for action in Action:
         assert await passes(light_catalog, ROOT, warehouse, action)
@@ -58,13 +58,13 @@ async def test_root_may_and_nobody_else_by_default(light_catalog: Catalog) -> No
 
 
 @pytest.mark.parametrize("action", Action)
-async def test_right_is_to_one_action(light_catalog: Catalog, action: Action) -> None:
+async def test_right_is_to_one_action(light_catalog: CatalogHarness, action: Action) -> None:
     warehouse = await the_warehouse(light_catalog)
     allowed = [other for other in Action if await passes(light_catalog, may(action), warehouse, other)]
     assert allowed == [action]
 
 
-async def test_denial_wins(light_catalog: Catalog) -> None:
+async def test_denial_wins(light_catalog: CatalogHarness) -> None:
     warehouse = await the_warehouse(light_catalog)
     caller = user(
         "bob",
@@ -77,20 +77,20 @@ async def test_denial_wins(light_catalog: Catalog) -> None:
     assert not await passes(light_catalog, caller, warehouse, Action.DELETE_TABLE)
 
 
-async def test_table_is_named_by_its_id(light_catalog: Catalog) -> None:
+async def test_table_is_named_by_its_id(light_catalog: CatalogHarness) -> None:
     warehouse = await the_warehouse(light_catalog)
     mine = (await light_catalog.create("t")).entry
     other = (await light_catalog.create("u")).entry
     caller = may(Action.GET_TABLE, resource=f"{BUCKET}/table/{mine.id}")
-    gate = light_catalog.gate
-    assert await gate.allows(caller, warehouse, Action.GET_TABLE, namespace=("ns",), entry=mine)
-    assert not await gate.allows(caller, warehouse, Action.GET_TABLE, namespace=("ns",), entry=other)
-    assert not await gate.allows(caller, warehouse, Action.PUT_TABLE_DATA, namespace=("ns",), entry=mine)
-    await gate.check(caller, warehouse, Action.GET_TABLE, entry_id=mine.id)
+    authorizer = light_catalog.authorizer
+    assert await authorizer.allows(caller, warehouse, Action.GET_TABLE, namespace=("ns",), entry=mine)
+    assert not await authorizer.allows(caller, warehouse, Action.GET_TABLE, namespace=("ns",), entry=other)
+    assert not await authorizer.allows(caller, warehouse, Action.PUT_TABLE_DATA, namespace=("ns",), entry=mine)
+    await authorizer.check(caller, warehouse, Action.GET_TABLE, entry_id=mine.id)
     with pytest.raises(AccessDenied):
-        await gate.check(caller, warehouse, Action.GET_TABLE)
+        await authorizer.check(caller, warehouse, Action.GET_TABLE)
     all_tables = may(Action.GET_TABLE, resource=f"{BUCKET}/table/*")
-    assert await gate.allows(all_tables, warehouse, Action.GET_TABLE, entry=other)
+    assert await authorizer.allows(all_tables, warehouse, Action.GET_TABLE, entry=other)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ async def test_table_is_named_by_its_id(light_catalog: Catalog) -> None:
     ],
 )
 async def test_conditions_see_the_namespace_and_the_name(
-    light_catalog: Catalog, condition: object, namespace: Levels, allowed: bool
+    light_catalog: CatalogHarness, condition: object, namespace: Levels, allowed: bool
 ) -> None:
     warehouse = await the_warehouse(light_catalog)
     caller = may(Action.GET_TABLE, condition=condition)
@@ -132,7 +132,7 @@ def test_policies_may_name_what_the_gate_asks_about() -> None:
     assert asked - {Action.LIST_TABLE_BUCKETS} == TABLE_ACTIONS | TABLE_BUCKET_ACTIONS
 
 
-async def test_bucket_s_policy_lets_others_in_and_keeps_own_users_out(light_catalog: Catalog) -> None:
+async def test_bucket_s_policy_lets_others_in_and_keeps_own_users_out(light_catalog: CatalogHarness) -> None:
     warehouse = await the_warehouse(light_catalog)
     document = policy(
         statement(action="s3tables:GetTable", resource=f"{BUCKET}/*", principal={"AWS": "999999999999"}),
@@ -146,22 +146,22 @@ async def test_bucket_s_policy_lets_others_in_and_keeps_own_users_out(light_cata
     await light_catalog.store.meta.transact(work)
     entry = (await light_catalog.create()).entry
     warehouse = await the_warehouse(light_catalog)
-    gate = light_catalog.gate
-    assert await gate.allows(STRANGER, warehouse, Action.GET_TABLE, entry=entry)
-    assert not await gate.allows(STRANGER, warehouse, Action.PUT_TABLE_DATA, entry=entry)
-    assert not await gate.allows(may("s3tables:*"), warehouse, Action.DELETE_TABLE, entry=entry)
+    authorizer = light_catalog.authorizer
+    assert await authorizer.allows(STRANGER, warehouse, Action.GET_TABLE, entry=entry)
+    assert not await authorizer.allows(STRANGER, warehouse, Action.PUT_TABLE_DATA, entry=entry)
+    assert not await authorizer.allows(may("s3tables:*"), warehouse, Action.DELETE_TABLE, entry=entry)
 
 
 # -- each use case ---------------------------------------------------------------------------------------------------
 
-UseCase = Callable[[Catalog, Caller], Awaitable[object]]
+UseCase = Callable[[CatalogHarness, Caller], Awaitable[object]]
 
 USE_CASES: dict[str, tuple[UseCase, tuple[str, ...]]] = {
-    "enable": (lambda c, who: c.warehouses.enable(who, "lake"), (Action.CREATE_TABLE_BUCKET,)),
-    "get warehouse": (lambda c, who: c.warehouses.get(who, "lake"), (Action.GET_TABLE_BUCKET,)),
-    "list warehouses": (lambda c, who: c.warehouses.list(who, after="", limit=1), (Action.LIST_TABLE_BUCKETS,)),
+    "enable": (lambda c, who: c.catalogs.enable(who, "lake"), (Action.CREATE_TABLE_BUCKET,)),
+    "get warehouse": (lambda c, who: c.catalogs.get(who, "lake"), (Action.GET_TABLE_BUCKET,)),
+    "list warehouses": (lambda c, who: c.catalogs.list(who, after="", limit=1), (Action.LIST_TABLE_BUCKETS,)),
     "configure warehouse": (
-        lambda c, who: c.warehouses.set_properties(who, "lake", updates={"a": "1"}, removals=[]),
+        lambda c, who: c.catalogs.set_properties(who, "lake", updates={"a": "1"}, removals=[]),
         (Action.CREATE_TABLE_BUCKET,),
     ),
     "create namespace": (lambda c, who: c.namespace("new", caller=who), (Action.CREATE_NAMESPACE,)),
@@ -249,7 +249,7 @@ USE_CASES: dict[str, tuple[UseCase, tuple[str, ...]]] = {
 }
 
 
-async def _furnished(catalog: Catalog) -> None:
+async def _furnished(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(60)
     await catalog.namespace("empty")
     for table in ("t", "dropped"):
@@ -263,7 +263,7 @@ async def _furnished(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("what", USE_CASES)
-async def test_use_case_needs_exactly_its_rights(light_catalog: Catalog, what: str) -> None:
+async def test_use_case_needs_exactly_its_rights(light_catalog: CatalogHarness, what: str) -> None:
     await _furnished(light_catalog)
     use, rights = USE_CASES[what]
     all_others = [action for action in Action if action not in rights]
@@ -351,7 +351,7 @@ NOWHERE: dict[str, tuple[UseCase, type[NotFound]]] = {
 
 
 @pytest.mark.parametrize("what", NOWHERE)
-async def test_missing_namespace_is_told_only_to_who_may_ask(light_catalog: Catalog, what: str) -> None:
+async def test_missing_namespace_is_told_only_to_who_may_ask(light_catalog: CatalogHarness, what: str) -> None:
     await _furnished(light_catalog)
     use, told = NOWHERE[what]
     elsewhere = {"StringEquals": {"s3tables:namespace": "ns"}}
@@ -365,7 +365,7 @@ async def test_missing_namespace_is_told_only_to_who_may_ask(light_catalog: Cata
 
 
 @pytest.mark.parametrize("what", [what for what in USE_CASES if what != "list warehouses"])
-async def test_use_case_is_closed_to_other_accounts(light_catalog: Catalog, what: str) -> None:
+async def test_use_case_is_closed_to_other_accounts(light_catalog: CatalogHarness, what: str) -> None:
     await _furnished(light_catalog)
     async with light_catalog.unchanged():
         with pytest.raises(AccessDenied):

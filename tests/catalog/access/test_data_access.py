@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from lakebed.catalog import rows
-from lakebed.catalog.access.authorization import Gate
+from lakebed.catalog.access.authorization import CatalogAuthorizer
 from lakebed.catalog.access.data_access import DataAccess, TableData
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.locations.service import placed_at
@@ -22,7 +22,7 @@ from lakebed.iceberg.commits import parse_create_table
 from lakebed.meta.seam import Transaction
 from lakebed.objects.deleting import ObjectIdentifier
 from lakebed.objects.model import Caller
-from tests.catalog.harness import SCHEMA, Catalog, name
+from tests.catalog.harness import SCHEMA, CatalogHarness, name
 from tests.objects.stores import ROOT, user
 
 
@@ -36,25 +36,25 @@ WRITER = user("writer", allow("s3tables:PutTableData"))
 S3_ONLY = user("s3-only", allow("s3:*", "s3tables:GetTable", "s3tables:GetTableMetadataLocation"))
 
 
-async def access_to(catalog: Catalog, table: str = "t", caller: Caller = ROOT) -> TableData:
+async def access_to(catalog: CatalogHarness, table: str = "t", caller: Caller = ROOT) -> TableData:
     found = await catalog.entries.find(catalog.store.meta, "lake", name(table))
     assert found.entry is not None
-    access = DataAccess(catalog.store.meta, Gate(catalog.store.object_context), catalog.claims)
-    return await access.of_entry(caller, found.warehouse, ("ns",), found.entry)
+    access = DataAccess(catalog.store.meta, CatalogAuthorizer(catalog.store.object_context), catalog.claims)
+    return await access.of_entry(caller, found.catalog, ("ns",), found.entry)
 
 
-async def stage(catalog: Catalog, caller: Caller = ROOT, **request: Any) -> StagedTable:
+async def stage(catalog: CatalogHarness, caller: Caller = ROOT, **request: Any) -> StagedTable:
     document = {"name": "staged", "schema": SCHEMA, "stage-create": True, **request}
     asked = parse_create_table(msgspec.json.encode(document))
     return await catalog.creation.stage(Mutation(caller), "lake", ("ns",), asked)
 
 
-async def access_to_staged(catalog: Catalog, staged: StagedTable, caller: Caller = ROOT) -> TableData:
-    access = DataAccess(catalog.store.meta, Gate(catalog.store.object_context), catalog.claims)
+async def access_to_staged(catalog: CatalogHarness, staged: StagedTable, caller: Caller = ROOT) -> TableData:
+    access = DataAccess(catalog.store.meta, CatalogAuthorizer(catalog.store.object_context), catalog.claims)
     metadata = staged.metadata
     return await access.of_staged(
         caller,
-        staged.found.warehouse,
+        staged.found.catalog,
         staged.identifier,
         (metadata.uuid or "").replace("-", ""),
         metadata.location,
@@ -62,7 +62,7 @@ async def access_to_staged(catalog: Catalog, staged: StagedTable, caller: Caller
     )
 
 
-async def test_rights_to_the_table_decide_and_those_to_the_bucket_do_not(catalog: Catalog) -> None:
+async def test_rights_to_the_table_decide_and_those_to_the_bucket_do_not(catalog: CatalogHarness) -> None:
     made = await catalog.create("t")
     directory = parse_location(made.entry.location).directory
     assert await access_to(catalog) == (made.entry.id, parse_location(made.entry.location), (directory,), True)
@@ -72,7 +72,7 @@ async def test_rights_to_the_table_decide_and_those_to_the_bucket_do_not(catalog
         await access_to(catalog, caller=S3_ONLY)
 
 
-async def test_directories_are_those_that_engines_write_to(catalog: Catalog) -> None:
+async def test_directories_are_those_that_engines_write_to(catalog: CatalogHarness) -> None:
     properties = {
         "write.data.path": "s3://lake/far/data",
         "write.metadata.path": "s3a://lake/home/t/meta/",
@@ -86,7 +86,7 @@ async def test_directories_are_those_that_engines_write_to(catalog: Catalog) -> 
 
 
 @pytest.mark.parametrize("key", ["home/t/a", "home/t/a/b", "far/x"])
-async def test_files_inside_are_held(catalog: Catalog, key: str) -> None:
+async def test_files_inside_are_held(catalog: CatalogHarness, key: str) -> None:
     await catalog.create("t", location="s3://lake/home/t", properties={"write.data.path": "s3://lake/far"})
     assert (await access_to(catalog)).holds(key)
 
@@ -116,7 +116,7 @@ def test_directories_are_compared_as_directories() -> None:
     ],
 )
 async def test_cve_2026_42809_staged_table_has_its_places_checked_before_keys_are_handed_out(
-    catalog: Catalog, request_: dict[str, Any]
+    catalog: CatalogHarness, request_: dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidInput):
         await access_to_staged(catalog, await stage(catalog, **request_))
@@ -125,7 +125,7 @@ async def test_cve_2026_42809_staged_table_has_its_places_checked_before_keys_ar
 @pytest.mark.parametrize("place", ["s3://lake/taken", "s3://lake/taken/inside", "s3://lake/around"])
 @pytest.mark.parametrize("by", ["location", "write.data.path", "write.metadata.path"])
 async def test_cve_2026_42809_staged_table_gets_no_keys_to_another_tables_directory(
-    catalog: Catalog, place: str, by: str
+    catalog: CatalogHarness, place: str, by: str
 ) -> None:
     await catalog.create("victim", location="s3://lake/taken/")
     await catalog.create("other", location="s3://lake/around/victim")
@@ -140,7 +140,7 @@ async def test_cve_2026_42809_staged_table_gets_no_keys_to_another_tables_direct
         await access_to_staged(catalog, staged._replace(metadata=metadata))
 
 
-async def test_staged_table_has_the_directories_that_it_will_have(catalog: Catalog) -> None:
+async def test_staged_table_has_the_directories_that_it_will_have(catalog: CatalogHarness) -> None:
     staged = await stage(catalog, location="s3://lake/new/t", properties={"write.data.path": "s3://lake/new/data"})
     data = await access_to_staged(catalog, staged)
     assert data.directories == ("new/t/", "new/data/")
@@ -159,7 +159,7 @@ async def test_staged_table_has_the_directories_that_it_will_have(catalog: Catal
 @pytest.mark.parametrize("path", ["s3://elsewhere/t", "s3://lake/.lakebed/t", "s3://lake/victim/metadata"])
 @pytest.mark.parametrize("property_", ["write.metadata.path", "write.data.path"])
 async def test_cve_2026_42812_property_that_moves_writes_is_checked_when_it_alone_changes(
-    catalog: Catalog, path: str, property_: str
+    catalog: CatalogHarness, path: str, property_: str
 ) -> None:
     await catalog.create("victim", location="s3://lake/victim")
     await catalog.create("t", location="s3://lake/t")
@@ -168,19 +168,19 @@ async def test_cve_2026_42812_property_that_moves_writes_is_checked_when_it_alon
     assert (await access_to(catalog)).directories == ("t/",)
 
 
-async def test_keys_follow_a_property_that_moves_writes(catalog: Catalog) -> None:
+async def test_keys_follow_a_property_that_moves_writes(catalog: CatalogHarness) -> None:
     await catalog.create("t", location="s3://lake/t")
     moved = {"write.metadata.path": "s3://lake/t-metadata"}
     await catalog.commit(name("t"), {"action": "set-properties", "updates": moved})
     assert (await access_to(catalog)).directories == ("t-metadata/", "t/")
 
 
-async def test_places_are_checked_again_when_keys_are_handed_out(catalog: Catalog) -> None:
+async def test_places_are_checked_again_when_keys_are_handed_out(catalog: CatalogHarness) -> None:
     """What a rule forbids by now is not handed out because it was allowed when the table was made."""
     made = await catalog.create("t")
 
     async def work(tx: Transaction) -> None:
-        await tx.run(rows.INSERT_LOCATION, made.entry.warehouse, ".lakebed/old/", made.entry.id)
+        await tx.run(rows.INSERT_LOCATION, made.entry.catalog, ".lakebed/old/", made.entry.id)
 
     await catalog.store.meta.transact(work)
     with pytest.raises(InvalidInput, match="reserved"):
@@ -189,7 +189,7 @@ async def test_places_are_checked_again_when_keys_are_handed_out(catalog: Catalo
 
 @pytest.mark.parametrize(("first", "second"), [("s3://lake/a", "s3://lake/a/b"), ("s3://lake/a/b/", "s3://lake/a")])
 async def test_directories_around_and_inside_others_are_taken_however_they_are_written(
-    catalog: Catalog, first: str, second: str
+    catalog: CatalogHarness, first: str, second: str
 ) -> None:
     await catalog.create("t", location=first)
     with pytest.raises(LocationConflict):
@@ -197,10 +197,10 @@ async def test_directories_around_and_inside_others_are_taken_however_they_are_w
     await catalog.create("u", location=first.rstrip("/") + "10")
 
 
-async def test_directory_of_a_table_that_lies_around_its_own_location_is_all_its_own(catalog: Catalog) -> None:
+async def test_directory_of_a_table_that_lies_around_its_own_location_is_all_its_own(catalog: CatalogHarness) -> None:
     await catalog.create("t", location="s3://lake/x/home", properties={"write.data.path": "s3://lake/x"})
     assert (await access_to(catalog)).directories == ("x/",)
-    warehouse = await catalog.warehouses.find(catalog.store.meta, "lake")
+    warehouse = await catalog.catalogs.find(catalog.store.meta, "lake")
     placed = await placed_at(catalog.store.meta, warehouse.bucket, "x/later/file")
     assert placed is not None
     assert placed.entry.name == "t"
@@ -208,7 +208,7 @@ async def test_directory_of_a_table_that_lies_around_its_own_location_is_all_its
         await catalog.create("u", location="s3://lake/x/later")
 
 
-async def test_current_metadata_is_found_by_its_place_on_every_store(catalog: Catalog) -> None:
+async def test_current_metadata_is_found_by_its_place_on_every_store(catalog: CatalogHarness) -> None:
     made = await catalog.create("t")
     key = parse_location(made.entry.metadata_at).key
     with pytest.raises(AccessDenied, match="current metadata"):

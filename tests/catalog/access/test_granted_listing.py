@@ -11,14 +11,14 @@ from lakebed.catalog.access import granted_listing
 from lakebed.catalog.model import EntryKind
 from lakebed.governance.rbac import Privilege
 from lakebed.governance.rbac.securables import entry_key
-from tests.catalog.harness import Catalog
+from tests.catalog.harness import CatalogHarness
 from tests.catalog.test_gate_grants import holding
 
 TABLE: Final = EntryKind.TABLE
 NAMES: Final = [f"t{number:02}" for number in range(30)]
 
 
-async def ids_of(catalog: Catalog) -> dict[str, str]:
+async def ids_of(catalog: CatalogHarness) -> dict[str, str]:
     """Tables of `ns`, by name, and a view beside them."""
     await catalog.create_view("view")
     return {name: (await catalog.create(name)).entry.id for name in NAMES}
@@ -36,7 +36,7 @@ async def ids_of(catalog: Catalog) -> dict[str, str]:
 )
 @pytest.mark.parametrize("step", [1, 2, 7])
 async def test_pages_are_those_of_a_naive_list(
-    light_catalog: Catalog, monkeypatch: pytest.MonkeyPatch, limit: int, batch: int, scanned: int, step: int
+    light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch, limit: int, batch: int, scanned: int, step: int
 ) -> None:
     ids = await ids_of(light_catalog)
     monkeypatch.setattr(rows, "HELD_BATCH", batch)
@@ -60,14 +60,16 @@ async def test_pages_are_those_of_a_naive_list(
     assert names == wanted
 
 
-async def test_page_behind_the_last_is_empty_and_not_refused(light_catalog: Catalog) -> None:
+async def test_page_behind_the_last_is_empty_and_not_refused(light_catalog: CatalogHarness) -> None:
     ids = await ids_of(light_catalog)
     caller = holding((entry_key(ids["t03"]), Privilege.TABLE_LIST))
     page = await light_catalog.entries.list(caller, "lake", ["ns"], TABLE, after="t03", limit=5)
     assert (page.names, page.truncated) == ([], False)
 
 
-async def test_half_of_a_namespace_is_one_pass_over_it(light_catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_half_of_a_namespace_is_one_pass_over_it(
+    light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ids = await ids_of(light_catalog)
     monkeypatch.setattr(rows, "HELD_BATCH", 2)
     caller = holding(*((entry_key(ids[name]), Privilege.TABLE_LIST) for name in NAMES[::2]))

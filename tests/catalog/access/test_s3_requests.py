@@ -22,12 +22,12 @@ from lakebed.objects.deleting import ObjectIdentifier
 from lakebed.objects.model import DEFAULT_ATTRIBUTES, Caller
 from lakebed.objects.reading import ObjectReader
 from lakebed.objects.writing import NewObject
-from tests.catalog.harness import Catalog, a_table, name
+from tests.catalog.harness import CatalogHarness, a_table, name
 from tests.objects.stores import DAY_MS, ROOT, user
 
 pytestmark = pytest.mark.parametrize("open_object_store", ["sqlite-memory"], indirect=True)
 
-Action = Callable[[Catalog, Caller, str], Awaitable[object]]
+Action = Callable[[CatalogHarness, Caller, str], Awaitable[object]]
 
 
 def allow(*actions: str, resource: str = "*") -> bytes:
@@ -46,15 +46,15 @@ def delegated(table: str, policy: bytes | None = None) -> Caller:
     return Caller(Principal("engine", DEFAULT_ACCOUNT, "arn:aws:iam::0:user/engine", session=vended))
 
 
-async def read(catalog: Catalog, caller: Caller, key: str) -> object:
+async def read(catalog: CatalogHarness, caller: Caller, key: str) -> object:
     return await catalog.store.reader.get(caller, "lake", key)
 
 
-async def look(catalog: Catalog, caller: Caller, key: str) -> object:
+async def look(catalog: CatalogHarness, caller: Caller, key: str) -> object:
     return await catalog.store.reader.head(caller, "lake", key)
 
 
-async def read_tags(catalog: Catalog, caller: Caller, key: str) -> object:
+async def read_tags(catalog: CatalogHarness, caller: Caller, key: str) -> object:
     return await catalog.store.tags_and_locks.tags(caller, "lake", key, None)
 
 
@@ -63,49 +63,49 @@ def another(caller: Caller, key: str) -> str:
     return "elsewhere" if caller.principal.session is None else f"{key}.copy"
 
 
-async def copy_from(catalog: Catalog, caller: Caller, key: str) -> object:
+async def copy_from(catalog: CatalogHarness, caller: Caller, key: str) -> object:
     new = NewObject(another(caller, key), DEFAULT_ATTRIBUTES)
     return await catalog.store.copier.copy(caller, CopySource("lake", key), "lake", new, CopyChanges())
 
 
-async def put(catalog: Catalog, caller: Caller, key: str) -> object:
+async def put(catalog: CatalogHarness, caller: Caller, key: str) -> object:
     return await catalog.store.put("lake", key, b"new", caller=caller)
 
 
-async def delete(catalog: Catalog, caller: Caller, key: str) -> object:
+async def delete(catalog: CatalogHarness, caller: Caller, key: str) -> object:
     return await catalog.store.deleter.delete(caller, "lake", ObjectIdentifier(key))
 
 
-async def delete_many(catalog: Catalog, caller: Caller, key: str) -> object:
+async def delete_many(catalog: CatalogHarness, caller: Caller, key: str) -> object:
     (outcome,) = await catalog.store.deleter.delete_many(caller, "lake", [ObjectIdentifier(key)])
     if isinstance(outcome, LakebedError):
         raise outcome
     return outcome
 
 
-async def copy_to(catalog: Catalog, caller: Caller, key: str) -> object:
+async def copy_to(catalog: CatalogHarness, caller: Caller, key: str) -> object:
     await catalog.store.put("lake", another(caller, key), b"other")
     new = NewObject(key, DEFAULT_ATTRIBUTES)
     return await catalog.store.copier.copy(caller, CopySource("lake", another(caller, key)), "lake", new, CopyChanges())
 
 
-async def upload(catalog: Catalog, caller: Caller, key: str) -> object:
+async def upload(catalog: CatalogHarness, caller: Caller, key: str) -> object:
     new = NewObject(key, DEFAULT_ATTRIBUTES)
     return await catalog.store.uploads.begin(caller, "lake", new, algorithm=None, checksum_type=None)
 
 
-async def upload_part(catalog: Catalog, caller: Caller, key: str) -> object:
+async def upload_part(catalog: CatalogHarness, caller: Caller, key: str) -> object:
     upload = await catalog.store.begin("lake", key)
     return await catalog.store.uploads.authorize_part(caller, "lake", key, upload.id, 1)
 
 
-async def abort(catalog: Catalog, caller: Caller, key: str) -> object:
+async def abort(catalog: CatalogHarness, caller: Caller, key: str) -> object:
     upload = await catalog.store.begin("lake", key)
     await catalog.store.uploads.abort(caller, "lake", key, upload.id)
     return upload
 
 
-async def tag(catalog: Catalog, caller: Caller, key: str) -> object:
+async def tag(catalog: CatalogHarness, caller: Caller, key: str) -> object:
     return await catalog.store.tags_and_locks.set_tags(caller, "lake", key, None, TagSet((Tag("a", "1"),)))
 
 
@@ -115,7 +115,7 @@ WRITES: tuple[Action, ...] = (*CONTENT_CHANGES, upload, upload_part, abort, tag)
 
 
 @pytest.fixture
-async def file(catalog: Catalog) -> str:
+async def file(catalog: CatalogHarness) -> str:
     """A data file of the table `ns.t`."""
     made = await catalog.create("t")
     key = parse_location(made.entry.location).directory + "data/f.parquet"
@@ -123,7 +123,7 @@ async def file(catalog: Catalog) -> str:
     return key
 
 
-async def entry_id(catalog: Catalog, table: str = "t") -> str:
+async def entry_id(catalog: CatalogHarness, table: str = "t") -> str:
     found = await catalog.entries.find(catalog.store.meta, "lake", name(table))
     assert found.entry is not None
     return found.entry.id
@@ -133,33 +133,33 @@ async def entry_id(catalog: Catalog, table: str = "t") -> str:
 
 
 @pytest.mark.parametrize("action", [*READS, *WRITES])
-async def test_rights_to_the_bucket_are_not_enough(catalog: Catalog, file: str, action: Action) -> None:
+async def test_rights_to_the_bucket_are_not_enough(catalog: CatalogHarness, file: str, action: Action) -> None:
     with pytest.raises(AccessDenied, match="s3tables:"):
         await action(catalog, S3_ONLY, file)
 
 
 @pytest.mark.parametrize("action", READS)
-async def test_reading_needs_the_right_to_read_the_table(catalog: Catalog, file: str, action: Action) -> None:
+async def test_reading_needs_the_right_to_read_the_table(catalog: CatalogHarness, file: str, action: Action) -> None:
     await action(catalog, READER, file)
     await action(catalog, ROOT, file)
     await action(catalog, delegated(await entry_id(catalog)), file)
 
 
 @pytest.mark.parametrize("action", WRITES)
-async def test_writing_needs_the_right_to_write_the_table(catalog: Catalog, file: str, action: Action) -> None:
+async def test_writing_needs_the_right_to_write_the_table(catalog: CatalogHarness, file: str, action: Action) -> None:
     with pytest.raises(AccessDenied, match="PutTableData"):
         await action(catalog, READER, file)
     await action(catalog, WRITER, file)
 
 
 @pytest.mark.parametrize("action", WRITES)
-async def test_root_and_keys_of_the_catalog_write(catalog: Catalog, file: str, action: Action) -> None:
+async def test_root_and_keys_of_the_catalog_write(catalog: CatalogHarness, file: str, action: Action) -> None:
     await action(catalog, delegated(await entry_id(catalog)), file)
     await catalog.store.put("lake", file, b"rows")
     await action(catalog, ROOT, file)
 
 
-async def test_right_is_that_to_the_table_of_the_file(catalog: Catalog, file: str) -> None:
+async def test_right_is_that_to_the_table_of_the_file(catalog: CatalogHarness, file: str) -> None:
     table = await entry_id(catalog)
     arn = f"arn:aws:s3tables:us-east-1:{DEFAULT_ACCOUNT}:bucket/lake/table/"
     await read(catalog, user("of-t", allow("s3:*"), allow("s3tables:GetTableData", resource=arn + table)), file)
@@ -167,7 +167,7 @@ async def test_right_is_that_to_the_table_of_the_file(catalog: Catalog, file: st
         await read(catalog, user("of-u", allow("s3:*"), allow("s3tables:GetTableData", resource=arn + "u")), file)
 
 
-async def test_policies_may_name_the_namespace_and_the_table(catalog: Catalog, file: str) -> None:
+async def test_policies_may_name_the_namespace_and_the_table(catalog: CatalogHarness, file: str) -> None:
     def named(**equal: str) -> Caller:
         statement = {
             "Effect": "Allow",
@@ -184,7 +184,7 @@ async def test_policies_may_name_the_namespace_and_the_table(catalog: Catalog, f
             await read(catalog, named(**wrong), file)
 
 
-async def test_keys_to_one_table_do_not_open_another_in_whose_place_it_was(catalog: Catalog, file: str) -> None:
+async def test_keys_to_one_table_do_not_open_another_in_whose_place_it_was(catalog: CatalogHarness, file: str) -> None:
     """Keys live for up to an hour; a table may be gone by then, and its directory another's."""
     first = await entry_id(catalog)
     location = f"s3://lake/{file.partition('/data/')[0]}"
@@ -197,7 +197,7 @@ async def test_keys_to_one_table_do_not_open_another_in_whose_place_it_was(catal
 
 @pytest.mark.parametrize("action", [*READS, put])
 async def test_policy_that_opens_the_bucket_to_everybody_does_not_open_tables(
-    catalog: Catalog, file: str, action: Action
+    catalog: CatalogHarness, file: str, action: Action
 ) -> None:
     everybody = {
         "Version": "2012-10-17",
@@ -213,21 +213,23 @@ async def test_policy_that_opens_the_bucket_to_everybody_does_not_open_tables(
 
 
 @pytest.mark.parametrize("action", [*READS, *WRITES])
-async def test_what_is_in_no_tables_directory_is_as_in_any_bucket(catalog: Catalog, file: str, action: Action) -> None:
+async def test_what_is_in_no_tables_directory_is_as_in_any_bucket(
+    catalog: CatalogHarness, file: str, action: Action
+) -> None:
     beside = file.partition("/data/")[0] + "10/file"
     await catalog.store.put("lake", beside, b"of nobody")
     await action(catalog, S3_ONLY, beside)
 
 
-async def test_absent_files_of_a_table_are_not_told_to_who_may_not_read_it(catalog: Catalog, file: str) -> None:
+async def test_absent_files_of_a_table_are_not_told_to_who_may_not_read_it(catalog: CatalogHarness, file: str) -> None:
     with pytest.raises(AccessDenied, match="GetTableData"):
         await read(catalog, S3_ONLY, file + ".absent")
 
 
 async def test_table_that_was_dropped_and_can_be_restored_keeps_its_files_to_itself(
-    catalog: Catalog, file: str
+    catalog: CatalogHarness, file: str
 ) -> None:
-    await catalog.warehouses.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: "3600"}, removals=[])
+    await catalog.catalogs.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: "3600"}, removals=[])
     dropped = await catalog.dropping.drop(Mutation(ROOT), "lake", name("t"), EntryKind.TABLE)
     with pytest.raises(AccessDenied, match="GetTableData"):
         await read(catalog, S3_ONLY, file)
@@ -237,9 +239,9 @@ async def test_table_that_was_dropped_and_can_be_restored_keeps_its_files_to_its
 
 @pytest.mark.parametrize("action", CONTENT_CHANGES)
 async def test_keys_of_an_engine_do_not_change_the_files_of_a_table_that_can_be_restored(
-    catalog: Catalog, file: str, action: Action
+    catalog: CatalogHarness, file: str, action: Action
 ) -> None:
-    await catalog.warehouses.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: "3600"}, removals=[])
+    await catalog.catalogs.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: "3600"}, removals=[])
     dropped = await catalog.dropping.drop(Mutation(ROOT), "lake", name("t"), EntryKind.TABLE, purge=True)
     keys = delegated(dropped.id)
     await read(catalog, keys, file)
@@ -252,7 +254,7 @@ async def test_keys_of_an_engine_do_not_change_the_files_of_a_table_that_can_be_
 
 
 @pytest.mark.parametrize("action", CONTENT_CHANGES)
-async def test_current_metadata_is_not_written_or_deleted_by_anybody(catalog: Catalog, action: Action) -> None:
+async def test_current_metadata_is_not_written_or_deleted_by_anybody(catalog: CatalogHarness, action: Action) -> None:
     made = await catalog.create("t")
     key = parse_location(made.entry.metadata_at).key
     before = await catalog.store.get("lake", key)
@@ -262,7 +264,7 @@ async def test_current_metadata_is_not_written_or_deleted_by_anybody(catalog: Ca
     assert await catalog.store.get("lake", key) == before
 
 
-async def test_current_metadata_is_not_replaced_by_an_upload(catalog: Catalog) -> None:
+async def test_current_metadata_is_not_replaced_by_an_upload(catalog: CatalogHarness) -> None:
     made = await catalog.create("t")
     key = parse_location(made.entry.metadata_at).key
     upload = await catalog.store.begin("lake", key)
@@ -272,7 +274,7 @@ async def test_current_metadata_is_not_replaced_by_an_upload(catalog: Catalog) -
     assert b'"format-version"' in await catalog.store.get("lake", key)
 
 
-async def test_refused_write_leaves_nothing_behind(catalog: Catalog) -> None:
+async def test_refused_write_leaves_nothing_behind(catalog: CatalogHarness) -> None:
     made = await catalog.create("t")
     before = await catalog.store.stored_blobs()
     with pytest.raises(AccessDenied):
@@ -280,14 +282,14 @@ async def test_refused_write_leaves_nothing_behind(catalog: Catalog) -> None:
     assert await catalog.store.stored_blobs() == before
 
 
-async def test_metadata_that_is_not_current_any_more_may_be_deleted(catalog: Catalog) -> None:
+async def test_metadata_that_is_not_current_any_more_may_be_deleted(catalog: CatalogHarness) -> None:
     """Engines that remove what nobody refers to find it, and so does who cleans up after failed commits."""
     made = await catalog.create("t")
     await catalog.commit(name("t"), {"action": "set-properties", "updates": {"a": "1"}})
     await delete(catalog, WRITER, parse_location(made.entry.metadata_at).key)
 
 
-async def test_metadata_outside_the_tables_directories_is_guarded_too(catalog: Catalog) -> None:
+async def test_metadata_outside_the_tables_directories_is_guarded_too(catalog: CatalogHarness) -> None:
     made = await catalog.create("t")
     document = await catalog.store.get("lake", parse_location(made.entry.metadata_at).key)
     await catalog.dropping.drop(Mutation(ROOT), "lake", name("t"), EntryKind.TABLE)
@@ -298,14 +300,14 @@ async def test_metadata_outside_the_tables_directories_is_guarded_too(catalog: C
 
 
 @pytest.mark.parametrize("action", [put, copy_to, upload, delete, delete_many])
-async def test_reserved_directory_is_read_only(catalog: Catalog, action: Action) -> None:
+async def test_reserved_directory_is_read_only(catalog: CatalogHarness, action: Action) -> None:
     for caller in (ROOT, WRITER):
         with pytest.raises(AccessDenied, match="the catalog's own"):
             await action(catalog, caller, ".lakebed/state")
     await action(catalog, WRITER, ".lakebed-not/state")
 
 
-async def test_reserved_directory_of_a_catalog_is_in_its_own(catalog: Catalog) -> None:
+async def test_reserved_directory_of_a_catalog_is_in_its_own(catalog: CatalogHarness) -> None:
     store = catalog.store
     await catalog.make("deep", "s3://sea/x/y", "s3://sea/more")
     for key in ("x/y/.lakebed/state", ".lakebed/state"):
@@ -326,7 +328,7 @@ async def test_reserved_directory_of_a_catalog_is_in_its_own(catalog: Catalog) -
         await store.reader.get(ROOT, "sea", "x/y/.lakebed/other")
 
 
-async def test_right_is_that_to_the_catalog_of_the_file(catalog: Catalog) -> None:
+async def test_right_is_that_to_the_catalog_of_the_file(catalog: CatalogHarness) -> None:
     store = catalog.store
     files: dict[str, str] = {}
     for warehouse in ("one", "two"):
@@ -335,14 +337,14 @@ async def test_right_is_that_to_the_catalog_of_the_file(catalog: Catalog) -> Non
         made = await catalog.creation.create(Mutation(ROOT), warehouse, ("ns",), a_table("t"))
         files[warehouse] = parse_location(made.entry.location).directory + "data/f.parquet"
         await store.put("sea", files[warehouse], b"rows")
-    one = (await catalog.warehouses.find(store.meta, "one")).arn
+    one = (await catalog.catalogs.find(store.meta, "one")).arn
     reader = user("reader", allow("s3:*"), allow("s3tables:GetTableData", resource=f"{one}/*"))
     await store.reader.get(reader, "sea", files["one"])
     with pytest.raises(AccessDenied):
         await store.reader.get(reader, "sea", files["two"])
 
 
-async def test_ordinary_buckets_have_none_of_these_rules(catalog: Catalog) -> None:
+async def test_ordinary_buckets_have_none_of_these_rules(catalog: CatalogHarness) -> None:
     await catalog.store.bucket("plain")
     await catalog.store.put("plain", ".lakebed/state", b"", caller=S3_ONLY)
     await catalog.store.deleter.delete(S3_ONLY, "plain", ObjectIdentifier(".lakebed/state"))
@@ -351,20 +353,20 @@ async def test_ordinary_buckets_have_none_of_these_rules(catalog: Catalog) -> No
 # -- around it -------------------------------------------------------------------------------------------------------
 
 
-async def test_enabling_a_bucket_marks_it_once_and_keeps_what_is_set(catalog: Catalog) -> None:
+async def test_enabling_a_bucket_marks_it_once_and_keeps_what_is_set(catalog: CatalogHarness) -> None:
     tags = TagSet((Tag("a", "1"),))
     await catalog.store.bucket("second")
     await catalog.store.buckets.set(ROOT, "second", "s3:PutBucketTagging", tags=tags)
     assert not (await catalog.store.buckets.find("second")).holds_tables
     for _ in range(2):
-        assert (await catalog.warehouses.enable(ROOT, "second")).bucket.holds_tables
+        assert (await catalog.catalogs.enable(ROOT, "second")).bucket.holds_tables
     await catalog.store.buckets.set(ROOT, "second", "s3:PutBucketTagging", tags=TagSet(()))
     found = await catalog.store.buckets.find("second")
     assert found.holds_tables
     assert not found.settings.tags.tags
 
 
-async def test_nothing_expires_in_a_table_bucket(catalog: Catalog, file: str) -> None:
+async def test_nothing_expires_in_a_table_bucket(catalog: CatalogHarness, file: str) -> None:
     rules = LifecycleConfiguration((LifecycleRule("old", True, LifecycleFilter(""), Expiration(days=1)),))
     await catalog.store.bucket("plain")
     await catalog.store.put("plain", "file")
@@ -376,7 +378,7 @@ async def test_nothing_expires_in_a_table_bucket(catalog: Catalog, file: str) ->
     assert await catalog.store.get("lake", file) == b"rows"
 
 
-async def test_server_without_a_catalog_leaves_table_buckets_closed(catalog: Catalog, file: str) -> None:
+async def test_server_without_a_catalog_leaves_table_buckets_closed(catalog: CatalogHarness, file: str) -> None:
     f = catalog.store.object_context
     plain = ObjectContext(
         f.meta, f.outbox, f.storage, f.ingester, f.contents, f.authorizer, f.clock, f.garbage_collector

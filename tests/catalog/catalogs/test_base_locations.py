@@ -7,36 +7,36 @@ from hypothesis import strategies as st
 from lakebed.catalog.catalogs.base_locations import (
     MAX_ALLOWED,
     MAX_PREFIX_BYTES,
-    Places,
-    claim_places,
-    read_places,
-    warehouse_at,
+    CatalogLocations,
+    catalog_at,
+    claim_locations,
+    parse_locations,
 )
 from lakebed.core.errors import InvalidInput, LocationConflict
 from lakebed.meta.seam import Transaction
-from tests.catalog.harness import Catalog
+from tests.catalog.harness import CatalogHarness
 
 
 @pytest.mark.parametrize(
     ("base", "allowed", "places"),
     [
-        ("s3://b", [], Places("b", "")),
-        ("s3://b/", [], Places("b", "")),
-        ("s3a://b/x", [], Places("b", "x/")),
-        ("s3://b/x/y/", ["s3://b/x/y", "s3://b/x/y/z"], Places("b", "x/y/")),
-        ("s3://b/x", ["s3://b/x10", "s3n://b/y/", "s3://b/y"], Places("b", "x/", ("x10/", "y/"))),
-        ("s3://b/x/y", ["s3://b/x"], Places("b", "x/y/", ("x/",))),
-        ("s3://b/x", ["s3://b/"], Places("b", "x/", ("",))),
+        ("s3://b", [], CatalogLocations("b", "")),
+        ("s3://b/", [], CatalogLocations("b", "")),
+        ("s3a://b/x", [], CatalogLocations("b", "x/")),
+        ("s3://b/x/y/", ["s3://b/x/y", "s3://b/x/y/z"], CatalogLocations("b", "x/y/")),
+        ("s3://b/x", ["s3://b/x10", "s3n://b/y/", "s3://b/y"], CatalogLocations("b", "x/", ("x10/", "y/"))),
+        ("s3://b/x/y", ["s3://b/x"], CatalogLocations("b", "x/y/", ("x/",))),
+        ("s3://b/x", ["s3://b/"], CatalogLocations("b", "x/", ("",))),
     ],
 )
-def test_locations_are_read_as_directories(base: str, allowed: list[str], places: Places) -> None:
-    assert read_places(base, allowed) == places
+def test_locations_are_read_as_directories(base: str, allowed: list[str], places: CatalogLocations) -> None:
+    assert parse_locations(base, allowed) == places
 
 
 def test_claimed_directories_do_not_lie_inside_one_another() -> None:
-    assert Places("b", "x/y/", ("x/", "z/")).claimed == ["x/", "z/"]
-    assert Places("b", "x/", ("",)).claimed == [""]
-    assert Places("b", "x/", ("x10/",)).claimed == ["x/", "x10/"]
+    assert CatalogLocations("b", "x/y/", ("x/", "z/")).claimed == ["x/", "z/"]
+    assert CatalogLocations("b", "x/", ("",)).claimed == [""]
+    assert CatalogLocations("b", "x/", ("x10/",)).claimed == ["x/", "x10/"]
 
 
 @pytest.mark.parametrize(
@@ -63,24 +63,24 @@ def test_claimed_directories_do_not_lie_inside_one_another() -> None:
 )
 def test_what_is_no_directory_for_a_catalog_is_refused(location: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        read_places(location, ())
+        parse_locations(location, ())
     assert refused.value.argument == "default-base-location"
     with pytest.raises(InvalidInput) as refused:
-        read_places("s3://b/base", [location])
+        parse_locations("s3://b/base", [location])
     assert refused.value.argument == "allowedLocations"
 
 
 def test_directories_are_in_one_bucket_and_not_too_many() -> None:
     with pytest.raises(InvalidInput, match="in one bucket"):
-        read_places("s3://b/x", ["s3://c/x"])
+        parse_locations("s3://b/x", ["s3://c/x"])
     with pytest.raises(InvalidInput, match="at most"):
-        read_places("s3://b/x", [f"s3://b/y{number}" for number in range(MAX_ALLOWED + 1)])
+        parse_locations("s3://b/x", [f"s3://b/y{number}" for number in range(MAX_ALLOWED + 1)])
 
 
 @given(st.text(max_size=40), st.lists(st.text(max_size=20), max_size=3))
 def test_locations_are_read_or_refused(base: str, allowed: list[str]) -> None:
     try:
-        places = read_places(base, allowed)
+        places = parse_locations(base, allowed)
     except InvalidInput:
         return
     assert all(not one or one.endswith("/") for one in (places.base_prefix, *places.allowed))
@@ -102,10 +102,10 @@ directories = st.lists(segments, max_size=3).map(lambda path: "".join(f"{segment
     indirect=True,
 )
 async def test_of_all_directories_none_lies_inside_that_of_another_catalog(
-    catalog: Catalog, wanted: list[tuple[str, list[str]]], keys: list[str]
+    catalog: CatalogHarness, wanted: list[tuple[str, list[str]]], keys: list[str]
 ) -> None:
     meta = catalog.store.meta
-    warehouse = await catalog.warehouses.find(meta, "lake")
+    warehouse = await catalog.catalogs.find(meta, "lake")
     bucket = warehouse.bucket
 
     async def make(tx: Transaction) -> list[int]:
@@ -127,10 +127,10 @@ async def test_of_all_directories_none_lies_inside_that_of_another_catalog(
     held: dict[int, list[str]] = {}
     for number, (base, allowed) in enumerate(wanted):
         # The fifth and sixth are the first two again, which move.
-        one, places = ids[number % 4], Places(bucket.name, base, tuple(allowed))
+        one, places = ids[number % 4], CatalogLocations(bucket.name, base, tuple(allowed))
 
-        async def work(tx: Transaction, one: int = one, places: Places = places) -> None:
-            await claim_places(tx, bucket, places, one)
+        async def work(tx: Transaction, one: int = one, places: CatalogLocations = places) -> None:
+            await claim_locations(tx, bucket, places, one)
 
         others = [directory for who, had in held.items() if who != one for directory in had]
         taken = any(a.startswith(b) or b.startswith(a) for a in places.claimed for b in others)
@@ -142,5 +142,5 @@ async def test_of_all_directories_none_lies_inside_that_of_another_catalog(
             held[one] = places.claimed
     for key in keys:
         owners = [who for who, had in held.items() if any(f"{key}file".startswith(directory) for directory in had)]
-        found = await warehouse_at(meta, bucket, f"{key}file")
+        found = await catalog_at(meta, bucket, f"{key}file")
         assert ([] if found is None else [found.id]) == owners

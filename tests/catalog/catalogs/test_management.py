@@ -10,7 +10,7 @@ from lakebed.catalog.catalogs.base_locations import BASE_LOCATION
 from lakebed.catalog.catalogs.service import UNDROP_WINDOW
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.locations.service import check_location, default_location, namespace_location
-from lakebed.catalog.model import EntryKind, Warehouse, WarehouseKind
+from lakebed.catalog.model import Catalog, CatalogKind, EntryKind
 from lakebed.core.errors import (
     AccessDenied,
     AlreadyExists,
@@ -28,13 +28,13 @@ from lakebed.governance.rbac.catalogs import find_catalog
 from lakebed.governance.rbac.rows import LATEST_CHANGE
 from lakebed.meta.seam import Transaction
 from lakebed.objects.config.lifecycle import Expiration, LifecycleConfiguration, LifecycleFilter, LifecycleRule
-from tests.catalog.harness import NOBODY, Catalog, a_change, a_table, may, name, set_properties
+from tests.catalog.harness import NOBODY, CatalogHarness, a_change, a_table, may, name, set_properties
 from tests.catalog.test_gate_grants import holding
 from tests.governance.documents import policy, statement
 from tests.objects.stores import ROOT
 
 
-async def table_of(catalog: Catalog, warehouse: str, table: str = "t", **request: str) -> str:
+async def table_of(catalog: CatalogHarness, warehouse: str, table: str = "t", **request: str) -> str:
     """A table in a namespace `ns` of a catalog; its location."""
     with suppress(AlreadyExists):
         await catalog.namespaces.create(Mutation(ROOT), warehouse, ("ns",), {})
@@ -42,29 +42,29 @@ async def table_of(catalog: Catalog, warehouse: str, table: str = "t", **request
     return made.entry.location
 
 
-async def test_two_catalogs_live_in_one_bucket(catalog: Catalog) -> None:
+async def test_two_catalogs_live_in_one_bucket(catalog: CatalogHarness) -> None:
     before = await catalog.last_event()
     one = await catalog.make("one", "s3://sea/one", colour="blue")
-    two = await catalog.make("two", "s3://sea/two/", "s3://sea/more", kind=WarehouseKind.EXTERNAL)
+    two = await catalog.make("two", "s3://sea/two/", "s3://sea/more", kind=CatalogKind.EXTERNAL)
     assert one.bucket == two.bucket
     assert one.id != two.id
     assert one.bucket.holds_tables
     assert (one.base_location, one.kind, one.properties) == (
         "s3://sea/one/",
-        WarehouseKind.INTERNAL,
+        CatalogKind.INTERNAL,
         {"colour": "blue"},
     )
-    assert (two.base_location, two.kind, two.allowed) == ("s3://sea/two/", WarehouseKind.EXTERNAL, ("more/",))
+    assert (two.base_location, two.kind, two.allowed) == ("s3://sea/two/", CatalogKind.EXTERNAL, ("more/",))
     assert (one.arn, two.is_external) == (f"arn:aws:s3tables:us-east-1:{one.bucket.owner}:bucket/one", True)
     shown = await find_catalog(catalog.store.meta, "two")
     assert (shown.version, shown.created_ms, shown.updated_ms) == (1, catalog.store.clock.now_ms(), shown.created_ms)
     assert shown.allowed_locations == ["s3://sea/two/", "s3://sea/more/"]
     assert shown.arn == two.arn
     told = await catalog.told(before)
-    assert [(kind, event.warehouse) for kind, event in told] == [("CatalogCreated", "one"), ("CatalogCreated", "two")]
+    assert [(kind, event.catalog) for kind, event in told] == [("CatalogCreated", "one"), ("CatalogCreated", "two")]
 
 
-async def test_neither_sees_what_is_in_the_other(catalog: Catalog) -> None:
+async def test_neither_sees_what_is_in_the_other(catalog: CatalogHarness) -> None:
     await catalog.make("one", "s3://sea/one")
     await catalog.make("two", "s3://sea/two")
     first = await table_of(catalog, "one")
@@ -76,13 +76,13 @@ async def test_neither_sees_what_is_in_the_other(catalog: Catalog) -> None:
     for warehouse, location in (("one", first), ("two", second)):
         found = await catalog.entries.find(catalog.store.meta, warehouse, name("t"))
         assert found.live is not None
-        assert (found.live.location, found.live.warehouse) == (location, found.warehouse.id)
-        assert namespace_location(found.warehouse, found.namespace).startswith(found.warehouse.base_location)
+        assert (found.live.location, found.live.catalog) == (location, found.catalog.id)
+        assert namespace_location(found.catalog, found.namespace).startswith(found.catalog.base_location)
     keys = await catalog.keys_in("sea")
     assert {key.split("/")[0] for key in keys} == {"one", "two"}
 
 
-async def test_tables_stay_in_their_catalog_s_locations(catalog: Catalog) -> None:
+async def test_tables_stay_in_their_catalog_s_locations(catalog: CatalogHarness) -> None:
     one = await catalog.make("one", "s3://sea/one", "s3://sea/elsewhere/of-one")
     await catalog.make("two", "s3://sea/one10")
     for location in ("s3://sea/one/x", "s3://sea/elsewhere/of-one", "s3://sea/elsewhere/of-one/t/"):
@@ -121,7 +121,7 @@ async def test_tables_stay_in_their_catalog_s_locations(catalog: Catalog) -> Non
         ("s3://sea/x", "s3://sea/"),
     ],
 )
-async def test_overlap_is_refused_directory_wise(light_catalog: Catalog, first: str, second: str) -> None:
+async def test_overlap_is_refused_directory_wise(light_catalog: CatalogHarness, first: str, second: str) -> None:
     await light_catalog.make("one", first)
     async with light_catalog.unchanged():
         with pytest.raises(LocationConflict):
@@ -132,16 +132,16 @@ async def test_overlap_is_refused_directory_wise(light_catalog: Catalog, first: 
             await light_catalog.make("three", "s3://pond/other", "s3://pond/x/in")
 
 
-async def test_catalogs_made_at_once_in_one_place_are_one(catalog: Catalog) -> None:
+async def test_catalogs_made_at_once_in_one_place_are_one(catalog: CatalogHarness) -> None:
     await catalog.store.bucket("sea")
     made = await asyncio.gather(
         *(catalog.make(f"c{number}", f"s3://sea/x/{'y/' * number}") for number in range(4)), return_exceptions=True
     )
-    assert sum(isinstance(one, Warehouse) for one in made) == 1
+    assert sum(isinstance(one, Catalog) for one in made) == 1
     assert sum(isinstance(one, LocationConflict) for one in made) == 3
 
 
-async def test_table_bucket_and_catalogs_do_not_share_a_bucket(catalog: Catalog) -> None:
+async def test_table_bucket_and_catalogs_do_not_share_a_bucket(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         with pytest.raises(LocationConflict):
             await catalog.make("inner", "s3://lake/inner")
@@ -151,28 +151,28 @@ async def test_table_bucket_and_catalogs_do_not_share_a_bucket(catalog: Catalog)
     await catalog.store.bucket("one")
     async with catalog.unchanged():
         with pytest.raises(LocationConflict):
-            await catalog.warehouses.enable(ROOT, "sea")
+            await catalog.catalogs.enable(ROOT, "sea")
         with pytest.raises(AlreadyExists):
-            await catalog.warehouses.enable(ROOT, "one")
+            await catalog.catalogs.enable(ROOT, "one")
 
 
-async def test_whole_bucket_under_its_name_is_a_table_bucket(catalog: Catalog) -> None:
+async def test_whole_bucket_under_its_name_is_a_table_bucket(catalog: CatalogHarness) -> None:
     made = await catalog.make("sea", "s3://sea")
     assert made.is_table_bucket
-    assert await catalog.warehouses.enable(ROOT, "sea") == made
+    assert await catalog.catalogs.enable(ROOT, "sea") == made
     other = await catalog.make("ocean", "s3://atlantic/")
     assert not other.is_table_bucket
     assert (await table_of(catalog, "ocean")).startswith("s3://atlantic/tables/")
 
 
 @pytest.mark.parametrize("bad", ["", " x", "a/b", "a*b", "system$x", "System$", "x" * 257, "a\x00b", "buckets", ".."])
-async def test_names_are_checked(light_catalog: Catalog, bad: str) -> None:
+async def test_names_are_checked(light_catalog: CatalogHarness, bad: str) -> None:
     async with light_catalog.unchanged():
         with pytest.raises(InvalidName):
             await light_catalog.make(bad, "s3://lake/x")
 
 
-async def test_what_cannot_be_kept_is_refused(light_catalog: Catalog) -> None:
+async def test_what_cannot_be_kept_is_refused(light_catalog: CatalogHarness) -> None:
     management, by = light_catalog.management, light_catalog.administrator()
     await light_catalog.store.bucket("sea")
     async with light_catalog.unchanged():
@@ -184,10 +184,10 @@ async def test_what_cannot_be_kept_is_refused(light_catalog: Catalog) -> None:
         )
         for properties in refused:
             with pytest.raises(InvalidInput):
-                await management.create(by, ROOT, "c", kind=WarehouseKind.INTERNAL, properties=properties, allowed=())
+                await management.create(by, ROOT, "c", kind=CatalogKind.INTERNAL, properties=properties, allowed=())
 
 
-async def test_bucket_whose_objects_are_to_expire_gets_no_catalog(light_catalog: Catalog) -> None:
+async def test_bucket_whose_objects_are_to_expire_gets_no_catalog(light_catalog: CatalogHarness) -> None:
     await light_catalog.store.bucket("sea")
     rules = LifecycleConfiguration((LifecycleRule("old", True, LifecycleFilter(""), Expiration(days=1)),))
     await light_catalog.store.buckets.set(ROOT, "sea", "s3:PutLifecycleConfiguration", lifecycle=rules)
@@ -195,7 +195,7 @@ async def test_bucket_whose_objects_are_to_expire_gets_no_catalog(light_catalog:
         await light_catalog.make("one", "s3://sea/one")
 
 
-async def test_new_catalog_has_its_administrator(catalog: Catalog) -> None:
+async def test_new_catalog_has_its_administrator(catalog: CatalogHarness) -> None:
     made = await catalog.make("one", "s3://sea/one")
     row = await catalog.store.meta.row(LATEST_CHANGE)
     assert row is not None
@@ -205,7 +205,7 @@ async def test_new_catalog_has_its_administrator(catalog: Catalog) -> None:
     assert not held.covers(catalog_securable(made.id), (Privilege.TABLE_READ_DATA,))
 
 
-async def test_catalog_is_changed_at_its_version(catalog: Catalog) -> None:
+async def test_catalog_is_changed_at_its_version(catalog: CatalogHarness) -> None:
     await catalog.make("one", "s3://sea/one", a="1")
     management, by, clock = catalog.management, catalog.administrator(), catalog.store.clock
     before = await catalog.last_event()
@@ -227,8 +227,8 @@ async def test_catalog_is_changed_at_its_version(catalog: Catalog) -> None:
     assert [kind for kind, _ in await catalog.told(before)] == ["CatalogConfigured"] * 3
 
 
-async def test_change_of_a_table_bucket_s_properties_counts(catalog: Catalog) -> None:
-    await catalog.warehouses.set_properties(ROOT, "lake", updates={"a": "1"}, removals=[])
+async def test_change_of_a_table_bucket_s_properties_counts(catalog: CatalogHarness) -> None:
+    await catalog.catalogs.set_properties(ROOT, "lake", updates={"a": "1"}, removals=[])
     shown = await find_catalog(catalog.store.meta, "lake")
     assert (shown.properties, shown.version, shown.updated_ms) == ({"a": "1"}, 2, catalog.store.clock.now_ms())
     changed = await catalog.management.update(
@@ -237,7 +237,7 @@ async def test_change_of_a_table_bucket_s_properties_counts(catalog: Catalog) ->
     assert (changed.base_location, changed.allowed, changed.version) == ("s3://lake/", (), 3)
 
 
-async def test_allowed_locations_are_given_up_and_taken_by_others(catalog: Catalog) -> None:
+async def test_allowed_locations_are_given_up_and_taken_by_others(catalog: CatalogHarness) -> None:
     await catalog.make("one", "s3://sea/one", "s3://sea/more")
     await catalog.make("two", "s3://sea/two")
     management, by = catalog.management, catalog.administrator()
@@ -255,7 +255,7 @@ async def test_allowed_locations_are_given_up_and_taken_by_others(catalog: Catal
         await table_of(catalog, "two", location="s3://sea/more/t/in")
 
 
-async def test_empty_catalog_is_deleted_and_its_bucket_stays(catalog: Catalog) -> None:
+async def test_empty_catalog_is_deleted_and_its_bucket_stays(catalog: CatalogHarness) -> None:
     one = await catalog.make("one", "s3://sea/one")
     await catalog.make("two", "s3://sea/two")
     management, by = catalog.management, catalog.administrator()
@@ -267,9 +267,9 @@ async def test_empty_catalog_is_deleted_and_its_bucket_stays(catalog: Catalog) -
     await catalog.namespaces.drop(Mutation(ROOT), "one", ("ns",))
     before = await catalog.last_event()
     await management.delete(by, ROOT, "one")
-    assert [(kind, event.warehouse) for kind, event in await catalog.told(before)] == [("CatalogDeleted", "one")]
+    assert [(kind, event.catalog) for kind, event in await catalog.told(before)] == [("CatalogDeleted", "one")]
     for refused in (
-        catalog.warehouses.find(catalog.store.meta, "one"),
+        catalog.catalogs.find(catalog.store.meta, "one"),
         management.delete(by, ROOT, "one"),
         catalog.namespaces.list(ROOT, "one", (), after="", limit=1),
     ):
@@ -286,7 +286,7 @@ async def test_empty_catalog_is_deleted_and_its_bucket_stays(catalog: Catalog) -
     assert not bucket.holds_tables
 
 
-async def test_catalog_with_files_in_quarantine_is_not_deleted(catalog: Catalog) -> None:
+async def test_catalog_with_files_in_quarantine_is_not_deleted(catalog: CatalogHarness) -> None:
     one = await catalog.make("one", "s3://sea/one")
 
     async def work(tx: Transaction) -> None:
@@ -303,7 +303,7 @@ async def test_catalog_with_files_in_quarantine_is_not_deleted(catalog: Catalog)
     await catalog.management.delete(catalog.administrator(), ROOT, "two")
 
 
-async def test_bucket_with_a_catalog_in_it_is_not_removed(catalog: Catalog) -> None:
+async def test_bucket_with_a_catalog_in_it_is_not_removed(catalog: CatalogHarness) -> None:
     await catalog.make("one", "s3://sea/one")
     with pytest.raises(BucketHasTables, match="catalog=one"):
         await catalog.store.buckets.delete(ROOT, "sea")
@@ -311,7 +311,7 @@ async def test_bucket_with_a_catalog_in_it_is_not_removed(catalog: Catalog) -> N
     await catalog.store.buckets.delete(ROOT, "sea")
 
 
-async def test_who_may_manage_is_asked(light_catalog: Catalog) -> None:
+async def test_who_may_manage_is_asked(light_catalog: CatalogHarness) -> None:
     await light_catalog.make("one", "s3://sea/one")
     management = light_catalog.management
     async with light_catalog.unchanged():
@@ -329,12 +329,12 @@ async def test_who_may_manage_is_asked(light_catalog: Catalog) -> None:
     await light_catalog.make("three", "s3://sea/three", caller=maker)
     with pytest.raises(AccessDenied):
         await management.delete(light_catalog.administrator(maker), maker, "three")
-    number = (await light_catalog.warehouses.find(light_catalog.store.meta, "three")).id
+    number = (await light_catalog.catalogs.find(light_catalog.store.meta, "three")).id
     owner = holding((f"catalog {number}", Privilege.CATALOG_FULL_METADATA))
     await management.delete(light_catalog.administrator(owner), owner, "three")
 
 
-async def test_bucket_s_policy_keeps_catalogs_out(light_catalog: Catalog) -> None:
+async def test_bucket_s_policy_keeps_catalogs_out(light_catalog: CatalogHarness) -> None:
     await light_catalog.store.bucket("sea")
     document = policy(statement("Deny", "s3tables:CreateTableBucket", "*", principal="*"))
     await light_catalog.store.buckets.set(ROOT, "sea", "s3:PutBucketPolicy", policy=document)
@@ -342,14 +342,14 @@ async def test_bucket_s_policy_keeps_catalogs_out(light_catalog: Catalog) -> Non
         await light_catalog.make("one", "s3://sea/one", caller=holding(("service", Privilege.CATALOG_CREATE)))
 
 
-async def test_policies_name_catalogs_one_by_one(light_catalog: Catalog) -> None:
+async def test_policies_name_catalogs_one_by_one(light_catalog: CatalogHarness) -> None:
     one = await light_catalog.make("one", "s3://sea/one")
     two = await light_catalog.make("two", "s3://sea/two")
     reader = may("s3tables:*", resource=[one.arn, f"{one.arn}/*"])
-    await light_catalog.gate.check(reader, one, Action.LIST_NAMESPACES)
+    await light_catalog.authorizer.check(reader, one, Action.LIST_NAMESPACES)
     with pytest.raises(AccessDenied):
-        await light_catalog.gate.check(reader, two, Action.LIST_NAMESPACES)
+        await light_catalog.authorizer.check(reader, two, Action.LIST_NAMESPACES)
     held = holding((f"catalog {one.id}", Privilege.CATALOG_MANAGE_CONTENT))
-    await light_catalog.gate.check(held, one, Action.LIST_NAMESPACES)
+    await light_catalog.authorizer.check(held, one, Action.LIST_NAMESPACES)
     with pytest.raises(AccessDenied):
-        await light_catalog.gate.check(held, two, Action.LIST_NAMESPACES)
+        await light_catalog.authorizer.check(held, two, Action.LIST_NAMESPACES)

@@ -24,52 +24,52 @@ from lakebed.objects.config.lifecycle import (
     LifecycleRule,
     NoncurrentExpiration,
 )
-from tests.catalog.harness import NOBODY, Catalog, may, name
+from tests.catalog.harness import NOBODY, CatalogHarness, may, name
 from tests.objects.stores import ROOT, user
 
 
-async def test_bucket_becomes_a_table_bucket(catalog: Catalog) -> None:
+async def test_bucket_becomes_a_table_bucket(catalog: CatalogHarness) -> None:
     await catalog.store.bucket("pond")
     with pytest.raises(NoSuchCatalog):
-        await catalog.warehouses.get(ROOT, "pond")
+        await catalog.catalogs.get(ROOT, "pond")
     before = await catalog.last_event()
-    made = await catalog.warehouses.enable(ROOT, "pond")
+    made = await catalog.catalogs.enable(ROOT, "pond")
     assert (made.name, made.properties, made.created_ms) == ("pond", {}, catalog.store.clock.now_ms())
     assert made.bucket.holds_tables
-    assert await catalog.warehouses.get(ROOT, "pond") == made
+    assert await catalog.catalogs.get(ROOT, "pond") == made
     [(kind, event)] = await catalog.told(before)
-    assert (kind, event.warehouse, event.principal) == ("TableBucketEnabled", "pond", "root")
+    assert (kind, event.catalog, event.principal) == ("TableBucketEnabled", "pond", "root")
 
 
-async def test_enabling_again_changes_nothing(catalog: Catalog) -> None:
+async def test_enabling_again_changes_nothing(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(60)
-    kept = await catalog.warehouses.get(ROOT, "lake")
+    kept = await catalog.catalogs.get(ROOT, "lake")
     catalog.store.clock.advance(1)
     async with catalog.unchanged():
-        assert await catalog.warehouses.enable(ROOT, "lake") == kept
+        assert await catalog.catalogs.enable(ROOT, "lake") == kept
 
 
-async def test_enabling_at_once_tells_of_it_once(catalog: Catalog) -> None:
+async def test_enabling_at_once_tells_of_it_once(catalog: CatalogHarness) -> None:
     await catalog.store.bucket("pond")
     before = await catalog.last_event()
-    made = await asyncio.gather(*(catalog.warehouses.enable(ROOT, "pond") for _ in range(4)))
+    made = await asyncio.gather(*(catalog.catalogs.enable(ROOT, "pond") for _ in range(4)))
     assert len(set(made)) == 1
     assert [kind for kind, _ in await catalog.told(before)] == ["TableBucketEnabled"]
 
 
-async def test_there_is_no_table_bucket_without_a_bucket(catalog: Catalog) -> None:
+async def test_there_is_no_table_bucket_without_a_bucket(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         with pytest.raises(NoSuchBucket):
-            await catalog.warehouses.enable(ROOT, "pond")
+            await catalog.catalogs.enable(ROOT, "pond")
         with pytest.raises(NoSuchCatalog):
-            await catalog.warehouses.get(ROOT, "pond")
+            await catalog.catalogs.get(ROOT, "pond")
         with pytest.raises(NoSuchCatalog):
-            await catalog.warehouses.set_properties(ROOT, "pond", updates={}, removals=[])
+            await catalog.catalogs.set_properties(ROOT, "pond", updates={}, removals=[])
 
 
 @pytest.mark.parametrize("is_on", [True, False])
 async def test_bucket_whose_objects_are_to_expire_does_not_become_a_table_bucket(
-    light_catalog: Catalog, is_on: bool
+    light_catalog: CatalogHarness, is_on: bool
 ) -> None:
     store = light_catalog.store
     await store.bucket("pond")
@@ -82,12 +82,12 @@ async def test_bucket_whose_objects_are_to_expire_does_not_become_a_table_bucket
         await store.buckets.set(ROOT, "pond", "s3:PutLifecycleConfiguration", lifecycle=rules)
         async with light_catalog.unchanged():
             with pytest.raises(InvalidInput, match="remove the rules first"):
-                await light_catalog.warehouses.enable(ROOT, "pond")
+                await light_catalog.catalogs.enable(ROOT, "pond")
     await store.buckets.set(ROOT, "pond", "s3:PutLifecycleConfiguration", lifecycle=LifecycleConfiguration((aborts,)))
-    assert (await light_catalog.warehouses.enable(ROOT, "pond")).bucket.holds_tables
+    assert (await light_catalog.catalogs.enable(ROOT, "pond")).bucket.holds_tables
 
 
-async def test_table_buckets_are_listed_by_name_and_page(catalog: Catalog) -> None:
+async def test_table_buckets_are_listed_by_name_and_page(catalog: CatalogHarness) -> None:
     await catalog.store.bucket("plain")
     for one in ("river", "pond", "sea"):
         await catalog.warehouse(one)
@@ -95,49 +95,49 @@ async def test_table_buckets_are_listed_by_name_and_page(catalog: Catalog) -> No
     pages = 0
     truncated = True
     while truncated:
-        page = await catalog.warehouses.list(ROOT, after=names[-1] if names else "", limit=2)
-        names += [warehouse.name for warehouse in page.warehouses]
+        page = await catalog.catalogs.list(ROOT, after=names[-1] if names else "", limit=2)
+        names += [warehouse.name for warehouse in page.catalogs]
         truncated = page.truncated
         pages += 1
     assert (names, pages) == (["lake", "pond", "river", "sea"], 2)
 
 
-async def test_table_buckets_of_other_accounts_are_not_listed(catalog: Catalog) -> None:
+async def test_table_buckets_of_other_accounts_are_not_listed(catalog: CatalogHarness) -> None:
     stranger = user("carol", may("s3tables:*").principal.policies[0], account="999999999999")
-    assert (await catalog.warehouses.list(stranger, after="", limit=10)).warehouses == []
+    assert (await catalog.catalogs.list(stranger, after="", limit=10)).catalogs == []
 
 
-async def test_properties_are_set_and_removed(catalog: Catalog) -> None:
+async def test_properties_are_set_and_removed(catalog: CatalogHarness) -> None:
     before = await catalog.last_event()
     for updates, removals, after in (
         ({"a": "1", "b": "2"}, [], {"a": "1", "b": "2"}),
         ({"b": "3"}, ["a"], {"b": "3"}),
     ):
-        changed = await catalog.warehouses.set_properties(ROOT, "lake", updates=updates, removals=removals)
+        changed = await catalog.catalogs.set_properties(ROOT, "lake", updates=updates, removals=removals)
         assert changed.properties == after
-        assert (await catalog.warehouses.get(ROOT, "lake")).properties == after
+        assert (await catalog.catalogs.get(ROOT, "lake")).properties == after
     assert [kind for kind, _ in await catalog.told(before)] == ["TableBucketConfigured"] * 2
 
 
 @pytest.mark.parametrize("window", ["0", "1", "0060", str(MAX_UNDROP_SECONDS)])
-async def test_undrop_window_is_a_number_of_seconds(light_catalog: Catalog, window: str) -> None:
-    changed = await light_catalog.warehouses.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: window}, removals=[])
+async def test_undrop_window_is_a_number_of_seconds(light_catalog: CatalogHarness, window: str) -> None:
+    changed = await light_catalog.catalogs.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: window}, removals=[])
     assert undrop_window_ms(changed) == int(window) * 1000
 
 
 @pytest.mark.parametrize("window", ["", "-1", "1.5", "1h", " 1", "²", "١", str(MAX_UNDROP_SECONDS + 1)])
-async def test_undrop_window_is_refused(light_catalog: Catalog, window: str) -> None:
+async def test_undrop_window_is_refused(light_catalog: CatalogHarness, window: str) -> None:
     async with light_catalog.unchanged():
         with pytest.raises(InvalidInput, match=UNDROP_WINDOW):
-            await light_catalog.warehouses.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: window}, removals=[])
+            await light_catalog.catalogs.set_properties(ROOT, "lake", updates={UNDROP_WINDOW: window}, removals=[])
 
 
-async def test_without_a_window_nothing_can_be_restored(light_catalog: Catalog) -> None:
-    assert undrop_window_ms(await light_catalog.warehouses.get(ROOT, "lake")) == 0
+async def test_without_a_window_nothing_can_be_restored(light_catalog: CatalogHarness) -> None:
+    assert undrop_window_ms(await light_catalog.catalogs.get(ROOT, "lake")) == 0
 
 
-async def test_bad_properties_change_nothing(light_catalog: Catalog) -> None:
-    change = light_catalog.warehouses.set_properties
+async def test_bad_properties_change_nothing(light_catalog: CatalogHarness) -> None:
+    change = light_catalog.catalogs.set_properties
     async with light_catalog.unchanged():
         with pytest.raises(ConflictingProperties):
             await change(ROOT, "lake", updates={"a": "1"}, removals=["a"])
@@ -145,40 +145,40 @@ async def test_bad_properties_change_nothing(light_catalog: Catalog) -> None:
             await change(ROOT, "lake", updates={"": "1"}, removals=[])
 
 
-async def test_each_use_case_asks_for_its_right(light_catalog: Catalog) -> None:
-    warehouses = light_catalog.warehouses
+async def test_each_use_case_asks_for_its_right(light_catalog: CatalogHarness) -> None:
+    catalogs = light_catalog.catalogs
     await light_catalog.store.bucket("pond")
     async with light_catalog.unchanged():
         with pytest.raises(AccessDenied):
-            await warehouses.enable(NOBODY, "pond")
+            await catalogs.enable(NOBODY, "pond")
         with pytest.raises(AccessDenied):
-            await warehouses.get(NOBODY, "lake")
+            await catalogs.get(NOBODY, "lake")
         with pytest.raises(AccessDenied):
-            await warehouses.list(NOBODY, after="", limit=1)
+            await catalogs.list(NOBODY, after="", limit=1)
         with pytest.raises(AccessDenied):
-            await warehouses.set_properties(NOBODY, "lake", updates={}, removals=[])
+            await catalogs.set_properties(NOBODY, "lake", updates={}, removals=[])
     pond = "arn:aws:s3tables:us-east-1:000000000000:bucket/pond"
-    await warehouses.enable(may("s3tables:CreateTableBucket", resource=pond), "pond")
-    await warehouses.get(may("s3tables:GetTableBucket", resource=pond), "pond")
-    await warehouses.list(may("s3tables:ListTableBuckets"), after="", limit=1)
-    await warehouses.set_properties(
+    await catalogs.enable(may("s3tables:CreateTableBucket", resource=pond), "pond")
+    await catalogs.get(may("s3tables:GetTableBucket", resource=pond), "pond")
+    await catalogs.list(may("s3tables:ListTableBuckets"), after="", limit=1)
+    await catalogs.set_properties(
         may("s3tables:CreateTableBucket", resource=pond), "pond", updates={"a": "1"}, removals=[]
     )
     with pytest.raises(AccessDenied):
-        await warehouses.get(may("s3tables:GetTableBucket", resource=pond), "lake")
+        await catalogs.get(may("s3tables:GetTableBucket", resource=pond), "lake")
 
 
 # -- the bucket behind it --------------------------------------------------------------------------------------------
 
 
-async def test_bucket_with_a_table_is_not_removed(catalog: Catalog) -> None:
+async def test_bucket_with_a_table_is_not_removed(catalog: CatalogHarness) -> None:
     await catalog.create()
     async with catalog.unchanged():
         with pytest.raises(BucketNotEmpty):
             await catalog.store.buckets.delete(ROOT, "lake")
 
 
-async def test_bucket_whose_table_has_its_files_elsewhere_is_not_removed(catalog: Catalog) -> None:
+async def test_bucket_whose_table_has_its_files_elsewhere_is_not_removed(catalog: CatalogHarness) -> None:
     made = await catalog.create(location="s3://lake/t")
     document = await catalog.files.read(made.entry.metadata_at)
     await catalog.drop()
@@ -195,7 +195,7 @@ async def test_bucket_whose_table_has_its_files_elsewhere_is_not_removed(catalog
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-async def test_bucket_that_a_table_of_another_points_into_is_not_removed(catalog: Catalog, scheme: str) -> None:
+async def test_bucket_that_a_table_of_another_points_into_is_not_removed(catalog: CatalogHarness, scheme: str) -> None:
     made = await catalog.create()
     document = await catalog.files.read(made.entry.metadata_at)
     await catalog.drop()
@@ -213,7 +213,7 @@ async def test_bucket_that_a_table_of_another_points_into_is_not_removed(catalog
     await catalog.store.buckets.delete(ROOT, "other")
 
 
-async def test_bucket_is_not_removed_while_a_table_of_it_can_be_restored(catalog: Catalog) -> None:
+async def test_bucket_is_not_removed_while_a_table_of_it_can_be_restored(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(60)
     made = await catalog.create()
     document = await catalog.files.read(made.entry.metadata_at)
@@ -231,7 +231,9 @@ async def test_bucket_is_not_removed_while_a_table_of_it_can_be_restored(catalog
     await catalog.store.buckets.delete(ROOT, "lake")
 
 
-async def test_table_that_is_registered_while_its_bucket_is_removed_is_in_it_or_not_at_all(catalog: Catalog) -> None:
+async def test_table_that_is_registered_while_its_bucket_is_removed_is_in_it_or_not_at_all(
+    catalog: CatalogHarness,
+) -> None:
     made = await catalog.create(location="s3://lake/t")
     document = await catalog.files.read(made.entry.metadata_at)
     await catalog.drop()
@@ -252,13 +254,13 @@ async def test_table_that_is_registered_while_its_bucket_is_removed_is_in_it_or_
         assert await catalog.entry(name()) == registered.entry
 
 
-async def test_removed_bucket_takes_its_catalog_along(catalog: Catalog) -> None:
+async def test_removed_bucket_takes_its_catalog_along(catalog: CatalogHarness) -> None:
     await catalog.namespace("a", "b")
     await catalog.store.buckets.delete(ROOT, "lake")
     with pytest.raises(NoSuchCatalog):
-        await catalog.warehouses.get(ROOT, "lake")
+        await catalog.catalogs.get(ROOT, "lake")
     await catalog.store.bucket("lake")
     with pytest.raises(NoSuchCatalog):
         await catalog.entries.find(catalog.store.meta, "lake", name())
-    await catalog.warehouses.enable(ROOT, "lake")
+    await catalog.catalogs.enable(ROOT, "lake")
     assert (await catalog.namespaces.list(ROOT, "lake", [], after="", limit=9)).namespaces == []

@@ -10,7 +10,7 @@ import pytest
 from lakebed.catalog.commits.metadata_naming import file_version
 from lakebed.catalog.idempotency import Mutation
 from tests.catalog.appends import appended
-from tests.catalog.harness import ASSERT_CREATE, Catalog, a_table, name, set_properties, staged
+from tests.catalog.harness import ASSERT_CREATE, CatalogHarness, a_table, name, set_properties, staged
 from tests.objects.stores import ROOT
 
 ID = "7b5c1a52-6e0f-4f6c-9a55-0d4f3f0f6a11"
@@ -41,7 +41,7 @@ def version_of(metadata_at: str) -> str:
     return found[1]
 
 
-async def test_created_table_begins_at_zero(catalog: Catalog) -> None:
+async def test_created_table_begins_at_zero(catalog: CatalogHarness) -> None:
     assert version_of((await catalog.create()).entry.metadata_at) == "00000"
     committed = await catalog.commit(name(), *await appended(catalog, name()))
     assert version_of(committed.entry.metadata_at) == "00001"
@@ -49,14 +49,14 @@ async def test_created_table_begins_at_zero(catalog: Catalog) -> None:
     assert version_of(replaced.entry.metadata_at) == "00002"
 
 
-async def test_staged_table_begins_at_zero(catalog: Catalog) -> None:
+async def test_staged_table_begins_at_zero(catalog: CatalogHarness) -> None:
     """As `CREATE TABLE AS SELECT` makes one: its first file has a snapshot already."""
     promised = await catalog.creation.stage(Mutation(ROOT), "lake", ("ns",), a_table())
     made = await catalog.commit(name(), *staged(promised.document), requirements=[ASSERT_CREATE])
     assert version_of(made.entry.metadata_at) == "00000"
 
 
-async def test_table_whose_first_file_was_one_continues_its_numbers(catalog: Catalog) -> None:
+async def test_table_whose_first_file_was_one_continues_its_numbers(catalog: CatalogHarness) -> None:
     """Tables of earlier versions of the server began at 00001."""
     made = await catalog.create("old", location="s3://lake/old")
     where = f"s3://lake/old/metadata/00001-{uuid4()}.metadata.json"
@@ -68,7 +68,7 @@ async def test_table_whose_first_file_was_one_continues_its_numbers(catalog: Cat
     assert version_of(committed.entry.metadata_at) == "00002"
 
 
-async def test_file_without_a_version_is_followed_by_zero(catalog: Catalog) -> None:
+async def test_file_without_a_version_is_followed_by_zero(catalog: CatalogHarness) -> None:
     made = await catalog.create("t", location="s3://lake/t")
     document = await catalog.files.read(made.entry.metadata_at)
     await catalog.store.put("lake", "t/metadata/current.metadata.json", document)
@@ -79,5 +79,5 @@ async def test_file_without_a_version_is_followed_by_zero(catalog: Catalog) -> N
     assert version_of(committed.entry.metadata_at) == "00000"
 
 
-async def test_view_begins_at_zero(catalog: Catalog) -> None:
+async def test_view_begins_at_zero(catalog: CatalogHarness) -> None:
     assert version_of((await catalog.create_view()).entry.metadata_at) == "00000"

@@ -8,13 +8,13 @@ from lakebed.catalog.commits.service import Committed
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NoSuchTable
 from tests.catalog.extended import extended
-from tests.catalog.harness import NOBODY, Catalog, name, set_properties
+from tests.catalog.harness import NOBODY, CatalogHarness, name, set_properties
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
 
 
-async def written_by_hand(catalog: Catalog, **changes: object) -> str:
+async def written_by_hand(catalog: CatalogHarness, **changes: object) -> str:
     """A metadata file that a client wrote beside the current one."""
     entry = await catalog.entry(name())
     document = msgspec.json.decode(await catalog.files.read(entry.metadata_at))
@@ -25,11 +25,11 @@ async def written_by_hand(catalog: Catalog, **changes: object) -> str:
     return where
 
 
-async def move(catalog: Catalog, where: str, token: str, **options: str) -> Committed:
+async def move(catalog: CatalogHarness, where: str, token: str, **options: str) -> Committed:
     return await extended(catalog).tables.pointers.move(AS_ROOT, "lake", name(), where, expected_token=token, **options)
 
 
-async def test_pointer_goes_to_a_file_that_is_there(catalog: Catalog) -> None:
+async def test_pointer_goes_to_a_file_that_is_there(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     where = await written_by_hand(catalog, properties={"by": "hand"})
     moved = await move(catalog, where, made.entry.version_token)
@@ -38,7 +38,7 @@ async def test_pointer_goes_to_a_file_that_is_there(catalog: Catalog) -> None:
     assert (await catalog.metadata(name())).properties == {"by": "hand"}
 
 
-async def test_stale_token_is_told_before_the_file_is_looked_at(light_catalog: Catalog) -> None:
+async def test_stale_token_is_told_before_the_file_is_looked_at(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     unreadable = await written_by_hand(light_catalog, format_version=99)
     async with light_catalog.unchanged():
@@ -47,7 +47,7 @@ async def test_stale_token_is_told_before_the_file_is_looked_at(light_catalog: C
                 await move(light_catalog, where, "stale")
 
 
-async def test_file_of_another_table_is_refused(light_catalog: Catalog) -> None:
+async def test_file_of_another_table_is_refused(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create()
     other = "11111111-2222-3333-4444-555555555555"
     where = await written_by_hand(light_catalog, table_uuid=other)
@@ -55,7 +55,7 @@ async def test_file_of_another_table_is_refused(light_catalog: Catalog) -> None:
         await move(light_catalog, where, made.entry.version_token)
 
 
-async def test_file_that_cannot_follow_is_refused(light_catalog: Catalog) -> None:
+async def test_file_that_cannot_follow_is_refused(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create()
     where = await written_by_hand(light_catalog, last_column_id=2)
     await light_catalog.commit(
@@ -72,7 +72,7 @@ async def test_file_that_cannot_follow_is_refused(light_catalog: Catalog) -> Non
         await move(light_catalog, f"{made.entry.location}/metadata/absent.metadata.json", token)
 
 
-async def test_same_commit_id_moves_once_and_names_one_move(light_catalog: Catalog) -> None:
+async def test_same_commit_id_moves_once_and_names_one_move(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create()
     where = await written_by_hand(light_catalog)
     token = made.entry.version_token
@@ -85,7 +85,7 @@ async def test_same_commit_id_moves_once_and_names_one_move(light_catalog: Catal
             await move(light_catalog, other_where, other_token, commit_id="c1")
 
 
-async def test_expected_file_must_be_the_current_one(light_catalog: Catalog) -> None:
+async def test_expected_file_must_be_the_current_one(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create()
     where = await written_by_hand(light_catalog)
     with pytest.raises(CommitConflict):
@@ -94,7 +94,7 @@ async def test_expected_file_must_be_the_current_one(light_catalog: Catalog) -> 
     assert (await move(light_catalog, where, made.entry.version_token, expected_at=spelled)).entry.generation == 2
 
 
-async def test_only_tables_that_are_there_move(light_catalog: Catalog) -> None:
+async def test_only_tables_that_are_there_move(light_catalog: CatalogHarness) -> None:
     await light_catalog.create_view()
     pointers = extended(light_catalog).tables.pointers
     for table in ("t", "v"):

@@ -23,20 +23,20 @@ from lakebed.core.errors import (
     Unavailable,
 )
 from lakebed.meta.seam import Transaction
-from tests.catalog.harness import Catalog, Eventful, name, set_properties, wire_catalog
+from tests.catalog.harness import CatalogHarness, Eventful, name, set_properties, wire_catalog
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
 ANSWER = Answer(200)
 
 
-async def pointer(catalog: Catalog, table: str = "t", location: str = "", body: bytes = b"m" * 100) -> Pointer:
+async def pointer(catalog: CatalogHarness, table: str = "t", location: str = "", body: bytes = b"m" * 100) -> Pointer:
     """A pointer from where the table is now, with a file."""
     found = await catalog.entries.find(catalog.store.meta, "lake", name(table))
     entry_id = uuid4().hex if found.live is None else found.live.id
     location = location or (f"s3://lake/x/{entry_id}" if found.live is None else found.live.location)
     address = parse_location(f"{location}/metadata/{uuid4()}.metadata.json")
-    place = Place(found.warehouse, found.namespace, EntryKind.TABLE, entry_id, location)
+    place = Place(found.catalog, found.namespace, EntryKind.TABLE, entry_id, location)
     return Pointer(
         claim=await catalog.claims.prepare(ROOT, place),
         found=found,
@@ -52,7 +52,7 @@ async def pointer(catalog: Catalog, table: str = "t", location: str = "", body: 
     )
 
 
-async def test_pointers_move_together_and_come_back_in_their_order(catalog: Catalog) -> None:
+async def test_pointers_move_together_and_come_back_in_their_order(catalog: CatalogHarness) -> None:
     await catalog.create("b")
     pointers = [await pointer(catalog, table) for table in ("c", "b", "a")]
     entries = await catalog.publisher.publish(AS_ROOT, pointers, ANSWER)
@@ -62,7 +62,7 @@ async def test_pointers_move_together_and_come_back_in_their_order(catalog: Cata
         assert await catalog.files.read(entry.metadata_at) == b"m" * 100
 
 
-async def test_one_pointer_that_cannot_move_keeps_the_others_where_they_are(catalog: Catalog) -> None:
+async def test_one_pointer_that_cannot_move_keeps_the_others_where_they_are(catalog: CatalogHarness) -> None:
     await catalog.create("a", location="s3://lake/a")
     past = await catalog.entries.find(catalog.store.meta, "lake", name("a"))
     await catalog.commit(name("a"), set_properties(x="1"))
@@ -78,7 +78,7 @@ async def test_one_pointer_that_cannot_move_keeps_the_others_where_they_are(cata
             await catalog.publisher.publish(AS_ROOT, [await pointer(catalog, "c"), taken], ANSWER)
 
 
-async def test_entry_that_stays_must_be_where_it_was(catalog: Catalog) -> None:
+async def test_entry_that_stays_must_be_where_it_was(catalog: CatalogHarness) -> None:
     stays = (await catalog.create("a")).entry
     await catalog.publisher.publish(AS_ROOT, [await pointer(catalog, "b")], ANSWER, [stays])
     await catalog.commit(name("a"), set_properties(x="1"))
@@ -92,7 +92,7 @@ async def test_entry_that_stays_must_be_where_it_was(catalog: Catalog) -> None:
         await catalog.publisher.publish(AS_ROOT, [await pointer(catalog, "c")], ANSWER, [dropped])
 
 
-async def test_name_and_identity_are_given_out_once(catalog: Catalog) -> None:
+async def test_name_and_identity_are_given_out_once(catalog: CatalogHarness) -> None:
     first, second = await pointer(catalog), await pointer(catalog)
     same_identity = replace(await pointer(catalog, "u"), entry_id=first.entry_id)
     await catalog.publisher.publish(AS_ROOT, [first], ANSWER)
@@ -102,12 +102,12 @@ async def test_name_and_identity_are_given_out_once(catalog: Catalog) -> None:
     assert len(await catalog.store.stored_blobs()) == 1
 
 
-async def test_without_pointers_and_key_nothing_happens(catalog: Catalog) -> None:
+async def test_without_pointers_and_key_nothing_happens(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         assert await catalog.publisher.publish(AS_ROOT, [], ANSWER) == []
 
 
-async def test_without_pointers_the_key_keeps_its_answer(catalog: Catalog) -> None:
+async def test_without_pointers_the_key_keeps_its_answer(catalog: CatalogHarness) -> None:
     key = RequestKey("k", "digest")
     assert await catalog.publisher.publish(Mutation(ROOT, key), [], Answer(204)) == []
     assert await catalog.keys.find(key) == Answer(204)
@@ -115,7 +115,7 @@ async def test_without_pointers_the_key_keeps_its_answer(catalog: Catalog) -> No
         await catalog.publisher.publish(Mutation(ROOT, key), [], Answer(204))
 
 
-async def test_pointer_to_a_file_that_is_there_writes_none(catalog: Catalog) -> None:
+async def test_pointer_to_a_file_that_is_there_writes_none(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     there = replace(await pointer(catalog), file=None, metadata_at=made.entry.metadata_at)
     [entry] = await catalog.publisher.publish(AS_ROOT, [there], ANSWER)
@@ -123,7 +123,7 @@ async def test_pointer_to_a_file_that_is_there_writes_none(catalog: Catalog) -> 
     assert len(await catalog.keys_in()) == 1
 
 
-async def test_further_step_commits_with_the_pointer_or_not_at_all(catalog: Catalog) -> None:
+async def test_further_step_commits_with_the_pointer_or_not_at_all(catalog: CatalogHarness) -> None:
     seen: list[Entry] = []
 
     async def note(tx: Transaction, entry: Entry) -> None:
@@ -140,7 +140,7 @@ async def test_further_step_commits_with_the_pointer_or_not_at_all(catalog: Cata
             await catalog.publisher.publish(AS_ROOT, [replace(await pointer(catalog), also=refuse)], ANSWER)
 
 
-async def test_without_a_claim_the_directories_stay(catalog: Catalog) -> None:
+async def test_without_a_claim_the_directories_stay(catalog: CatalogHarness) -> None:
     made = await catalog.create(location="s3://lake/a")
     moved = replace(await pointer(catalog), location="s3://lake/b", claim=None)
     await catalog.publisher.publish(AS_ROOT, [moved], ANSWER)
@@ -150,7 +150,7 @@ async def test_without_a_claim_the_directories_stay(catalog: Catalog) -> None:
     assert await catalog.claimed() == {made.entry.id: ["a/", "b/"]}
 
 
-async def test_file_over_another_of_the_same_name_makes_that_one_garbage(catalog: Catalog) -> None:
+async def test_file_over_another_of_the_same_name_makes_that_one_garbage(catalog: CatalogHarness) -> None:
     await catalog.create()
     blobs = await catalog.store.stored_blobs()
     prepared = await pointer(catalog)
@@ -170,7 +170,7 @@ async def test_file_over_another_of_the_same_name_makes_that_one_garbage(catalog
     [Unavailable("no"), StorageFull("no"), RuntimeError("a defect")],
     ids=lambda failure: type(failure).__name__,
 )
-async def test_what_certainly_failed_leaves_nothing(catalog: Catalog, failure: Exception) -> None:
+async def test_what_certainly_failed_leaves_nothing(catalog: CatalogHarness, failure: Exception) -> None:
     eventful = Eventful(catalog.store.meta)
     failing = wire_catalog(catalog.store, eventful)
     async with catalog.unchanged():
@@ -180,7 +180,7 @@ async def test_what_certainly_failed_leaves_nothing(catalog: Catalog, failure: E
             await failing.publisher.publish(AS_ROOT, pointers, ANSWER)
 
 
-async def test_what_may_have_happened_keeps_its_files(catalog: Catalog) -> None:
+async def test_what_may_have_happened_keeps_its_files(catalog: CatalogHarness) -> None:
     eventful = Eventful(catalog.store.meta)
     unsure = wire_catalog(catalog.store, eventful)
     pointers = [await pointer(unsure, table) for table in ("a", "b")]
@@ -191,7 +191,7 @@ async def test_what_may_have_happened_keeps_its_files(catalog: Catalog) -> None:
         assert await catalog.files.read((await catalog.entry(name(table))).metadata_at) == b"m" * 100
 
 
-async def test_cancelled_publication_keeps_its_files(catalog: Catalog) -> None:
+async def test_cancelled_publication_keeps_its_files(catalog: CatalogHarness) -> None:
     """Whether it was committed is not known."""
     eventful = Eventful(catalog.store.meta)
     cancelled = wire_catalog(catalog.store, eventful)
@@ -203,7 +203,7 @@ async def test_cancelled_publication_keeps_its_files(catalog: Catalog) -> None:
 
 
 async def test_file_that_cannot_be_discarded_does_not_hide_the_failure(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+    catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await catalog.create()
     stale = [await pointer(catalog), await pointer(catalog, "u")]
@@ -217,7 +217,7 @@ async def test_file_that_cannot_be_discarded_does_not_hide_the_failure(
         await catalog.publisher.publish(AS_ROOT, stale, ANSWER)
 
 
-async def test_bucket_that_is_gone_takes_nothing_in(catalog: Catalog) -> None:
+async def test_bucket_that_is_gone_takes_nothing_in(catalog: CatalogHarness) -> None:
     prepared = await pointer(catalog)
     await catalog.store.buckets.delete(ROOT, "lake")
     with pytest.raises(NoSuchCatalog):

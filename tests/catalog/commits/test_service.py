@@ -28,7 +28,7 @@ from tests.catalog.appends import appended
 from tests.catalog.harness import (
     ASSERT_CREATE,
     NOBODY,
-    Catalog,
+    CatalogHarness,
     Eventful,
     a_change,
     a_table,
@@ -45,7 +45,7 @@ AS_ROOT = Mutation(ROOT)
 COMMIT_RIGHTS = (Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA)
 
 
-async def commit_log(catalog: Catalog, entry_id: str) -> list[tuple[Any, ...]]:
+async def commit_log(catalog: CatalogHarness, entry_id: str) -> list[tuple[Any, ...]]:
     return await catalog.store.meta.rows(
         "SELECT generation, operation, previous_at, metadata_at, expected_token, version_token"
         " FROM entry_commits WHERE entry = ? ORDER BY generation",
@@ -56,7 +56,7 @@ async def commit_log(catalog: Catalog, entry_id: str) -> list[tuple[Any, ...]]:
 # -- one table -------------------------------------------------------------------------------------------------------
 
 
-async def test_commit_moves_the_pointer_to_a_new_file(catalog: Catalog) -> None:
+async def test_commit_moves_the_pointer_to_a_new_file(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     catalog.store.clock.advance(5)
     committed = await catalog.commit(name(), set_properties(colour="red"))
@@ -73,7 +73,7 @@ async def test_commit_moves_the_pointer_to_a_new_file(catalog: Catalog) -> None:
     assert len(await catalog.keys_in()) == 2
 
 
-async def test_commits_are_logged_in_their_order(catalog: Catalog) -> None:
+async def test_commits_are_logged_in_their_order(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     entries = [made.entry]
     for number in range(3):
@@ -87,7 +87,7 @@ async def test_commits_are_logged_in_their_order(catalog: Catalog) -> None:
     assert [row[4] for row in log] == [None, *(entry.version_token for entry in entries[:-1])]
 
 
-async def test_data_is_committed_on_data(catalog: Catalog) -> None:
+async def test_data_is_committed_on_data(catalog: CatalogHarness) -> None:
     await catalog.create()
     for _ in range(3):
         await catalog.commit(name(), *await appended(catalog, name()))
@@ -98,7 +98,7 @@ async def test_data_is_committed_on_data(catalog: Catalog) -> None:
     assert [row[1] for row in await commit_log(catalog, entry.id)] == ["create", "append", "append", "append"]
 
 
-async def test_commit_that_changes_nothing_writes_nothing(catalog: Catalog) -> None:
+async def test_commit_that_changes_nothing_writes_nothing(catalog: CatalogHarness) -> None:
     await catalog.create(properties={"colour": "red"})
     entry = await catalog.entry(name())
     async with catalog.unchanged():
@@ -124,7 +124,9 @@ def _remove(*names: str) -> dict[str, Any]:
     ],
     ids=lambda requirement: str(requirement["type"]),
 )
-async def test_requirement_that_does_not_hold_changes_nothing(catalog: Catalog, requirement: dict[str, Any]) -> None:
+async def test_requirement_that_does_not_hold_changes_nothing(
+    catalog: CatalogHarness, requirement: dict[str, Any]
+) -> None:
     await catalog.create()
     async with catalog.unchanged():
         with pytest.raises(CommitConflict, match="Requirement failed") as conflict:
@@ -133,7 +135,7 @@ async def test_requirement_that_does_not_hold_changes_nothing(catalog: Catalog, 
         assert not isinstance(conflict.value, PointerMoved)
 
 
-async def test_requirements_that_hold_let_the_commit_through(catalog: Catalog) -> None:
+async def test_requirements_that_hold_let_the_commit_through(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     await catalog.commit(
         name(),
@@ -147,7 +149,7 @@ async def test_requirements_that_hold_let_the_commit_through(catalog: Catalog) -
     assert (await catalog.entry(name())).generation == 2
 
 
-async def test_bad_commits_change_nothing(catalog: Catalog) -> None:
+async def test_bad_commits_change_nothing(catalog: CatalogHarness) -> None:
     await catalog.create()
     await catalog.create_view("v")
     missing = {
@@ -200,7 +202,7 @@ def test_number_of_changes_is_limited() -> None:
         a_change(name(), requirements=[{"type": "assert-current-schema-id", "current-schema-id": 0}] * 1025)
 
 
-async def test_options_are_kept_in_the_log(catalog: Catalog) -> None:
+async def test_options_are_kept_in_the_log(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     await catalog.commit(name(), set_properties(a="1"), options=CommitOptions("c1", "tidy", "engine 1"))
     [row] = await catalog.store.meta.rows(
@@ -214,7 +216,7 @@ async def test_options_are_kept_in_the_log(catalog: Catalog) -> None:
 # -- the pointer moves meanwhile -------------------------------------------------------------------------------------
 
 
-async def test_commit_that_still_holds_is_made_on_the_new_state(catalog: Catalog) -> None:
+async def test_commit_that_still_holds_is_made_on_the_new_state(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -227,7 +229,7 @@ async def test_commit_that_still_holds_is_made_on_the_new_state(catalog: Catalog
     assert len(await catalog.keys_in()) == len(await catalog.store.stored_blobs()) == 3
 
 
-async def test_commit_that_no_longer_holds_is_a_conflict(catalog: Catalog) -> None:
+async def test_commit_that_no_longer_holds_is_a_conflict(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -246,7 +248,7 @@ async def test_commit_that_no_longer_holds_is_a_conflict(catalog: Catalog) -> No
     assert sum("metadata.json" in key for key in await catalog.keys_in()) == 2
 
 
-async def test_commit_to_a_table_that_was_dropped_meanwhile_finds_none(catalog: Catalog) -> None:
+async def test_commit_to_a_table_that_was_dropped_meanwhile_finds_none(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -256,7 +258,7 @@ async def test_commit_to_a_table_that_was_dropped_meanwhile_finds_none(catalog: 
     assert len(await catalog.store.stored_blobs()) == 1
 
 
-async def test_commit_is_given_up_after_some_attempts(catalog: Catalog) -> None:
+async def test_commit_is_given_up_after_some_attempts(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -276,7 +278,7 @@ async def test_commit_is_given_up_after_some_attempts(catalog: Catalog) -> None:
     assert len(await catalog.keys_in()) == len(await catalog.store.stored_blobs()) == 1 + overtaken
 
 
-async def test_writers_at_once_all_succeed_one_after_the_other(catalog: Catalog) -> None:
+async def test_writers_at_once_all_succeed_one_after_the_other(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     committed = await asyncio.gather(
         *(catalog.commit(name(), set_property(f"writer.{number}", "was here")) for number in range(8))
@@ -292,7 +294,7 @@ async def test_writers_at_once_all_succeed_one_after_the_other(catalog: Catalog)
     assert len(await catalog.keys_in()) == len(await catalog.store.stored_blobs()) == 9
 
 
-async def test_writers_of_several_servers_at_once_all_succeed(catalog: Catalog) -> None:
+async def test_writers_of_several_servers_at_once_all_succeed(catalog: CatalogHarness) -> None:
     await catalog.create()
     servers = [catalog, *(wire_catalog(catalog.store) for _ in range(3))]
     committed = await asyncio.gather(
@@ -301,7 +303,7 @@ async def test_writers_of_several_servers_at_once_all_succeed(catalog: Catalog) 
     assert sorted(one.entry.generation for one in committed) == [2, 3, 4, 5]
 
 
-async def test_of_conflicting_writers_at_once_one_succeeds(catalog: Catalog) -> None:
+async def test_of_conflicting_writers_at_once_one_succeeds(catalog: CatalogHarness) -> None:
     await catalog.create()
     schema = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": True, "type": "long"}]}
     outcomes = await asyncio.gather(
@@ -321,7 +323,7 @@ async def test_of_conflicting_writers_at_once_one_succeeds(catalog: Catalog) -> 
     assert len(await catalog.store.stored_blobs()) == 2
 
 
-async def test_commit_that_expects_a_version_is_not_made_on_another(catalog: Catalog) -> None:
+async def test_commit_that_expects_a_version_is_not_made_on_another(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     expecting = CommitOptions(expected_token=made.entry.version_token)
     eventful = Eventful(catalog.store.meta)
@@ -337,7 +339,9 @@ async def test_commit_that_expects_a_version_is_not_made_on_another(catalog: Cat
 
 
 @pytest.mark.parametrize("part", ["/data/", "-m0.avro", "metadata/snap-"])
-async def test_commit_whose_file_is_deleted_after_it_was_checked_is_not_published(catalog: Catalog, part: str) -> None:
+async def test_commit_whose_file_is_deleted_after_it_was_checked_is_not_published(
+    catalog: CatalogHarness, part: str
+) -> None:
     await catalog.create()
     updates = await appended(catalog, name())
     (key,) = [key for key in await catalog.keys_in() if part in key]
@@ -352,7 +356,7 @@ async def test_commit_whose_file_is_deleted_after_it_was_checked_is_not_publishe
     assert await catalog.store.stored_blobs() <= stored
 
 
-async def test_commit_whose_file_is_written_over_after_it_was_checked_is_checked_again(catalog: Catalog) -> None:
+async def test_commit_whose_file_is_written_over_after_it_was_checked_is_checked_again(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -369,7 +373,7 @@ async def test_commit_whose_file_is_written_over_after_it_was_checked_is_checked
     assert (await catalog.entry(name())).generation == 2
 
 
-async def test_commit_of_several_tables_needs_the_files_of_each(catalog: Catalog) -> None:
+async def test_commit_of_several_tables_needs_the_files_of_each(catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await catalog.create(table)
     eventful = Eventful(catalog.store.meta)
@@ -386,7 +390,7 @@ async def test_commit_of_several_tables_needs_the_files_of_each(catalog: Catalog
 # -- commits by id ---------------------------------------------------------------------------------------------------
 
 
-async def test_same_commit_again_gets_the_answer_and_changes_nothing(catalog: Catalog) -> None:
+async def test_same_commit_again_gets_the_answer_and_changes_nothing(catalog: CatalogHarness) -> None:
     await catalog.create()
     options = CommitOptions("c1")
     first = await catalog.commit(name(), set_properties(a="1"), options=options)
@@ -400,7 +404,7 @@ async def test_same_commit_again_gets_the_answer_and_changes_nothing(catalog: Ca
 
 
 async def test_who_lost_a_table_is_told_after_the_next_commit_to_it(
-    light_catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+    light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalog, losers = light_catalog, Losers(longest_wait_seconds=3600)
     monkeypatch.setattr(catalog.commits, "_losers", losers)
@@ -421,7 +425,7 @@ async def test_who_lost_a_table_is_told_after_the_next_commit_to_it(
         await second
 
 
-async def test_commit_id_of_another_commit_is_a_conflict(catalog: Catalog) -> None:
+async def test_commit_id_of_another_commit_is_a_conflict(catalog: CatalogHarness) -> None:
     await catalog.create()
     await catalog.commit(name(), set_properties(a="1"), options=CommitOptions("c1"))
     async with catalog.unchanged():
@@ -436,14 +440,14 @@ async def test_commit_id_of_another_commit_is_a_conflict(catalog: Catalog) -> No
             )
 
 
-async def test_commit_id_is_one_table_s_own(catalog: Catalog) -> None:
+async def test_commit_id_is_one_table_s_own(catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await catalog.create(table)
         await catalog.commit(name(table), set_properties(a=table), options=CommitOptions("c1"))
     assert (await catalog.entry(name("b"))).generation == 2
 
 
-async def test_same_commit_at_once_is_made_once(catalog: Catalog) -> None:
+async def test_same_commit_at_once_is_made_once(catalog: CatalogHarness) -> None:
     await catalog.create()
     committed = await asyncio.gather(
         *(catalog.commit(name(), set_properties(a="1"), options=CommitOptions("c1")) for _ in range(4))
@@ -452,7 +456,7 @@ async def test_same_commit_at_once_is_made_once(catalog: Catalog) -> None:
     assert len(await catalog.store.stored_blobs()) == 2
 
 
-async def test_same_commit_that_comes_late_gets_the_answer(catalog: Catalog) -> None:
+async def test_same_commit_that_comes_late_gets_the_answer(catalog: CatalogHarness) -> None:
     await catalog.create()
     options = CommitOptions("c1")
     schema = {"type": "struct", "fields": [{"id": 1, "name": "id", "required": True, "type": "long"}]}
@@ -468,7 +472,7 @@ async def test_same_commit_that_comes_late_gets_the_answer(catalog: Catalog) -> 
     assert committed.entry.generation == 2
 
 
-async def test_staged_table_committed_again_by_its_id_is_made_once(catalog: Catalog) -> None:
+async def test_staged_table_committed_again_by_its_id_is_made_once(catalog: CatalogHarness) -> None:
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
     updates = staged(promised.document)
     first = await catalog.commit(name(), *updates, requirements=[ASSERT_CREATE], options=CommitOptions("c1"))
@@ -479,7 +483,7 @@ async def test_staged_table_committed_again_by_its_id_is_made_once(catalog: Cata
             await catalog.commit(name(), *updates, requirements=[ASSERT_CREATE])
 
 
-async def test_answer_by_id_is_for_who_may_commit(light_catalog: Catalog) -> None:
+async def test_answer_by_id_is_for_who_may_commit(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     await light_catalog.commit(name(), set_properties(a="1"), options=CommitOptions("c1"))
     with pytest.raises(AccessDenied):
@@ -489,7 +493,7 @@ async def test_answer_by_id_is_for_who_may_commit(light_catalog: Catalog) -> Non
 # -- several tables --------------------------------------------------------------------------------------------------
 
 
-async def test_tables_change_together(catalog: Catalog) -> None:
+async def test_tables_change_together(catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await catalog.create(table)
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table("c"))
@@ -504,7 +508,7 @@ async def test_tables_change_together(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("failing", ["requirement", "update", "missing table", "taken name", "taken place"])
-async def test_tables_change_all_or_none(catalog: Catalog, failing: str) -> None:
+async def test_tables_change_all_or_none(catalog: CatalogHarness, failing: str) -> None:
     for table in ("a", "b"):
         await catalog.create(table, location=f"s3://lake/{table}")
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table("c", location="s3://lake/c"))
@@ -528,7 +532,7 @@ async def test_tables_change_all_or_none(catalog: Catalog, failing: str) -> None
             )
 
 
-async def test_several_changes_of_one_table_are_one_commit(catalog: Catalog) -> None:
+async def test_several_changes_of_one_table_are_one_commit(catalog: CatalogHarness) -> None:
     await catalog.create()
     await catalog.commit_all(
         a_change(
@@ -553,12 +557,12 @@ async def test_several_changes_of_one_table_are_one_commit(catalog: Catalog) -> 
     ]
 
 
-async def test_commit_of_no_tables_does_nothing(catalog: Catalog) -> None:
+async def test_commit_of_no_tables_does_nothing(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         await catalog.commit_all()
 
 
-async def test_two_new_tables_of_one_commit_cannot_share_a_place(catalog: Catalog) -> None:
+async def test_two_new_tables_of_one_commit_cannot_share_a_place(catalog: CatalogHarness) -> None:
     first = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table("a", location="s3://lake/x"))
     second = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table("b", location="s3://lake/x/y"))
     async with catalog.unchanged():
@@ -569,7 +573,7 @@ async def test_two_new_tables_of_one_commit_cannot_share_a_place(catalog: Catalo
             )
 
 
-async def test_transaction_is_tried_again_when_one_of_its_tables_moved(catalog: Catalog) -> None:
+async def test_transaction_is_tried_again_when_one_of_its_tables_moved(catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await catalog.create(table)
     eventful = Eventful(catalog.store.meta)
@@ -580,7 +584,7 @@ async def test_transaction_is_tried_again_when_one_of_its_tables_moved(catalog: 
     assert len(await catalog.store.stored_blobs()) == 5
 
 
-async def test_table_that_a_transaction_only_asks_about_must_not_change_meanwhile(catalog: Catalog) -> None:
+async def test_table_that_a_transaction_only_asks_about_must_not_change_meanwhile(catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await catalog.create(table)
     eventful = Eventful(catalog.store.meta)
@@ -593,7 +597,7 @@ async def test_table_that_a_transaction_only_asks_about_must_not_change_meanwhil
     assert (await catalog.entry(name("a"))).generation == 1
 
 
-async def test_transactions_over_the_same_tables_in_any_order_all_succeed(catalog: Catalog) -> None:
+async def test_transactions_over_the_same_tables_in_any_order_all_succeed(catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await catalog.create(table)
     orders = (("a", "b"), ("b", "a"))
@@ -612,7 +616,7 @@ async def test_transactions_over_the_same_tables_in_any_order_all_succeed(catalo
 
 @pytest.mark.parametrize("deletes", [True, False])
 async def test_log_of_files_is_cut_and_what_left_it_goes_if_the_table_asks_for_it(
-    catalog: Catalog, deletes: bool
+    catalog: CatalogHarness, deletes: bool
 ) -> None:
     await catalog.create(
         properties={
@@ -629,7 +633,7 @@ async def test_log_of_files_is_cut_and_what_left_it_goes_if_the_table_asks_for_i
     assert [f"s3://lake/{key}" for key in await catalog.keys_in()] == sorted(kept)
 
 
-async def test_old_file_in_a_directory_that_properties_name_goes_too(catalog: Catalog) -> None:
+async def test_old_file_in_a_directory_that_properties_name_goes_too(catalog: CatalogHarness) -> None:
     await catalog.create(
         properties={
             "write.metadata.path": "s3://lake/meta/t",
@@ -643,7 +647,7 @@ async def test_old_file_in_a_directory_that_properties_name_goes_too(catalog: Ca
 
 
 async def test_commit_stands_when_an_old_file_cannot_be_deleted(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+    catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await catalog.create(
         properties={
@@ -661,7 +665,7 @@ async def test_commit_stands_when_an_old_file_cannot_be_deleted(
     assert committed.entry.generation == 3
 
 
-async def test_old_files_of_other_stores_are_let_be(catalog: Catalog) -> None:
+async def test_old_files_of_other_stores_are_let_be(catalog: CatalogHarness) -> None:
     """A table that was registered may remember files that were written elsewhere."""
     made = await catalog.create(
         properties={
@@ -688,7 +692,7 @@ async def test_old_files_of_other_stores_are_let_be(catalog: Catalog) -> None:
     assert {"elsewhere/x", "inbox/v3.metadata.json"} < set(await catalog.keys_in())
 
 
-async def test_unknown_outcome_leaves_the_file_that_a_pointer_may_name(catalog: Catalog) -> None:
+async def test_unknown_outcome_leaves_the_file_that_a_pointer_may_name(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     unsure = wire_catalog(catalog.store, eventful)
@@ -702,7 +706,7 @@ async def test_unknown_outcome_leaves_the_file_that_a_pointer_may_name(catalog: 
 
 
 @pytest.mark.parametrize("failure", [Unavailable("refused"), RuntimeError("a defect")])
-async def test_known_failure_leaves_no_file(catalog: Catalog, failure: Exception) -> None:
+async def test_known_failure_leaves_no_file(catalog: CatalogHarness, failure: Exception) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     failing = wire_catalog(catalog.store, eventful)
@@ -712,7 +716,7 @@ async def test_known_failure_leaves_no_file(catalog: Catalog, failure: Exception
             await failing.commit(name(), set_properties(a="1"))
 
 
-async def test_undecided_failure_that_did_not_commit_leaves_its_file_to_the_sweeper(catalog: Catalog) -> None:
+async def test_undecided_failure_that_did_not_commit_leaves_its_file_to_the_sweeper(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     failing = wire_catalog(catalog.store, eventful)
@@ -723,7 +727,7 @@ async def test_undecided_failure_that_did_not_commit_leaves_its_file_to_the_swee
     assert len(await catalog.store.stored_blobs()) == 2
 
 
-async def test_commit_in_a_versioned_bucket(catalog: Catalog) -> None:
+async def test_commit_in_a_versioned_bucket(catalog: CatalogHarness) -> None:
     await catalog.store.buckets.set_versioning(ROOT, "lake", Versioning.ENABLED)
     await catalog.create()
     await catalog.commit(name(), set_properties(a="1"))
@@ -733,7 +737,7 @@ async def test_commit_in_a_versioned_bucket(catalog: Catalog) -> None:
 # -- staged tables ---------------------------------------------------------------------------------------------------
 
 
-async def test_two_tables_cannot_have_one_identity(catalog: Catalog) -> None:
+async def test_two_tables_cannot_have_one_identity(catalog: CatalogHarness) -> None:
     await catalog.create("other")
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
     updates = staged(promised.document)
@@ -743,7 +747,7 @@ async def test_two_tables_cannot_have_one_identity(catalog: Catalog) -> None:
             await catalog.commit(name(), *updates, requirements=[ASSERT_CREATE])
 
 
-async def test_identity_of_a_table_whose_files_are_being_purged_is_not_given_out(catalog: Catalog) -> None:
+async def test_identity_of_a_table_whose_files_are_being_purged_is_not_given_out(catalog: CatalogHarness) -> None:
     """The purge ends what the identity holds: it would be the new table's."""
     old = await catalog.create("other")
     await catalog.drop("other", purge=True)
@@ -757,7 +761,7 @@ async def test_identity_of_a_table_whose_files_are_being_purged_is_not_given_out
     await catalog.commit(name(), *updates, requirements=[ASSERT_CREATE])
 
 
-async def test_staged_commit_where_its_promise_was_broken_meanwhile(catalog: Catalog) -> None:
+async def test_staged_commit_where_its_promise_was_broken_meanwhile(catalog: CatalogHarness) -> None:
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
     updates = staged(promised.document)
     eventful = Eventful(catalog.store.meta)
@@ -768,7 +772,7 @@ async def test_staged_commit_where_its_promise_was_broken_meanwhile(catalog: Cat
     assert len(await catalog.store.stored_blobs()) == 1
 
 
-async def test_staged_commit_where_a_view_came_meanwhile(catalog: Catalog) -> None:
+async def test_staged_commit_where_a_view_came_meanwhile(catalog: CatalogHarness) -> None:
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
     await catalog.create_view("t")
     async with catalog.unchanged():
@@ -776,7 +780,7 @@ async def test_staged_commit_where_a_view_came_meanwhile(catalog: Catalog) -> No
             await catalog.commit(name(), *staged(promised.document), requirements=[ASSERT_CREATE])
 
 
-async def test_staged_commit_into_a_namespace_that_is_gone(catalog: Catalog) -> None:
+async def test_staged_commit_into_a_namespace_that_is_gone(catalog: CatalogHarness) -> None:
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -789,7 +793,7 @@ async def test_staged_commit_into_a_namespace_that_is_gone(catalog: Catalog) -> 
 # -- who may ---------------------------------------------------------------------------------------------------------
 
 
-async def test_committing_asks_for_its_rights(light_catalog: Catalog) -> None:
+async def test_committing_asks_for_its_rights(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create()
     await light_catalog.create("other")
     update = set_properties(a="1")
@@ -809,7 +813,7 @@ async def test_committing_asks_for_its_rights(light_catalog: Catalog) -> None:
         await light_catalog.commit(name("other"), update, caller=by_name)
 
 
-async def test_transaction_asks_for_the_rights_to_each_of_its_tables(light_catalog: Catalog) -> None:
+async def test_transaction_asks_for_the_rights_to_each_of_its_tables(light_catalog: CatalogHarness) -> None:
     for table in ("a", "b"):
         await light_catalog.create(table)
     only_a = may(*COMMIT_RIGHTS, condition={"StringEquals": {"s3tables:tableName": "a"}})
@@ -820,7 +824,7 @@ async def test_transaction_asks_for_the_rights_to_each_of_its_tables(light_catal
             )
 
 
-async def test_committing_a_staged_table_asks_for_the_right_to_create(light_catalog: Catalog) -> None:
+async def test_committing_a_staged_table_asks_for_the_right_to_create(light_catalog: CatalogHarness) -> None:
     mine = Mutation(may(Action.CREATE_TABLE))
     promised = await light_catalog.creation.stage(mine, "lake", ("ns",), a_table())
     updates = staged(promised.document)
@@ -831,7 +835,7 @@ async def test_committing_a_staged_table_asks_for_the_right_to_create(light_cata
     await light_catalog.commit(name(), *updates, requirements=[ASSERT_CREATE], caller=may(Action.CREATE_TABLE))
 
 
-async def test_parsed_metadata_is_that_of_the_pointer(light_catalog: Catalog) -> None:
+async def test_parsed_metadata_is_that_of_the_pointer(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create()
     fresh = wire_catalog(light_catalog.store)
     parsed = await fresh.commits.parsed(made.entry)

@@ -28,7 +28,7 @@ from lakebed.objects.config.versioning import Versioning
 from lakebed.objects.model import Extent
 from lakebed.objects.publishing import NewGarbage, current_of, remove_current
 from tests.catalog.appends import appended
-from tests.catalog.harness import Catalog, Eventful, a_change, name, open_catalog, set_property, wire_catalog
+from tests.catalog.harness import CatalogHarness, Eventful, a_change, name, open_catalog, set_property, wire_catalog
 from tests.objects.consistency import check_tables
 from tests.objects.stores import ROOT, opened_store, read_all
 
@@ -99,7 +99,7 @@ class _File(NamedTuple):
     lender: int | None
 
 
-async def _file(catalog: Catalog, location: str) -> _File:
+async def _file(catalog: CatalogHarness, location: str) -> _File:
     row = await catalog.store.meta.row(
         "SELECT o.content, c.lender FROM objects o JOIN contents c ON c.id = o.content WHERE o.key = ?",
         parse_location(location).key,
@@ -108,13 +108,13 @@ async def _file(catalog: Catalog, location: str) -> _File:
     return _File(location, row[0], row[1])
 
 
-async def _append(catalog: Catalog, times: int = 1) -> Committed:
+async def _append(catalog: CatalogHarness, times: int = 1) -> Committed:
     for _ in range(times):
         committed = await catalog.commit(name(), *await appended(catalog, name()))
     return committed
 
 
-async def _borrowing(catalog: Catalog, server: Catalog | None = None) -> _File:
+async def _borrowing(catalog: CatalogHarness, server: CatalogHarness | None = None) -> _File:
     """A table of a history so long that the current file borrows, and those of the next commits will."""
     server = server or catalog
     await catalog.create()
@@ -130,7 +130,7 @@ async def _borrowing(catalog: Catalog, server: Catalog | None = None) -> _File:
     raise AssertionError("nothing was ever borrowed")
 
 
-async def _lose_metadata(catalog: Catalog) -> None:
+async def _lose_metadata(catalog: CatalogHarness) -> None:
     """Metadata files go, the current one too. No client can bring that about: it stands for what nobody thought of."""
     store = catalog.store
     displaced = NewGarbage(store.clock.now_ms())
@@ -146,14 +146,14 @@ async def _lose_metadata(catalog: Catalog) -> None:
     await store.sweeper.sweep()
 
 
-async def _lender_of(catalog: Catalog, file: _File) -> str:
+async def _lender_of(catalog: CatalogHarness, file: _File) -> str:
     """The key of the file that lends to this one."""
     row = await catalog.store.meta.row("SELECT key FROM objects WHERE content = ?", file.lender)
     assert row is not None
     return str(row[0])
 
 
-async def test_every_file_reads_as_the_document_whether_it_borrows_or_not(catalog: Catalog) -> None:
+async def test_every_file_reads_as_the_document_whether_it_borrows_or_not(catalog: CatalogHarness) -> None:
     await catalog.create()
     committed = [await _append(catalog) for _ in range(16)]
     for one in committed:
@@ -165,7 +165,7 @@ async def test_every_file_reads_as_the_document_whether_it_borrows_or_not(catalo
     await check_tables(catalog.store)
 
 
-async def test_file_that_borrows_is_an_object_as_any_other(catalog: Catalog) -> None:
+async def test_file_that_borrows_is_an_object_as_any_other(catalog: CatalogHarness) -> None:
     file = await _borrowing(catalog)
     key = parse_location(file.location).key
     whole = await catalog.store.get("lake", key)
@@ -177,14 +177,14 @@ async def test_file_that_borrows_is_an_object_as_any_other(catalog: Catalog) -> 
         assert await read_all(found.source, ByteRange(start, end)) == whole[start:end]
 
 
-async def test_commit_of_no_data_borrows_all_of_the_history(catalog: Catalog) -> None:
+async def test_commit_of_no_data_borrows_all_of_the_history(catalog: CatalogHarness) -> None:
     file = await _borrowing(catalog)
     committed = await catalog.commit(name(), set_property("a", "1"))
     assert (await _file(catalog, committed.entry.metadata_at)).lender == file.lender
     assert (await catalog.metadata(name())).properties["a"] == "1"
 
 
-async def test_anchor_s_file_may_go_while_others_borrow_from_it(catalog: Catalog) -> None:
+async def test_anchor_s_file_may_go_while_others_borrow_from_it(catalog: CatalogHarness) -> None:
     file = await _borrowing(catalog)
     before = await catalog.files.read(file.location)
     await catalog.store.delete("lake", await _lender_of(catalog, file))
@@ -196,7 +196,7 @@ async def test_anchor_s_file_may_go_while_others_borrow_from_it(catalog: Catalog
     await check_tables(catalog.store)
 
 
-async def test_file_is_written_whole_when_there_is_nothing_to_borrow_from_any_more(catalog: Catalog) -> None:
+async def test_file_is_written_whole_when_there_is_nothing_to_borrow_from_any_more(catalog: CatalogHarness) -> None:
     await _borrowing(catalog)
     await _lose_metadata(catalog)
     # The worker knows the table, and does not know that its file is gone.
@@ -206,7 +206,7 @@ async def test_file_is_written_whole_when_there_is_nothing_to_borrow_from_any_mo
     await check_tables(catalog.store)
 
 
-async def test_expired_snapshots_make_the_next_file_a_whole_one(catalog: Catalog) -> None:
+async def test_expired_snapshots_make_the_next_file_a_whole_one(catalog: CatalogHarness) -> None:
     file = await _borrowing(catalog)
     oldest = next(iter((await catalog.metadata(name())).snapshots))
     committed = await catalog.commit(name(), {"action": "remove-snapshots", "snapshot-ids": [oldest]})
@@ -217,7 +217,7 @@ async def test_expired_snapshots_make_the_next_file_a_whole_one(catalog: Catalog
     await check_tables(catalog.store)
 
 
-async def test_old_files_go_and_leave_no_blob_that_nothing_reads(catalog: Catalog) -> None:
+async def test_old_files_go_and_leave_no_blob_that_nothing_reads(catalog: CatalogHarness) -> None:
     await catalog.create(
         properties={
             "write.metadata.previous-versions-max": "2",
@@ -239,7 +239,7 @@ async def test_old_files_go_and_leave_no_blob_that_nothing_reads(catalog: Catalo
 
 
 @pytest.mark.parametrize("versioning", list(Versioning))
-async def test_purge_removes_anchors_and_what_borrows(catalog: Catalog, versioning: Versioning) -> None:
+async def test_purge_removes_anchors_and_what_borrows(catalog: CatalogHarness, versioning: Versioning) -> None:
     if versioning is not Versioning.UNVERSIONED:
         await catalog.store.buckets.set_versioning(ROOT, "lake", versioning)
     await _borrowing(catalog)
@@ -251,7 +251,7 @@ async def test_purge_removes_anchors_and_what_borrows(catalog: Catalog, versioni
     await check_tables(catalog.store)
 
 
-async def test_files_of_an_encrypted_bucket_borrow_and_stay_sealed(catalog: Catalog) -> None:
+async def test_files_of_an_encrypted_bucket_borrow_and_stay_sealed(catalog: CatalogHarness) -> None:
     await catalog.store.buckets.set(ROOT, "lake", ENCRYPTION, encryption=BucketEncryption())
     file = await _borrowing(catalog)
     row = await catalog.store.meta.row("SELECT layout FROM contents WHERE id = ?", file.content)
@@ -263,7 +263,7 @@ async def test_files_of_an_encrypted_bucket_borrow_and_stay_sealed(catalog: Cata
     await check_tables(catalog.store)
 
 
-async def test_file_is_written_whole_when_the_bucket_s_encryption_changed(catalog: Catalog) -> None:
+async def test_file_is_written_whole_when_the_bucket_s_encryption_changed(catalog: CatalogHarness) -> None:
     await _borrowing(catalog)
     await catalog.store.buckets.set(ROOT, "lake", ENCRYPTION, encryption=BucketEncryption())
     committed = await catalog.commit(name(), set_property("a", "1"))
@@ -278,7 +278,7 @@ async def test_file_is_written_whole_when_the_bucket_s_encryption_changed(catalo
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "sealed"])
 async def test_several_servers_that_commit_in_turn_borrow_from_what_any_of_them_wrote(
-    catalog: Catalog, encrypted: bool
+    catalog: CatalogHarness, encrypted: bool
 ) -> None:
     if encrypted:
         await catalog.store.buckets.set(ROOT, "lake", ENCRYPTION, encryption=BucketEncryption())
@@ -293,7 +293,7 @@ async def test_several_servers_that_commit_in_turn_borrow_from_what_any_of_them_
     await check_tables(catalog.store)
 
 
-async def test_server_that_read_an_anchor_borrows_from_it(catalog: Catalog) -> None:
+async def test_server_that_read_an_anchor_borrows_from_it(catalog: CatalogHarness) -> None:
     await _borrowing(catalog)
     oldest = next(iter((await catalog.metadata(name())).snapshots))
     whole = await catalog.commit(name(), {"action": "remove-snapshots", "snapshot-ids": [oldest]})
@@ -306,7 +306,9 @@ async def test_server_that_read_an_anchor_borrows_from_it(catalog: Catalog) -> N
 
 
 @pytest.mark.parametrize("form", ["other words", "packed"])
-async def test_nothing_is_borrowed_of_a_file_that_says_the_same_in_other_bytes(catalog: Catalog, form: str) -> None:
+async def test_nothing_is_borrowed_of_a_file_that_says_the_same_in_other_bytes(
+    catalog: CatalogHarness, form: str
+) -> None:
     await _borrowing(catalog)
     entry = await catalog.entry(name())
     document = await catalog.files.read(entry.metadata_at)
@@ -321,7 +323,7 @@ async def test_nothing_is_borrowed_of_a_file_that_says_the_same_in_other_bytes(c
     await check_tables(catalog.store)
 
 
-async def test_tables_that_are_committed_together_borrow_each_from_its_own(catalog: Catalog) -> None:
+async def test_tables_that_are_committed_together_borrow_each_from_its_own(catalog: CatalogHarness) -> None:
     await catalog.create("t")
     await catalog.create("u")
     for _ in range(14):
@@ -339,7 +341,7 @@ async def test_tables_that_are_committed_together_borrow_each_from_its_own(catal
 # -- what goes wrong -------------------------------------------------------------------------------------------------
 
 
-async def _failing(catalog: Catalog) -> tuple[Catalog, Eventful]:
+async def _failing(catalog: CatalogHarness) -> tuple[CatalogHarness, Eventful]:
     """A server whose next file is to borrow, on a store that can fail."""
     eventful = Eventful(catalog.store.meta)
     server = wire_catalog(catalog.store, eventful)
@@ -347,7 +349,7 @@ async def _failing(catalog: Catalog) -> tuple[Catalog, Eventful]:
     return server, eventful
 
 
-async def test_commit_that_failed_leaves_the_loan_as_it_was(catalog: Catalog) -> None:
+async def test_commit_that_failed_leaves_the_loan_as_it_was(catalog: CatalogHarness) -> None:
     server, eventful = await _failing(catalog)
     async with catalog.unchanged():
         eventful.refused = Unavailable("refused")
@@ -359,7 +361,7 @@ async def test_commit_that_failed_leaves_the_loan_as_it_was(catalog: Catalog) ->
     await check_tables(catalog.store)
 
 
-async def test_commit_of_an_unknown_outcome_has_its_loan(catalog: Catalog) -> None:
+async def test_commit_of_an_unknown_outcome_has_its_loan(catalog: CatalogHarness) -> None:
     server, eventful = await _failing(catalog)
     eventful.lost = Unavailable("the answer was lost", undecided=True)
     with pytest.raises(Unavailable):
@@ -372,7 +374,7 @@ async def test_commit_of_an_unknown_outcome_has_its_loan(catalog: Catalog) -> No
     await check_tables(catalog.store)
 
 
-async def test_anchor_that_goes_while_a_commit_is_under_way_is_not_borrowed_from(catalog: Catalog) -> None:
+async def test_anchor_that_goes_while_a_commit_is_under_way_is_not_borrowed_from(catalog: CatalogHarness) -> None:
     server, eventful = await _failing(catalog)
     eventful.meanwhile = lambda: _lose_metadata(catalog)
     committed = await server.commit(name(), set_property("a", "1"))
@@ -422,7 +424,9 @@ async def test_whatever_is_committed_every_file_that_is_there_reads_as_it_was_co
         assert await store.stored_blobs() == set()
 
 
-async def _step(server: Catalog, catalog: Catalog, step: str, number: int, documents: dict[str, bytes]) -> None:
+async def _step(
+    server: CatalogHarness, catalog: CatalogHarness, step: str, number: int, documents: dict[str, bytes]
+) -> None:
     store = catalog.store
     if step == "sweep":
         await store.sweeper.sweep()

@@ -15,15 +15,15 @@ from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import NotSupported
 from lakebed.meta.seam import Transaction
-from tests.catalog.harness import Catalog, Eventful, may, name, set_properties, wire_catalog
+from tests.catalog.harness import CatalogHarness, Eventful, may, name, set_properties, wire_catalog
 from tests.objects.stores import ROOT
 
 BACKED = "another catalog is behind this one"
 
 
-async def connect(catalog: Catalog, warehouse: str = "lake") -> None:
+async def connect(catalog: CatalogHarness, warehouse: str = "lake") -> None:
     """As the connection's own transaction does, whatever the catalog holds."""
-    found = await catalog.warehouses.find_any(catalog.store.meta, warehouse)
+    found = await catalog.catalogs.find_any(catalog.store.meta, warehouse)
     config = encode_config(ConnectionConfig(uri="https://catalog.example"))
 
     async def work(tx: Transaction) -> None:
@@ -32,7 +32,7 @@ async def connect(catalog: Catalog, warehouse: str = "lake") -> None:
     await catalog.store.meta.transact(work)
 
 
-UseCase = Callable[[Catalog], Awaitable[object]]
+UseCase = Callable[[CatalogHarness], Awaitable[object]]
 CHANGES: dict[str, UseCase] = {
     "a namespace is made": lambda c: c.namespace("more"),
     "a namespace is dropped": lambda c: c.namespaces.drop(Mutation(ROOT), "lake", ["empty"]),
@@ -50,7 +50,7 @@ READS: dict[str, UseCase] = {
 
 
 @pytest.mark.parametrize("what", CHANGES | READS)
-async def test_nothing_is_done_to_what_is_in_it(light_catalog: Catalog, what: str) -> None:
+async def test_nothing_is_done_to_what_is_in_it(light_catalog: CatalogHarness, what: str) -> None:
     await light_catalog.create()
     await light_catalog.namespace("empty")
     await connect(light_catalog)
@@ -60,7 +60,9 @@ async def test_nothing_is_done_to_what_is_in_it(light_catalog: Catalog, what: st
 
 
 @pytest.mark.parametrize("what", sorted(CHANGES.keys() - {"a table is committed to"}))
-async def test_what_is_connected_in_the_midst_of_a_change_is_not_changed(light_catalog: Catalog, what: str) -> None:
+async def test_what_is_connected_in_the_midst_of_a_change_is_not_changed(
+    light_catalog: CatalogHarness, what: str
+) -> None:
     """The name was looked at, and the gate was asked: the transaction looks again.
 
     Commits move pointers by ids. There are none to move: a catalog that has namespaces is not connected.
@@ -78,23 +80,23 @@ async def test_what_is_connected_in_the_midst_of_a_change_is_not_changed(light_c
     assert await light_catalog.store.meta.rows("SELECT * FROM entries ORDER BY id") == entries
 
 
-async def test_the_catalog_itself_is_there_all_the_same(catalog: Catalog) -> None:
+async def test_the_catalog_itself_is_there_all_the_same(catalog: CatalogHarness) -> None:
     await connect(catalog)
-    assert (await catalog.warehouses.get(ROOT, "lake")).is_backed
-    assert (await catalog.warehouses.enter(ROOT, "lake")).is_backed
-    listed = await catalog.warehouses.list(ROOT, after="", limit=10)
-    assert [one.is_backed for one in listed.warehouses] == [True]
+    assert (await catalog.catalogs.get(ROOT, "lake")).is_backed
+    assert (await catalog.catalogs.enter(ROOT, "lake")).is_backed
+    listed = await catalog.catalogs.list(ROOT, after="", limit=10)
+    assert [one.is_backed for one in listed.catalogs] == [True]
 
 
-async def test_others_are_not_touched_by_it(catalog: Catalog) -> None:
+async def test_others_are_not_touched_by_it(catalog: CatalogHarness) -> None:
     await catalog.warehouse("pond")
     await connect(catalog, "pond")
-    assert not (await catalog.warehouses.find(catalog.store.meta, "lake")).is_backed
+    assert not (await catalog.catalogs.find(catalog.store.meta, "lake")).is_backed
     page = await catalog.namespaces.list(ROOT, "lake", (), after="", limit=10)
     assert [one.path for one in page.namespaces] == ["ns"]
 
 
-async def test_whether_it_is_costs_no_statement(light_catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_whether_it_is_costs_no_statement(light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does whether policies restrict somebody, for whoever may be restricted."""
     await light_catalog.create()
     statements: list[str] = []
@@ -109,6 +111,6 @@ async def test_whether_it_is_costs_no_statement(light_catalog: Catalog, monkeypa
     ann = may("s3:*", "s3tables:*", who="ann")
     found = await light_catalog.entries.get(ann, "lake", name(), EntryKind.TABLE, Action.GET_TABLE)
     assert found.live is not None
-    seen = await light_catalog.entries.restrictions.of(ann.principal, found.warehouse, ("ns",), found.live)
+    seen = await light_catalog.entries.restrictions.of(ann.principal, found.catalog, ("ns",), found.live)
     assert seen is None
     assert statements == [rows.FIND_ENTRY]

@@ -10,11 +10,11 @@ from lakebed.catalog.catalogs.service import UNDROP_WINDOW
 from lakebed.catalog.external.notifications import Notification, NotificationKind, Notifications
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.identifiers import Identifier
-from lakebed.catalog.model import WarehouseKind
+from lakebed.catalog.model import CatalogKind
 from lakebed.core.errors import AccessDenied, AlreadyExists, InvalidInput, NoSuchNamespace
 from lakebed.governance.rbac import Privilege
 from lakebed.objects.model import Caller
-from tests.catalog.harness import Catalog, a_table
+from tests.catalog.harness import CatalogHarness, a_table
 from tests.catalog.test_gate_grants import holding
 from tests.objects.stores import ROOT
 
@@ -32,13 +32,13 @@ SENDING = (
 class Sender:
     """Another catalog, and the files of one of its tables."""
 
-    def __init__(self, catalog: Catalog, uuid: str) -> None:
+    def __init__(self, catalog: CatalogHarness, uuid: str) -> None:
         self.catalog = catalog
         self.uuid = uuid
         self.notifications = Notifications(
             catalog.store.object_context,
-            catalog.gate,
-            catalog.warehouses,
+            catalog.authorizer,
+            catalog.catalogs,
             catalog.namespaces,
             catalog.entries,
             catalog.registration,
@@ -78,11 +78,11 @@ class Sender:
         return [one.levels for one in page.namespaces]
 
 
-async def open_sender(catalog: Catalog) -> Sender:
+async def open_sender(catalog: CatalogHarness) -> Sender:
     """With an external catalog `mirror`, and three versions of a table whose files are in it."""
     await catalog.make("source", "s3://sea/source")
     await catalog.namespaces.create(AS_ROOT, "source", ("ns",), {})
-    await catalog.make("mirror", "s3://sea/mirror", kind=WarehouseKind.EXTERNAL)
+    await catalog.make("mirror", "s3://sea/mirror", kind=CatalogKind.EXTERNAL)
     draft = await catalog.creation.stage(AS_ROOT, "source", ("ns",), a_table("t"))
     document = draft.document.replace(draft.metadata.location.encode(), b"s3://sea/mirror/files/t")
     for version in (1, 2, 3):
@@ -91,7 +91,7 @@ async def open_sender(catalog: Catalog) -> Sender:
 
 
 @pytest.fixture
-async def sender(catalog: Catalog) -> Sender:
+async def sender(catalog: CatalogHarness) -> Sender:
     return await open_sender(catalog)
 
 
@@ -137,7 +137,7 @@ async def test_drop_of_what_is_unknown_is_remembered_too(sender: Sender) -> None
 
 
 async def test_drop_does_not_wait_for_a_restore(sender: Sender) -> None:
-    await sender.catalog.warehouses.set_properties(ROOT, "mirror", updates={UNDROP_WINDOW: "3600"}, removals=[])
+    await sender.catalog.catalogs.set_properties(ROOT, "mirror", updates={UNDROP_WINDOW: "3600"}, removals=[])
     await sender.tell(NotificationKind.CREATE, 1)
     await sender.tell(NotificationKind.DROP, 2)
     await sender.tell(NotificationKind.CREATE, 3, 2)
@@ -178,7 +178,7 @@ async def test_other_catalogs_take_none(sender: Sender) -> None:
 
 
 async def test_it_takes_all_of_the_rights_on_the_catalog_and_nothing_else(sender: Sender) -> None:
-    key = f"catalog {(await sender.catalog.warehouses.find(sender.catalog.store.meta, 'mirror')).id}"
+    key = f"catalog {(await sender.catalog.catalogs.find(sender.catalog.store.meta, 'mirror')).id}"
     for missing in SENDING:
         caller = holding(*((key, one) for one in SENDING if one is not missing))
         for kind in NotificationKind:
@@ -190,7 +190,7 @@ async def test_it_takes_all_of_the_rights_on_the_catalog_and_nothing_else(sender
 
 @pytest.mark.parametrize("arriving", list(permutations([(1, "CREATE"), (2, "UPDATE"), (3, "DROP"), (4, "CREATE")])))
 async def test_whatever_the_order_of_arrival_the_newest_word_holds(
-    light_catalog: Catalog, arriving: tuple[tuple[int, str], ...]
+    light_catalog: CatalogHarness, arriving: tuple[tuple[int, str], ...]
 ) -> None:
     sender = await open_sender(light_catalog)
     newest = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.catalog.conftest import catalog, clock, light_catalog, light_store, objects_dsn, open_object_store
-from tests.catalog.harness import Catalog
+from tests.catalog.harness import CatalogHarness
 
 from .shelf import Shelf, open_shelf
 
@@ -13,12 +13,12 @@ __all__ = ["catalog", "clock", "light_catalog", "light_store", "objects_dsn", "o
 
 
 @pytest.fixture
-async def shelf(catalog: Catalog) -> Shelf:
+async def shelf(catalog: CatalogHarness) -> Shelf:
     """One thing of each kind, on each pair of stores in turn."""
     return await open_shelf(catalog)
 
 
 @pytest.fixture
-async def light_shelf(light_catalog: Catalog) -> Shelf:
+async def light_shelf(light_catalog: CatalogHarness) -> Shelf:
     """The same on SQLite and memory, for rules that the stores have no part in."""
     return await open_shelf(light_catalog)

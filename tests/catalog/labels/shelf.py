@@ -19,7 +19,7 @@ from lakebed.governance.rbac.administrator import Administrator
 from lakebed.governance.rbac.catalog_roles import CatalogRoles
 from lakebed.governance.rbac.principal_roles import PrincipalRoles
 from lakebed.objects.model import Caller
-from tests.catalog.harness import Catalog
+from tests.catalog.harness import CatalogHarness
 from tests.catalog.policies.policing import Policing, policing_on
 from tests.objects.stores import ROOT
 
@@ -46,7 +46,7 @@ TABLE = SUBJECTS[K.TABLE]
 class Shelf:
     """A catalog, and all that can have labels."""
 
-    catalog: Catalog
+    catalog: CatalogHarness
     policing: Policing
     generic_tables: GenericTables
     labelling: Labelling
@@ -96,16 +96,16 @@ class Shelf:
         return [decode_label_event(event.payload) for event in events if event.kind == "LabelsChanged"]
 
 
-async def open_shelf(catalog: Catalog) -> Shelf:
+async def open_shelf(catalog: CatalogHarness) -> Shelf:
     """One thing of each kind, under the names of `SUBJECTS`."""
     f = catalog.store.object_context
     policing = policing_on(catalog)
-    places = Places(f, catalog.gate, catalog.warehouses, catalog.entries, policing.policies, DEFAULT_ACCOUNT)
+    places = Places(f, catalog.authorizer, catalog.catalogs, catalog.entries, policing.policies, DEFAULT_ACCOUNT)
     shelf = Shelf(
         catalog,
         policing,
-        GenericTables(f, catalog.gate, catalog.entries, catalog.keys, catalog.claims),
-        Labelling(f, catalog.warehouses, places),
+        GenericTables(f, catalog.authorizer, catalog.entries, catalog.keys, catalog.claims),
+        Labelling(f, catalog.catalogs, places),
         Principals(f.meta, f.outbox, f.clock, ROOT.principal),
         PrincipalRoles(f.meta, f.outbox, f.clock),
         CatalogRoles(f.meta, f.outbox, f.clock),

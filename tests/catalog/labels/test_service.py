@@ -307,7 +307,7 @@ async def key_to(shelf: Shelf, subject: LabelSubject) -> str:
     meta = shelf.catalog.store.meta
     if subject.kind in (K.PRINCIPAL, K.PRINCIPAL_ROLE):
         return SERVICE_KEY
-    lake = (await shelf.catalog.warehouses.find(meta, "lake")).bucket.id
+    lake = (await shelf.catalog.catalogs.find(meta, "lake")).bucket.id
     if subject.kind in (K.CATALOG, K.CATALOG_ROLE):
         return catalog_key(lake)
     if subject.kind is K.NAMESPACE:

@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from lakebed.catalog import rows as catalog_rows
-from lakebed.catalog.catalogs.service import unmade
+from lakebed.catalog.catalogs.service import placeholder_catalog
 from lakebed.catalog.entries import Known
 from lakebed.catalog.maintenance.reachability.survey import REPLACED_SINCE
 from lakebed.catalog.model import Entry, EntryKind, Namespace
@@ -228,7 +228,7 @@ class History:
             0,
             protected=False,
         )
-        return Known(unmade(bucket, bucket.name), Namespace(1, "ns", b""), entry)
+        return Known(placeholder_catalog(bucket, bucket.name), Namespace(1, "ns", b""), entry)
 
     @property
     def reader(self) -> HistoryReader:

@@ -20,7 +20,7 @@ from lakebed.catalog.maintenance.reachability.files import ObjectState
 from lakebed.iceberg.manifests import EntryStatus, read_manifest, read_manifest_list
 from lakebed.meta.seam import MetaStore
 from lakebed.objects.model import Caller
-from tests.catalog.harness import Catalog, a_change, name, open_catalog, wire_catalog
+from tests.catalog.harness import CatalogHarness, a_change, name, open_catalog, wire_catalog
 from tests.iceberg.manifests.avro_files import a_file, a_manifest, an_entry, list_bytes, manifest_bytes
 from tests.objects.stores import ROOT, ObjectStore
 
@@ -34,7 +34,7 @@ _numbers = count(1_000)
 class JobCatalog:
     """The use cases, what they stand on, and short ways to call them as root."""
 
-    catalog: Catalog
+    catalog: CatalogHarness
     maintenance: MaintenanceJobs
     background: BackgroundMaintenance
     jobs: JobStore
@@ -196,15 +196,15 @@ def states(stored: StoredJob) -> dict[str, ObjectState]:
     return {report.location.rpartition("/")[2]: report.state for report in reports}
 
 
-def wire_job_catalog(catalog: Catalog, meta: MetaStore | None = None) -> JobCatalog:
+def wire_job_catalog(catalog: CatalogHarness, meta: MetaStore | None = None) -> JobCatalog:
     """Maintenance on a catalog; on `meta` in place of the store's own."""
     if meta is not None:
         catalog = wire_catalog(catalog.store, meta)
     object_context = catalog.publisher._f
     maintenance, background = build_maintenance_jobs(
         object_context,
-        catalog.gate,
-        catalog.warehouses,
+        catalog.authorizer,
+        catalog.catalogs,
         catalog.entries,
         catalog.files,
         catalog.commits,

@@ -22,7 +22,7 @@ from lakebed.meta.leases import Leases
 from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
-from tests.catalog.harness import Catalog, name
+from tests.catalog.harness import CatalogHarness, name
 from tests.catalog.policies.policing import NS, Policing, policing_on
 from tests.objects.stores import ROOT, ObjectStore
 
@@ -47,7 +47,7 @@ class MaintainedCatalog:
     planner: TablePlanner
 
     @property
-    def catalog(self) -> Catalog:
+    def catalog(self) -> CatalogHarness:
         return self.job_catalog.catalog
 
     @property
@@ -75,7 +75,7 @@ class MaintainedCatalog:
         """A table."""
         found = await self.catalog.entries.find(self.store.meta, "lake", name(table))
         assert found.live is not None
-        return Known(found.warehouse, found.namespace, found.live)
+        return Known(found.catalog, found.namespace, found.live)
 
     async def policy(
         self,
@@ -153,7 +153,7 @@ class MaintainedCatalog:
         ]
 
 
-async def open_maintained_catalog(catalog: Catalog) -> MaintainedCatalog:
+async def open_maintained_catalog(catalog: CatalogHarness) -> MaintainedCatalog:
     """Upkeep on a catalog."""
 
     async def empty(tx: Transaction) -> None:
@@ -168,8 +168,8 @@ async def open_maintained_catalog(catalog: Catalog) -> MaintainedCatalog:
         policing=policing_on(catalog),
         parts=build_maintenance(
             object_context,
-            catalog.gate,
-            catalog.warehouses,
+            catalog.authorizer,
+            catalog.catalogs,
             catalog.entries,
             catalog.files,
             catalog.tasks,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lakebed.catalog.catalogs.service import unmade
+from lakebed.catalog.catalogs.service import placeholder_catalog
 from lakebed.catalog.entries import Known
 from lakebed.catalog.maintenance.reachability.walking import LiveFiles, ReachabilityProblem
 from lakebed.catalog.maintenance.rules.job_rules import TableState
@@ -73,7 +73,7 @@ def known(token: str = "token", created_ms: int = NOW_MS - 10 * DAY_MS) -> Known
     entry = Entry(
         "e", EntryKind.TABLE, 1, 1, "t", "u", 2, "s3://lake/t", "", token, 1, created_ms, created_ms, protected=False
     )
-    return Known(unmade(bucket, bucket.name), Namespace(1, "ns", b""), entry)
+    return Known(placeholder_catalog(bucket, bucket.name), Namespace(1, "ns", b""), entry)
 
 
 def subject(table: TableMetadata, *, now_ms: int = NOW_MS, token: str = "token", **more: Any) -> TableState:

@@ -16,7 +16,7 @@ from lakebed.catalog.policies.targets import PolicyTargets
 from lakebed.core.unset import Unset
 from lakebed.governance.policies import Policy, PolicyType, define_type
 from lakebed.objects.model import Caller
-from tests.catalog.harness import Catalog
+from tests.catalog.harness import CatalogHarness
 from tests.objects.stores import ROOT
 
 COMPACTION = "system.data-compaction"
@@ -38,7 +38,7 @@ __all__ = ["CATALOG", "COMPACTION", "EXPIRY", "NS", "OFF", "ON", "TABLE", "VIEW"
 class Policing:
     """The use cases, and short ways to call them as root, on `lake` and in `ns`."""
 
-    catalog: Catalog
+    catalog: CatalogHarness
     types: PolicyTypes
     policies: Policies
     attaching: PolicyAttachments
@@ -134,12 +134,12 @@ def shown(policy: Policy) -> bytes:
     return f"{policy} v{policy.version}".encode()
 
 
-def policing_on(catalog: Catalog) -> Policing:
+def policing_on(catalog: CatalogHarness) -> Policing:
     """The services on a catalog, as `server.catalog` wires them."""
     f = catalog.store.object_context
-    types = PolicyTypes(f, catalog.gate, catalog.warehouses, catalog.keys)
-    policies = Policies(f, catalog.gate, catalog.warehouses, catalog.namespaces, catalog.keys, types)
-    targets = PolicyTargets(catalog.gate, catalog.warehouses, catalog.entries)
-    attaching = PolicyAttachments(f, catalog.warehouses, catalog.keys, types, policies, targets)
-    coverage = PolicyCoverage(f, catalog.gate, catalog.warehouses, types, policies, targets, attaching)
+    types = PolicyTypes(f, catalog.authorizer, catalog.catalogs, catalog.keys)
+    policies = Policies(f, catalog.authorizer, catalog.catalogs, catalog.namespaces, catalog.keys, types)
+    targets = PolicyTargets(catalog.authorizer, catalog.catalogs, catalog.entries)
+    attaching = PolicyAttachments(f, catalog.catalogs, catalog.keys, types, policies, targets)
+    coverage = PolicyCoverage(f, catalog.authorizer, catalog.catalogs, types, policies, targets, attaching)
     return Policing(catalog, types, policies, attaching, coverage)

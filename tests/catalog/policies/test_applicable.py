@@ -5,12 +5,12 @@ from __future__ import annotations
 from lakebed.catalog.identifiers import Levels
 from lakebed.catalog.policies.applicable import applicable_to, read_attached
 from lakebed.catalog.policies.attachments import TargetName
-from tests.catalog.harness import Catalog, name
+from tests.catalog.harness import CatalogHarness, name
 
 from .policing import CATALOG, COMPACTION, EXPIRY, NS, policing_on
 
 
-async def test_what_is_read_together_is_what_is_read_alone(catalog: Catalog) -> None:
+async def test_what_is_read_together_is_what_is_read_alone(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     meta = catalog.store.meta
     await catalog.namespace("ns", "deep")
@@ -26,8 +26,8 @@ async def test_what_is_read_together_is_what_is_read_alone(catalog: Catalog) -> 
     await policing.attach("p", NS)
     await policing.attach("q", TargetName.of(["ns"], "b"), {"mode": "quick"})
     await policing.attach("n", TargetName.of(["ns"], "c"))
-    lake = (await catalog.warehouses.find(meta, "lake")).id
-    pond = (await catalog.warehouses.find(meta, "pond")).id
+    lake = (await catalog.catalogs.find(meta, "lake")).id
+    pond = (await catalog.catalogs.find(meta, "pond")).id
     entries = [await catalog.entry(name(target)) for target in ("a", "b", "c")]
     entries.append(await catalog.entry(name("d", "plain")))
     ids = sorted(entry.id for entry in entries)

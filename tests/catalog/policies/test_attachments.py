@@ -18,7 +18,7 @@ from lakebed.core.errors import (
     NotAttachable,
 )
 from lakebed.governance.policies import PolicyTargetKind
-from tests.catalog.harness import NOBODY, Catalog, may, name
+from tests.catalog.harness import NOBODY, CatalogHarness, may, name
 from tests.objects.stores import ROOT
 
 from .policing import CATALOG, COMPACTION, EXPIRY, NS, OFF, TABLE, VIEW, Policing, policing_on
@@ -26,7 +26,7 @@ from .policing import CATALOG, COMPACTION, EXPIRY, NS, OFF, TABLE, VIEW, Policin
 BUCKET = "arn:aws:s3tables:us-east-1:000000000000:bucket/lake"
 
 
-async def furnished(catalog: Catalog) -> Policing:
+async def furnished(catalog: CatalogHarness) -> Policing:
     """A table, a view, and two policies of a type."""
     policing = policing_on(catalog)
     await catalog.create()
@@ -40,7 +40,9 @@ async def furnished(catalog: Catalog) -> Policing:
     ("target", "place"),
     [(CATALOG, "catalog"), (NS, "namespace ns"), (TABLE, "table ns.t"), (VIEW, "view ns.v")],
 )
-async def test_policy_is_attached_to_anything_and_detached(catalog: Catalog, target: TargetName, place: str) -> None:
+async def test_policy_is_attached_to_anything_and_detached(
+    catalog: CatalogHarness, target: TargetName, place: str
+) -> None:
     policing = await furnished(catalog)
     before = await catalog.last_event()
     await policing.attach(target=target, parameters={"b": "2", "a": "1"})
@@ -61,7 +63,7 @@ async def test_policy_is_attached_to_anything_and_detached(catalog: Catalog, tar
         assert event.facts.get("name", "") == target.name
 
 
-async def test_detaching_goes_by_what_never_changes(catalog: Catalog) -> None:
+async def test_detaching_goes_by_what_never_changes(catalog: CatalogHarness) -> None:
     """By ids: not by a name, a version or parameters, which may be others by now. What is detached holds no more."""
     policing = await furnished(catalog)
     await policing.attach(parameters={"a": "1"})
@@ -76,7 +78,7 @@ async def test_detaching_goes_by_what_never_changes(catalog: Catalog) -> None:
     assert await catalog.store.meta.rows("SELECT * FROM policy_attachments") == []
 
 
-async def test_attached_again_takes_the_new_parameters(catalog: Catalog) -> None:
+async def test_attached_again_takes_the_new_parameters(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     await policing.attach(parameters={"a": "1"})
     async with catalog.unchanged():
@@ -88,7 +90,7 @@ async def test_attached_again_takes_the_new_parameters(catalog: Catalog) -> None
     assert found.parameters == {"b": "2"}
 
 
-async def test_target_has_one_policy_of_an_inheritable_type(catalog: Catalog) -> None:
+async def test_target_has_one_policy_of_an_inheritable_type(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     await policing.create("other", EXPIRY)
     await policing.attach(target=NS)
@@ -102,7 +104,7 @@ async def test_target_has_one_policy_of_an_inheritable_type(catalog: Catalog) ->
     await policing.attach("q", NS)
 
 
-async def test_target_has_any_number_of_policies_that_are_not_inheritable(light_catalog: Catalog) -> None:
+async def test_target_has_any_number_of_policies_that_are_not_inheritable(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     await policing.define(inheritable=False)
     for policy in ("y", "x"):
@@ -112,7 +114,7 @@ async def test_target_has_any_number_of_policies_that_are_not_inheritable(light_
     assert await policing.applicable(TABLE) == []
 
 
-async def test_type_says_what_its_policies_go_with(light_catalog: Catalog) -> None:
+async def test_type_says_what_its_policies_go_with(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     await policing.define(targets=(PolicyTargetKind.VIEW, PolicyTargetKind.NAMESPACE))
     await policing.create("n", "user.note")
@@ -124,7 +126,7 @@ async def test_type_says_what_its_policies_go_with(light_catalog: Catalog) -> No
                 await policing.attach("n", target)
 
 
-async def test_what_is_not_there_is_not_attached(light_catalog: Catalog) -> None:
+async def test_what_is_not_there_is_not_attached(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     async with light_catalog.unchanged():
         for target in (TargetName.of(["none"]), TargetName.of(["ns"], "none"), TargetName.of(["none"], "t")):
@@ -140,7 +142,7 @@ async def test_what_is_not_there_is_not_attached(light_catalog: Catalog) -> None
             await policing.attach(parameters={"": "empty"})
 
 
-async def test_policies_of_above_hold_below_and_the_nearest_wins(catalog: Catalog) -> None:
+async def test_policies_of_above_hold_below_and_the_nearest_wins(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     await catalog.namespace("ns", "deep", "er")
     deep = ("ns", "deep", "er")
@@ -162,7 +164,7 @@ async def test_policies_of_above_hold_below_and_the_nearest_wins(catalog: Catalo
     assert await policing.applicable(VIEW, kind=COMPACTION) == [("p", "namespace ns", True)]
 
 
-async def test_namespaces_of_any_depth(light_catalog: Catalog) -> None:
+async def test_namespaces_of_any_depth(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     levels = [f"level{number}" for number in range(40)]
     await light_catalog.namespace(*levels)
@@ -173,14 +175,14 @@ async def test_namespaces_of_any_depth(light_catalog: Catalog) -> None:
     assert [one.place.path for one in found.overrides] == [tuple(levels[:5])]
 
 
-async def test_names_that_begin_alike_do_not_inherit_from_each_other(light_catalog: Catalog) -> None:
+async def test_names_that_begin_alike_do_not_inherit_from_each_other(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     await light_catalog.namespace("nsx")
     await policing.attach(target=NS)
     assert await policing.applicable(TargetName.of(["nsx"])) == []
 
 
-async def test_what_holds_is_asked_of_what_is_there(light_catalog: Catalog) -> None:
+async def test_what_holds_is_asked_of_what_is_there(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     for target, kind, error in (
         (TargetName.of(["none"]), "", NoSuchNamespace),
@@ -195,7 +197,7 @@ async def test_what_holds_is_asked_of_what_is_there(light_catalog: Catalog) -> N
 # -- what becomes of attachments -------------------------------------------------------------------------------------
 
 
-async def test_renamed_table_keeps_its_policies_and_inherits_from_its_new_namespace(catalog: Catalog) -> None:
+async def test_renamed_table_keeps_its_policies_and_inherits_from_its_new_namespace(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     await catalog.namespace("other")
     await policing.create("expire", EXPIRY)
@@ -210,7 +212,7 @@ async def test_renamed_table_keeps_its_policies_and_inherits_from_its_new_namesp
     assert await policing.targets() == ["table other.u"]
 
 
-async def test_dropped_table_takes_its_attachments_along(catalog: Catalog) -> None:
+async def test_dropped_table_takes_its_attachments_along(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     await policing.attach()
     await policing.attach("q", VIEW)
@@ -222,7 +224,7 @@ async def test_dropped_table_takes_its_attachments_along(catalog: Catalog) -> No
     await policing.drop()
 
 
-async def test_dropped_namespace_takes_its_attachments_along(catalog: Catalog) -> None:
+async def test_dropped_namespace_takes_its_attachments_along(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     await catalog.namespace("gone")
     await policing.attach(target=TargetName.of(["gone"]))
@@ -232,7 +234,7 @@ async def test_dropped_namespace_takes_its_attachments_along(catalog: Catalog) -
     assert await policing.applicable(TargetName.of(["gone"])) == []
 
 
-async def test_table_that_can_be_restored_keeps_its_attachments(catalog: Catalog) -> None:
+async def test_table_that_can_be_restored_keeps_its_attachments(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     await catalog.keep_dropped(60)
     await policing.attach(parameters={"a": "1"})
@@ -251,7 +253,7 @@ async def test_table_that_can_be_restored_keeps_its_attachments(catalog: Catalog
     assert await policing.targets() == []
 
 
-async def test_targets_of_a_policy_are_listed_in_pages(catalog: Catalog) -> None:
+async def test_targets_of_a_policy_are_listed_in_pages(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     for target in (CATALOG, NS, TABLE, VIEW):
         await policing.attach(target=target)
@@ -268,7 +270,9 @@ async def test_targets_of_a_policy_are_listed_in_pages(catalog: Catalog) -> None
 
 
 @pytest.mark.parametrize("action", [Action.ATTACH_POLICY, Action.DETACH_POLICY])
-async def test_attaching_takes_a_right_to_the_policy_and_to_the_target(light_catalog: Catalog, action: Action) -> None:
+async def test_attaching_takes_a_right_to_the_policy_and_to_the_target(
+    light_catalog: CatalogHarness, action: Action
+) -> None:
     policing = await furnished(light_catalog)
     await light_catalog.namespace("home")
     await policing.create("far", EXPIRY, namespace=["home"])
@@ -293,7 +297,7 @@ async def test_attaching_takes_a_right_to_the_policy_and_to_the_target(light_cat
     await use(Mutation(may(action, resource=[BUCKET, table])), *arguments)  # type: ignore[arg-type]
 
 
-async def test_refusal_tells_nothing_of_what_is_there(light_catalog: Catalog) -> None:
+async def test_refusal_tells_nothing_of_what_is_there(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     for target in (TABLE, TargetName.of(["none"], "t"), TargetName.of(["none"])):
         with pytest.raises(AccessDenied):
@@ -312,7 +316,7 @@ async def test_refusal_tells_nothing_of_what_is_there(light_catalog: Catalog) ->
     ],
 )
 async def test_what_holds_is_told_to_who_may_look_at_the_target(
-    light_catalog: Catalog, target: TargetName, action: Action
+    light_catalog: CatalogHarness, target: TargetName, action: Action
 ) -> None:
     policing = await furnished(light_catalog)
     others = [other for other in Action if other is not action]

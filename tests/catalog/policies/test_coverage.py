@@ -23,7 +23,7 @@ from lakebed.governance.policies import PolicyTargetKind
 from lakebed.governance.rbac import Privilege
 from lakebed.governance.rbac.securables import entry_key, policy_key
 from lakebed.objects.model import Caller
-from tests.catalog.harness import NOBODY, Catalog, a_table, may, name
+from tests.catalog.harness import NOBODY, CatalogHarness, a_table, may, name
 from tests.catalog.test_gate_grants import holding, key_of
 from tests.objects.stores import ROOT
 
@@ -34,7 +34,7 @@ TARGETS = (CATALOG, NS, DEEP, TABLE, VIEW)
 LOOKING = (Action.GET_TABLE, Action.GET_TABLE_BUCKET, Action.GET_NAMESPACE, Action.READ_POLICY)
 
 
-async def furnished(catalog: Catalog) -> Policing:
+async def furnished(catalog: CatalogHarness) -> Policing:
     """`ns.t`, `ns.v` (a view), `ns.deep.u`, `ns10.x` and `other.w`; policies `p` and `q` about compaction."""
     policing = policing_on(catalog)
     for levels in (("ns", "deep"), ("ns10",), ("other",)):
@@ -100,7 +100,7 @@ async def held(policing: Policing) -> dict[str, str | None]:
 
 
 @pytest.mark.parametrize("attached", [(), (("q", CATALOG),), (("q", NS),), (("q", CATALOG), ("p", TABLE))])
-async def test_effect_is_what_happens(catalog: Catalog, attached: tuple[tuple[str, TargetName], ...]) -> None:
+async def test_effect_is_what_happens(catalog: CatalogHarness, attached: tuple[tuple[str, TargetName], ...]) -> None:
     policing = await furnished(catalog)
     for policy, target in attached:
         await policing.attach(policy, target)
@@ -124,7 +124,7 @@ async def test_effect_is_what_happens(catalog: Catalog, attached: tuple[tuple[st
         assert await held(policing) == before
 
 
-async def test_reason_says_what_would_be_overridden(catalog: Catalog) -> None:
+async def test_reason_says_what_would_be_overridden(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     await policing.attach("q", CATALOG)
     page = await policing.coverage.effect(ROOT, "lake", ["ns"], "p", NS, AttachmentChange.ATTACH)
@@ -136,7 +136,7 @@ async def test_reason_says_what_would_be_overridden(catalog: Catalog) -> None:
     assert {one.place.kind for one in page.affected} == {PolicyTargetKind.TABLE, PolicyTargetKind.VIEW}
 
 
-async def test_policy_that_is_not_inheritable_reaches_its_target_alone(light_catalog: Catalog) -> None:
+async def test_policy_that_is_not_inheritable_reaches_its_target_alone(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     await policing.define(inheritable=False)
     await policing.create("n", "user.note")
@@ -144,7 +144,7 @@ async def test_policy_that_is_not_inheritable_reaches_its_target_alone(light_cat
     assert await effect(policing, TABLE, "n") == {"ns.t": (None, "n")}
 
 
-async def test_questions_are_refused_as_the_change_would_be(light_catalog: Catalog) -> None:
+async def test_questions_are_refused_as_the_change_would_be(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     await policing.define("user.tables", targets=(PolicyTargetKind.TABLE,))
     await policing.create("tables-only", "user.tables")
@@ -162,7 +162,7 @@ async def test_questions_are_refused_as_the_change_would_be(light_catalog: Catal
                 await effect(policing, target, policy, change)
 
 
-async def test_tables_with_none_are_told_by_type_and_place(catalog: Catalog) -> None:
+async def test_tables_with_none_are_told_by_type_and_place(catalog: CatalogHarness) -> None:
     policing = await furnished(catalog)
     await policing.create("e", EXPIRY)
     everything = {"ns.t", "ns.deep.u", "ns10.x", "other.w"}
@@ -181,7 +181,7 @@ async def test_tables_with_none_are_told_by_type_and_place(catalog: Catalog) -> 
         await uncovered(policing, kind="system.nothing")
 
 
-async def test_dropped_tables_and_other_table_buckets_are_not_told_of(light_catalog: Catalog) -> None:
+async def test_dropped_tables_and_other_table_buckets_are_not_told_of(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     await light_catalog.keep_dropped(60)
     await light_catalog.drop("t")
@@ -192,7 +192,7 @@ async def test_dropped_tables_and_other_table_buckets_are_not_told_of(light_cata
 
 @pytest.mark.parametrize(("limit", "step", "most"), [(1, 500, 10_000), (2, 2, 10_000), (100, 2, 3), (100, 500, 1)])
 async def test_pages_tell_all_whatever_their_size(
-    light_catalog: Catalog, monkeypatch: pytest.MonkeyPatch, limit: int, step: int, most: int
+    light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch, limit: int, step: int, most: int
 ) -> None:
     monkeypatch.setattr(coverage_module, "_ENTRIES_A_STEP", step)
     monkeypatch.setattr(coverage_module, "_MAX_GONE_THROUGH", most)
@@ -201,7 +201,7 @@ async def test_pages_tell_all_whatever_their_size(
     assert set(await effect(policing, CATALOG, limit=limit)) == {"ns.t", "ns.v", "ns.deep.u", "ns10.x", "other.w"}
 
 
-async def test_only_what_the_caller_may_look_at_is_told_of(light_catalog: Catalog) -> None:
+async def test_only_what_the_caller_may_look_at_is_told_of(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     seen = await light_catalog.entry(name("t"))
     resource = f"arn:aws:s3tables:*:*:bucket/lake/table/{seen.id}"
@@ -215,7 +215,7 @@ async def test_only_what_the_caller_may_look_at_is_told_of(light_catalog: Catalo
     assert await uncovered(policing, caller=one) == {"ns.t"}
 
 
-async def test_who_holds_grants_is_told_of_what_it_may_read(light_catalog: Catalog) -> None:
+async def test_who_holds_grants_is_told_of_what_it_may_read(light_catalog: CatalogHarness) -> None:
     policing = await furnished(light_catalog)
     policy = await policing.get()
     seen = await light_catalog.entry(name("t"))

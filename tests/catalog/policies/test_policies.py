@@ -21,13 +21,13 @@ from lakebed.core.errors import (
     PolicyInUse,
     PolicyVersionMismatch,
 )
-from tests.catalog.harness import NOBODY, Catalog, may
+from tests.catalog.harness import NOBODY, CatalogHarness, may
 from tests.objects.stores import ROOT
 
 from .policing import CATALOG, COMPACTION, EXPIRY, NS, OFF, ON, TABLE, UseCase, policing_on, shown
 
 
-async def test_policy_is_made_and_told_of(catalog: Catalog) -> None:
+async def test_policy_is_made_and_told_of(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     before = await catalog.last_event()
     made = await policing.create("compact-daily", content=' {"enable":  true}', description="every day")
@@ -36,7 +36,7 @@ async def test_policy_is_made_and_told_of(catalog: Catalog) -> None:
     assert (made.content, made.description) == (' {"enable":  true}', "every day")
     assert made.created_ms == made.updated_ms == catalog.store.clock.now_ms()
     [(kind, event)] = await policing.told(before)
-    assert (kind, event.warehouse, event.namespace) == ("CatalogPolicyCreated", "lake", ("ns",))
+    assert (kind, event.catalog, event.namespace) == ("CatalogPolicyCreated", "lake", ("ns",))
     assert event.facts == {"policy": "compact-daily", "type": COMPACTION, "version": "0"}
     assert event.principal == "root"
 
@@ -54,7 +54,7 @@ async def test_policy_is_made_and_told_of(catalog: Catalog) -> None:
     ],
 )
 async def test_refused_policy_leaves_nothing(
-    light_catalog: Catalog, asked: NewPolicy, error: type[LakebedError]
+    light_catalog: CatalogHarness, asked: NewPolicy, error: type[LakebedError]
 ) -> None:
     policing = policing_on(light_catalog)
     await policing.create("there")
@@ -64,7 +64,7 @@ async def test_refused_policy_leaves_nothing(
     assert type(refused.value) is error
 
 
-async def test_policy_lives_in_a_namespace_that_is_there(light_catalog: Catalog) -> None:
+async def test_policy_lives_in_a_namespace_that_is_there(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     async with light_catalog.unchanged():
         with pytest.raises(NoSuchNamespace):
@@ -84,7 +84,7 @@ async def test_policy_lives_in_a_namespace_that_is_there(light_catalog: Catalog)
     await policing.create()
 
 
-async def test_policies_are_listed_by_name_in_pages_and_by_type(catalog: Catalog) -> None:
+async def test_policies_are_listed_by_name_in_pages_and_by_type(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     await catalog.namespace("other")
     await policing.create("elsewhere", namespace=["other"])
@@ -104,7 +104,7 @@ async def test_policies_are_listed_by_name_in_pages_and_by_type(catalog: Catalog
         await listed(kind="system.nothing")
 
 
-async def test_update_replaces_and_counts(catalog: Catalog) -> None:
+async def test_update_replaces_and_counts(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     made = await policing.create(description="first")
     catalog.store.clock.advance(5)
@@ -118,14 +118,14 @@ async def test_update_replaces_and_counts(catalog: Catalog) -> None:
     assert (kind, event.facts["version"]) == ("CatalogPolicyUpdated", "1")
 
 
-async def test_same_again_changes_nothing(light_catalog: Catalog) -> None:
+async def test_same_again_changes_nothing(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     made = await policing.create(description="first")
     async with light_catalog.unchanged():
         assert await policing.update(content=ON, description="first") == made
 
 
-async def test_update_of_another_version_is_refused(light_catalog: Catalog) -> None:
+async def test_update_of_another_version_is_refused(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await policing.create()
     await policing.update()
@@ -142,7 +142,7 @@ async def test_update_of_another_version_is_refused(light_catalog: Catalog) -> N
             await policing.update("none")
 
 
-async def test_of_updates_at_once_one_is_made(catalog: Catalog) -> None:
+async def test_of_updates_at_once_one_is_made(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     await policing.create()
     contents = [f'{{"enable": true, "config": {{"x": {number}}}}}' for number in range(6)]
@@ -154,7 +154,7 @@ async def test_of_updates_at_once_one_is_made(catalog: Catalog) -> None:
     assert made[0].version == 1
 
 
-async def test_policy_that_is_attached_is_not_dropped_unless_detached_with_it(catalog: Catalog) -> None:
+async def test_policy_that_is_attached_is_not_dropped_unless_detached_with_it(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     entry = (await catalog.create()).entry
     await policing.create()
@@ -177,7 +177,7 @@ async def test_policy_that_is_attached_is_not_dropped_unless_detached_with_it(ca
         await policing.drop(detach_all=True)
 
 
-async def test_policy_that_is_not_attached_is_dropped(light_catalog: Catalog) -> None:
+async def test_policy_that_is_not_attached_is_dropped(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await policing.create()
     await policing.attach(target=NS)
@@ -186,7 +186,7 @@ async def test_policy_that_is_not_attached_is_dropped(light_catalog: Catalog) ->
     await policing.create(kind=EXPIRY)
 
 
-async def test_namespace_with_policies_is_not_dropped(catalog: Catalog) -> None:
+async def test_namespace_with_policies_is_not_dropped(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     await policing.create()
     await policing.attach(target=CATALOG)
@@ -197,7 +197,7 @@ async def test_namespace_with_policies_is_not_dropped(catalog: Catalog) -> None:
     await catalog.namespaces.drop(Mutation(ROOT), "lake", ["ns"])
 
 
-async def test_table_bucket_takes_its_policies_along(catalog: Catalog) -> None:
+async def test_table_bucket_takes_its_policies_along(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     await policing.define()
     await policing.create()
@@ -209,7 +209,7 @@ async def test_table_bucket_takes_its_policies_along(catalog: Catalog) -> None:
         assert await catalog.store.meta.rows(f"SELECT * FROM {table}") == []
 
 
-async def test_answers_are_kept_with_the_change(light_catalog: Catalog) -> None:
+async def test_answers_are_kept_with_the_change(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     key = RequestKey("k1", "digest")
     await policing.create(key=key)
@@ -222,7 +222,7 @@ async def test_answers_are_kept_with_the_change(light_catalog: Catalog) -> None:
     assert await light_catalog.keys.find(key) == Answer(204)
 
 
-async def test_rights(light_catalog: Catalog) -> None:
+async def test_rights(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await policing.create()
     uses: dict[Action, UseCase] = {

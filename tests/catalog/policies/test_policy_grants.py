@@ -11,7 +11,7 @@ from lakebed.core.errors import AccessDenied, NoSuchPolicy
 from lakebed.governance.rbac import INCLUDES, Privilege
 from lakebed.governance.rbac.securables import entry_key, policy_key
 from lakebed.objects.model import Caller
-from tests.catalog.harness import Catalog
+from tests.catalog.harness import CatalogHarness
 from tests.catalog.test_gate_grants import holding, key_of
 
 from .policing import CATALOG, NS, TABLE, Policing, policing_on
@@ -28,7 +28,9 @@ ON_POLICY: dict[str, tuple[Privilege, Operation]] = {
 
 
 @pytest.mark.parametrize("operation", ON_POLICY)
-async def test_operation_takes_its_privilege_on_the_policy_or_around_it(light_catalog: Catalog, operation: str) -> None:
+async def test_operation_takes_its_privilege_on_the_policy_or_around_it(
+    light_catalog: CatalogHarness, operation: str
+) -> None:
     needed, run = ON_POLICY[operation]
     policing = policing_on(light_catalog)
     made, other = await policing.create(), await policing.create("other")
@@ -43,7 +45,7 @@ async def test_operation_takes_its_privilege_on_the_policy_or_around_it(light_ca
     await run(policing, holding((policy_key(made.id), needed)))
 
 
-async def test_policies_are_made_and_listed_by_who_may_in_their_namespace(light_catalog: Catalog) -> None:
+async def test_policies_are_made_and_listed_by_who_may_in_their_namespace(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     key = await key_of(light_catalog, "ns")
     with pytest.raises(AccessDenied):
@@ -66,7 +68,7 @@ async def test_policies_are_made_and_listed_by_who_may_in_their_namespace(light_
     ],
 )
 async def test_attaching_takes_the_policy_and_the_target(
-    light_catalog: Catalog, target: TargetName, attaches: Privilege, detaches: Privilege
+    light_catalog: CatalogHarness, target: TargetName, attaches: Privilege, detaches: Privilege
 ) -> None:
     policing = policing_on(light_catalog)
     entry = (await light_catalog.create("t")).entry
@@ -89,7 +91,7 @@ async def test_attaching_takes_the_policy_and_the_target(
         await run(target=target, caller=holding((key, on_policy), (place, on_target)))
 
 
-async def test_what_holds_for_a_thing_is_told_to_who_may_read_it(light_catalog: Catalog) -> None:
+async def test_what_holds_for_a_thing_is_told_to_who_may_read_it(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     entry = (await light_catalog.create("t")).entry
     await policing.create()

@@ -7,7 +7,7 @@ from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, AlreadyExists, InvalidPolicy, NoSuchPolicyType, PolicyInUse
 from lakebed.governance.policies import SYSTEM_TYPES, PolicyTargetKind, define_type
 from lakebed.objects.model import Caller
-from tests.catalog.harness import NOBODY, Catalog, may
+from tests.catalog.harness import NOBODY, CatalogHarness, may
 from tests.objects.stores import ROOT
 
 from .policing import UseCase, policing_on
@@ -15,7 +15,7 @@ from .policing import UseCase, policing_on
 RETENTION = {"type": "object", "required": ["days"], "properties": {"days": {"type": "integer"}}}
 
 
-async def test_type_is_defined_and_its_schema_holds(catalog: Catalog) -> None:
+async def test_type_is_defined_and_its_schema_holds(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     before = await catalog.last_event()
     made = await policing.define("user.retention", RETENTION, inheritable=False, targets=(PolicyTargetKind.TABLE,))
@@ -33,7 +33,7 @@ async def test_type_is_defined_and_its_schema_holds(catalog: Catalog) -> None:
     assert (await policing.update(content='{"days": 6}')).version == 1
 
 
-async def test_type_is_defined_once(light_catalog: Catalog) -> None:
+async def test_type_is_defined_once(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await policing.define()
     async with light_catalog.unchanged():
@@ -41,7 +41,7 @@ async def test_type_is_defined_once(light_catalog: Catalog) -> None:
             await policing.define(schema={"type": "object"})
 
 
-async def test_type_with_policies_is_not_dropped(light_catalog: Catalog) -> None:
+async def test_type_with_policies_is_not_dropped(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await policing.define()
     await policing.create(kind="user.note")
@@ -62,7 +62,7 @@ async def test_type_with_policies_is_not_dropped(light_catalog: Catalog) -> None
     await policing.define(schema={"type": "object"})
 
 
-async def test_types_are_those_of_one_table_bucket(light_catalog: Catalog) -> None:
+async def test_types_are_those_of_one_table_bucket(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await light_catalog.warehouse("pond")
     await policing.define()
@@ -71,7 +71,7 @@ async def test_types_are_those_of_one_table_bucket(light_catalog: Catalog) -> No
     assert (await policing.types.get(ROOT, "pond", "system.snapshot-expiry")).is_system
 
 
-async def test_types_are_listed_with_the_system_s_in_pages(catalog: Catalog) -> None:
+async def test_types_are_listed_with_the_system_s_in_pages(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     for name in ("zeta", "alpha", "systematic"):
         await policing.define(name)
@@ -85,7 +85,7 @@ async def test_types_are_listed_with_the_system_s_in_pages(catalog: Catalog) -> 
     assert seen == ["alpha", *SYSTEM_TYPES, "systematic", "zeta"]
 
 
-async def test_rights(light_catalog: Catalog) -> None:
+async def test_rights(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await policing.define("there")
 

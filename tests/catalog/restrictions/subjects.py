@@ -20,7 +20,7 @@ from lakebed.iceberg.documents import encode
 from lakebed.iceberg.metadata import TableMetadata
 from lakebed.meta.seam import Transaction
 from lakebed.objects.model import Caller
-from tests.catalog.harness import Catalog
+from tests.catalog.harness import CatalogHarness
 from tests.catalog.policies.policing import TABLE, Policing
 
 UUID = "00000000-0000-0000-0000-00000000000a"
@@ -118,7 +118,7 @@ async def restrict_rows(
     await policing.attach(name, target)
 
 
-async def role(catalog: Catalog, name: str, *members: str, federated: bool = False) -> None:
+async def role(catalog: CatalogHarness, name: str, *members: str, federated: bool = False) -> None:
     """A principal role, and who is given it."""
 
     async def work(tx: Transaction) -> None:
@@ -132,7 +132,7 @@ async def role(catalog: Catalog, name: str, *members: str, federated: bool = Fal
     await catalog.store.meta.transact(work)
 
 
-def wire_scans(catalog: Catalog) -> Scans:
+def wire_scans(catalog: CatalogHarness) -> Scans:
     """Scans on a catalog, for restricted callers too."""
     store = catalog.store
     return Scans(store.meta, catalog.files, catalog.entries, catalog.commits, store.clock, catalog.copies)

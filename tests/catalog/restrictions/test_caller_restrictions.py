@@ -14,7 +14,7 @@ from lakebed.catalog.restrictions import COPIES_NAMESPACE
 from lakebed.core.access import ActivatedRoles
 from lakebed.core.errors import AccessDenied
 from lakebed.objects.model import Caller
-from tests.catalog.harness import Catalog, a_change, may, name, set_properties
+from tests.catalog.harness import CatalogHarness, a_change, may, name, set_properties
 from tests.catalog.policies.policing import CATALOG, NS, TABLE, policing_on
 from tests.objects.stores import ROOT
 
@@ -24,10 +24,10 @@ ANN = may("s3:*", "s3tables:*", who="ann")
 BO = may("s3:*", "s3tables:*", who="bo")
 
 
-async def is_restricted(catalog: Catalog, caller: Caller, table: str = "t") -> bool:
+async def is_restricted(catalog: CatalogHarness, caller: Caller, table: str = "t") -> bool:
     found = await catalog.entries.find(catalog.store.meta, "lake", name(table))
     assert found.live is not None
-    seen = await catalog.entries.restrictions.of(caller.principal, found.warehouse, ("ns",), found.live)
+    seen = await catalog.entries.restrictions.of(caller.principal, found.catalog, ("ns",), found.live)
     return seen is not None
 
 
@@ -36,7 +36,7 @@ def calling_with(caller: Caller, *roles: str, by_provider: bool = False) -> Call
     return caller._replace(principal=replace(caller.principal, activated=activated))
 
 
-async def test_whom_a_policy_names_is_restricted_where_it_holds(catalog: Catalog) -> None:
+async def test_whom_a_policy_names_is_restricted_where_it_holds(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     await catalog.create("t")
     await catalog.create("other")
@@ -52,7 +52,7 @@ async def test_whom_a_policy_names_is_restricted_where_it_holds(catalog: Catalog
     assert not await is_restricted(catalog, ANN)
 
 
-async def test_nearer_policies_lift_nothing(light_catalog: Catalog) -> None:
+async def test_nearer_policies_lift_nothing(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await light_catalog.create("t")
     await restrict_rows(policing, "far", CATALOG)
@@ -65,7 +65,7 @@ async def test_nearer_policies_lift_nothing(light_catalog: Catalog) -> None:
     assert [one[0] for one in await policing.applicable()] == ["also", "far", "near"]
 
 
-async def test_roles_restrict_who_has_them_and_spare_who_calls_with_them(catalog: Catalog) -> None:
+async def test_roles_restrict_who_has_them_and_spare_who_calls_with_them(catalog: CatalogHarness) -> None:
     policing = policing_on(catalog)
     await catalog.create("t")
     await role(catalog, "reader", "ann")
@@ -83,7 +83,7 @@ async def test_roles_restrict_who_has_them_and_spare_who_calls_with_them(catalog
     assert await is_restricted(catalog, calling_with(ANN, "reader", "chief"))
 
 
-async def test_roles_of_a_provider_count_as_it_says(light_catalog: Catalog) -> None:
+async def test_roles_of_a_provider_count_as_it_says(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await light_catalog.create("t")
     await role(light_catalog, "staff", federated=True)
@@ -99,7 +99,7 @@ async def test_roles_of_a_provider_count_as_it_says(light_catalog: Catalog) -> N
     assert await is_restricted(light_catalog, keys)
 
 
-async def test_root_is_not_restricted_unless_it_calls_with_less(light_catalog: Catalog) -> None:
+async def test_root_is_not_restricted_unless_it_calls_with_less(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await light_catalog.create("t")
     await restrict_rows(policing, everyone=True)
@@ -108,52 +108,52 @@ async def test_root_is_not_restricted_unless_it_calls_with_less(light_catalog: C
     assert await is_restricted(light_catalog, calling_with(ROOT, "reader"))
 
 
-async def test_views_have_no_rows_to_be_filtered(light_catalog: Catalog) -> None:
+async def test_views_have_no_rows_to_be_filtered(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     view = (await light_catalog.create_view("v")).entry
     await restrict_rows(policing, target=NS, everyone=True)
-    warehouse = await light_catalog.warehouses.find(light_catalog.store.meta, "lake")
+    warehouse = await light_catalog.catalogs.find(light_catalog.store.meta, "lake")
     assert warehouse.restricts
     assert await light_catalog.entries.restrictions.of(ANN.principal, warehouse, ("ns",), view) is None
 
 
-UseCase = Callable[[Catalog, Caller], Awaitable[object]]
+UseCase = Callable[[CatalogHarness, Caller], Awaitable[object]]
 
 
-async def commit(catalog: Catalog, caller: Caller) -> object:
+async def commit(catalog: CatalogHarness, caller: Caller) -> object:
     return await catalog.commit(name(), set_properties(a="b"), caller=caller)
 
 
-async def commit_all(catalog: Catalog, caller: Caller) -> None:
+async def commit_all(catalog: CatalogHarness, caller: Caller) -> None:
     await catalog.commit_all(a_change(name(), set_properties(a="b")), caller=caller)
 
 
-async def drop(catalog: Catalog, caller: Caller) -> object:
+async def drop(catalog: CatalogHarness, caller: Caller) -> object:
     return await catalog.drop(caller=caller)
 
 
-async def unregister(catalog: Catalog, caller: Caller) -> object:
+async def unregister(catalog: CatalogHarness, caller: Caller) -> object:
     return await catalog.dropping.unregister(Mutation(caller), "lake", name(), lambda entry, document: b"")
 
 
-async def rename(catalog: Catalog, caller: Caller) -> None:
+async def rename(catalog: CatalogHarness, caller: Caller) -> None:
     await catalog.renaming.rename(Mutation(caller), "lake", name(), name("u"), EntryKind.TABLE)
 
 
-async def move(catalog: Catalog, caller: Caller) -> object:
+async def move(catalog: CatalogHarness, caller: Caller) -> object:
     at = (await catalog.entry(name())).metadata_at
     return await catalog.registration.register_table(Mutation(caller), "lake", name(), at, overwrite=True)
 
 
-async def hand_out(catalog: Catalog, caller: Caller) -> object:
+async def hand_out(catalog: CatalogHarness, caller: Caller) -> object:
     found = await catalog.entries.find(catalog.store.meta, "lake", name())
     assert found.entry is not None
-    access = DataAccess(catalog.store.meta, catalog.gate, catalog.claims)
-    return await access.of_entry(caller, found.warehouse, ("ns",), found.entry)
+    access = DataAccess(catalog.store.meta, catalog.authorizer, catalog.claims)
+    return await access.of_entry(caller, found.catalog, ("ns",), found.entry)
 
 
 @pytest.mark.parametrize("use", [commit, commit_all, drop, unregister, rename, move, hand_out])
-async def test_what_is_for_those_alone_who_see_all(light_catalog: Catalog, use: UseCase) -> None:
+async def test_what_is_for_those_alone_who_see_all(light_catalog: CatalogHarness, use: UseCase) -> None:
     policing = policing_on(light_catalog)
     await light_catalog.create("t")
     await restrict_rows(policing)
@@ -163,7 +163,7 @@ async def test_what_is_for_those_alone_who_see_all(light_catalog: Catalog, use: 
     await use(light_catalog, BO)
 
 
-async def test_files_of_a_dropped_table_are_not_given_up_by_who_sees_a_part(light_catalog: Catalog) -> None:
+async def test_files_of_a_dropped_table_are_not_given_up_by_who_sees_a_part(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     await light_catalog.create("t")
     await restrict_rows(policing)
@@ -176,7 +176,7 @@ async def test_files_of_a_dropped_table_are_not_given_up_by_who_sees_a_part(ligh
     await purge(Mutation(BO), "lake", name(), files=False)
 
 
-async def test_files_are_not_for_who_sees_a_part_whichever_keys_it_has(light_catalog: Catalog) -> None:
+async def test_files_are_not_for_who_sees_a_part_whichever_keys_it_has(light_catalog: CatalogHarness) -> None:
     policing = policing_on(light_catalog)
     made = (await light_catalog.create("t")).entry
     key = made.metadata_at.removeprefix("s3://lake/")
@@ -194,7 +194,7 @@ async def test_files_are_not_for_who_sees_a_part_whichever_keys_it_has(light_cat
     await reader.get(delegated(BO, made.id), "lake", key)
 
 
-async def test_the_namespace_of_copies_is_for_who_runs_tasks(light_catalog: Catalog) -> None:
+async def test_the_namespace_of_copies_is_for_who_runs_tasks(light_catalog: CatalogHarness) -> None:
     worker = may("s3tables:*", "lakebed:RunTasks", who="worker")
     await light_catalog.namespace(COPIES_NAMESPACE)
     await light_catalog.create("c", namespace=COPIES_NAMESPACE)

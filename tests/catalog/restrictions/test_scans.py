@@ -29,7 +29,7 @@ from lakebed.meta.seam import Transaction
 from lakebed.meta.tasks import TaskState
 from lakebed.objects.model import Caller
 from tests.catalog.appends import appended
-from tests.catalog.harness import Catalog, may, name
+from tests.catalog.harness import CatalogHarness, may, name
 from tests.catalog.policies.policing import NS, Policing, policing_on
 from tests.objects.stores import ROOT
 
@@ -44,7 +44,7 @@ EU = {"type": "eq", "term": "payload", "value": "EU"}
 class Stage:
     """A table with a snapshot, of which ann sees a part."""
 
-    catalog: Catalog
+    catalog: CatalogHarness
     policing: Policing
     scans: Scans
 
@@ -77,7 +77,7 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(catalog: Catalog) -> Stage:
+async def stage(catalog: CatalogHarness) -> Stage:
     made = Stage(catalog, policing_on(catalog), wire_scans(catalog))
     await catalog.create("t")
     await made.append()
@@ -121,7 +121,7 @@ async def test_a_plan_waits_for_its_copy_and_is_of_nothing_else(stage: Stage) ->
     assert paths(everything) != [path]
 
 
-async def test_those_whom_the_same_policies_restrict_share_a_copy(light_catalog: Catalog) -> None:
+async def test_those_whom_the_same_policies_restrict_share_a_copy(light_catalog: CatalogHarness) -> None:
     stage = Stage(light_catalog, policing_on(light_catalog), wire_scans(light_catalog))
     await light_catalog.create("t")
     await stage.append()
@@ -203,7 +203,7 @@ async def test_a_copy_that_cannot_be_made_fails_the_plan_and_is_asked_for_anew(s
     assert (await stage.result(anew)).result.status is PlanStatus.COMPLETED
 
 
-async def test_a_table_without_rows_is_planned_without_a_copy(light_catalog: Catalog) -> None:
+async def test_a_table_without_rows_is_planned_without_a_copy(light_catalog: CatalogHarness) -> None:
     stage = Stage(light_catalog, policing_on(light_catalog), wire_scans(light_catalog))
     await light_catalog.create("t")
     await restrict_rows(stage.policing)
@@ -302,7 +302,7 @@ async def test_what_is_left_of_copies_does_not_keep_their_catalog(stage: Stage) 
     await catalog.namespaces.drop(Mutation(ROOT), "lake", ("ns",))
     await catalog.management.delete(catalog.administrator(), ROOT, "lake")
     with pytest.raises(NoSuchCatalog):
-        await catalog.warehouses.find(catalog.store.meta, "lake")
+        await catalog.catalogs.find(catalog.store.meta, "lake")
 
 
 async def test_not_every_snapshot_is_copied(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +316,7 @@ async def test_not_every_snapshot_is_copied(stage: Stage, monkeypatch: pytest.Mo
     assert (await stage.plan(snapshot_id=_of(second))).copy == second.copy
 
 
-async def test_copies_lie_in_their_catalog_whatever_it_is_called(light_catalog: Catalog) -> None:
+async def test_copies_lie_in_their_catalog_whatever_it_is_called(light_catalog: CatalogHarness) -> None:
     stage = Stage(light_catalog, policing_on(light_catalog), wire_scans(light_catalog))
     await light_catalog.create("t")
     await stage.append()

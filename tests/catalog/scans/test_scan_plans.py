@@ -8,7 +8,7 @@ from lakebed.catalog.scans.scan_plans import Scans, StoredPlans
 from lakebed.catalog.tables.files import parse_location
 from lakebed.core.errors import AccessDenied, AlreadyExists
 from tests.catalog.appends import appended
-from tests.catalog.harness import Catalog, name
+from tests.catalog.harness import CatalogHarness, name
 from tests.objects.stores import ROOT, user
 
 
@@ -27,7 +27,7 @@ def record(
 
 
 @pytest.mark.parametrize("kind", ["stored", "memory"])
-async def test_plans_are_kept_replaced_and_forgotten(catalog: Catalog, kind: str) -> None:
+async def test_plans_are_kept_replaced_and_forgotten(catalog: CatalogHarness, kind: str) -> None:
     table_id = (await catalog.create()).entry.id
     store: PlanStore = StoredPlans(catalog.store.meta) if kind == "stored" else MemoryPlanStore()
     first = record("p1", table_id)
@@ -48,7 +48,7 @@ async def test_plans_are_kept_replaced_and_forgotten(catalog: Catalog, kind: str
     assert await store.get(PlanId("p2")) is not None
 
 
-async def test_who_may_not_read_the_data_gets_no_plan(catalog: Catalog) -> None:
+async def test_who_may_not_read_the_data_gets_no_plan(catalog: CatalogHarness) -> None:
     await catalog.create()
     scans = Scans(catalog.store.meta, catalog.files, catalog.entries, catalog.commits, catalog.store.clock)
     with pytest.raises(AccessDenied):
@@ -60,7 +60,9 @@ async def test_who_may_not_read_the_data_gets_no_plan(catalog: Catalog) -> None:
     assert await scans.forget_old() == 1
 
 
-async def test_manifests_that_were_written_over_since_the_commit_lead_to_no_other_table(catalog: Catalog) -> None:
+async def test_manifests_that_were_written_over_since_the_commit_lead_to_no_other_table(
+    catalog: CatalogHarness,
+) -> None:
     """A writer may change every file of its table but the current metadata: what a plan reads is the table's own."""
     for table in ("victim", "t"):
         await catalog.create(table)
@@ -78,7 +80,7 @@ async def test_manifests_that_were_written_over_since_the_commit_lead_to_no_othe
     assert planned.result.status is PlanStatus.COMPLETED
 
 
-async def test_plan_reads_manifests_where_the_table_was_before_it_moved(catalog: Catalog) -> None:
+async def test_plan_reads_manifests_where_the_table_was_before_it_moved(catalog: CatalogHarness) -> None:
     await catalog.create("t")
     await catalog.commit(name("t"), *await appended(catalog, name("t")))
     await catalog.commit(name("t"), {"action": "set-location", "location": "s3://lake/elsewhere"})

@@ -19,13 +19,13 @@ from lakebed.core.errors import (
     NoSuchNamespace,
 )
 from lakebed.iceberg.metadata import parse_table
-from tests.catalog.harness import ASSERT_CREATE, NOBODY, Catalog, a_table, may, name, staged
+from tests.catalog.harness import ASSERT_CREATE, NOBODY, CatalogHarness, a_table, may, name, staged
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
 
 
-async def test_created_table_is_there_with_its_file(catalog: Catalog) -> None:
+async def test_created_table_is_there_with_its_file(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     entry = made.entry
     assert entry == await catalog.entry(name())
@@ -47,7 +47,7 @@ async def test_created_table_is_there_with_its_file(catalog: Catalog) -> None:
     assert await catalog.claimed() == {entry.id: [f"tables/{entry.id}/"]}
 
 
-async def test_creation_is_the_first_commit_of_the_log(catalog: Catalog) -> None:
+async def test_creation_is_the_first_commit_of_the_log(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     [row] = await catalog.store.meta.rows(
         "SELECT entry, generation, operation, previous_at, metadata_at, expected_token, version_token"
@@ -56,7 +56,7 @@ async def test_creation_is_the_first_commit_of_the_log(catalog: Catalog) -> None
     assert row == (made.entry.id, 1, "create", None, made.entry.metadata_at, None, made.entry.version_token)
 
 
-async def test_location_properties_and_format_are_as_asked_for(catalog: Catalog) -> None:
+async def test_location_properties_and_format_are_as_asked_for(catalog: CatalogHarness) -> None:
     made = await catalog.create(
         location="s3a://lake/my/place/", properties={"format-version": "3", "owner": "ann", "write.data.path": ""}
     )
@@ -67,13 +67,13 @@ async def test_location_properties_and_format_are_as_asked_for(catalog: Catalog)
     assert "format-version" not in stored.properties
 
 
-async def test_first_file_goes_where_the_properties_say(catalog: Catalog) -> None:
+async def test_first_file_goes_where_the_properties_say(catalog: CatalogHarness) -> None:
     made = await catalog.create(location="s3://lake/t", properties={"write.metadata.path": "s3://lake/meta/t/"})
     assert made.entry.metadata_at.startswith("s3://lake/meta/t/00000-")
     assert await catalog.claimed() == {made.entry.id: ["meta/t/", "t/"]}
 
 
-async def test_table_of_a_nested_namespace(catalog: Catalog) -> None:
+async def test_table_of_a_nested_namespace(catalog: CatalogHarness) -> None:
     await catalog.namespace("a", "b")
     made = await catalog.creation.create(AS_ROOT, "lake", ("a", "b"), a_table())
     assert made.identifier == name("t", "a", "b")
@@ -88,7 +88,7 @@ async def test_table_of_a_nested_namespace(catalog: Catalog) -> None:
         ("dropped table", "until it is restored"),
     ],
 )
-async def test_name_is_taken_by_tables_and_views_alike(catalog: Catalog, taken: str, told: str) -> None:
+async def test_name_is_taken_by_tables_and_views_alike(catalog: CatalogHarness, taken: str, told: str) -> None:
     if taken == "view":
         await catalog.create_view("t")
     else:
@@ -103,7 +103,7 @@ async def test_name_is_taken_by_tables_and_views_alike(catalog: Catalog, taken: 
             await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
 
 
-async def test_of_several_at_once_one_makes_it_and_no_file_is_left_behind(catalog: Catalog) -> None:
+async def test_of_several_at_once_one_makes_it_and_no_file_is_left_behind(catalog: CatalogHarness) -> None:
     outcomes = await asyncio.gather(*(catalog.create() for _ in range(6)), return_exceptions=True)
     assert sum(isinstance(outcome, AlreadyExists) for outcome in outcomes) == 5
     assert len(await catalog.keys_in()) == 1
@@ -111,7 +111,7 @@ async def test_of_several_at_once_one_makes_it_and_no_file_is_left_behind(catalo
     assert len(await catalog.claimed()) == 1
 
 
-async def test_of_several_in_one_place_at_once_one_moves_in(catalog: Catalog) -> None:
+async def test_of_several_in_one_place_at_once_one_moves_in(catalog: CatalogHarness) -> None:
     places = ["s3://lake/a", "s3://lake/a/b", "s3://lake/a/b/c", "s3://lake/a/"]
     outcomes = await asyncio.gather(
         *(catalog.create(f"t{number}", location=place) for number, place in enumerate(places)), return_exceptions=True
@@ -120,7 +120,7 @@ async def test_of_several_in_one_place_at_once_one_moves_in(catalog: Catalog) ->
     assert len(await catalog.store.stored_blobs()) == 1
 
 
-async def test_refused_table_leaves_nothing(catalog: Catalog) -> None:
+async def test_refused_table_leaves_nothing(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         with pytest.raises(NoSuchNamespace):
             await catalog.create(namespace="none")
@@ -142,7 +142,7 @@ async def test_refused_table_leaves_nothing(catalog: Catalog) -> None:
 # -- staged ----------------------------------------------------------------------------------------------------------
 
 
-async def test_staged_table_is_promised_and_stores_nothing_else(catalog: Catalog) -> None:
+async def test_staged_table_is_promised_and_stores_nothing_else(catalog: CatalogHarness) -> None:
     promised = await catalog.creation.stage(
         AS_ROOT, "lake", ("ns",), a_table(location="s3://lake/here/", properties={"owner": "ann"})
     )
@@ -155,7 +155,7 @@ async def test_staged_table_is_promised_and_stores_nothing_else(catalog: Catalog
     assert metadata == promised.metadata
 
 
-async def test_staged_table_is_made_by_its_commit_as_it_was_promised(catalog: Catalog) -> None:
+async def test_staged_table_is_made_by_its_commit_as_it_was_promised(catalog: CatalogHarness) -> None:
     promised = await catalog.creation.stage(AS_ROOT, "lake", ("ns",), a_table())
     made = await catalog.commit(name(), *staged(promised.document), requirements=[ASSERT_CREATE])
     assert (made.entry.uuid, made.entry.location, made.entry.generation) == (
@@ -178,7 +178,7 @@ async def test_staged_table_is_made_by_its_commit_as_it_was_promised(catalog: Ca
     ],
 )
 async def test_location_of_a_staged_table_is_checked_before_anybody_gets_keys_to_it(
-    light_catalog: Catalog, location: str | None, properties: dict[str, str]
+    light_catalog: CatalogHarness, location: str | None, properties: dict[str, str]
 ) -> None:
     asked = a_table(properties=properties) if location is None else a_table(location=location)
     with pytest.raises(InvalidInput):
@@ -188,7 +188,7 @@ async def test_location_of_a_staged_table_is_checked_before_anybody_gets_keys_to
 # -- who may ---------------------------------------------------------------------------------------------------------
 
 
-async def test_creating_asks_for_its_right(light_catalog: Catalog) -> None:
+async def test_creating_asks_for_its_right(light_catalog: CatalogHarness) -> None:
     async with light_catalog.unchanged():
         with pytest.raises(AccessDenied):
             await light_catalog.create(caller=NOBODY)
@@ -214,7 +214,7 @@ async def test_creating_asks_for_its_right(light_catalog: Catalog) -> None:
     assert (event.id, event.principal) == (made.entry.id, "alice")
 
 
-async def test_who_may_not_create_does_not_learn_what_is_there(light_catalog: Catalog) -> None:
+async def test_who_may_not_create_does_not_learn_what_is_there(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     for table in ("t", "u"):
         with pytest.raises(AccessDenied):

@@ -20,7 +20,7 @@ from lakebed.core.errors import (
     TableProtected,
 )
 from lakebed.meta.tasks import TaskState
-from tests.catalog.harness import NOBODY, Catalog, Eventful, a_table, may, name, set_properties, wire_catalog
+from tests.catalog.harness import NOBODY, CatalogHarness, Eventful, a_table, may, name, set_properties, wire_catalog
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
@@ -28,19 +28,19 @@ TABLE, VIEW = EntryKind.TABLE, EntryKind.VIEW
 WINDOW = 60
 
 
-async def dropped_names(catalog: Catalog) -> list[str]:
+async def dropped_names(catalog: CatalogHarness) -> list[str]:
     page = await catalog.dropping.dropped(ROOT, "lake", after="", limit=100)
     return sorted(one.entry.name for one in page.dropped)
 
 
-async def purges_to_come(catalog: Catalog) -> int:
+async def purges_to_come(catalog: CatalogHarness) -> int:
     return len(await catalog.tasks.inspect(catalog.store.meta, TaskState.READY, kind=PURGE_KIND))
 
 
 # -- at once ---------------------------------------------------------------------------------------------------------
 
 
-async def test_without_a_window_a_drop_is_at_once(catalog: Catalog) -> None:
+async def test_without_a_window_a_drop_is_at_once(catalog: CatalogHarness) -> None:
     made = await catalog.create()
     await catalog.commit(name(), set_properties(a="1"))
     before = await catalog.last_event()
@@ -61,18 +61,18 @@ async def test_without_a_window_a_drop_is_at_once(catalog: Catalog) -> None:
     assert again.entry.id != made.entry.id
 
 
-async def test_purge_is_a_task_that_commits_with_the_drop(catalog: Catalog) -> None:
+async def test_purge_is_a_task_that_commits_with_the_drop(catalog: CatalogHarness) -> None:
     made = await catalog.create(location="s3://lake/t", properties={"write.data.path": "s3://lake/d"})
     await catalog.drop(purge=True)
     [task] = await catalog.tasks.inspect(catalog.store.meta, TaskState.READY, kind=PURGE_KIND)
     purge = decode_purge(task.payload)
-    assert (purge.warehouse, purge.namespace, purge.name, purge.entry) == ("lake", ("ns",), "t", made.entry.id)
+    assert (purge.catalog, purge.namespace, purge.name, purge.entry) == ("lake", ("ns",), "t", made.entry.id)
     assert (purge.prefixes, purge.metadata_at) == (("d/", "t/"), made.entry.metadata_at)
     _, event = (await catalog.told())[-1]
     assert event.facts == {"purge": "true", "restorable": "false"}
 
 
-async def test_table_is_not_dropped_as_a_view_nor_a_view_as_a_table(catalog: Catalog) -> None:
+async def test_table_is_not_dropped_as_a_view_nor_a_view_as_a_table(catalog: CatalogHarness) -> None:
     await catalog.create("t")
     await catalog.create_view("v")
     async with catalog.unchanged():
@@ -89,7 +89,7 @@ async def test_table_is_not_dropped_as_a_view_nor_a_view_as_a_table(catalog: Cat
     await catalog.drop("v", kind=VIEW)
 
 
-async def test_of_several_drops_at_once_one_succeeds(catalog: Catalog) -> None:
+async def test_of_several_drops_at_once_one_succeeds(catalog: CatalogHarness) -> None:
     await catalog.create()
     before = await catalog.last_event()
     outcomes = await asyncio.gather(*(catalog.drop(purge=True) for _ in range(4)), return_exceptions=True)
@@ -101,7 +101,7 @@ async def test_of_several_drops_at_once_one_succeeds(catalog: Catalog) -> None:
 # -- with a window ---------------------------------------------------------------------------------------------------
 
 
-async def test_dropped_table_waits_under_its_name(catalog: Catalog) -> None:
+async def test_dropped_table_waits_under_its_name(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(WINDOW)
     made = await catalog.create(location="s3://lake/t")
     now_ms = catalog.store.clock.now_ms()
@@ -123,7 +123,7 @@ async def test_dropped_table_waits_under_its_name(catalog: Catalog) -> None:
             await catalog.create_view("t")
 
 
-async def test_restored_table_is_as_it_was(catalog: Catalog) -> None:
+async def test_restored_table_is_as_it_was(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(WINDOW)
     await catalog.create(location="s3://lake/t")
     committed = await catalog.commit(name(), set_properties(a="1"))
@@ -141,7 +141,7 @@ async def test_restored_table_is_as_it_was(catalog: Catalog) -> None:
     assert (await catalog.commit(name(), set_properties(b="2"))).entry.generation == 3
 
 
-async def test_restored_view_is_a_view(catalog: Catalog) -> None:
+async def test_restored_view_is_a_view(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(WINDOW)
     await catalog.create_view()
     await catalog.drop("v", kind=VIEW)
@@ -149,7 +149,7 @@ async def test_restored_view_is_a_view(catalog: Catalog) -> None:
     assert (await catalog.told())[-1][0] == "ViewRestored"
 
 
-async def test_only_what_was_dropped_is_restored(catalog: Catalog) -> None:
+async def test_only_what_was_dropped_is_restored(catalog: CatalogHarness) -> None:
     await catalog.create()
     async with catalog.unchanged():
         with pytest.raises(AlreadyExists, match="not dropped"):
@@ -161,7 +161,7 @@ async def test_only_what_was_dropped_is_restored(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("purge", [True, False])
-async def test_dropped_table_is_given_up_when_its_window_is_over(catalog: Catalog, purge: bool) -> None:
+async def test_dropped_table_is_given_up_when_its_window_is_over(catalog: CatalogHarness, purge: bool) -> None:
     await catalog.keep_dropped(WINDOW)
     made = await catalog.create(location="s3://lake/t")
     await catalog.drop(purge=purge)
@@ -180,7 +180,7 @@ async def test_dropped_table_is_given_up_when_its_window_is_over(catalog: Catalo
     await catalog.create("t", location="s3://lake/t2")
 
 
-async def test_many_are_given_up_in_several_runs(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_are_given_up_in_several_runs(catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dropping_module, "_EXPIRED_A_RUN", 2)
     await catalog.keep_dropped(WINDOW)
     for number in range(5):
@@ -190,10 +190,10 @@ async def test_many_are_given_up_in_several_runs(catalog: Catalog, monkeypatch: 
     assert [await catalog.dropping.expire_dropped() for _ in range(4)] == [2, 2, 1, 0]
 
 
-async def test_tables_of_several_warehouses_are_given_up_alike(catalog: Catalog) -> None:
+async def test_tables_of_several_warehouses_are_given_up_alike(catalog: CatalogHarness) -> None:
     await catalog.warehouse("pond")
     await catalog.namespaces.create(AS_ROOT, "pond", ["ns"], {})
-    await catalog.warehouses.set_properties(ROOT, "pond", updates={UNDROP_WINDOW: "5"}, removals=[])
+    await catalog.catalogs.set_properties(ROOT, "pond", updates={UNDROP_WINDOW: "5"}, removals=[])
     await catalog.keep_dropped(WINDOW)
     await catalog.create()
     await catalog.creation.create(AS_ROOT, "pond", ("ns",), a_table())
@@ -202,13 +202,13 @@ async def test_tables_of_several_warehouses_are_given_up_alike(catalog: Catalog)
     catalog.store.clock.advance(5)
     assert await catalog.dropping.expire_dropped() == 1
     assert await dropped_names(catalog) == ["t"]
-    assert (await catalog.told())[-1][1].warehouse == "pond"
+    assert (await catalog.told())[-1][1].catalog == "pond"
     assert await catalog.purges.run_due() == 1
     assert await catalog.keys_in("pond") == []
     assert len(await catalog.keys_in("lake")) == 1
 
 
-async def test_window_is_the_one_at_the_time_of_the_drop(catalog: Catalog) -> None:
+async def test_window_is_the_one_at_the_time_of_the_drop(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(WINDOW)
     await catalog.create()
     await catalog.drop()
@@ -222,7 +222,7 @@ async def test_window_is_the_one_at_the_time_of_the_drop(catalog: Catalog) -> No
 
 @pytest.mark.parametrize(("asked_at_the_drop", "asked_now"), [(True, False), (False, True), (False, False)])
 async def test_dropped_table_can_be_given_up_before_its_time(
-    catalog: Catalog, asked_at_the_drop: bool, asked_now: bool
+    catalog: CatalogHarness, asked_at_the_drop: bool, asked_now: bool
 ) -> None:
     await catalog.keep_dropped(WINDOW)
     await catalog.create(location="s3://lake/t")
@@ -237,7 +237,7 @@ async def test_dropped_table_can_be_given_up_before_its_time(
     await catalog.create(location="s3://lake/t")
 
 
-async def test_only_what_was_dropped_is_given_up(catalog: Catalog) -> None:
+async def test_only_what_was_dropped_is_given_up(catalog: CatalogHarness) -> None:
     await catalog.create()
     async with catalog.unchanged():
         for table in ("t", "none"):
@@ -245,7 +245,7 @@ async def test_only_what_was_dropped_is_given_up(catalog: Catalog) -> None:
                 await catalog.dropping.purge_now(AS_ROOT, "lake", name(table), files=True)
 
 
-async def test_restore_and_expiry_at_once_agree_on_one_outcome(catalog: Catalog) -> None:
+async def test_restore_and_expiry_at_once_agree_on_one_outcome(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(WINDOW)
     for number in range(3):
         table = f"t{number}"
@@ -261,7 +261,7 @@ async def test_restore_and_expiry_at_once_agree_on_one_outcome(catalog: Catalog)
         assert lives is isinstance(given_up, NoSuchTable)
 
 
-async def test_dropped_ones_are_listed_by_id_and_page(catalog: Catalog) -> None:
+async def test_dropped_ones_are_listed_by_id_and_page(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(WINDOW)
     made = []
     for number in range(5):
@@ -280,7 +280,7 @@ async def test_dropped_ones_are_listed_by_id_and_page(catalog: Catalog) -> None:
 # -- protection ------------------------------------------------------------------------------------------------------
 
 
-async def test_protected_table_is_not_dropped(catalog: Catalog) -> None:
+async def test_protected_table_is_not_dropped(catalog: CatalogHarness) -> None:
     await catalog.create()
     before = await catalog.last_event()
     protected = await catalog.dropping.protect(AS_ROOT, "lake", name(), TABLE, protected=True)
@@ -302,7 +302,7 @@ async def test_protected_table_is_not_dropped(catalog: Catalog) -> None:
     ]
 
 
-async def test_drop_and_protection_at_once_agree_on_one_outcome(catalog: Catalog) -> None:
+async def test_drop_and_protection_at_once_agree_on_one_outcome(catalog: CatalogHarness) -> None:
     await catalog.create()
     eventful = Eventful(catalog.store.meta)
     late = wire_catalog(catalog.store, eventful)
@@ -315,7 +315,7 @@ async def test_drop_and_protection_at_once_agree_on_one_outcome(catalog: Catalog
         await late.dropping.protect(AS_ROOT, "lake", name(), TABLE, protected=True)
 
 
-async def test_protection_is_of_what_is_there(catalog: Catalog) -> None:
+async def test_protection_is_of_what_is_there(catalog: CatalogHarness) -> None:
     await catalog.create()
     async with catalog.unchanged():
         with pytest.raises(NoSuchTable):
@@ -327,7 +327,7 @@ async def test_protection_is_of_what_is_there(catalog: Catalog) -> None:
 # -- who may ---------------------------------------------------------------------------------------------------------
 
 
-async def test_each_use_case_asks_for_its_right(light_catalog: Catalog) -> None:
+async def test_each_use_case_asks_for_its_right(light_catalog: CatalogHarness) -> None:
     catalog, dropping = light_catalog, light_catalog.dropping
     await catalog.keep_dropped(WINDOW)
     for table in ("t", "gone"):

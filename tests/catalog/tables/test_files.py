@@ -21,7 +21,7 @@ from lakebed.core.errors import (
 )
 from lakebed.meta.seam import Transaction
 from lakebed.objects.publishing import NewGarbage
-from tests.catalog.harness import NOBODY, Catalog, may, name
+from tests.catalog.harness import NOBODY, CatalogHarness, may, name
 from tests.objects.model import md5
 from tests.objects.stores import ROOT
 
@@ -136,28 +136,28 @@ def test_noise_is_plain_or_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"small", b"large enough for the byte store"])
-async def test_file_is_read_whole(catalog: Catalog, body: bytes) -> None:
+async def test_file_is_read_whole(catalog: CatalogHarness, body: bytes) -> None:
     await catalog.store.put("lake", "a/file", body)
     for scheme in ("s3", "s3a", "s3n"):
         assert await catalog.files.read(f"{scheme}://lake/a/file", len(body)) == body
         assert await catalog.files.read_for(ROOT, f"{scheme}://lake/a/file", len(body)) == body
 
 
-async def test_file_is_read_with_what_is_known_of_it(catalog: Catalog) -> None:
+async def test_file_is_read_with_what_is_known_of_it(catalog: CatalogHarness) -> None:
     where = "s3://lake/a/file"
     for body in (b"before", b"afterwards"):
         await catalog.store.put("lake", "a/file", body)
         assert await catalog.files.fetch(where) == (body, (await catalog.files.stat([where]))[where])
 
 
-async def test_file_over_the_limit_is_not_read(catalog: Catalog) -> None:
+async def test_file_over_the_limit_is_not_read(catalog: CatalogHarness) -> None:
     await catalog.store.put("lake", "a/file", b"x" * 100)
     for read in (catalog.files.read("s3://lake/a/file", 99), catalog.files.read_for(ROOT, "s3://lake/a/file", 99)):
         with pytest.raises(TooLarge, match="size=100 limit=99"):
             await read
 
 
-async def test_file_that_is_not_there_is_not_found(catalog: Catalog) -> None:
+async def test_file_that_is_not_there_is_not_found(catalog: CatalogHarness) -> None:
     with pytest.raises(NotFound):
         await catalog.files.read("s3://lake/none")
     with pytest.raises(NotFound):
@@ -168,7 +168,7 @@ async def test_file_that_is_not_there_is_not_found(catalog: Catalog) -> None:
         await catalog.files.read_for(ROOT, "s3://no-such-bucket/none")
 
 
-async def test_file_is_read_on_behalf_of_who_may_read_it(light_catalog: Catalog) -> None:
+async def test_file_is_read_on_behalf_of_who_may_read_it(light_catalog: CatalogHarness) -> None:
     await light_catalog.store.bucket("other")
     await light_catalog.store.put("other", "a/file", b"body")
     allowed = may("s3:GetObject", resource="arn:aws:s3:::other/a/*")
@@ -178,7 +178,7 @@ async def test_file_is_read_on_behalf_of_who_may_read_it(light_catalog: Catalog)
 
 
 @pytest.mark.parametrize("count", [0, 1, STAT_BATCH, STAT_BATCH + 1, 2 * STAT_BATCH])
-async def test_facts_of_many_files(catalog: Catalog, count: int) -> None:
+async def test_facts_of_many_files(catalog: CatalogHarness, count: int) -> None:
     await catalog.store.bucket("other")
     there = {f"s3://lake/f{number}": f"f{number}" for number in range(count)}
     for key in there.values():
@@ -197,7 +197,7 @@ async def test_facts_of_many_files(catalog: Catalog, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [STAT_LARGE_BATCH // 2, STAT_LARGE_BATCH - 1, STAT_LARGE_BATCH, STAT_LARGE_BATCH + 1])
-async def test_each_of_very_many_files_is_looked_for(light_catalog: Catalog, count: int) -> None:
+async def test_each_of_very_many_files_is_looked_for(light_catalog: CatalogHarness, count: int) -> None:
     asked = [f"s3://lake/f{number}" for number in range(count)]
     there = {asked[0], asked[count // 2], asked[-1]}
     for location in there:
@@ -207,7 +207,7 @@ async def test_each_of_very_many_files_is_looked_for(light_catalog: Catalog, cou
     assert {location for location, found in facts.items() if found is not None} == there
 
 
-async def test_files_are_confirmed_while_they_are_as_they_were_seen(catalog: Catalog) -> None:
+async def test_files_are_confirmed_while_they_are_as_they_were_seen(catalog: CatalogHarness) -> None:
     for key in ("a", "b"):
         await catalog.store.put("lake", key, b"first")
     seen = {key: facts for key, facts in (await catalog.files.stat(["s3://lake/a", "s3a://lake/b"])).items() if facts}
@@ -228,7 +228,7 @@ async def test_files_are_confirmed_while_they_are_as_they_were_seen(catalog: Cat
         await confirm()
 
 
-async def test_prepared_file_is_seen_once_it_is_placed(catalog: Catalog) -> None:
+async def test_prepared_file_is_seen_once_it_is_placed(catalog: CatalogHarness) -> None:
     store = catalog.store
     address = FileAddress("lake", "tables/a/metadata/1.metadata.json")
     prepared = await catalog.files.prepare(address, b'{"some": "metadata"}')
@@ -238,21 +238,21 @@ async def test_prepared_file_is_seen_once_it_is_placed(catalog: Catalog) -> None
         return await catalog.files.place(tx, ROOT, prepared, 7, NewGarbage(7))
 
     found = await catalog.entries.find(store.meta, "lake", name())
-    assert await store.meta.transact(work) == found.warehouse.bucket.id
+    assert await store.meta.transact(work) == found.catalog.bucket.id
     assert await store.get("lake", address.key) == b'{"some": "metadata"}'
     head = await store.reader.head(ROOT, "lake", address.key)
     assert head.object.attributes.content_type == "application/json"
     assert head.object.modified_ms == 7
 
 
-async def test_discarded_file_leaves_nothing(catalog: Catalog) -> None:
+async def test_discarded_file_leaves_nothing(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         prepared = await catalog.files.prepare(FileAddress("lake", "a"), b"x" * 100)
         assert len(await catalog.store.stored_blobs()) == 1
         await catalog.files.discard(prepared)
 
 
-async def test_metadata_over_its_limit_is_not_stored(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_metadata_over_its_limit_is_not_stored(catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files_module, "MAX_METADATA_BYTES", 100)
     assert MAX_METADATA_BYTES == 50 * 1024 * 1024
     async with catalog.unchanged():
@@ -260,7 +260,7 @@ async def test_metadata_over_its_limit_is_not_stored(catalog: Catalog, monkeypat
             await catalog.files.prepare(FileAddress("lake", "a"), b"x" * 101)
 
 
-async def test_file_of_a_bucket_that_is_gone_is_not_stored(catalog: Catalog) -> None:
+async def test_file_of_a_bucket_that_is_gone_is_not_stored(catalog: CatalogHarness) -> None:
     async with catalog.unchanged():
         with pytest.raises(NoSuchBucket):
             await catalog.files.prepare(FileAddress("gone", "a"), b"x" * 100)

@@ -30,7 +30,7 @@ from lakebed.governance.rbac.catalog_roles import CatalogRoles
 from lakebed.governance.rbac.model import GrantTarget, HeldGrant
 from lakebed.governance.rbac.securables import entry_key
 from lakebed.objects.model import Caller
-from tests.catalog.harness import ASSERT_CREATE, NOBODY, Catalog, a_table, may, name, staged
+from tests.catalog.harness import ASSERT_CREATE, NOBODY, CatalogHarness, a_table, may, name, staged
 from tests.catalog.policies.policing import policing_on
 from tests.catalog.test_gate_grants import holding, key_of
 from tests.objects.stores import ROOT
@@ -40,13 +40,15 @@ GENERIC = EntryKind.GENERIC_TABLE
 WHERE = "s3://lake/delta/g"
 
 
-def generic_on(catalog: Catalog) -> GenericTables:
+def generic_on(catalog: CatalogHarness) -> GenericTables:
     """The use cases on a catalog, as `server.catalog` wires them."""
-    return GenericTables(catalog.store.object_context, catalog.gate, catalog.entries, catalog.keys, catalog.claims)
+    return GenericTables(
+        catalog.store.object_context, catalog.authorizer, catalog.entries, catalog.keys, catalog.claims
+    )
 
 
 async def create(
-    catalog: Catalog,
+    catalog: CatalogHarness,
     table: str = "g",
     *,
     caller: Caller = ROOT,
@@ -59,15 +61,15 @@ async def create(
     return await generic_on(catalog).create(Mutation(caller, key), "lake", (namespace,), new, with_data=with_data)
 
 
-async def get(catalog: Catalog, table: str = "g", caller: Caller = ROOT) -> GenericTable:
+async def get(catalog: CatalogHarness, table: str = "g", caller: Caller = ROOT) -> GenericTable:
     return await generic_on(catalog).get(caller, "lake", name(table))
 
 
-async def names(catalog: Catalog, kind: EntryKind = GENERIC, caller: Caller = ROOT) -> list[str]:
+async def names(catalog: CatalogHarness, kind: EntryKind = GENERIC, caller: Caller = ROOT) -> list[str]:
     return (await catalog.entries.list(caller, "lake", ["ns"], kind, after="", limit=100)).names
 
 
-async def test_generic_table_is_made_shown_and_told_of(catalog: Catalog) -> None:
+async def test_generic_table_is_made_shown_and_told_of(catalog: CatalogHarness) -> None:
     before = await catalog.last_event()
     made = await create(catalog, base_location=f"{WHERE}/", doc="sales of others", properties={"a": "1"})
     found = await get(catalog)
@@ -83,7 +85,7 @@ async def test_generic_table_is_made_shown_and_told_of(catalog: Catalog) -> None
     assert await catalog.claimed() == {made.entry.id: ["delta/g/"]}
 
 
-async def test_names_are_shared_with_tables_and_views(catalog: Catalog) -> None:
+async def test_names_are_shared_with_tables_and_views(catalog: CatalogHarness) -> None:
     await create(catalog)
     await catalog.create("t")
     await catalog.create_view("v")
@@ -104,7 +106,7 @@ async def test_names_are_shared_with_tables_and_views(catalog: Catalog) -> None:
         await catalog.commit(name("late"), *staged(staging.document), requirements=[ASSERT_CREATE])
 
 
-async def test_no_other_list_or_operation_takes_it_for_its_own(catalog: Catalog) -> None:
+async def test_no_other_list_or_operation_takes_it_for_its_own(catalog: CatalogHarness) -> None:
     await create(catalog)
     await catalog.create("t")
     assert await names(catalog) == ["g"]
@@ -148,14 +150,14 @@ async def test_no_other_list_or_operation_takes_it_for_its_own(catalog: Catalog)
     ],
 )
 async def test_refused_generic_table_leaves_nothing(
-    light_catalog: Catalog, asked: dict[str, Any], error: type[LakebedError]
+    light_catalog: CatalogHarness, asked: dict[str, Any], error: type[LakebedError]
 ) -> None:
     async with light_catalog.unchanged():
         with pytest.raises(error):
             await create(light_catalog, **asked)
 
 
-async def test_directories_overlap_with_none_of_another_table(catalog: Catalog) -> None:
+async def test_directories_overlap_with_none_of_another_table(catalog: CatalogHarness) -> None:
     table = (await catalog.create("t", location="s3://lake/shared/t")).entry
     await create(catalog, base_location=WHERE)
     async with catalog.unchanged():
@@ -169,7 +171,7 @@ async def test_directories_overlap_with_none_of_another_table(catalog: Catalog) 
     assert set(await catalog.claimed()) == {table.id, beside.entry.id, (await get(catalog)).entry.id}
 
 
-async def test_drop_frees_name_and_directory(catalog: Catalog) -> None:
+async def test_drop_frees_name_and_directory(catalog: CatalogHarness) -> None:
     made = await create(catalog, base_location=WHERE)
     before = await catalog.last_event()
     await catalog.drop("g", kind=GENERIC)
@@ -184,7 +186,7 @@ async def test_drop_frees_name_and_directory(catalog: Catalog) -> None:
     await catalog.create("t")
 
 
-async def test_dropped_generic_table_is_restored_as_it_was(catalog: Catalog) -> None:
+async def test_dropped_generic_table_is_restored_as_it_was(catalog: CatalogHarness) -> None:
     await catalog.keep_dropped(60)
     made = await create(catalog, base_location=WHERE, properties={"a": "1"})
     await catalog.drop("g", kind=GENERIC)
@@ -204,7 +206,7 @@ async def test_dropped_generic_table_is_restored_as_it_was(catalog: Catalog) -> 
     assert await catalog.claimed() == {}
 
 
-async def test_namespace_and_bucket_stay_while_it_is_there(catalog: Catalog) -> None:
+async def test_namespace_and_bucket_stay_while_it_is_there(catalog: CatalogHarness) -> None:
     await create(catalog)
     with pytest.raises(NamespaceNotEmpty):
         await catalog.namespaces.drop(Mutation(ROOT), "lake", ["ns"])
@@ -214,13 +216,13 @@ async def test_namespace_and_bucket_stay_while_it_is_there(catalog: Catalog) -> 
     await catalog.namespaces.drop(Mutation(ROOT), "lake", ["ns"])
 
 
-async def test_answer_is_kept_with_the_change(light_catalog: Catalog) -> None:
+async def test_answer_is_kept_with_the_change(light_catalog: CatalogHarness) -> None:
     key = RequestKey("k", "digest")
     made = await create(light_catalog, key=key)
     assert await light_catalog.keys.find(key) == Answer(200, made.entry.id)
 
 
-async def test_rights(light_catalog: Catalog) -> None:
+async def test_rights(light_catalog: CatalogHarness) -> None:
     await create(light_catalog, base_location=WHERE)
     for caller in (NOBODY, may("s3tables:ListTableBuckets")):
         async with light_catalog.unchanged():
@@ -238,7 +240,7 @@ async def test_rights(light_catalog: Catalog) -> None:
     await light_catalog.drop("h", kind=GENERIC, caller=may("s3tables:DeleteTable"))
 
 
-async def test_grants_go_by_the_privileges_of_tables(light_catalog: Catalog) -> None:
+async def test_grants_go_by_the_privileges_of_tables(light_catalog: CatalogHarness) -> None:
     made = await create(light_catalog, base_location=WHERE)
     await create(light_catalog, "other")
     ns, own = await key_of(light_catalog, "ns"), entry_key(made.entry.id)
@@ -259,14 +261,14 @@ async def test_grants_go_by_the_privileges_of_tables(light_catalog: Catalog) -> 
     assert await names(light_catalog, caller=holding((ns, P.TABLE_LIST))) == ["g", "other"]
 
 
-async def test_keys_to_files_take_the_rights_to_data(light_catalog: Catalog) -> None:
+async def test_keys_to_files_take_the_rights_to_data(light_catalog: CatalogHarness) -> None:
     made = await create(light_catalog, base_location=WHERE)
-    access = DataAccess(light_catalog.store.meta, light_catalog.gate, light_catalog.claims)
+    access = DataAccess(light_catalog.store.meta, light_catalog.authorizer, light_catalog.claims)
     own = entry_key(made.entry.id)
 
     async def data(privilege: Privilege) -> bool:
         caller = holding((own, privilege))
-        return (await access.of_entry(caller, made.warehouse, ("ns",), made.entry)).writes
+        return (await access.of_entry(caller, made.catalog, ("ns",), made.entry)).writes
 
     with pytest.raises(AccessDenied):
         await data(P.TABLE_FULL_METADATA)
@@ -282,7 +284,7 @@ async def test_keys_to_files_take_the_rights_to_data(light_catalog: Catalog) -> 
     await create(light_catalog, "h", base_location="s3://lake/h", with_data=True, caller=both)
 
 
-async def test_grants_on_it_are_given_listed_and_gone_with_it(catalog: Catalog) -> None:
+async def test_grants_on_it_are_given_listed_and_gone_with_it(catalog: CatalogHarness) -> None:
     f = catalog.store.object_context
     by = catalog.administrator()
     granting, roles = CatalogGrants(f.meta, f.outbox, f.clock), CatalogRoles(f.meta, f.outbox, f.clock)
@@ -299,7 +301,7 @@ async def test_grants_on_it_are_given_listed_and_gone_with_it(catalog: Catalog) 
     assert await granting.list(by, "lake", "reader") == []
 
 
-async def test_files_are_for_who_may_have_its_data(light_catalog: Catalog) -> None:
+async def test_files_are_for_who_may_have_its_data(light_catalog: CatalogHarness) -> None:
     made = await create(light_catalog, base_location=WHERE)
     store = light_catalog.store
     await store.put("lake", "delta/g/part-0", b"x")
@@ -311,7 +313,7 @@ async def test_files_are_for_who_may_have_its_data(light_catalog: Catalog) -> No
     assert await light_catalog.files.read_for(both, "s3://lake/delta/g/part-0") == b"x"
 
 
-async def test_policies_do_not_go_with_it(light_catalog: Catalog) -> None:
+async def test_policies_do_not_go_with_it(light_catalog: CatalogHarness) -> None:
     await create(light_catalog)
     policing = policing_on(light_catalog)
     await policing.create()
@@ -325,10 +327,10 @@ async def test_policies_do_not_go_with_it(light_catalog: Catalog) -> None:
     assert page.tables == []
 
 
-async def test_warehouse_with_generic_tables_is_well(light_catalog: Catalog) -> None:
+async def test_warehouse_with_generic_tables_is_well(light_catalog: CatalogHarness) -> None:
     await create(light_catalog)
     await light_catalog.create("t")
     f = light_catalog.store.object_context
-    survey = await Surveys(f, light_catalog.gate, light_catalog.warehouses).survey(ROOT, "lake")
+    survey = await Surveys(f, light_catalog.authorizer, light_catalog.catalogs).survey(ROOT, "lake")
     assert (survey.tables, survey.views, survey.generic_tables) == (1, 0, 1)
     assert survey.blockers == []

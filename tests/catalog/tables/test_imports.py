@@ -7,12 +7,12 @@ from lakebed.catalog.tables.imports import Imported, origin_of
 from lakebed.core.errors import AccessDenied, AlreadyExists, CommitConflict, InvalidInput, NoSuchNamespace
 from lakebed.objects.model import Caller
 from tests.catalog.extended import extended
-from tests.catalog.harness import Catalog, Eventful, may, name, set_properties, wire_catalog
+from tests.catalog.harness import CatalogHarness, Eventful, may, name, set_properties, wire_catalog
 from tests.objects.stores import ROOT
 
 
 async def import_table(
-    catalog: Catalog,
+    catalog: CatalogHarness,
     where: str,
     table: str = "t",
     *,
@@ -25,13 +25,13 @@ async def import_table(
     )
 
 
-async def unnamed(catalog: Catalog) -> str:
+async def unnamed(catalog: CatalogHarness) -> str:
     """The metadata file of a table that has no name any more."""
     await catalog.create("gone")
     return (await catalog.drop("gone")).metadata_at
 
 
-async def test_table_is_brought_in_with_where_it_came_from(catalog: Catalog) -> None:
+async def test_table_is_brought_in_with_where_it_came_from(catalog: CatalogHarness) -> None:
     where = await unnamed(catalog)
     imported = await import_table(catalog, where, token="v7", source="polaris")
     assert imported.is_new
@@ -43,7 +43,7 @@ async def test_table_is_brought_in_with_where_it_came_from(catalog: Catalog) -> 
     assert origin.principal == "root"
 
 
-async def test_same_import_again_changes_nothing(light_catalog: Catalog) -> None:
+async def test_same_import_again_changes_nothing(light_catalog: CatalogHarness) -> None:
     where = await unnamed(light_catalog)
     first = await import_table(light_catalog, where, token="v7")
     async with light_catalog.unchanged():
@@ -53,7 +53,7 @@ async def test_same_import_again_changes_nothing(light_catalog: Catalog) -> None
             assert again.committed.entry == first.committed.entry
 
 
-async def test_import_of_something_else_is_refused(light_catalog: Catalog) -> None:
+async def test_import_of_something_else_is_refused(light_catalog: CatalogHarness) -> None:
     where = await unnamed(light_catalog)
     await import_table(light_catalog, where, token="v7")
     async with light_catalog.unchanged():
@@ -66,14 +66,14 @@ async def test_import_of_something_else_is_refused(light_catalog: Catalog) -> No
         await import_table(light_catalog, where)
 
 
-async def test_table_that_was_not_imported_has_no_version_elsewhere(light_catalog: Catalog) -> None:
+async def test_table_that_was_not_imported_has_no_version_elsewhere(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create()
     with pytest.raises(CommitConflict):
         await import_table(light_catalog, made.entry.metadata_at, token="v7")
     assert not (await import_table(light_catalog, made.entry.metadata_at)).is_new
 
 
-async def test_names_of_views_and_dropped_tables_are_taken(light_catalog: Catalog) -> None:
+async def test_names_of_views_and_dropped_tables_are_taken(light_catalog: CatalogHarness) -> None:
     where = await unnamed(light_catalog)
     await light_catalog.create_view("v")
     await light_catalog.keep_dropped(60)
@@ -84,7 +84,7 @@ async def test_names_of_views_and_dropped_tables_are_taken(light_catalog: Catalo
             await import_table(light_catalog, where, taken)
 
 
-async def test_what_cannot_be_imported_leaves_no_trace(light_catalog: Catalog) -> None:
+async def test_what_cannot_be_imported_leaves_no_trace(light_catalog: CatalogHarness) -> None:
     async with light_catalog.unchanged():
         with pytest.raises(InvalidInput, match="no metadata file"):
             await import_table(light_catalog, "s3://lake/absent.metadata.json", token="v7")
@@ -98,7 +98,7 @@ async def test_what_cannot_be_imported_leaves_no_trace(light_catalog: Catalog) -
             )
 
 
-async def test_table_and_its_origin_come_together(light_catalog: Catalog) -> None:
+async def test_table_and_its_origin_come_together(light_catalog: CatalogHarness) -> None:
     where = await unnamed(light_catalog)
     eventful = Eventful(light_catalog.store.meta)
     failing = wire_catalog(light_catalog.store, eventful)
@@ -109,7 +109,7 @@ async def test_table_and_its_origin_come_together(light_catalog: Catalog) -> Non
     assert (await import_table(light_catalog, where, token="v7")).is_new
 
 
-async def test_import_needs_the_right_to_make_tables_and_to_read_the_file(light_catalog: Catalog) -> None:
+async def test_import_needs_the_right_to_make_tables_and_to_read_the_file(light_catalog: CatalogHarness) -> None:
     where = await unnamed(light_catalog)
     with pytest.raises(AccessDenied):
         await import_table(light_catalog, where, caller=may("s3:GetObject"))

@@ -4,13 +4,13 @@ import pytest
 
 from lakebed.catalog.tables.metrics_reports import KEPT_MS
 from lakebed.core.errors import AccessDenied, NoSuchTable
-from tests.catalog.harness import NOBODY, Catalog, may, name
+from tests.catalog.harness import NOBODY, CatalogHarness, may, name
 from tests.objects.stores import ROOT
 
 ALL = 2**62
 
 
-async def test_reports_come_back_newest_first(catalog: Catalog) -> None:
+async def test_reports_come_back_newest_first(catalog: CatalogHarness) -> None:
     await catalog.create()
     await catalog.create("other")
     for number in range(5):
@@ -27,14 +27,14 @@ async def test_reports_come_back_newest_first(catalog: Catalog) -> None:
     assert other.kind == "commit-report"
 
 
-async def test_reports_tell_of_no_change(catalog: Catalog) -> None:
+async def test_reports_tell_of_no_change(catalog: CatalogHarness) -> None:
     await catalog.create()
     before = await catalog.last_event()
     await catalog.reports.keep(ROOT, "lake", name(), "scan-report", b"{}")
     assert await catalog.last_event() == before
 
 
-async def test_reports_are_of_tables_that_are_there(catalog: Catalog) -> None:
+async def test_reports_are_of_tables_that_are_there(catalog: CatalogHarness) -> None:
     await catalog.create_view()
     async with catalog.unchanged():
         for table in ("none", "v"):
@@ -44,14 +44,14 @@ async def test_reports_are_of_tables_that_are_there(catalog: Catalog) -> None:
                 await catalog.reports.list(ROOT, "lake", name(table), before=ALL, limit=1)
 
 
-async def test_reports_go_with_their_table(catalog: Catalog) -> None:
+async def test_reports_go_with_their_table(catalog: CatalogHarness) -> None:
     await catalog.create()
     await catalog.reports.keep(ROOT, "lake", name(), "scan-report", b"{}")
     await catalog.drop()
     assert await catalog.store.meta.rows("SELECT 1 FROM table_reports") == []
 
 
-async def test_old_reports_are_forgotten(catalog: Catalog) -> None:
+async def test_old_reports_are_forgotten(catalog: CatalogHarness) -> None:
     await catalog.create()
     for number in range(3):
         await catalog.reports.keep(ROOT, "lake", name(), "scan-report", b'{"n":%d}' % number)
@@ -62,7 +62,7 @@ async def test_old_reports_are_forgotten(catalog: Catalog) -> None:
     assert kept.document == b'{"n":2}'
 
 
-async def test_reporting_asks_for_the_right_to_see_the_table(light_catalog: Catalog) -> None:
+async def test_reporting_asks_for_the_right_to_see_the_table(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     async with light_catalog.unchanged():
         for caller in (NOBODY, may("s3tables:GetTable", condition={"StringEquals": {"s3tables:tableName": "u"}})):

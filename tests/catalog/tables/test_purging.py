@@ -18,24 +18,24 @@ from lakebed.objects.config.object_lock import Retention, RetentionMode
 from lakebed.objects.config.versioning import Versioning
 from lakebed.objects.model import ObjectAttributes
 from tests.catalog.appends import appended
-from tests.catalog.harness import Catalog, a_table, name, set_properties
+from tests.catalog.harness import CatalogHarness, a_table, name, set_properties
 from tests.objects.consistency import check_tables
 from tests.objects.stores import DAY_MS, ROOT
 
 AS_ROOT = Mutation(ROOT)
 
 
-async def purge_tasks(catalog: Catalog, state: TaskState = TaskState.READY) -> list[Task]:
+async def purge_tasks(catalog: CatalogHarness, state: TaskState = TaskState.READY) -> list[Task]:
     return await catalog.tasks.inspect(catalog.store.meta, state, kind=PURGE_KIND)
 
 
-async def outcome(catalog: Catalog) -> PurgeOutcome:
+async def outcome(catalog: CatalogHarness) -> PurgeOutcome:
     [task] = await purge_tasks(catalog, TaskState.DONE)
     assert task.outcome is not None
     return msgspec.json.decode(task.outcome, type=PurgeOutcome)
 
 
-async def test_files_go_from_the_bucket_that_the_catalog_is_in(catalog: Catalog) -> None:
+async def test_files_go_from_the_bucket_that_the_catalog_is_in(catalog: CatalogHarness) -> None:
     for warehouse in ("one", "two"):
         await catalog.make(warehouse, f"s3://sea/{warehouse}")
         await catalog.namespaces.create(AS_ROOT, warehouse, ("ns",), {})
@@ -48,7 +48,7 @@ async def test_files_go_from_the_bucket_that_the_catalog_is_in(catalog: Catalog)
     assert await outcome(catalog) == PurgeOutcome(removed=1, kept=0)
 
 
-async def test_task_of_a_time_when_catalogs_were_buckets_is_done(catalog: Catalog) -> None:
+async def test_task_of_a_time_when_catalogs_were_buckets_is_done(catalog: CatalogHarness) -> None:
     made = await catalog.create("t")
     await catalog.drop(purge=True)
     [task] = await purge_tasks(catalog)
@@ -63,7 +63,7 @@ async def test_task_of_a_time_when_catalogs_were_buckets_is_done(catalog: Catalo
     assert [key for key in await catalog.keys_in() if made.entry.id in key] == []
 
 
-async def test_all_under_the_table_s_directories_goes_and_nothing_else(catalog: Catalog) -> None:
+async def test_all_under_the_table_s_directories_goes_and_nothing_else(catalog: CatalogHarness) -> None:
     await catalog.create("t", location="s3://lake/a/t", properties={"write.data.path": "s3://lake/data/t"})
     await catalog.commit(name(), *await appended(catalog, name()))
     await catalog.create("u", location="s3://lake/a/t10")
@@ -86,7 +86,7 @@ async def test_all_under_the_table_s_directories_goes_and_nothing_else(catalog: 
     await check_tables(catalog.store)
 
 
-async def test_files_of_deletes_and_their_manifests_go_too(catalog: Catalog) -> None:
+async def test_files_of_deletes_and_their_manifests_go_too(catalog: CatalogHarness) -> None:
     """Others walked manifests of data alone, and left these behind."""
     await catalog.create("t", location="s3://lake/a/t")
     await catalog.commit(name(), *await appended(catalog, name()))
@@ -97,7 +97,7 @@ async def test_files_of_deletes_and_their_manifests_go_too(catalog: Catalog) -> 
     assert await catalog.keys_in() == []
 
 
-async def test_many_files_go_page_by_page(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_files_go_page_by_page(catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(purging, "_PAGE_KEYS", 2)
     made = await catalog.create()
     for number in range(5):
@@ -108,7 +108,7 @@ async def test_many_files_go_page_by_page(catalog: Catalog, monkeypatch: pytest.
     assert await outcome(catalog) == PurgeOutcome(removed=6, kept=0)
 
 
-async def test_nobody_moves_in_before_it_is_done(catalog: Catalog) -> None:
+async def test_nobody_moves_in_before_it_is_done(catalog: CatalogHarness) -> None:
     await catalog.create(location="s3://lake/a/t")
     await catalog.drop(purge=True)
     for location in ("s3://lake/a/t", "s3://lake/a", "s3://lake/a/t/x"):
@@ -121,7 +121,7 @@ async def test_nobody_moves_in_before_it_is_done(catalog: Catalog) -> None:
     assert len(await catalog.keys_in()) == 1
 
 
-async def test_drop_without_a_purge_keeps_the_files_and_frees_their_place(catalog: Catalog) -> None:
+async def test_drop_without_a_purge_keeps_the_files_and_frees_their_place(catalog: CatalogHarness) -> None:
     made = await catalog.create(location="s3://lake/a/t")
     await catalog.drop()
     assert await catalog.claimed() == {}
@@ -130,7 +130,7 @@ async def test_drop_without_a_purge_keeps_the_files_and_frees_their_place(catalo
     await catalog.create("u", location="s3://lake/a")
 
 
-async def test_view_is_purged_as_a_table_is(catalog: Catalog) -> None:
+async def test_view_is_purged_as_a_table_is(catalog: CatalogHarness) -> None:
     await catalog.create_view()
     await catalog.drop("v", kind=EntryKind.VIEW, purge=True)
     assert await catalog.purges.run_due() == 1
@@ -138,7 +138,7 @@ async def test_view_is_purged_as_a_table_is(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("versioning", [Versioning.ENABLED, Versioning.SUSPENDED])
-async def test_versions_and_markers_go_too(catalog: Catalog, versioning: Versioning) -> None:
+async def test_versions_and_markers_go_too(catalog: CatalogHarness, versioning: Versioning) -> None:
     made = await catalog.create(location="s3://lake/t")
     await catalog.store.put("lake", "t/old", b"before there were versions")
     await catalog.store.buckets.set_versioning(ROOT, "lake", Versioning.ENABLED)
@@ -161,10 +161,10 @@ async def test_versions_and_markers_go_too(catalog: Catalog, versioning: Version
 
 
 @pytest.mark.parametrize("protection", ["retention", "legal hold"])
-async def test_locked_files_are_kept_and_counted(catalog: Catalog, protection: str) -> None:
+async def test_locked_files_are_kept_and_counted(catalog: CatalogHarness, protection: str) -> None:
     store = catalog.store
     await store.buckets.create(ROOT, "vault", object_lock=True)
-    await catalog.warehouses.enable(ROOT, "vault")
+    await catalog.catalogs.enable(ROOT, "vault")
     await catalog.namespaces.create(AS_ROOT, "vault", ["ns"], {})
     made = await catalog.creation.create(AS_ROOT, "vault", ("ns",), a_table(location="s3://vault/t"))
     held = (
@@ -182,7 +182,7 @@ async def test_locked_files_are_kept_and_counted(catalog: Catalog, protection: s
     assert made.entry.id not in await catalog.claimed()
 
 
-async def test_current_metadata_of_another_table_is_kept(catalog: Catalog) -> None:
+async def test_current_metadata_of_another_table_is_kept(catalog: CatalogHarness) -> None:
     """A table that was registered may have its metadata in the directory of another."""
     await catalog.create("t", location="s3://lake/t")
     other = await catalog.create("u", location="s3://lake/u")
@@ -199,7 +199,7 @@ async def test_current_metadata_of_another_table_is_kept(catalog: Catalog) -> No
 
 
 async def test_failed_purge_is_tried_again_and_the_place_stays_taken(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+    catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await catalog.create(location="s3://lake/t")
     await catalog.drop(purge=True)
@@ -220,7 +220,7 @@ async def test_failed_purge_is_tried_again_and_the_place_stays_taken(
 
 
 async def test_worker_that_was_given_up_does_not_disturb_the_one_that_took_over(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+    catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await catalog.create(location="s3://lake/t")
     await catalog.store.put("lake", "t/data/1", b"x")
@@ -246,7 +246,9 @@ async def test_worker_that_was_given_up_does_not_disturb_the_one_that_took_over(
     assert list(await catalog.claimed()) == [(await catalog.entry(name("next"))).id]
 
 
-async def test_worker_that_was_given_up_and_fails_is_silent(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_worker_that_was_given_up_and_fails_is_silent(
+    catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await catalog.create(location="s3://lake/t")
     await catalog.drop(purge=True)
     delete_many = catalog.store.deleter.delete_many
@@ -267,7 +269,7 @@ async def test_worker_that_was_given_up_and_fails_is_silent(catalog: Catalog, mo
     assert len(await purge_tasks(catalog, TaskState.DONE)) == 1
 
 
-async def test_workers_at_once_do_each_task_once(catalog: Catalog) -> None:
+async def test_workers_at_once_do_each_task_once(catalog: CatalogHarness) -> None:
     for number in range(4):
         await catalog.create(f"t{number}")
         await catalog.drop(f"t{number}", purge=True)
@@ -281,7 +283,7 @@ async def test_workers_at_once_do_each_task_once(catalog: Catalog) -> None:
     assert len(await purge_tasks(catalog, TaskState.DONE)) == 4
 
 
-async def test_purge_of_a_bucket_that_is_gone_is_done(catalog: Catalog) -> None:
+async def test_purge_of_a_bucket_that_is_gone_is_done(catalog: CatalogHarness) -> None:
     await catalog.create()
     await catalog.drop(purge=True)
     for key in await catalog.keys_in():
@@ -294,7 +296,7 @@ async def test_purge_of_a_bucket_that_is_gone_is_done(catalog: Catalog) -> None:
 
 def test_task_comes_back_from_its_payload() -> None:
     purge = Purge(
-        warehouse="lake",
+        catalog="lake",
         bucket=1,
         namespace=("a", "b"),
         name="t",

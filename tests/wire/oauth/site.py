@@ -20,7 +20,7 @@ from lakebed.governance.delegation.delegations import DelegationLog
 from lakebed.governance.delegation.vending import CredentialVending
 from lakebed.governance.tokens import NewClientCredentials, SessionPrincipals
 from lakebed.meta.seam import Transaction
-from lakebed.server.catalog import Catalog, wire_catalog
+from lakebed.server.catalog import CatalogServices, wire_catalog
 from lakebed.server.http.api_paths import Api, server_api_paths
 from lakebed.server.http.dispatch import CatalogListenerChoice
 from lakebed.server.tokens import TokenServices, wire_tokens
@@ -68,7 +68,7 @@ class Site:
     principals: Principals
     access_keys: AccessKeys
     tokens: TokenServices
-    catalog: Catalog
+    catalog: CatalogServices
 
     async def send(
         self,

@@ -28,7 +28,7 @@ from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..identifiers import Levels, policy_value
-from ..model import Entry, EntryKind, Warehouse
+from ..model import Catalog, Entry, EntryKind
 from ..restrictions import is_copies_namespace
 
 
@@ -96,7 +96,7 @@ class ServerAction(StrEnum):
     READ_EVENTS = "lakebed:ReadEvents"
 
 
-class Gate:
+class CatalogAuthorizer:
     """Asks the one authorizer."""
 
     __slots__ = ("_f",)
@@ -107,7 +107,7 @@ class Gate:
     async def check(
         self,
         caller: Caller,
-        warehouse: Warehouse,
+        catalog: Catalog,
         action: Action,
         *,
         namespace: Levels = (),
@@ -131,8 +131,8 @@ class Gate:
         if is_copies_namespace(namespace):
             # What is in there was made for some, and shows more than others may see.
             await self.check_server(caller, ServerAction.RUN_TASKS)
-        rules = warehouse.bucket.access_rules
-        resource = warehouse.arn
+        rules = catalog.bucket.access_rules
+        resource = catalog.arn
         if entry is not None:
             entry_id, name = entry.id, entry.name
         if entry_id:
@@ -153,19 +153,19 @@ class Gate:
                     action,
                     resource,
                     facts,
-                    securable=securable or _securable(warehouse.id, action, namespace, entry),
+                    securable=securable or _securable(catalog.id, action, namespace, entry),
                     privileges=(
                         action_privileges(action, _kind(kind, namespace, name, entry))
                         if privileges is None
                         else privileges
                     ),
-                    target=target_of(warehouse, namespace, name) if reads_facts else None,
+                    target=target_of(catalog, namespace, name) if reads_facts else None,
                 )
         except AccessDenied as error:
             # Its text has the resource, which is another where there is a table: who may not ask would learn that.
             why = str(error).partition(". principal=")[0]
             asked = "".join(f" {key}={value}" for key, value in facts.items())
-            raise AccessDenied(f"{why}. action={told_as or action} table-bucket={warehouse.name}{asked}") from error
+            raise AccessDenied(f"{why}. action={told_as or action} table-bucket={catalog.name}{asked}") from error
 
     def could_allow(self, caller: Caller, rules: ResourceRules, catalog: int, actions: Iterable[Action]) -> bool:
         """Whether the caller could be allowed one of the actions on something in a catalog with these rules."""
@@ -176,32 +176,30 @@ class Gate:
         )
 
     async def visible_names(
-        self, caller: Caller, warehouse: Warehouse, namespace: Levels, names: Sequence[str]
+        self, caller: Caller, catalog: Catalog, namespace: Levels, names: Sequence[str]
     ) -> Sequence[str]:
         """The tables or views that a list of a namespace shows to a caller who may see it. Raises Unavailable."""
         if not self._f.authorizer.filters_lists or not names:
             return names
-        targets = [target_of(warehouse, namespace, one) for one in names]
-        seen = await self._visible(caller, warehouse, Action.LIST_TABLES, namespace, targets)
+        targets = [target_of(catalog, namespace, one) for one in names]
+        seen = await self._visible(caller, catalog, Action.LIST_TABLES, namespace, targets)
         return [target.path[-1] for target in seen]
 
     async def visible_children(
-        self, caller: Caller, warehouse: Warehouse, parent: Levels, children: Sequence[Levels]
+        self, caller: Caller, catalog: Catalog, parent: Levels, children: Sequence[Levels]
     ) -> Sequence[Levels]:
         """The namespaces that a list of a place shows to a caller who may see it. Raises Unavailable."""
         if not self._f.authorizer.filters_lists or not children:
             return children
-        targets = [target_of(warehouse, one) for one in children]
-        seen = await self._visible(caller, warehouse, Action.LIST_NAMESPACES, parent, targets)
+        targets = [target_of(catalog, one) for one in children]
+        seen = await self._visible(caller, catalog, Action.LIST_NAMESPACES, parent, targets)
         return [target.path[1:] for target in seen]
 
     async def _visible(
-        self, caller: Caller, warehouse: Warehouse, action: Action, namespace: Levels, targets: Sequence[AccessTarget]
+        self, caller: Caller, catalog: Catalog, action: Action, namespace: Levels, targets: Sequence[AccessTarget]
     ) -> Sequence[AccessTarget]:
         facts: ConditionKeys = {"s3tables:namespace": policy_value(namespace)} if namespace else {}
-        return await self._f.filter_visible(
-            caller, warehouse.bucket.access_rules, action, warehouse.arn, facts, targets
-        )
+        return await self._f.filter_visible(caller, catalog.bucket.access_rules, action, catalog.arn, facts, targets)
 
     async def check_server(self, caller: Caller, action: ServerAction) -> None:
         """Return if the caller may do `action` on this server. Raises AccessDenied."""
@@ -217,21 +215,21 @@ class Gate:
         return True
 
     async def allows(
-        self, caller: Caller, warehouse: Warehouse, action: Action, *, namespace: Levels = (), entry: Entry
+        self, caller: Caller, catalog: Catalog, action: Action, *, namespace: Levels = (), entry: Entry
     ) -> bool:
         """Whether the caller may, for answers that depend on it."""
         try:
-            await self.check(caller, warehouse, action, namespace=namespace, entry=entry)
+            await self.check(caller, catalog, action, namespace=namespace, entry=entry)
         except AccessDenied:
             return False
         return True
 
 
-def target_of(warehouse: Warehouse, namespace: Levels, name: str = "") -> AccessTarget:
+def target_of(catalog: Catalog, namespace: Levels, name: str = "") -> AccessTarget:
     """A catalog, a namespace, or a table or view in it, by names."""
     if name:
-        return AccessTarget("TABLE_LIKE", (warehouse.name, *namespace, name))
-    return AccessTarget("NAMESPACE" if namespace else "CATALOG", (warehouse.name, *namespace))
+        return AccessTarget("TABLE_LIKE", (catalog.name, *namespace, name))
+    return AccessTarget("NAMESPACE" if namespace else "CATALOG", (catalog.name, *namespace))
 
 
 def _securable(catalog: int, action: Action, namespace: Levels, entry: Entry | None) -> Securable:

@@ -13,10 +13,10 @@ from .. import rows
 from ..identifiers import Identifier, Levels, path_of
 from ..locations.claims import Claims, Place
 from ..locations.service import check_location
-from ..model import Entry, EntryKind, Warehouse
+from ..model import Catalog, Entry, EntryKind
 from ..restrictions import Restrictions
 from ..tables.files import FileAddress, parse_location
-from .authorization import Action, Gate
+from .authorization import Action, CatalogAuthorizer
 
 
 class TableData(NamedTuple):
@@ -48,22 +48,22 @@ class TableData(NamedTuple):
 class DataAccess:
     """Decides what may be handed out."""
 
-    def __init__(self, meta: MetaStore, gate: Gate, claims: Claims) -> None:
+    def __init__(self, meta: MetaStore, authorizer: CatalogAuthorizer, claims: Claims) -> None:
         self._meta = meta
-        self._gate = gate
+        self._authorizer = authorizer
         self._claims = claims
         self._restrictions = Restrictions(meta)
 
-    async def of_entry(self, caller: Caller, warehouse: Warehouse, namespace: Levels, entry: Entry) -> TableData:
+    async def of_entry(self, caller: Caller, catalog: Catalog, namespace: Levels, entry: Entry) -> TableData:
         """The files of a table that is there. Raises AccessDenied, also to whom a policy shows only a part of it.
 
         The directories are those on record, and looked at again each time: what a rule forbids today is not handed
         out because it was allowed when the table was made.
         """
-        writes = await self._may_write(caller, warehouse, namespace, entry.name, entry=entry)
+        writes = await self._may_write(caller, catalog, namespace, entry.name, entry=entry)
         await self._restrictions.refuse(
             caller.principal,
-            warehouse,
+            catalog,
             namespace,
             entry,
             "its scans are planned by the server, and its files are not handed out",
@@ -72,7 +72,7 @@ class DataAccess:
         if not recorded:
             raise Corrupted(f"the table has no directory on record. table={entry.id}")
         for prefix in recorded:
-            check_location(warehouse, str(FileAddress(warehouse.bucket.name, prefix)))
+            check_location(catalog, str(FileAddress(catalog.bucket.name, prefix)))
         return TableData(entry.id, parse_location(entry.location), tuple(recorded), writes)
 
     @staticmethod
@@ -84,7 +84,7 @@ class DataAccess:
     async def of_staged(
         self,
         caller: Caller,
-        warehouse: Warehouse,
+        catalog: Catalog,
         identifier: Identifier,
         entry_id: str,
         location: str,
@@ -95,15 +95,15 @@ class DataAccess:
         The caller chose the directories, and credentials for them open all files in them. So they are promised to the
         caller first, or the promise is extended.
         """
-        writes = await self._may_write(caller, warehouse, identifier.namespace, identifier.name, entry_id=entry_id)
-        place = await self._place(warehouse, identifier, entry_id, location, properties)
+        writes = await self._may_write(caller, catalog, identifier.namespace, identifier.name, entry_id=entry_id)
+        place = await self._place(catalog, identifier, entry_id, location, properties)
         await self._claims.promise(caller, identifier, place)
         return _data_at(place, writes=writes)
 
     async def of_unrecorded(
         self,
         caller: Caller,
-        warehouse: Warehouse,
+        catalog: Catalog,
         identifier: Identifier,
         entry_id: str,
         location: str,
@@ -115,34 +115,34 @@ class DataAccess:
         create a table of this name, and in directories that it may claim. The principal that dropped the very table
         still gets its files, to delete them. Raises AccessDenied, InvalidInput, LocationConflict.
         """
-        await self._gate.check(
-            caller, warehouse, Action.CREATE_TABLE, namespace=identifier.namespace, name=identifier.name
+        await self._authorizer.check(
+            caller, catalog, Action.CREATE_TABLE, namespace=identifier.namespace, name=identifier.name
         )
         if await self._meta.rows(rows.LOCATIONS_OF, entry_id):
             # Keys made out for it would pass for keys of who may have the table by its own name.
             raise AccessDenied(f"the table is on record, and not by this name: {identifier}")
-        place = await self._place(warehouse, identifier, entry_id, location, properties)
+        place = await self._place(catalog, identifier, entry_id, location, properties)
         if await self._claims.was_dropped_by(caller, identifier, place):
-            writes = await self._may_write(caller, warehouse, identifier.namespace, identifier.name, entry_id=entry_id)
+            writes = await self._may_write(caller, catalog, identifier.namespace, identifier.name, entry_id=entry_id)
             return _data_at(place, writes=writes)
-        return await self.of_staged(caller, warehouse, identifier, entry_id, location, properties)
+        return await self.of_staged(caller, catalog, identifier, entry_id, location, properties)
 
     async def _place(
         self,
-        warehouse: Warehouse,
+        catalog: Catalog,
         identifier: Identifier,
         entry_id: str,
         location: str,
         properties: Mapping[str, str],
     ) -> Place:
-        row = await self._meta.row(rows.NAMESPACE, warehouse.id, path_of(identifier.namespace))
+        row = await self._meta.row(rows.NAMESPACE, catalog.id, path_of(identifier.namespace))
         namespace = None if row is None else rows.namespace_from(row)
-        return Place(warehouse, namespace, EntryKind.TABLE, entry_id, location, properties)
+        return Place(catalog, namespace, EntryKind.TABLE, entry_id, location, properties)
 
     async def _may_write(
         self,
         caller: Caller,
-        warehouse: Warehouse,
+        catalog: Catalog,
         namespace: Levels,
         name: str,
         *,
@@ -155,8 +155,8 @@ class DataAccess:
         """
 
         async def check(action: Action) -> None:
-            await self._gate.check(
-                caller, warehouse, action, namespace=namespace, name=name, entry=entry, entry_id=entry_id
+            await self._authorizer.check(
+                caller, catalog, action, namespace=namespace, name=name, entry=entry, entry_id=entry_id
             )
 
         try:
@@ -164,7 +164,7 @@ class DataAccess:
         except AccessDenied:
             await check(Action.GET_TABLE_DATA)
             return False
-        return not warehouse.is_external
+        return not catalog.is_external
 
 
 def _data_at(place: Place, *, writes: bool) -> TableData:

@@ -18,7 +18,7 @@ from lakebed.objects.model import Caller
 
 from .. import rows
 from ..identifiers import SEPARATOR, Levels, path_of
-from ..model import EntryKind, Namespace, Warehouse
+from ..model import Catalog, EntryKind, Namespace
 from ..rows import namespace_from
 
 SCANNED_FOR_EACH: Final = 4
@@ -38,13 +38,11 @@ class HeldEntries:
     cost grows with what is held, however large the namespace is.
     """
 
-    def __init__(
-        self, reader: Reader, caller: Caller, warehouse: Warehouse, namespace: Namespace, kind: EntryKind
-    ) -> None:
+    def __init__(self, reader: Reader, caller: Caller, catalog: Catalog, namespace: Namespace, kind: EntryKind) -> None:
         privilege = Privilege.VIEW_LIST if kind is EntryKind.VIEW else Privilege.TABLE_LIST
         self._ids = _carriers(caller, privilege, ENTRY_PREFIX)
         self._reader = reader
-        self._warehouse = warehouse
+        self._warehouse = catalog
         self._namespace = namespace
         self._kind = kind
 
@@ -97,20 +95,20 @@ def _ids_of(entries: Sequence[Row], held: AbstractSet[str]) -> list[str]:
 
 
 async def held_children(
-    reader: Reader, caller: Caller, warehouse: Warehouse, parent: Levels
+    reader: Reader, caller: Caller, catalog: Catalog, parent: Levels
 ) -> tuple[list[Namespace], Securable] | None:
     """The direct children of a namespace, or of the warehouse, that the caller may list; as above."""
-    catalog = warehouse.id
-    start = namespace_key(catalog, (*parent, ""))
-    before = start.removeprefix(namespace_key(catalog, ()))
+    catalog_id = catalog.id
+    start = namespace_key(catalog_id, (*parent, ""))
+    before = start.removeprefix(namespace_key(catalog_id, ()))
     paths = [before + key for key in _carriers(caller, Privilege.NAMESPACE_LIST, start) if SEPARATOR not in key]
     found: list[Namespace] = []
     for statement, batch in _batches(paths, rows.CHILD_NAMESPACES_AMONG, rows.CHILD_NAMESPACES_AMONG_MANY):
-        found += [namespace_from(row) for row in await reader.rows(statement, catalog, path_of(parent), *batch)]
+        found += [namespace_from(row) for row in await reader.rows(statement, catalog_id, path_of(parent), *batch)]
     if not found:
         return None
     found.sort(key=lambda one: one.path)
-    return found, namespace_securable(catalog, found[0].levels)
+    return found, namespace_securable(catalog_id, found[0].levels)
 
 
 def _carriers(caller: Caller, privilege: Privilege, beginning: str) -> frozenset[str]:

@@ -22,7 +22,7 @@ from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 
 from .. import rows
-from ..catalogs.base_locations import warehouse_at
+from ..catalogs.base_locations import catalog_at
 from ..entries import known_from
 from ..locations.claims import claimant_of, reservation_at
 from ..locations.service import QUARANTINE_FOLDER, Placed, placed_at
@@ -30,21 +30,21 @@ from ..model import RESERVED_FOLDER
 from ..restrictions import Restrictions, is_copies_namespace
 from ..restrictions.copy_rows import find_copy
 from ..tables.files import SCHEMES
-from .authorization import Action, Gate
+from .authorization import Action, CatalogAuthorizer
 
 _UPLOADS: Final = frozenset({"s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"})
 """Actions that need the right to write and change nothing that a key holds."""
 
 
-class TableGuard:
+class TableFileAuthorizer:
     """Implements `objects.facilities.Guard`."""
 
-    __slots__ = ("_clock", "_gate", "_meta", "_restrictions")
+    __slots__ = ("_authorizer", "_clock", "_meta", "_restrictions")
 
-    def __init__(self, meta: MetaStore, gate: Gate, clock: Clock) -> None:
+    def __init__(self, meta: MetaStore, authorizer: CatalogAuthorizer, clock: Clock) -> None:
         self._meta = meta
         self._clock = clock
-        self._gate = gate
+        self._authorizer = authorizer
         self._restrictions = Restrictions(meta)
 
     async def authorize(self, caller: Caller, bucket: Bucket, action: str, key: str) -> KeyOwner:
@@ -81,8 +81,8 @@ class TableGuard:
             return ""
         if not is_theirs and not delegated_for and action == "s3:PutObject":
             # The principal that staged or dropped the table may hold credentials for every object written here.
-            await self._gate.check(
-                caller, reserved.warehouse, Action.PUT_TABLE_DATA, namespace=reserved.namespace, name=reserved.name
+            await self._authorizer.check(
+                caller, reserved.catalog, Action.PUT_TABLE_DATA, namespace=reserved.namespace, name=reserved.name
             )
         return reserved.holder
 
@@ -91,7 +91,7 @@ class TableGuard:
         if principal.is_anonymous:
             raise AccessDenied(f"files of a table are for callers that sign their requests. key={key}")
         is_delegated = principal.session is not None and principal.session.delegated_for == found.entry.id
-        if is_copies_namespace(found.namespace) and not await self._gate.runs_tasks(caller):
+        if is_copies_namespace(found.namespace) and not await self._authorizer.runs_tasks(caller):
             if not reads or not is_delegated:
                 raise AccessDenied(f"the file is of a copy that the server keeps for some. key={key}")
             await self._confirm_copy(caller, found, key)
@@ -99,7 +99,7 @@ class TableGuard:
         # Before keys that were handed out are looked at: they may be older than the policy.
         await self._restrictions.refuse(
             principal,
-            found.warehouse,
+            found.catalog,
             found.namespace,
             found.entry,
             f"its files are not for who does not see all of it. key={key}",
@@ -110,9 +110,9 @@ class TableGuard:
                 raise AccessDenied(f"the table was dropped and can be restored: its files stay. key={key}")
             # The catalog asked for this right when it handed out the keys, and their policy was asked just now.
             return
-        await self._gate.check(
+        await self._authorizer.check(
             caller,
-            found.warehouse,
+            found.catalog,
             Action.GET_TABLE_DATA if reads else Action.PUT_TABLE_DATA,
             namespace=found.namespace,
             entry=found.entry,
@@ -125,10 +125,10 @@ class TableGuard:
         """
         if key.startswith(RESERVED_FOLDER):
             return RESERVED_FOLDER
-        warehouse = await warehouse_at(self._meta, bucket, key)
-        if warehouse is None or not key.startswith(warehouse.reserved_prefix):
+        catalog = await catalog_at(self._meta, bucket, key)
+        if catalog is None or not key.startswith(catalog.reserved_prefix):
             return None
-        return warehouse.reserved_prefix
+        return catalog.reserved_prefix
 
     async def _confirm_copy(self, caller: Caller, found: Placed, key: str) -> None:
         """Return if a copy is of what its reader sees of the table now. Raises AccessDenied."""
@@ -137,7 +137,7 @@ class TableGuard:
         if copy is not None and source is not None:
             known = known_from(source)
             restriction = await self._restrictions.of(
-                caller.principal, known.warehouse, known.namespace.levels, known.entry
+                caller.principal, known.catalog, known.namespace.levels, known.entry
             )
             if restriction is not None and restriction.key == copy.restriction:
                 return
@@ -177,11 +177,11 @@ class TableGuard:
                 raise BucketHasTables(
                     f"a table or view of another bucket has its metadata here: drop it first. bucket={bucket.name}"
                 )
-        for row in await tx.rows(rows.WAREHOUSES_OF_BUCKET, bucket.id):
-            warehouse = rows.warehouse_from(row)
-            if not warehouse.is_table_bucket:
+        for row in await tx.rows(rows.CATALOGS_OF_BUCKET, bucket.id):
+            catalog = rows.catalog_from(row)
+            if not catalog.is_table_bucket:
                 # The bucket's own goes with it, as it came with it. Others were made by name, and are deleted by name.
                 raise BucketHasTables(
-                    f"a catalog has its files here: delete it first. bucket={bucket.name} catalog={warehouse.name}"
+                    f"a catalog has its files here: delete it first. bucket={bucket.name} catalog={catalog.name}"
                 )
-            await invalidate_catalog_grants(tx, warehouse.id)
+            await invalidate_catalog_grants(tx, catalog.id)

@@ -16,7 +16,7 @@ from lakebed.objects.buckets.bucket import Bucket
 
 from .. import rows
 from ..locations.service import outermost
-from ..model import RESERVED_FOLDER, Warehouse
+from ..model import RESERVED_FOLDER, Catalog
 from ..tables.files import FileAddress, parse_location
 
 MAX_ALLOWED: Final = 64
@@ -32,7 +32,7 @@ ALLOWED_LOCATIONS: Final = "allowedLocations"
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class CatalogLocations:
     """Where a catalog's files may be."""
 
     bucket: str
@@ -47,7 +47,7 @@ class Places:
         return sorted(outermost({self.base_prefix, *self.allowed}))
 
 
-def read_places(base: str, allowed: Sequence[str]) -> Places:
+def parse_locations(base: str, allowed: Sequence[str]) -> CatalogLocations:
     """The directories that locations name, in one bucket. Raises InvalidInput."""
     home = _directory(base, BASE_LOCATION)
     if len(allowed) > MAX_ALLOWED:
@@ -62,7 +62,7 @@ def read_places(base: str, allowed: Sequence[str]) -> Places:
             )
         if not one.key.startswith(home.key):
             further[one.key] = None
-    return Places(home.bucket, home.key, tuple(further))
+    return CatalogLocations(home.bucket, home.key, tuple(further))
 
 
 def _directory(location: str, argument: str) -> FileAddress:
@@ -83,23 +83,23 @@ def _directory(location: str, argument: str) -> FileAddress:
     return FileAddress(address.bucket, key)
 
 
-async def claim_places(tx: Transaction, bucket: Bucket, places: Places, warehouse_id: int) -> None:
+async def claim_locations(tx: Transaction, bucket: Bucket, places: CatalogLocations, catalog_id: int) -> None:
     """Make these the directories of a catalog, in place of those that it had. Raises LocationConflict."""
-    await tx.run(rows.RELEASE_DIRECTORIES, warehouse_id)
+    await tx.run(rows.RELEASE_DIRECTORIES, catalog_id)
     for directory in places.claimed:
         around = await tx.row(rows.DIRECTORY_AT_OR_BEFORE, bucket.id, directory)
-        inside = await tx.row(rows.OTHER_DIRECTORY_FROM, bucket.id, directory, warehouse_id)
-        if (around is not None and around[1] != warehouse_id and directory.startswith(around[0])) or (
+        inside = await tx.row(rows.OTHER_DIRECTORY_FROM, bucket.id, directory, catalog_id)
+        if (around is not None and around[1] != catalog_id and directory.startswith(around[0])) or (
             inside is not None and inside[0].startswith(directory)
         ):
             raise LocationConflict(
                 f"the location overlaps that of another catalog. location={FileAddress(bucket.name, directory)}",
                 argument=BASE_LOCATION if directory == places.base_prefix else ALLOWED_LOCATIONS,
             )
-        await tx.run(rows.CLAIM_DIRECTORY, bucket.id, directory, warehouse_id)
+        await tx.run(rows.CLAIM_DIRECTORY, bucket.id, directory, catalog_id)
 
 
-async def warehouse_at(reader: Reader, bucket: Bucket, key: str) -> Warehouse | None:
+async def catalog_at(reader: Reader, bucket: Bucket, key: str) -> Catalog | None:
     """The catalog in whose directories a key lies; None if in no catalog's. One statement."""
-    row = await reader.row(rows.WAREHOUSE_AT, bucket.id, key)
-    return rows.warehouse_in(bucket, row, 1) if row is not None and key.startswith(row[0]) else None
+    row = await reader.row(rows.CATALOG_AT, bucket.id, key)
+    return rows.catalog_in(bucket, row, 1) if row is not None and key.startswith(row[0]) else None

@@ -1,6 +1,6 @@
 """Catalogs made by name: several in one bucket, each in directories of its own. Each change commits with its events.
 
-A table bucket is such a catalog too, made another way (`warehouses`): it is shown, changed and deleted here as any.
+A table bucket is such a catalog too, made another way (`catalogs`): it is shown, changed and deleted here as any.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from lakebed.objects.model import Caller
 from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
 
 from .. import rows
-from ..access.authorization import Action, Gate
+from ..access.authorization import Action, CatalogAuthorizer
 from ..events import tell
 from ..locations.service import QUARANTINE_FOLDER
-from ..model import Properties, Warehouse, WarehouseKind, pack_directories, pack_properties
-from ..rows import warehouse_from
-from .base_locations import BASE_LOCATION, Places, claim_places, read_places
-from .service import NewWarehouse, check_warehouse_properties, make_warehouse, unmade
+from ..model import Catalog, CatalogKind, Properties, pack_directories, pack_properties
+from ..rows import catalog_from
+from .base_locations import BASE_LOCATION, CatalogLocations, claim_locations, parse_locations
+from .service import NewCatalog, check_catalog_properties, create_catalog, placeholder_catalog
 
 _TAKEN_BY_ROUTES: Final = frozenset({"buckets"})
 """Names that would be read as another part of the catalog's paths."""
@@ -46,16 +46,16 @@ _TAKEN_BY_ROUTES: Final = frozenset({"buckets"})
 Also = Callable[[Transaction, int], Awaitable[object]]
 """What else a transaction does, at a time."""
 
-Leave = Callable[[Warehouse], Awaitable[None]]
+Leave = Callable[[Catalog], Awaitable[None]]
 """Takes out of a catalog what the server has put there by itself and nobody needs any more."""
 
 
 class CatalogManagement:
     """The use cases of catalogs, for those who may manage them."""
 
-    def __init__(self, object_context: ObjectContext, gate: Gate, leave: Leave) -> None:
+    def __init__(self, object_context: ObjectContext, authorizer: CatalogAuthorizer, leave: Leave) -> None:
         self._f = object_context
-        self._gate = gate
+        self._authorizer = authorizer
         self._leave = leave
 
     async def create(
@@ -64,7 +64,7 @@ class CatalogManagement:
         caller: Caller,
         name: str,
         *,
-        kind: WarehouseKind,
+        kind: CatalogKind,
         properties: Mapping[str, str],
         allowed: Sequence[str],
         also: Also | None = None,
@@ -82,15 +82,15 @@ class CatalogManagement:
         base, kept = _split(properties)
         if base is None:
             raise InvalidInput(f"a catalog has a {BASE_LOCATION} among its properties", argument=BASE_LOCATION)
-        check_warehouse_properties(kept)
-        places = read_places(base, allowed)
+        check_catalog_properties(kept)
+        places = parse_locations(base, allowed)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> ManagedCatalog:
             bucket = await f.bucket(tx, places.bucket)
             if bucket.id != asked.id:
                 raise WriteConflict(f"the bucket was made anew meanwhile. bucket={places.bucket}")
-            await make_warehouse(tx, f, bucket, NewWarehouse(name, places, kind, kept), by.principal, now_ms)
+            await create_catalog(tx, f, bucket, NewCatalog(name, places, kind, kept), by.principal, now_ms)
             await tell(f.outbox, tx, "CatalogCreated", caller, now_ms, name)
             if also is not None:
                 await also(tx, now_ms)
@@ -98,9 +98,9 @@ class CatalogManagement:
 
         try:
             asked = await f.bucket(f.meta, places.bucket)
-            await self._gate.check(
+            await self._authorizer.check(
                 caller,
-                unmade(asked, name),
+                placeholder_catalog(asked, name),
                 Action.CREATE_TABLE_BUCKET,
                 securable=SERVICE,
                 privileges=(Privilege.CATALOG_CREATE,),
@@ -132,16 +132,16 @@ class CatalogManagement:
         asked = await self._admitted(by, "updateCatalog", name)
 
         async def work(tx: Transaction) -> ManagedCatalog:
-            warehouse = await _found_again(tx, asked)
+            catalog = await _found_again(tx, asked)
             check_version((await find_catalog(tx, name)).version, version)
-            kept = warehouse.properties if properties is None else _unmoved(warehouse, properties)
-            check_warehouse_properties(kept)
-            places = Places(warehouse.bucket.name, warehouse.base_prefix, warehouse.allowed)
+            kept = catalog.properties if properties is None else _unmoved(catalog, properties)
+            check_catalog_properties(kept)
+            places = CatalogLocations(catalog.bucket.name, catalog.base_prefix, catalog.allowed)
             if allowed is not None:
-                places = read_places(warehouse.base_location, allowed)
-                await claim_places(tx, warehouse.bucket, places, warehouse.id)
+                places = parse_locations(catalog.base_location, allowed)
+                await claim_locations(tx, catalog.bucket, places, catalog.id)
             packed = pack_directories(places.allowed)
-            await tx.run(rows.CONFIGURE_WAREHOUSE, packed, pack_properties(kept), now_ms, warehouse.id)
+            await tx.run(rows.CONFIGURE_CATALOG, packed, pack_properties(kept), now_ms, catalog.id)
             await tell(f.outbox, tx, "CatalogConfigured", caller, now_ms, name)
             return await find_catalog(tx, name)
 
@@ -158,43 +158,43 @@ class CatalogManagement:
         await self._leave(asked)
 
         async def work(tx: Transaction) -> None:
-            warehouse = await _found_again(tx, asked)
+            catalog = await _found_again(tx, asked)
             if first is not None:
                 await first(tx, now_ms)
-            bucket = warehouse.bucket
-            if await tx.row(rows.WAREHOUSE_HAS_NAMESPACES, warehouse.id) is not None:
+            bucket = catalog.bucket
+            if await tx.row(rows.CATALOG_HAS_NAMESPACES, catalog.id) is not None:
                 raise CatalogNotEmpty(f"the catalog is not empty: it still holds namespaces. catalog={name}")
-            held = f"{warehouse.reserved_prefix}{QUARANTINE_FOLDER}"
+            held = f"{catalog.reserved_prefix}{QUARANTINE_FOLDER}"
             if await tx.row(rows.HAS_QUARANTINED_WITHIN, bucket.id, held, successor(held)) is not None:
                 # Nobody may read them while the catalog stands, and nobody would keep them from anybody without it.
                 raise CatalogNotEmpty(
                     f"the catalog is not empty: maintenance holds files in quarantine: release or purge them."
                     f" catalog={name}"
                 )
-            await invalidate_catalog_grants(tx, warehouse.id)
-            await tx.run(rows.DELETE_WAREHOUSE, warehouse.id)
-            if not await tx.rows(rows.WAREHOUSES_OF_BUCKET, bucket.id):
+            await invalidate_catalog_grants(tx, catalog.id)
+            await tx.run(rows.DELETE_CATALOG, catalog.id)
+            if not await tx.rows(rows.CATALOGS_OF_BUCKET, bucket.id):
                 settings = msgspec.structs.replace(bucket.settings, tables=False)
                 await tx.run(UPDATE_BUCKET_SETTINGS, encode_settings(settings), bucket.id)
             await tell(f.outbox, tx, "CatalogDeleted", caller, now_ms, name)
 
         await f.meta.transact(work)
 
-    async def _admitted(self, by: Administrator, operation: str, name: str) -> Warehouse:
+    async def _admitted(self, by: Administrator, operation: str, name: str) -> Catalog:
         """The catalog, if the caller may do the operation. Raises NoSuchCatalog, AccessDenied."""
-        warehouse = await _find(self._f.meta, name)
-        await by.check(operation, catalog_securable(warehouse.id), resource=warehouse.arn)
-        return warehouse
+        catalog = await _find(self._f.meta, name)
+        await by.check(operation, catalog_securable(catalog.id), resource=catalog.arn)
+        return catalog
 
 
-async def _find(reader: Reader, name: str) -> Warehouse:
-    row = await reader.row(rows.WAREHOUSE, name)
+async def _find(reader: Reader, name: str) -> Catalog:
+    row = await reader.row(rows.CATALOG, name)
     if row is None:
         raise NoSuchCatalog(f"no such catalog. name={name}")
-    return warehouse_from(row)
+    return catalog_from(row)
 
 
-async def _found_again(tx: Transaction, asked: Warehouse) -> Warehouse:
+async def _found_again(tx: Transaction, asked: Catalog) -> Catalog:
     """The catalog that was asked about before the transaction. Raises NoSuchCatalog, WriteConflict."""
     found = await _find(tx, asked.name)
     if found.id != asked.id:
@@ -213,12 +213,12 @@ def _split(properties: Mapping[str, str]) -> tuple[str | None, Properties]:
     return properties.get(BASE_LOCATION), {key: value for key, value in properties.items() if key != BASE_LOCATION}
 
 
-def _unmoved(warehouse: Warehouse, properties: Mapping[str, str]) -> Properties:
+def _unmoved(catalog: Catalog, properties: Mapping[str, str]) -> Properties:
     """The properties to be kept. Raises InvalidInput if they would move the catalog."""
     base, kept = _split(properties)
-    if base is not None and read_places(base, ()) != Places(warehouse.bucket.name, warehouse.base_prefix):
+    if base is not None and parse_locations(base, ()) != CatalogLocations(catalog.bucket.name, catalog.base_prefix):
         raise InvalidInput(
-            f"a catalog stays where it was made: allow further locations instead. at={warehouse.base_location}",
+            f"a catalog stays where it was made: allow further locations instead. at={catalog.base_location}",
             argument=BASE_LOCATION,
         )
     return kept

@@ -23,12 +23,12 @@ from lakebed.objects.model import Caller
 from lakebed.objects.rows import UPDATE_BUCKET_SETTINGS
 
 from .. import rows
-from ..access.authorization import Action, Gate
+from ..access.authorization import Action, CatalogAuthorizer
 from ..events import tell
 from ..external.backing import served_here
-from ..model import Properties, Warehouse, WarehouseKind, pack_directories, pack_properties
-from ..rows import warehouse_from
-from .base_locations import Places, claim_places
+from ..model import Catalog, CatalogKind, Properties, pack_directories, pack_properties
+from ..rows import catalog_from
+from .base_locations import CatalogLocations, claim_locations
 from .properties import changed_properties, check_properties
 
 UNDROP_WINDOW: Final = "undrop-window-seconds"
@@ -47,40 +47,40 @@ MAX_UNDROP_SECONDS: Final = 365 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class WarehousePage:
+class CatalogPage:
     """One page of warehouses."""
 
-    warehouses: list[Warehouse]
+    catalogs: list[Catalog]
     truncated: bool
 
 
 @dataclass(frozen=True, slots=True)
-class NewWarehouse:
+class NewCatalog:
     """A warehouse to be made."""
 
     name: str
-    places: Places
-    kind: WarehouseKind = WarehouseKind.INTERNAL
+    places: CatalogLocations
+    kind: CatalogKind = CatalogKind.INTERNAL
     properties: Properties = field(default_factory=dict)
 
 
-class Warehouses:
+class Catalogs:
     """The use cases of warehouses, and of table buckets."""
 
-    def __init__(self, object_context: ObjectContext, gate: Gate) -> None:
+    def __init__(self, object_context: ObjectContext, authorizer: CatalogAuthorizer) -> None:
         self._f = object_context
-        self._gate = gate
+        self._authorizer = authorizer
 
-    async def find(self, reader: Reader, name: str) -> Warehouse:
+    async def find(self, reader: Reader, name: str) -> Catalog:
         """The warehouse of that name, whoever asks. Raises NoSuchCatalog; NotSupported if another is behind it."""
         return served_here(await self.find_any(reader, name))
 
-    async def find_any(self, reader: Reader, name: str) -> Warehouse:
+    async def find_any(self, reader: Reader, name: str) -> Catalog:
         """The same for what is done to a warehouse itself, whatever is behind it. Raises NoSuchCatalog."""
-        row = await reader.row(rows.WAREHOUSE, name)
+        row = await reader.row(rows.CATALOG, name)
         if row is None:
             raise NoSuchCatalog(f"no table bucket of that name; create the bucket and enable it. warehouse={name}")
-        return warehouse_from(row)
+        return catalog_from(row)
 
     async def precheck(self, caller: Caller, name: str, actions: Sequence[Action]) -> None:
         """Refuse, before a request is read whole, a caller that may do none of the actions to anything in a warehouse.
@@ -88,16 +88,16 @@ class Warehouses:
         Reads nothing if the caller's own policies or roles could allow one. Raises NoSuchCatalog, AccessDenied.
         """
         own = ResourceRules(owner=caller.principal.account)
-        if self._gate.could_allow(caller, own, 0, actions):
+        if self._authorizer.could_allow(caller, own, 0, actions):
             return
         found = await self.find_any(self._f.meta, name)
-        if not self._gate.could_allow(caller, found.bucket.access_rules, found.id, actions):
+        if not self._authorizer.could_allow(caller, found.bucket.access_rules, found.id, actions):
             raise AccessDenied(
                 f"no policy and no grant allows it. principal={caller.principal.caller_arn}"
                 f" action={' or '.join(actions)} table-bucket={name}"
             )
 
-    async def enable(self, caller: Caller, name: str) -> Warehouse:
+    async def enable(self, caller: Caller, name: str) -> Catalog:
         """Make a bucket a table bucket. Idempotent.
 
         Raises NoSuchBucket; InvalidInput if its objects are to expire; LocationConflict if catalogs have directories in
@@ -106,23 +106,23 @@ class Warehouses:
         f = self._f
         now_ms = f.clock.now_ms()
         bucket = await f.bucket(f.meta, name)
-        there = await f.meta.row(rows.WAREHOUSE, name)
-        await self._gate.check(
+        there = await f.meta.row(rows.CATALOG, name)
+        await self._authorizer.check(
             caller,
-            unmade(bucket, name),
+            placeholder_catalog(bucket, name),
             Action.CREATE_TABLE_BUCKET,
-            securable=SERVICE if there is None else catalog_securable(warehouse_from(there).id),
+            securable=SERVICE if there is None else catalog_securable(catalog_from(there).id),
         )
 
-        async def work(tx: Transaction) -> Warehouse:
+        async def work(tx: Transaction) -> Catalog:
             bucket = await f.bucket(tx, name)
-            row = await tx.row(rows.WAREHOUSE, name)
+            row = await tx.row(rows.CATALOG, name)
             if row is None:
-                new = NewWarehouse(name, Places(name, ""))
-                made = await make_warehouse(tx, f, bucket, new, caller.principal, now_ms)
+                new = NewCatalog(name, CatalogLocations(name, ""))
+                made = await create_catalog(tx, f, bucket, new, caller.principal, now_ms)
                 await tell(f.outbox, tx, "TableBucketEnabled", caller, now_ms, name)
                 return made
-            found = warehouse_from(row)
+            found = catalog_from(row)
             if found.bucket.id != bucket.id or not found.is_table_bucket:
                 raise AlreadyExists(
                     f"a catalog has the name of the bucket, and is elsewhere. catalog={name} at={found.base_location}"
@@ -131,19 +131,21 @@ class Warehouses:
 
         return await f.meta.transact(work)
 
-    async def get(self, caller: Caller, name: str) -> Warehouse:
+    async def get(self, caller: Caller, name: str) -> Catalog:
         """The warehouse, if the caller may see it."""
-        warehouse = await self.find_any(self._f.meta, name)
-        await self._gate.check(caller, warehouse, Action.GET_TABLE_BUCKET)
-        return warehouse
+        catalog = await self.find_any(self._f.meta, name)
+        await self._authorizer.check(caller, catalog, Action.GET_TABLE_BUCKET)
+        return catalog
 
-    async def enter(self, caller: Caller, name: str) -> Warehouse:
+    async def enter(self, caller: Caller, name: str) -> Catalog:
         """The same for clients that ask where it is before all else: who has any role of the catalog may know that."""
-        warehouse = await self.find_any(self._f.meta, name)
-        await self._gate.check(caller, warehouse, Action.GET_TABLE_BUCKET, privileges=(Privilege.CATALOG_ROLE_USAGE,))
-        return warehouse
+        catalog = await self.find_any(self._f.meta, name)
+        await self._authorizer.check(
+            caller, catalog, Action.GET_TABLE_BUCKET, privileges=(Privilege.CATALOG_ROLE_USAGE,)
+        )
+        return catalog
 
-    async def list(self, caller: Caller, *, after: str, limit: int) -> WarehousePage:
+    async def list(self, caller: Caller, *, after: str, limit: int) -> CatalogPage:
         """The table buckets of the caller's account, by name."""
         account = caller.principal.account
         await self._f.authorize_resource(
@@ -154,37 +156,37 @@ class Warehouses:
             securable=SERVICE,
             privileges=(Privilege.CATALOG_LIST,),
         )
-        found = await self._f.meta.rows(rows.WAREHOUSES_AFTER, account, after, limit + 1)
-        return WarehousePage([warehouse_from(row) for row in found[:limit]], len(found) > limit)
+        found = await self._f.meta.rows(rows.CATALOGS_AFTER, account, after, limit + 1)
+        return CatalogPage([catalog_from(row) for row in found[:limit]], len(found) > limit)
 
     async def set_properties(
         self, caller: Caller, name: str, *, updates: Mapping[str, str], removals: Sequence[str]
-    ) -> Warehouse:
+    ) -> Catalog:
         """Change what is set on it. Raises InvalidInput."""
         f = self._f
         now_ms = f.clock.now_ms()
-        await self._gate.check(caller, await self.find_any(f.meta, name), Action.CREATE_TABLE_BUCKET)
+        await self._authorizer.check(caller, await self.find_any(f.meta, name), Action.CREATE_TABLE_BUCKET)
 
-        async def work(tx: Transaction) -> Warehouse:
-            warehouse = await self.find_any(tx, name)
-            properties, _ = changed_properties(warehouse.properties, updates, removals)
-            check_warehouse_properties(properties)
+        async def work(tx: Transaction) -> Catalog:
+            catalog = await self.find_any(tx, name)
+            properties, _ = changed_properties(catalog.properties, updates, removals)
+            check_catalog_properties(properties)
             packed = pack_properties(properties)
-            await tx.run(rows.CONFIGURE_WAREHOUSE, warehouse.packed_allowed, packed, now_ms, warehouse.id)
+            await tx.run(rows.CONFIGURE_CATALOG, catalog.packed_allowed, packed, now_ms, catalog.id)
             await tell(f.outbox, tx, "TableBucketConfigured", caller, now_ms, name)
-            return warehouse._replace(packed_properties=packed)
+            return catalog._replace(packed_properties=packed)
 
         return await f.meta.transact(work)
 
 
-def unmade(bucket: Bucket, name: str) -> Warehouse:
+def placeholder_catalog(bucket: Bucket, name: str) -> Catalog:
     """A warehouse that is not there yet, for the gate to be asked about: its number is nobody's."""
-    return Warehouse(
+    return Catalog(
         bucket,
         0,
         name,
         "",
-        WarehouseKind.INTERNAL,
+        CatalogKind.INTERNAL,
         None,
         pack_properties({}),
         0,
@@ -193,9 +195,9 @@ def unmade(bucket: Bucket, name: str) -> Warehouse:
     )
 
 
-async def make_warehouse(
-    tx: Transaction, f: ObjectContext, bucket: Bucket, new: NewWarehouse, by: Principal, now_ms: int
-) -> Warehouse:
+async def create_catalog(
+    tx: Transaction, f: ObjectContext, bucket: Bucket, new: NewCatalog, by: Principal, now_ms: int
+) -> Catalog:
     """The step of a transaction that makes a warehouse with its administrators, and its bucket one that holds tables.
 
     Append no event before. Raises AlreadyExists, LocationConflict; InvalidInput if the bucket's objects are to expire.
@@ -212,7 +214,7 @@ async def make_warehouse(
         settings = encode_settings(msgspec.structs.replace(bucket.settings, tables=True))
         await tx.run(UPDATE_BUCKET_SETTINGS, settings, bucket.id)
     made = await tx.row(
-        rows.INSERT_WAREHOUSE,
+        rows.INSERT_CATALOG,
         new.name,
         bucket.id,
         new.places.base_prefix,
@@ -224,30 +226,30 @@ async def make_warehouse(
     )
     if made is None:
         raise AlreadyExists(f"a catalog of that name is there. catalog={new.name}")
-    await claim_places(tx, bucket, new.places, int(made[0]))
+    await claim_locations(tx, bucket, new.places, int(made[0]))
     await create_catalog_admin(tx, f.outbox, int(made[0]), new.name, by, now_ms)
-    found = await tx.row(rows.WAREHOUSE, new.name)
+    found = await tx.row(rows.CATALOG, new.name)
     if found is None:
         raise Corrupted(f"a catalog that was made just now is not there. catalog={new.name}")
-    return warehouse_from(found)
+    return catalog_from(found)
 
 
-def undrop_window_ms(warehouse: Warehouse) -> int:
+def undrop_window_ms(catalog: Catalog) -> int:
     """How long dropped tables of this warehouse can be restored."""
-    return int(warehouse.properties.get(UNDROP_WINDOW, "0")) * 1000
+    return int(catalog.properties.get(UNDROP_WINDOW, "0")) * 1000
 
 
-def access_delegation(warehouse: Warehouse) -> AccessDelegation:
+def access_delegation(catalog: Catalog) -> AccessDelegation:
     """How far clients are given access to the files of tables in this warehouse, if the server goes as far."""
-    return AccessDelegation(warehouse.properties.get(ACCESS_DELEGATION, AccessDelegation.VENDED))
+    return AccessDelegation(catalog.properties.get(ACCESS_DELEGATION, AccessDelegation.VENDED))
 
 
-def takes_client_locations(warehouse: Warehouse) -> bool:
+def takes_client_locations(catalog: Catalog) -> bool:
     """Whether clients choose locations of tables in this warehouse."""
-    return warehouse.properties.get(CLIENT_LOCATIONS, ALLOWED) == ALLOWED
+    return catalog.properties.get(CLIENT_LOCATIONS, ALLOWED) == ALLOWED
 
 
-def check_warehouse_properties(properties: Properties) -> None:
+def check_catalog_properties(properties: Properties) -> None:
     """Return if a warehouse may have these. Raises InvalidInput."""
     check_properties(properties)
     window = properties.get(UNDROP_WINDOW, "0")

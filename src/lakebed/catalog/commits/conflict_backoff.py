@@ -33,9 +33,9 @@ class Losers:
         self._let_go: dict[_Table, float] = {}
         """When somebody was last let go, of tables to which nothing was committed since."""
 
-    async def wait(self, warehouse_name: str, identifier: Identifier) -> None:
+    async def wait(self, catalog_name: str, identifier: Identifier) -> None:
         """Return when one who lost this table may be told."""
-        table = (warehouse_name, identifier)
+        table = (catalog_name, identifier)
         loop = asyncio.get_running_loop()
         let_go = self._let_go.get(table)
         if let_go is None or loop.time() - let_go >= self._longest_wait_seconds:
@@ -54,9 +54,9 @@ class Losers:
             if not line and self._waiting.get(table) is line:
                 del self._waiting[table]
 
-    def committed(self, warehouse_name: str, identifier: Identifier) -> None:
+    def committed(self, catalog_name: str, identifier: Identifier) -> None:
         """Let the next one go, or whoever loses next, if nobody waits."""
-        table = (warehouse_name, identifier)
+        table = (catalog_name, identifier)
         line = self._waiting.get(table)
         while line:
             told = line.popleft()

@@ -38,7 +38,7 @@ class PointerMoves:
     async def move(
         self,
         mutation: Mutation,
-        warehouse_name: str,
+        catalog_name: str,
         identifier: Identifier,
         metadata_at: str,
         *,
@@ -52,7 +52,7 @@ class PointerMoves:
         Raises NoSuchTable; CommitConflict, before it looks at the file, when the table is not at the version, or does
         not have the metadata file, that the change expects; InvalidInput when the file cannot follow the present one.
         """
-        found, entry = await self.found(mutation, warehouse_name, identifier)
+        found, entry = await self.found(mutation, catalog_name, identifier)
 
         def is_this(record: CommitRecord) -> bool:
             return (record.metadata_at, record.expected_token) == (metadata_at, expected_token)
@@ -64,7 +64,7 @@ class PointerMoves:
             raise CommitConflict(f"the table does not have the metadata file that the change expects: {identifier}")
         return await self._registration.register_table(
             mutation,
-            warehouse_name,
+            catalog_name,
             identifier,
             metadata_at,
             overwrite=True,
@@ -73,10 +73,10 @@ class PointerMoves:
             commit_id=commit_id,
         )
 
-    async def found(self, mutation: Mutation, warehouse_name: str, identifier: Identifier) -> tuple[Found, Entry]:
+    async def found(self, mutation: Mutation, catalog_name: str, identifier: Identifier) -> tuple[Found, Entry]:
         """The table whose pointer is to move. Raises NoSuchTable, AccessDenied."""
         found = await self._entries.get(
-            mutation.caller, warehouse_name, identifier, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION
+            mutation.caller, catalog_name, identifier, EntryKind.TABLE, Action.UPDATE_METADATA_LOCATION
         )
         entry = found.live
         assert entry is not None  # noqa: S101  # `get` has raised otherwise

@@ -126,7 +126,7 @@ class Publisher:
                     f"{entry.kind.noun}{pointer.event}",
                     caller,
                     now_ms,
-                    pointer.found.warehouse.name,
+                    pointer.found.catalog.name,
                     pointer.identifier.namespace,
                     entry,
                     operation=pointer.operation,
@@ -196,14 +196,14 @@ class Publisher:
 
     async def _insert(self, tx: Transaction, pointer: Pointer, token: str, now_ms: int) -> Entry:
         # As it is inside the transaction: the namespace may have been dropped meanwhile.
-        found = await self._entries.find(tx, pointer.found.warehouse.name, pointer.identifier)
+        found = await self._entries.find(tx, pointer.found.catalog.name, pointer.identifier)
         if found.entry is not None:
             raise name_taken(found.entry, pointer.identifier, pointer.kind)
         await check_unused(tx, pointer.entry_id)
         entry = Entry(
             pointer.entry_id,
             pointer.kind,
-            found.warehouse.id,
+            found.catalog.id,
             found.namespace.id,
             pointer.identifier.name,
             pointer.uuid,

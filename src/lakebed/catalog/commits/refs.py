@@ -66,17 +66,17 @@ class References:
         self._entries = entries
         self._commits = commits
 
-    async def list(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> TableReferences:
+    async def list(self, caller: Caller, catalog_name: str, identifier: Identifier) -> TableReferences:
         """All branches and tags of a table. Raises NoSuchTable."""
         loaded = await self._entries.load(
-            caller, warehouse_name, identifier, EntryKind.TABLE, Action.GET_METADATA_LOCATION
+            caller, catalog_name, identifier, EntryKind.TABLE, Action.GET_METADATA_LOCATION
         )
         return TableReferences(loaded, await self._commits.parsed(loaded.entry))
 
     async def set(
         self,
         mutation: Mutation,
-        warehouse_name: str,
+        catalog_name: str,
         identifier: Identifier,
         name: str,
         reference: Mapping[str, int | str | None],
@@ -88,12 +88,12 @@ class References:
         Raises CommitConflict when it does not name the expected snapshot, InvalidInput when it cannot be.
         """
         update = {"action": "set-snapshot-ref", "ref-name": name, **reference}
-        return await self._commit(mutation, warehouse_name, identifier, name, update, expected, options)
+        return await self._commit(mutation, catalog_name, identifier, name, update, expected, options)
 
     async def remove(
         self,
         mutation: Mutation,
-        warehouse_name: str,
+        catalog_name: str,
         identifier: Identifier,
         name: str,
         expected: Expected,
@@ -108,7 +108,7 @@ class References:
         for attempt in range(1, _ATTEMPTS + 1):
             loaded = await self._entries.load(
                 mutation.caller,
-                warehouse_name,
+                catalog_name,
                 identifier,
                 EntryKind.TABLE,
                 Action.UPDATE_METADATA_LOCATION,
@@ -122,7 +122,7 @@ class References:
                 )
             at_this_version = options._replace(expected_token=loaded.entry.version_token)
             try:
-                return await self._commit(mutation, warehouse_name, identifier, name, update, expected, at_this_version)
+                return await self._commit(mutation, catalog_name, identifier, name, update, expected, at_this_version)
             except PointerMoved:
                 if attempt == _ATTEMPTS:
                     raise
@@ -131,7 +131,7 @@ class References:
     async def _commit(
         self,
         mutation: Mutation,
-        warehouse_name: str,
+        catalog_name: str,
         identifier: Identifier,
         name: str,
         update: Mapping[str, object],
@@ -142,4 +142,4 @@ class References:
         if not isinstance(expected, msgspec.UnsetType):
             requirements.append({"type": "assert-ref-snapshot-id", "ref": name, "snapshot-id": expected})
         change = read_change(identifier, msgspec.json.encode(requirements), msgspec.json.encode([update]))
-        return await self._commits.commit(mutation, warehouse_name, change, options)
+        return await self._commits.commit(mutation, catalog_name, change, options)

@@ -72,7 +72,7 @@ class Rollback:
     async def roll_back(
         self,
         mutation: Mutation,
-        warehouse_name: str,
+        catalog_name: str,
         identifier: Identifier,
         target_at: str,
         *,
@@ -85,7 +85,7 @@ class Rollback:
         Raises NoSuchTable; CommitConflict when the table is not at the expected version; InvalidInput when the file is
         not one of the table's own, or what it says cannot come back.
         """
-        found, entry = await self._pointers.found(mutation, warehouse_name, identifier)
+        found, entry = await self._pointers.found(mutation, catalog_name, identifier)
         written = b"[]\n" + msgspec.json.encode({OPERATION: target_at})
         repeated = await self._pointers.repeated(found, entry, commit_id, _same_as(target_at, written, expected_token))
         if repeated is not None:
@@ -101,7 +101,7 @@ class Rollback:
         if keeps_watermarks(base, target):
             moved = await self._pointers.move(
                 mutation,
-                warehouse_name,
+                catalog_name,
                 identifier,
                 target_at,
                 expected_token=expected_token,
@@ -112,7 +112,7 @@ class Rollback:
         updates = parse_table_updates(msgspec.json.encode(rollback_updates(base, target)))
         committed = await self._commits.commit(
             mutation,
-            warehouse_name,
+            catalog_name,
             TableChange(identifier, (), updates, written),
             CommitOptions(commit_id, OPERATION, writer, expected_token),
         )

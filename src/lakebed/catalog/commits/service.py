@@ -29,7 +29,7 @@ from lakebed.objects.deleting import ObjectDeleter, ObjectIdentifier
 from lakebed.objects.model import Caller
 
 from .. import rows
-from ..access.authorization import Action, Gate, Privileges
+from ..access.authorization import Action, CatalogAuthorizer, Privileges
 from ..entries import Entries, Found, created_meanwhile, no_such_entry
 from ..external.external_catalogs import check_own
 from ..idempotency import Answer, Mutation
@@ -135,7 +135,7 @@ class Commits:
     def __init__(
         self,
         object_context: ObjectContext,
-        gate: Gate,
+        authorizer: CatalogAuthorizer,
         entries: Entries,
         files: TableFiles,
         publisher: Publisher,
@@ -146,7 +146,7 @@ class Commits:
     ) -> None:
         self._f = object_context
         self._claims = claims
-        self._gate = gate
+        self._authorizer = authorizer
         self._entries = entries
         self._files = files
         self._publisher = publisher
@@ -157,19 +157,19 @@ class Commits:
         self._losers = Losers()
 
     async def commit(
-        self, mutation: Mutation, warehouse_name: str, change: TableChange, options: CommitOptions = NO_OPTIONS
+        self, mutation: Mutation, catalog_name: str, change: TableChange, options: CommitOptions = NO_OPTIONS
     ) -> Committed:
         """Commit to one table, or create one that was staged. Raises CommitConflict, InvalidInput, NoSuchTable."""
         try:
-            (committed,) = await self._commit(mutation, warehouse_name, [change], options, status=200)
+            (committed,) = await self._commit(mutation, catalog_name, [change], options, status=200)
         except CommitConflict:
-            await self._losers.wait(warehouse_name, change.identifier)
+            await self._losers.wait(catalog_name, change.identifier)
             raise
         return committed
 
-    async def commit_all(self, mutation: Mutation, warehouse_name: str, changes: Sequence[TableChange]) -> None:
+    async def commit_all(self, mutation: Mutation, catalog_name: str, changes: Sequence[TableChange]) -> None:
         """Commit to many tables, wholly or not at all. Several changes of one table are one."""
-        await self._commit(mutation, warehouse_name, _folded(changes), NO_OPTIONS, status=204, needs=_transaction_needs)
+        await self._commit(mutation, catalog_name, _folded(changes), NO_OPTIONS, status=204, needs=_transaction_needs)
 
     async def parsed(self, entry: Entry) -> TableMetadata:
         """A table's current metadata."""
@@ -180,21 +180,21 @@ class Commits:
     async def _commit(
         self,
         mutation: Mutation,
-        warehouse_name: str,
+        catalog_name: str,
         changes: Sequence[TableChange],
         options: CommitOptions,
         *,
         status: int,
         needs: Needs = _change_needs,
     ) -> list[Committed]:
-        async with self._turns.taken(warehouse_name, (change.identifier for change in changes)):
+        async with self._turns.taken(catalog_name, (change.identifier for change in changes)):
             for attempt in range(1, _ATTEMPTS + 1):
                 # Each time: what moved the pointer may have been this very commit, sent to another worker.
-                repeated = await self._repeated(mutation.caller, warehouse_name, changes, options)
+                repeated = await self._repeated(mutation.caller, catalog_name, changes, options)
                 if repeated is not None:
                     return [repeated]
                 prepared = [
-                    await self._prepare(mutation.caller, warehouse_name, change, needs, options.expected_token)
+                    await self._prepare(mutation.caller, catalog_name, change, needs, options.expected_token)
                     for change in changes
                 ]
                 try:
@@ -208,23 +208,23 @@ class Commits:
                             one.kept.anchor = None
                 else:
                     for change in changes:
-                        self._losers.committed(warehouse_name, change.identifier)
+                        self._losers.committed(catalog_name, change.identifier)
                     return committed
         raise AssertionError("unreachable")
 
     async def _prepare(
-        self, caller: Caller, warehouse_name: str, change: TableChange, needs: Needs, expected_token: str = ""
+        self, caller: Caller, catalog_name: str, change: TableChange, needs: Needs, expected_token: str = ""
     ) -> _Prepared:
         """The table as it would be. Raises CommitConflict, InvalidInput."""
         identifier = change.identifier
-        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
+        sought = await self._entries.seek(self._f.meta, catalog_name, identifier)
         creates = is_create(change.requirements)
         entry = sought.live
         privileges = None if caller.principal.grants is None else needs(change)
         for action in (Action.CREATE_TABLE,) if creates else (Action.UPDATE_METADATA_LOCATION, Action.PUT_TABLE_DATA):
-            await self._gate.check(
+            await self._authorizer.check(
                 caller,
-                sought.warehouse,
+                sought.catalog,
                 action,
                 namespace=identifier.namespace,
                 name=identifier.name,
@@ -232,12 +232,12 @@ class Commits:
                 kind=EntryKind.TABLE,
                 privileges=privileges,
             )
-        check_own(sought.warehouse, "commit to a table")
+        check_own(sought.catalog, "commit to a table")
         found = sought.found
         if entry is not None and not creates:
             await self._entries.restrictions.refuse(
                 caller.principal,
-                sought.warehouse,
+                sought.catalog,
                 identifier.namespace,
                 entry,
                 "who does not see all of it does not commit to it",
@@ -266,7 +266,7 @@ class Commits:
             return _Prepared(change, found, kept, base, new, None, entry_id, {})
         if entry is None:
             await check_unused(self._f.meta, entry_id)
-        place = Place(found.warehouse, found.namespace, EntryKind.TABLE, entry_id, new.location, new.properties)
+        place = Place(found.catalog, found.namespace, EntryKind.TABLE, entry_id, new.location, new.properties)
         # Whether or not they change: the catalog's allowed locations may have.
         check_places(place)
         moves = base is None or stated_paths(base) != stated_paths(new)
@@ -280,7 +280,7 @@ class Commits:
 
     async def _check_trusted(self, found: Found, entry: Entry, base: TableMetadata) -> None:
         """Return if files may be read, written and deleted where the metadata says. Raises AccessDenied."""
-        place = Place(found.warehouse, found.namespace, EntryKind.TABLE, entry.id, base.location, base.properties)
+        place = Place(found.catalog, found.namespace, EntryKind.TABLE, entry.id, base.location, base.properties)
         if not await self._claims.trusts(place, entry.metadata_at):
             raise changed_file(entry.metadata_at)
 
@@ -355,13 +355,13 @@ class Commits:
     # -- repeated commits, and what is left behind ----------------------------------------------------------------
 
     async def _repeated(
-        self, caller: Caller, warehouse_name: str, changes: Sequence[TableChange], options: CommitOptions
+        self, caller: Caller, catalog_name: str, changes: Sequence[TableChange], options: CommitOptions
     ) -> Committed | None:
         """The answer to a commit that was made before, by its id. Raises CommitConflict if that was another one."""
         if not options.commit_id:
             return None
         (change,) = changes
-        sought = await self._entries.seek(self._f.meta, warehouse_name, change.identifier)
+        sought = await self._entries.seek(self._f.meta, catalog_name, change.identifier)
         entry = sought.live
         if entry is None:
             return None
@@ -384,8 +384,8 @@ class Commits:
             return
         kept = {entry.metadata_file for entry in one.new.metadata_log}
         gone = [entry.metadata_file for entry in one.base.metadata_log if entry.metadata_file not in kept]
-        warehouse = one.found.warehouse
-        own = table_directories(warehouse, one.new.location, one.new.properties)
+        catalog = one.found.catalog
+        own = table_directories(catalog, one.new.location, one.new.properties)
         prefixes = tuple(f"s3://{address.bucket}/{address.directory}" for address in own)
         with suppress(LakebedError):
             # As we write them. Others are of another store, or of whoever wrote the table before it was registered.
@@ -393,8 +393,8 @@ class Commits:
                 ObjectIdentifier(parse_location(location).key) for location in gone if location.startswith(prefixes)
             ]
             if doomed:
-                system = Caller(root_of(warehouse.bucket.owner))
-                await self._deleter.delete_many(system, warehouse.bucket.name, doomed)
+                system = Caller(root_of(catalog.bucket.owner))
+                await self._deleter.delete_many(system, catalog.bucket.name, doomed)
 
 
 def _folded(changes: Sequence[TableChange]) -> list[TableChange]:

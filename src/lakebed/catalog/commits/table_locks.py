@@ -21,11 +21,11 @@ class Turns:
         self._locks: WeakValueDictionary[tuple[str, Identifier], Lock] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def taken(self, warehouse_name: str, identifiers: Iterable[Identifier]) -> AsyncIterator[None]:
+    async def taken(self, catalog_name: str, identifiers: Iterable[Identifier]) -> AsyncIterator[None]:
         """Wait for the turn of all of them, and have it."""
         async with AsyncExitStack() as stack:
             # In one order, so that no two wait for each other.
             for identifier in sorted(set(identifiers)):
-                lock = self._locks.setdefault((warehouse_name, identifier), Lock())
+                lock = self._locks.setdefault((catalog_name, identifier), Lock())
                 await stack.enter_async_context(lock)
             yield

@@ -21,7 +21,7 @@ from ..commits.commit_log import CommitRecord
 from ..entries import Entries, Sought, no_such_entry
 from ..identifiers import Identifier
 from ..locations.service import table_directories
-from ..model import Entry, EntryKind, Namespace, Warehouse
+from ..model import Catalog, Entry, EntryKind, Namespace
 from ..tables.files import FileAddress, TableFiles, parse_location, unpack_metadata
 from ..tables.imports import Origin, origin_of
 from . import rows
@@ -55,7 +55,7 @@ class CommitCounts:
 class Recorded:
     """What the metadata store has of a table, as it was at one moment."""
 
-    warehouse: Warehouse
+    catalog: Catalog
     namespace: Namespace
     namespace_created_ms: int
     identifier: Identifier
@@ -117,32 +117,32 @@ class Examination:
         self._entries = entries
         self._files = files
 
-    async def recorded(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> Recorded:
+    async def recorded(self, caller: Caller, catalog_name: str, identifier: Identifier) -> Recorded:
         """What the metadata store has of a table. Raises NoSuchTable."""
-        asked = await self.admit(caller, warehouse_name, identifier, Action.GET_METADATA_LOCATION)
+        asked = await self.admit(caller, catalog_name, identifier, Action.GET_METADATA_LOCATION)
 
         async def work(tx: Transaction) -> Recorded:
             # One transaction: between two looks the pointer could pass a record by.
-            return await self.read(tx, warehouse_name, asked)
+            return await self.read(tx, catalog_name, asked)
 
         return await self._f.meta.transact(work)
 
-    async def admit(self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action) -> Sought:
+    async def admit(self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action) -> Sought:
         """What has the name, if the caller may do `action` to it. Raises NoSuchCatalog, AccessDenied.
 
         Before the transaction, because the answer may come from elsewhere (ADR 23).
         """
-        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
+        sought = await self._entries.seek(self._f.meta, catalog_name, identifier)
         await self._entries.pass_gate(caller, sought, action)
         return sought
 
-    async def read(self, reader: Reader, warehouse_name: str, asked: Sought) -> Recorded:
+    async def read(self, reader: Reader, catalog_name: str, asked: Sought) -> Recorded:
         """What the metadata store has of a table that the caller was asked about, as a step of a transaction.
 
         Raises NoSuchTable; WriteConflict if something else has the name by now.
         """
         identifier = asked.identifier
-        sought = await self._entries.seek(reader, warehouse_name, identifier)
+        sought = await self._entries.seek(reader, catalog_name, identifier)
         if sought.live is not None and (asked.live is None or asked.live.id != sought.live.id):
             raise WriteConflict(f"the name was given to something else meanwhile: {identifier}")
         found = sought.found
@@ -157,7 +157,7 @@ class Examination:
         current = State(entry.metadata_at, entry.version_token)
         holders = await reader.rows(rows.LEASE_HOLDERS, self._f.clock.now_ms())
         return Recorded(
-            warehouse=found.warehouse,
+            catalog=found.catalog,
             namespace=found.namespace,
             namespace_created_ms=int(created[0]),
             identifier=identifier,
@@ -170,14 +170,14 @@ class Examination:
             store=self._f.meta.dialect,
         )
 
-    async def diagnose(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> Diagnosis:
+    async def diagnose(self, caller: Caller, catalog_name: str, identifier: Identifier) -> Diagnosis:
         """Everything that can be told of a table. Raises NoSuchTable. Reads its metadata file and lists its folder."""
         for attempt in range(1, _ATTEMPTS + 1):
-            recorded = await self.recorded(caller, warehouse_name, identifier)
+            recorded = await self.recorded(caller, catalog_name, identifier)
             metadata, parsed = await self.metadata(recorded)
             if metadata.status is MetadataStatus.VALID or attempt == _ATTEMPTS:
                 break
-            again = await self.recorded(caller, warehouse_name, identifier)
+            again = await self.recorded(caller, catalog_name, identifier)
             if again.entry.version_token == recorded.entry.version_token:
                 # Not a file that was removed because the table moved on: it is as bad as it looks.
                 break
@@ -262,7 +262,7 @@ def _is_own(recorded: Recorded, location: str) -> bool:
         address = parse_location(location)
     except InvalidInput:
         return False
-    return address.bucket == recorded.warehouse.bucket.name and address.directory.startswith(recorded.directories)
+    return address.bucket == recorded.catalog.bucket.name and address.directory.startswith(recorded.directories)
 
 
 def _key(location: str) -> str:
@@ -281,7 +281,7 @@ def _disagreements(entry: Entry, metadata: TableMetadata) -> list[str]:
 
 def _missing_directories(recorded: Recorded, metadata: TableMetadata) -> list[str]:
     try:
-        wanted = table_directories(recorded.warehouse, metadata.location, metadata.properties)
+        wanted = table_directories(recorded.catalog, metadata.location, metadata.properties)
     except InvalidInput:
         # It could not be made like this today, and there is nothing to put on record.
         return []

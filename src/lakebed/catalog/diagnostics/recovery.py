@@ -45,26 +45,24 @@ class Recovery:
         self._claims = claims
         self._examination = examination
 
-    async def recover(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> Recovered:
+    async def recover(self, caller: Caller, catalog_name: str, identifier: Identifier) -> Recovered:
         """Put right what can be; in a healthy table nothing changes. Raises NoSuchTable, LocationConflict."""
         f = self._f
         now_ms = f.clock.now_ms()
         action = Action.UPDATE_METADATA_LOCATION
-        asked = await self._examination.admit(caller, warehouse_name, identifier, action)
-        before = await self._examination.read(f.meta, warehouse_name, asked)
+        asked = await self._examination.admit(caller, catalog_name, identifier, action)
+        before = await self._examination.read(f.meta, catalog_name, asked)
         metadata, parsed = await self._examination.metadata(before)
         claim: Claim | None = None
         if metadata.missing_directories and parsed is not None:
-            place = Place(
-                before.warehouse, None, before.entry.kind, before.entry.id, parsed.location, parsed.properties
-            )
+            place = Place(before.catalog, None, before.entry.kind, before.entry.id, parsed.location, parsed.properties)
             # The commit that wrote the current metadata file passed the check. Where clients can change that file, it
             # is what they say.
             is_trusted = await self._claims.trusts(place, before.entry.metadata_at)
             claim = await self._claims.prepare(caller, place, ChosenBy.CATALOG if is_trusted else ChosenBy.CLIENT)
 
         async def work(tx: Transaction) -> Recovered:
-            found = await self._examination.read(tx, warehouse_name, asked)
+            found = await self._examination.read(tx, catalog_name, asked)
             finalized = discarded = 0
             for finding in found.line.findings:
                 if finding.recovery_state is RecoveryState.FINALIZATION_REQUIRED:
@@ -85,7 +83,7 @@ class Recovery:
                 "TableRecovered",
                 caller,
                 now_ms,
-                warehouse_name,
+                catalog_name,
                 identifier.namespace,
                 found.entry,
                 operation=OPERATION,
@@ -95,7 +93,7 @@ class Recovery:
                     "reclaimed": ", ".join(reclaimed),
                 },
             )
-            after = await self._examination.read(tx, warehouse_name, asked)
+            after = await self._examination.read(tx, catalog_name, asked)
             return Recovered(after, finalized, discarded, reclaimed)
 
         return await f.meta.transact(work)

@@ -10,10 +10,10 @@ from lakebed.meta.seam import Transaction, Value
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
-from ..access.authorization import Action, Gate
-from ..catalogs.service import Warehouses
+from ..access.authorization import Action, CatalogAuthorizer
+from ..catalogs.service import Catalogs
 from ..locations.service import outermost
-from ..model import EntryKind, Warehouse
+from ..model import Catalog, EntryKind
 from . import rows
 from .judgement import Blocker, RecoveryAction
 
@@ -24,7 +24,7 @@ _PAGE_ROWS: Final = 1000
 class Survey:
     """What a warehouse holds, at one moment."""
 
-    warehouse: Warehouse
+    catalog: Catalog
     store: str
     """Which kind of metadata store it is in."""
     namespaces: int
@@ -70,15 +70,15 @@ class Survey:
 class Surveys:
     """Counts warehouses."""
 
-    def __init__(self, object_context: ObjectContext, gate: Gate, warehouses: Warehouses) -> None:
+    def __init__(self, object_context: ObjectContext, authorizer: CatalogAuthorizer, catalogs: Catalogs) -> None:
         self._f = object_context
-        self._gate = gate
-        self._warehouses = warehouses
+        self._authorizer = authorizer
+        self._catalogs = catalogs
 
-    async def survey(self, caller: Caller, warehouse_name: str) -> Survey:
+    async def survey(self, caller: Caller, catalog_name: str) -> Survey:
         """Count what a warehouse holds. Raises NoSuchCatalog. The cost grows with what there is to count."""
-        warehouse = await self._admitted(caller, warehouse_name, Action.GET_TABLE_BUCKET)
-        number = warehouse.id
+        catalog = await self._admitted(caller, catalog_name, Action.GET_TABLE_BUCKET)
+        number = catalog.id
 
         async def work(tx: Transaction) -> Survey:
             tables = views = generic = dropped = 0
@@ -91,9 +91,9 @@ class Surveys:
                     views += count
                 else:
                     generic += count
-            directories, overlapping = await _directories(tx, warehouse)
+            directories, overlapping = await _directories(tx, catalog)
             return Survey(
-                warehouse=warehouse,
+                catalog=catalog,
                 store=self._f.meta.dialect,
                 namespaces=await _count(tx, rows.NAMESPACE_COUNT, number),
                 tables=tables,
@@ -112,14 +112,14 @@ class Surveys:
 
         return await self._f.meta.transact(work)
 
-    async def fingerprint(self, caller: Caller, warehouse_name: str) -> str:
+    async def fingerprint(self, caller: Caller, catalog_name: str) -> str:
         """A digest of all pointers of a warehouse: the same as long as nothing was committed."""
-        warehouse = await self._admitted(caller, warehouse_name, Action.CREATE_TABLE_BUCKET)
+        catalog = await self._admitted(caller, catalog_name, Action.CREATE_TABLE_BUCKET)
 
         async def work(tx: Transaction) -> str:
             digest = hashlib.sha256()
             after = ""
-            while page := await tx.rows(rows.POINTERS_AFTER, warehouse.id, after, _PAGE_ROWS):
+            while page := await tx.rows(rows.POINTERS_AFTER, catalog.id, after, _PAGE_ROWS):
                 for row in page:
                     digest.update("\0".join(map(str, row)).encode() + b"\n")
                 after = page[-1][0]
@@ -127,14 +127,14 @@ class Surveys:
 
         return await self._f.meta.transact(work)
 
-    async def admit_change(self, caller: Caller, warehouse_name: str) -> Warehouse:
+    async def admit_change(self, caller: Caller, catalog_name: str) -> Catalog:
         """The warehouse, if the caller may change what it is. Raises NoSuchCatalog, AccessDenied."""
-        return await self._admitted(caller, warehouse_name, Action.CREATE_TABLE_BUCKET)
+        return await self._admitted(caller, catalog_name, Action.CREATE_TABLE_BUCKET)
 
-    async def _admitted(self, caller: Caller, warehouse_name: str, action: Action) -> Warehouse:
-        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        await self._gate.check(caller, warehouse, action)
-        return warehouse
+    async def _admitted(self, caller: Caller, catalog_name: str, action: Action) -> Catalog:
+        catalog = await self._catalogs.find(self._f.meta, catalog_name)
+        await self._authorizer.check(caller, catalog, action)
+        return catalog
 
 
 async def _count(tx: Transaction, statement: str, *args: Value) -> int:
@@ -144,12 +144,12 @@ async def _count(tx: Transaction, statement: str, *args: Value) -> int:
     return int(row[0])
 
 
-async def _directories(tx: Transaction, warehouse: Warehouse) -> tuple[int, int]:
+async def _directories(tx: Transaction, catalog: Catalog) -> tuple[int, int]:
     """How many directories are on record, and how many of them lie inside the one before or around it."""
     count = overlapping = 0
-    for home in outermost(warehouse.directories):
+    for home in outermost(catalog.directories):
         around, after, is_within = "", "", True
-        while is_within and (page := await tx.rows(rows.LOCATIONS, warehouse.bucket.id, home, after, _PAGE_ROWS)):
+        while is_within and (page := await tx.rows(rows.LOCATIONS, catalog.bucket.id, home, after, _PAGE_ROWS)):
             for prefix, _ in page:
                 is_within = prefix.startswith(home)
                 if not is_within:

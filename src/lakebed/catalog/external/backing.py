@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from lakebed.core.errors import NotSupported
 
-from ..model import Warehouse
+from ..model import Catalog
 
 
-def served_here(warehouse: Warehouse) -> Warehouse:
+def served_here(catalog: Catalog) -> Catalog:
     """The warehouse, unless another catalog is behind it. Raises NotSupported."""
-    if warehouse.is_backed:
-        raise NotSupported(f"another catalog is behind this one, to which this is not passed on: {warehouse.name}")
-    return warehouse
+    if catalog.is_backed:
+        raise NotSupported(f"another catalog is behind this one, to which this is not passed on: {catalog.name}")
+    return catalog

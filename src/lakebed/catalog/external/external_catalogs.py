@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from lakebed.core.errors import InvalidInput
 
-from ..model import Warehouse
+from ..model import Catalog
 
 
-def check_own(warehouse: Warehouse, what: str) -> None:
+def check_own(catalog: Catalog, what: str) -> None:
     """Return if the tables of the warehouse are its own. Raises InvalidInput; `what` is what was asked for."""
-    if warehouse.is_external:
+    if catalog.is_external:
         raise InvalidInput(
-            f"Cannot {what} in an external catalog: it is told of its tables by another one. catalog={warehouse.name}",
+            f"Cannot {what} in an external catalog: it is told of its tables by another one. catalog={catalog.name}",
             argument="catalog",
         )

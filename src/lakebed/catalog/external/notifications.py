@@ -15,13 +15,13 @@ from lakebed.governance.rbac import OPERATIONS, catalog_securable
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import ObjectContext
 
-from ..access.authorization import Action, Gate
-from ..catalogs.service import Warehouses
+from ..access.authorization import Action, CatalogAuthorizer
+from ..catalogs.service import Catalogs
 from ..entries import Entries
 from ..idempotency import Mutation
 from ..identifiers import Identifier, path_of
 from ..locations.service import check_location
-from ..model import Entry, Warehouse
+from ..model import Catalog, Entry
 from ..namespaces import Namespaces
 from ..tables.drops import Dropping
 from ..tables.registration import Registration
@@ -62,80 +62,76 @@ class Notifications:
     def __init__(
         self,
         object_context: ObjectContext,
-        gate: Gate,
-        warehouses: Warehouses,
+        authorizer: CatalogAuthorizer,
+        catalogs: Catalogs,
         namespaces: Namespaces,
         entries: Entries,
         registration: Registration,
         dropping: Dropping,
     ) -> None:
         self._f = object_context
-        self._gate = gate
-        self._warehouses = warehouses
+        self._authorizer = authorizer
+        self._catalogs = catalogs
         self._namespaces = namespaces
         self._entries = entries
         self._registration = registration
         self._dropping = dropping
 
-    async def receive(
-        self, mutation: Mutation, warehouse_name: str, identifier: Identifier, told: Notification
-    ) -> None:
+    async def receive(self, mutation: Mutation, catalog_name: str, identifier: Identifier, told: Notification) -> None:
         """Do what follows from what is told.
 
         Raises InvalidInput in a catalog that is not external, and for metadata that cannot be its; AlreadyExists for
         what is not newer than what was told of the name before.
         """
-        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
+        catalog = await self._catalogs.find(self._f.meta, catalog_name)
         # One set for all kinds, and on the whole catalog: who tells of tables decides what the catalog holds.
-        await self._gate.check(
+        await self._authorizer.check(
             mutation.caller,
-            warehouse,
+            catalog,
             Action.SEND_NOTIFICATION,
             privileges=OPERATIONS["sendNotification"].target,
-            securable=catalog_securable(warehouse.id),
+            securable=catalog_securable(catalog.id),
         )
-        if not warehouse.is_external:
+        if not catalog.is_external:
             raise InvalidInput(
                 f"the catalog moves the pointers of its tables itself: only external ones are told of theirs."
-                f" catalog={warehouse_name}",
+                f" catalog={catalog_name}",
                 argument="catalog",
             )
         if told.kind is NotificationKind.UNKNOWN:
             return
         if told.kind is NotificationKind.DROP:
-            await self._drop(mutation, warehouse, identifier, told)
+            await self._drop(mutation, catalog, identifier, told)
             return
-        check_location(warehouse, told.metadata_at)
+        check_location(catalog, told.metadata_at)
         if told.kind is not NotificationKind.VALIDATE:
-            await self._follow(mutation, warehouse, identifier, told)
+            await self._follow(mutation, catalog, identifier, told)
 
-    async def _follow(
-        self, mutation: Mutation, warehouse: Warehouse, identifier: Identifier, told: Notification
-    ) -> None:
+    async def _follow(self, mutation: Mutation, catalog: Catalog, identifier: Identifier, told: Notification) -> None:
         # Before anything is read or made for it; and once more with the change, which another may have overtaken.
-        await _check_newer(self._f.meta, warehouse, identifier, told)
-        await self._namespaces.ensure(mutation.caller, warehouse.name, identifier.namespace)
-        found = await self._entries.find(self._f.meta, warehouse.name, identifier)
+        await _check_newer(self._f.meta, catalog, identifier, told)
+        await self._namespaces.ensure(mutation.caller, catalog.name, identifier.namespace)
+        found = await self._entries.find(self._f.meta, catalog.name, identifier)
 
         async def admit(tx: Transaction, entry: Entry) -> None:
-            await _admit(tx, warehouse, identifier, told)
+            await _admit(tx, catalog, identifier, told)
 
         await self._registration.adopt_table(mutation, found, identifier, told.metadata_at, told.uuid, also=admit)
 
-    async def _drop(self, mutation: Mutation, warehouse: Warehouse, identifier: Identifier, told: Notification) -> None:
+    async def _drop(self, mutation: Mutation, catalog: Catalog, identifier: Identifier, told: Notification) -> None:
         async def admit(tx: Transaction) -> None:
-            await _admit(tx, warehouse, identifier, told)
+            await _admit(tx, catalog, identifier, told)
 
-        await self._dropping.forget(mutation, warehouse.name, identifier, also=admit)
-
-
-async def _admit(tx: Transaction, warehouse: Warehouse, identifier: Identifier, told: Notification) -> None:
-    await _check_newer(tx, warehouse, identifier, told)
-    await tx.run(_ADMIT, warehouse.id, path_of(identifier.namespace), identifier.name, told.told_at)
+        await self._dropping.forget(mutation, catalog.name, identifier, also=admit)
 
 
-async def _check_newer(reader: Reader, warehouse: Warehouse, identifier: Identifier, told: Notification) -> None:
-    row = await reader.row(_LAST, warehouse.id, path_of(identifier.namespace), identifier.name)
+async def _admit(tx: Transaction, catalog: Catalog, identifier: Identifier, told: Notification) -> None:
+    await _check_newer(tx, catalog, identifier, told)
+    await tx.run(_ADMIT, catalog.id, path_of(identifier.namespace), identifier.name, told.told_at)
+
+
+async def _check_newer(reader: Reader, catalog: Catalog, identifier: Identifier, told: Notification) -> None:
+    row = await reader.row(_LAST, catalog.id, path_of(identifier.namespace), identifier.name)
     if row is not None and told.told_at <= row[0]:
         raise AlreadyExists(
             f"a newer notification was sent for the table: {identifier}. timestamp={told.told_at} last={row[0]}"

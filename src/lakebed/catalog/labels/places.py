@@ -29,11 +29,11 @@ from lakebed.meta.seam import Reader
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
-from ..access.authorization import Action, Gate
-from ..catalogs.service import Warehouses
+from ..access.authorization import Action, CatalogAuthorizer
+from ..catalogs.service import Catalogs
 from ..entries import Entries, no_such_entry
 from ..identifiers import Identifier, check_identifier, check_namespace
-from ..model import EntryKind, Warehouse
+from ..model import Catalog, EntryKind
 from ..namespaces import no_such_namespace
 from ..policies.policies import Policies
 
@@ -60,7 +60,7 @@ class Place(NamedTuple):
     """Something as far as it is there."""
 
     subject: LabelSubject
-    warehouse: Warehouse | None = None
+    catalog: Catalog | None = None
     """Where it is, if in a catalog."""
     securable: Securable = SERVICE
     """The thing, or where it would be: nothing is held on one that is not there."""
@@ -77,16 +77,16 @@ class Places:
     def __init__(
         self,
         object_context: ObjectContext,
-        gate: Gate,
-        warehouses: Warehouses,
+        authorizer: CatalogAuthorizer,
+        catalogs: Catalogs,
         entries: Entries,
         policies: Policies,
         account: str,
     ) -> None:
         """`account` is root's, which users and roles belong to."""
         self._f = object_context
-        self._gate = gate
-        self._warehouses = warehouses
+        self._authorizer = authorizer
+        self._catalogs = catalogs
         self._entries = entries
         self._policies = policies
         self._rules = ResourceRules(owner=account)
@@ -103,11 +103,11 @@ class Places:
             return await self._policy(reader, subject)
         if subject.kind is LabelKind.NAMESPACE:
             return await self._namespace(reader, subject)
-        warehouse = await self._warehouses.find(reader, subject.catalog)
-        place = Place(subject, warehouse, catalog_securable(warehouse.id), warehouse.id)
+        catalog = await self._catalogs.find(reader, subject.catalog)
+        place = Place(subject, catalog, catalog_securable(catalog.id), catalog.id)
         if subject.kind is LabelKind.CATALOG:
             return place
-        row = await reader.row(role_rows.CATALOG_ROLE, warehouse.id, subject.name)
+        row = await reader.row(role_rows.CATALOG_ROLE, catalog.id, subject.name)
         if row is None:
             absent = NoSuchPrincipal(f"no such catalog role. catalog={subject.catalog} name={subject.name}")
             return place._replace(row_id=None, missing=absent)
@@ -116,15 +116,15 @@ class Places:
     async def check(self, caller: Caller, place: Place, action: Action) -> None:
         """Return if the caller may see or change the labels of something. Raises AccessDenied."""
         subject, kind = place.subject, place.subject.kind
-        if place.warehouse is None:
+        if place.catalog is None:
             needs = OPERATIONS[f"{_OPERATIONS[action]} {kind}"].target
             await self._f.authorize_resource(
                 caller, self._rules, action, "*", securable=place.securable, privileges=needs
             )
             return
-        await self._gate.check(
+        await self._authorizer.check(
             caller,
-            place.warehouse,
+            place.catalog,
             action,
             namespace=subject.namespace,
             name=subject.name if kind in ENTRY_KINDS else "",
@@ -137,7 +137,7 @@ class Places:
     async def _namespace(self, reader: Reader, subject: LabelSubject) -> Place:
         levels = check_namespace(subject.namespace)
         sought = await self._entries.seek(reader, subject.catalog, Identifier(levels, ""))
-        place = Place(subject, sought.warehouse, namespace_securable(sought.warehouse.id, levels))
+        place = Place(subject, sought.catalog, namespace_securable(sought.catalog.id, levels))
         if sought.namespace is None:
             return place._replace(missing=no_such_namespace(levels))
         return place._replace(row_id=sought.namespace.id)
@@ -145,23 +145,23 @@ class Places:
     async def _entry(self, reader: Reader, subject: LabelSubject) -> Place:
         identifier = check_identifier(subject.namespace, subject.name)
         sought = await self._entries.seek(reader, subject.catalog, identifier)
-        catalog, kind, entry = sought.warehouse.id, ENTRY_KINDS[subject.kind], sought.live
+        catalog_id, kind, entry = sought.catalog.id, ENTRY_KINDS[subject.kind], sought.live
         if entry is None or entry.kind is not kind:
-            around = namespace_securable(catalog, identifier.namespace)
-            return Place(subject, sought.warehouse, around, missing=no_such_entry(identifier, kind))
-        on = entry_securable(catalog, identifier.namespace, entry.id)
-        return Place(subject, sought.warehouse, on, entry.id, entry.id)
+            around = namespace_securable(catalog_id, identifier.namespace)
+            return Place(subject, sought.catalog, around, missing=no_such_entry(identifier, kind))
+        on = entry_securable(catalog_id, identifier.namespace, entry.id)
+        return Place(subject, sought.catalog, on, entry.id, entry.id)
 
     async def _policy(self, reader: Reader, subject: LabelSubject) -> Place:
         levels = check_namespace(subject.namespace)
         check_policy_name(subject.name)
-        warehouse = await self._warehouses.find(reader, subject.catalog)
-        policy = await self._policies.seek(reader, warehouse, levels, subject.name)
-        catalog = warehouse.id
+        catalog = await self._catalogs.find(reader, subject.catalog)
+        policy = await self._policies.seek(reader, catalog, levels, subject.name)
+        catalog_id = catalog.id
         if policy is None:
             absent = NoSuchPolicy(f"Policy does not exist: {'.'.join((*levels, subject.name))}")
-            return Place(subject, warehouse, namespace_securable(catalog, levels), missing=absent)
-        return Place(subject, warehouse, policy_securable(catalog, levels, policy.id), policy.id)
+            return Place(subject, catalog, namespace_securable(catalog_id, levels), missing=absent)
+        return Place(subject, catalog, policy_securable(catalog_id, levels, policy.id), policy.id)
 
 
 async def _principal(reader: Reader, subject: LabelSubject) -> Place:

@@ -33,8 +33,8 @@ from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from ..access.authorization import Action
-from ..catalogs.service import Warehouses
-from ..model import Warehouse
+from ..catalogs.service import Catalogs
+from ..model import Catalog
 from .places import Place, Places
 
 __all__ = ["LabelPage", "Labelled", "Labelling"]
@@ -63,9 +63,9 @@ class LabelPage:
 class Labelling:
     """The use cases of labels."""
 
-    def __init__(self, object_context: ObjectContext, warehouses: Warehouses, places: Places) -> None:
+    def __init__(self, object_context: ObjectContext, catalogs: Catalogs, places: Places) -> None:
         self._f = object_context
-        self._warehouses = warehouses
+        self._catalogs = catalogs
         self._places = places
 
     async def get(self, caller: Caller, subject: LabelSubject) -> Labels:
@@ -99,7 +99,7 @@ class Labelling:
 
     async def find(self, caller: Caller, query: LabelQuery, *, after: str = "", limit: int = 100) -> LabelPage:
         """What has labels that fit, and that the caller may see the labels of."""
-        warehouses: dict[str, Warehouse | None] = {}
+        catalogs: dict[str, Catalog | None] = {}
         found: list[Labelled] = []
         gone_through = 0
         while page := await self._page(query, after):
@@ -110,7 +110,7 @@ class Labelling:
                 gone_through += 1
                 after = one.key
                 labels = Labels(tags.get(one.key, {}), one.owner)
-                if _fits(query, labels) and await self._may_see(caller, one, warehouses):
+                if _fits(query, labels) and await self._may_see(caller, one, catalogs):
                     found.append(Labelled(one.subject, labels))
         return LabelPage(found, after, truncated=False)
 
@@ -137,8 +137,8 @@ class Labelling:
                 tags.setdefault(key, {})[name] = value
         return tags
 
-    async def _may_see(self, caller: Caller, one: LabelledRow, warehouses: dict[str, Warehouse | None]) -> bool:
-        place = await self._place(one, warehouses)
+    async def _may_see(self, caller: Caller, one: LabelledRow, catalogs: dict[str, Catalog | None]) -> bool:
+        place = await self._place(one, catalogs)
         if place is None:
             return False
         try:
@@ -147,26 +147,26 @@ class Labelling:
             return False
         return True
 
-    async def _place(self, one: LabelledRow, warehouses: dict[str, Warehouse | None]) -> Place | None:
+    async def _place(self, one: LabelledRow, catalogs: dict[str, Catalog | None]) -> Place | None:
         """Where something is that was found; None if its catalog has gone meanwhile."""
-        subject, catalog = one.subject, one.catalog
-        if catalog is None:
+        subject, catalog_id = one.subject, one.catalog
+        if catalog_id is None:
             return Place(subject, None, SERVICE)
-        if subject.catalog not in warehouses:
+        if subject.catalog not in catalogs:
             try:
-                warehouses[subject.catalog] = await self._warehouses.find_any(self._f.meta, subject.catalog)
+                catalogs[subject.catalog] = await self._catalogs.find_any(self._f.meta, subject.catalog)
             except NoSuchCatalog:
-                warehouses[subject.catalog] = None
-        warehouse = warehouses[subject.catalog]
-        if warehouse is None:
+                catalogs[subject.catalog] = None
+        catalog = catalogs[subject.catalog]
+        if catalog is None:
             return None
         if one.entry is not None:
-            return Place(subject, warehouse, entry_securable(catalog, subject.namespace, one.entry), entry=one.entry)
+            return Place(subject, catalog, entry_securable(catalog_id, subject.namespace, one.entry), entry=one.entry)
         if one.policy is not None:
-            return Place(subject, warehouse, policy_securable(catalog, subject.namespace, one.policy))
+            return Place(subject, catalog, policy_securable(catalog_id, subject.namespace, one.policy))
         if subject.namespace:
-            return Place(subject, warehouse, namespace_securable(catalog, subject.namespace))
-        return Place(subject, warehouse, catalog_securable(catalog))
+            return Place(subject, catalog, namespace_securable(catalog_id, subject.namespace))
+        return Place(subject, catalog, catalog_securable(catalog_id))
 
 
 def _present(place: Place) -> int | str:

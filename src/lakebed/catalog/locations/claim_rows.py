@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ..rows import OWN_OF_WAREHOUSE
+from ..rows import CATALOG_SELECTED
 
 
 class Kept(NamedTuple):
@@ -32,7 +32,7 @@ INSERT_PROMISE: Final = (
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 RESERVATIONS_OF_KEY: Final = (
-    f"SELECT l.prefix, l.principal, l.entry, l.at_ms, l.namespace, l.name, {OWN_OF_WAREHOUSE} FROM ("  # noqa: S608
+    f"SELECT l.prefix, l.principal, l.entry, l.at_ms, l.namespace, l.name, {CATALOG_SELECTED} FROM ("  # noqa: S608
     "SELECT * FROM (SELECT prefix, principal, '' AS entry, expires_ms AS at_ms, namespace, name, warehouse"
     " FROM promised_locations WHERE bucket = ? AND prefix <= ? ORDER BY prefix DESC LIMIT 1) p"
     " UNION ALL "

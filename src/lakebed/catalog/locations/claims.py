@@ -36,8 +36,8 @@ from .. import rows as catalog_rows
 from ..access.directory_permissions import check_directory_rights
 from ..catalogs.service import takes_client_locations
 from ..identifiers import Identifier, Levels, levels_of, path_of
-from ..model import EntryKind, Namespace, Warehouse
-from ..rows import warehouse_in
+from ..model import Catalog, EntryKind, Namespace
+from ..rows import catalog_in
 from ..tables.files import FileAddress, parse_location
 from . import claim_rows
 from .service import check_unclaimed, default_location, location_taken, namespace_location, outermost, table_directories
@@ -63,7 +63,7 @@ class ChosenBy(Enum):
 class Place(NamedTuple):
     """Directories that an entry is to have."""
 
-    warehouse: Warehouse
+    catalog: Catalog
     namespace: Namespace | None
     kind: EntryKind
     entry_id: str
@@ -73,12 +73,12 @@ class Place(NamedTuple):
     @property
     def addresses(self) -> list[FileAddress]:
         """The directories; none lies inside another. Raises InvalidInput when one may not be there."""
-        return table_directories(self.warehouse, self.location, self.properties)
+        return table_directories(self.catalog, self.location, self.properties)
 
 
 def check_places(place: Place) -> None:
     """Return if the directories are allowed in the catalog, whatever the claimant's rights. Raises InvalidInput."""
-    table_directories(place.warehouse, place.location, place.properties)
+    table_directories(place.catalog, place.location, place.properties)
 
 
 class Claim(NamedTuple):
@@ -93,7 +93,7 @@ class Claim(NamedTuple):
 class Reservation(NamedTuple):
     """A directory of no table for whose files a principal may hold credentials."""
 
-    warehouse: Warehouse
+    catalog: Catalog
     principal: str
     """The principal that staged a table there, or dropped one."""
     entry: str
@@ -125,14 +125,14 @@ class Claims:
         Raises InvalidInput, LocationConflict; AccessDenied for a directory that holds objects, to a caller who lacks a
         right to them in S3.
         """
-        meta, bucket = self._f.meta, place.warehouse.bucket
+        meta, bucket = self._f.meta, place.catalog.bucket
         if chosen_by is ChosenBy.CLIENT:
             self._check_chosen(place, await _held(meta, place))
         elif chosen_by is ChosenBy.CATALOG:
             caller = Caller(root_of(bucket.owner))
         claimant = claimant_of(caller.principal)
         contested = await _contested(meta, place, claimant, self._f.clock.now_ms())
-        actions = directory_actions(writes=not place.warehouse.is_external)
+        actions = directory_actions(writes=not place.catalog.is_external)
         for directory in contested:
             try:
                 await check_directory_rights(self._f, caller, bucket, directory, actions)
@@ -150,7 +150,7 @@ class Claims:
         """
         await self._check_again(tx, claim)
         place = claim.place
-        bucket_id = place.warehouse.bucket.id
+        bucket_id = place.catalog.bucket.id
         held = await _held(tx, place)
         for address in place.addresses:
             held.add(address.directory)
@@ -165,7 +165,7 @@ class Claims:
 
         `place` is what the file says now. In a bucket without tables clients may have written the file again since.
         """
-        if parse_location(metadata_at).bucket == place.warehouse.bucket.name:
+        if parse_location(metadata_at).bucket == place.catalog.bucket.name:
             return True
         held = tuple(await _held(self._f.meta, place))
         return bool(held) and all(address.directory.startswith(held) for address in place.addresses)
@@ -179,7 +179,7 @@ class Claims:
         if await self._is_promised(caller, place, now_ms + PROMISED_MS // 2):
             return
         claim = await self.prepare(caller, place)
-        bucket_id = place.warehouse.bucket.id
+        bucket_id = place.catalog.bucket.id
 
         async def work(tx: Transaction) -> None:
             await self._check_again(tx, claim)
@@ -198,7 +198,7 @@ class Claims:
                     bucket_id,
                     directory,
                     claim.claimant,
-                    place.warehouse.id,
+                    place.catalog.id,
                     path_of(identifier.namespace),
                     identifier.name,
                     int(directory not in claim.permitted),
@@ -214,7 +214,7 @@ class Claims:
         """
         since_ms = self._f.clock.now_ms() - RELEASED_MS
         found = await self._f.meta.rows(claim_rows.RETAINED_OF, place.entry_id)
-        dropped_as = (claimant_of(caller.principal), place.warehouse.id, path_of(identifier.namespace), identifier.name)
+        dropped_as = (claimant_of(caller.principal), place.catalog.id, path_of(identifier.namespace), identifier.name)
         prefixes = [str(row[0]) for row in found if tuple(row[1:5]) == dropped_as and row[5] > since_ms]
         return bool(prefixes) and all(address.directory.startswith(tuple(prefixes)) for address in place.addresses)
 
@@ -228,7 +228,7 @@ class Claims:
         return await self._f.meta.transact(work)
 
     async def _is_promised(self, caller: Caller, place: Place, until_ms: int) -> bool:
-        claimant, bucket_id = claimant_of(caller.principal), place.warehouse.bucket.id
+        claimant, bucket_id = claimant_of(caller.principal), place.catalog.bucket.id
         for address in place.addresses:
             row = await self._f.meta.row(claim_rows.PROMISED.at_or_before, bucket_id, address.directory)
             if row is None or row[0] != address.directory or row[1] != claimant or not row[2] or row[3] < until_ms:
@@ -240,17 +240,17 @@ class Claims:
             if directory not in claim.permitted:
                 raise AccessDenied(
                     f"objects were written to the location while it was claimed: choose an empty location, or try again"
-                    f" with rights to them in S3. location=s3://{claim.place.warehouse.bucket.name}/{directory}"
+                    f" with rights to them in S3. location=s3://{claim.place.catalog.bucket.name}/{directory}"
                 )
 
     def _check_chosen(self, place: Place, held: Collection[str]) -> None:
         """Return unless a client chose a location where the server alone chooses them. Raises InvalidInput."""
-        if self._client_locations and takes_client_locations(place.warehouse):
+        if self._client_locations and takes_client_locations(place.catalog):
             return
-        given = [default_location(place.warehouse, place.kind, place.entry_id)]
+        given = [default_location(place.catalog, place.kind, place.entry_id)]
         if place.namespace is not None:
             # Assigned by the server as well: engines that name locations themselves take it from the namespace.
-            given.append(namespace_location(place.warehouse, place.namespace))
+            given.append(namespace_location(place.catalog, place.namespace))
         allowed = (*held, *(f"{location.partition('://')[2].partition('/')[2]}/" for location in given))
         for address in place.addresses:
             if not address.directory.startswith(allowed):
@@ -274,22 +274,22 @@ async def reservation_at(reader: Reader, bucket: Bucket, key: str, now_ms: int) 
     for row in await reader.rows(claim_rows.RESERVATIONS_OF_KEY, bucket.id, key, bucket.id, key):
         prefix, principal, entry, at_ms, path, name = row[:6]
         if key.startswith(prefix) and now_ms < (at_ms + RELEASED_MS if entry else at_ms):
-            return Reservation(warehouse_in(bucket, row, 6), principal, entry, levels_of(path), name)
+            return Reservation(catalog_in(bucket, row, 6), principal, entry, levels_of(path), name)
     return None
 
 
 async def retain(
-    tx: Transaction, principal: Principal, warehouse: Warehouse, identifier: Identifier, entry_id: str, now_ms: int
+    tx: Transaction, principal: Principal, catalog: Catalog, identifier: Identifier, entry_id: str, now_ms: int
 ) -> None:
     """Turn the directories of an entry that is dropped without a purge into retained ones."""
     for (prefix,) in await tx.rows(catalog_rows.LOCATIONS_OF, entry_id):
         await tx.run(
             claim_rows.INSERT_RETAINED,
-            warehouse.bucket.id,
+            catalog.bucket.id,
             prefix,
             entry_id,
             claimant_of(principal),
-            warehouse.id,
+            catalog.id,
             path_of(identifier.namespace),
             identifier.name,
             now_ms,
@@ -304,15 +304,15 @@ async def _held(reader: Reader, place: Place) -> set[str]:
 
 async def _contested(reader: Reader, place: Place, claimant: str, now_ms: int) -> list[str]:
     """The directories that take S3 rights to claim, because they hold files. Raises LocationConflict."""
-    warehouse = place.warehouse
-    bucket_id = warehouse.bucket.id
+    catalog = place.catalog
+    bucket_id = catalog.bucket.id
     held = await _held(reader, place)
     contested: dict[str, None] = {}
     for address in place.addresses:
         directory = address.directory
         if directory.startswith(tuple(held)):
             continue
-        await check_unclaimed(reader, warehouse, address, place.entry_id)
+        await check_unclaimed(reader, catalog, address, place.entry_id)
         own = set(held)
         for prefix, principal, was_empty, expires_ms in await _overlapping(
             reader, claim_rows.PROMISED, bucket_id, directory

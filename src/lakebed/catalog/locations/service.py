@@ -18,7 +18,7 @@ from lakebed.objects.listing import successor
 
 from .. import rows
 from ..identifiers import Levels, levels_of
-from ..model import RESERVED_FOLDER, Entry, EntryKind, Namespace, Warehouse
+from ..model import RESERVED_FOLDER, Catalog, Entry, EntryKind, Namespace
 from ..tables.files import FileAddress, parse_location
 
 QUARANTINE_FOLDER: Final = "quarantine/"
@@ -36,41 +36,41 @@ PATH_PROPERTIES: Final = (
 """Table properties that move where engines write: each is checked as the location is, whenever it changes."""
 
 
-def default_location(warehouse: Warehouse, kind: EntryKind, entry_id: str) -> str:
+def default_location(catalog: Catalog, kind: EntryKind, entry_id: str) -> str:
     """Where a table or view goes that was given no place: short, and not derived from its name, which may change."""
-    return f"{warehouse.base_location}{kind}s/{entry_id}"
+    return f"{catalog.base_location}{kind}s/{entry_id}"
 
 
-def namespace_location(warehouse: Warehouse, namespace: Namespace) -> str:
+def namespace_location(catalog: Catalog, namespace: Namespace) -> str:
     """Where engines go that choose the places of tables themselves, if nobody has said where the namespace's are.
 
     Trino makes no tables in a namespace without a place. One of its own, and not derived from its name: tables of
     different namespaces never meet, and a namespace inside another lies beside it.
     """
-    return f"{warehouse.base_location}namespaces/{namespace.id}"
+    return f"{catalog.base_location}namespaces/{namespace.id}"
 
 
-def check_location(warehouse: Warehouse, location: str) -> FileAddress:
+def check_location(catalog: Catalog, location: str) -> FileAddress:
     """The directory that a location names, if tables of this warehouse may be there. Raises InvalidInput."""
     address = parse_location(location)
-    if address.bucket != warehouse.bucket.name:
+    if address.bucket != catalog.bucket.name:
         raise InvalidInput(
-            f"the location is outside the table bucket. location={location} table-bucket={warehouse.bucket.name}",
+            f"the location is outside the table bucket. location={location} table-bucket={catalog.bucket.name}",
             argument="location",
         )
     if not address.key.strip("/"):
         raise InvalidInput("the location is the whole table bucket; name a directory in it", argument="location")
     directory = address.directory
-    if not warehouse.holds(address.bucket, directory):
+    if not catalog.holds(address.bucket, directory):
         raise InvalidInput(
-            f"the location is outside the catalog's allowed locations. location={location} catalog={warehouse.name}",
+            f"the location is outside the catalog's allowed locations. location={location} catalog={catalog.name}",
             argument="location",
         )
-    if warehouse.base_prefix.startswith(directory):
+    if catalog.base_prefix.startswith(directory):
         raise InvalidInput("the location is the whole catalog's; name a directory in it", argument="location")
-    if directory.startswith((warehouse.reserved_prefix, RESERVED_FOLDER)):
+    if directory.startswith((catalog.reserved_prefix, RESERVED_FOLDER)):
         raise InvalidInput(
-            f"the location lies in the reserved directory {warehouse.reserved_prefix}", argument="location"
+            f"the location lies in the reserved directory {catalog.reserved_prefix}", argument="location"
         )
     if any(character in address.key for character in "*?"):
         # Policies that name the directory would read them as patterns.
@@ -78,14 +78,14 @@ def check_location(warehouse: Warehouse, location: str) -> FileAddress:
     return address
 
 
-def check_path_properties(warehouse: Warehouse, location: str, properties: Mapping[str, str]) -> list[FileAddress]:
+def check_path_properties(catalog: Catalog, location: str, properties: Mapping[str, str]) -> list[FileAddress]:
     """The further directories that properties send writers to, if they may be there. Raises InvalidInput."""
     home = parse_location(location).directory
     further: dict[str, FileAddress] = {}
     for name in PATH_PROPERTIES:
         path = properties.get(name)
         if path:
-            address = check_location(warehouse, path)
+            address = check_location(catalog, path)
             if not address.directory.startswith(home):
                 further.setdefault(address.directory, address)
     return list(further.values())
@@ -101,30 +101,30 @@ def outermost(directories: Collection[str]) -> list[str]:
     return [one for one in directories if not any(one != other and one.startswith(other) for other in directories)]
 
 
-def table_directories(warehouse: Warehouse, location: str, properties: Mapping[str, str]) -> list[FileAddress]:
+def table_directories(catalog: Catalog, location: str, properties: Mapping[str, str]) -> list[FileAddress]:
     """Every directory that a table of this location and these properties has; none lies inside another of them.
 
     Raises InvalidInput when one may not be there.
     """
-    wanted = [check_location(warehouse, location), *check_path_properties(warehouse, location, properties)]
+    wanted = [check_location(catalog, location), *check_path_properties(catalog, location, properties)]
     kept = outermost({address.directory for address in wanted})
     return [address for address in wanted if address.directory in kept]
 
 
-async def check_unclaimed(reader: Reader, warehouse: Warehouse, address: FileAddress, entry_id: str) -> None:
+async def check_unclaimed(reader: Reader, catalog: Catalog, address: FileAddress, entry_id: str) -> None:
     """Return if no other entry has the directory, one around it or one inside it. Raises LocationConflict."""
     directory = address.directory
-    if await entry_at(reader, warehouse.bucket.id, directory) not in (None, entry_id):
+    if await entry_at(reader, catalog.bucket.id, directory) not in (None, entry_id):
         raise location_taken(address)
     end = successor(directory)
-    if await reader.row(rows.OTHERS_WITHIN, warehouse.bucket.id, directory, end, entry_id) is not None:
+    if await reader.row(rows.OTHERS_WITHIN, catalog.bucket.id, directory, end, entry_id) is not None:
         raise location_taken(address)
 
 
 class Placed(NamedTuple):
     """The table or view to whose directory a key belongs. It may be a dropped one that can be restored."""
 
-    warehouse: Warehouse
+    catalog: Catalog
     namespace: Levels
     entry: Entry
 
@@ -134,8 +134,8 @@ async def placed_at(reader: Reader, bucket: Bucket, key: str) -> Placed | None:
     row = await reader.row(rows.ENTRY_OF_KEY, bucket.id, key)
     if row is None or not key.startswith(row[0]):
         return None
-    warehouse = rows.warehouse_in(bucket, row, 2)
-    return Placed(warehouse, levels_of(row[1]), rows.entry_from(row, 2 + rows.OWN_COLUMNS))
+    catalog = rows.catalog_in(bucket, row, 2)
+    return Placed(catalog, levels_of(row[1]), rows.entry_from(row, 2 + rows.OWN_COLUMNS))
 
 
 async def entry_at(reader: Reader, bucket_id: int, key: str) -> str | None:

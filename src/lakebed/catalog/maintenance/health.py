@@ -124,7 +124,7 @@ def _health(
 ) -> TableHealth:
     current = table.current_snapshot
     return TableHealth(
-        warehouse=known.warehouse.name,
+        warehouse=known.catalog.name,
         namespace=known.identifier.namespace,
         table=known.entry.name,
         entry=known.entry.id,

@@ -242,7 +242,7 @@ def _task(
     urgency = min(1.0, max(0.0, wanted.urgency))
     spec = TaskSpec(
         job=instruction.job,
-        warehouse=known.warehouse.name,
+        warehouse=known.catalog.name,
         namespace=known.identifier.namespace,
         table=known.entry.name,
         entry=known.entry.id,

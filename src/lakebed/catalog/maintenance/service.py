@@ -15,8 +15,8 @@ from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from .. import rows
-from ..access.authorization import Action, Gate, ServerAction
-from ..catalogs.service import Warehouses
+from ..access.authorization import Action, CatalogAuthorizer, ServerAction
+from ..catalogs.service import Catalogs
 from ..entries import Entries, Known, known_from, no_such_entry
 from ..identifiers import Identifier, Levels, display, path_of
 from ..model import EntryKind
@@ -56,24 +56,24 @@ class TableMaintenance:
     def __init__(
         self,
         object_context: ObjectContext,
-        gate: Gate,
-        warehouses: Warehouses,
+        authorizer: CatalogAuthorizer,
+        catalogs: Catalogs,
         entries: Entries,
         planner: TablePlanner,
         submissions: TaskSubmissions,
         history: TaskHistory,
     ) -> None:
         self._f = object_context
-        self._gate = gate
-        self._warehouses = warehouses
+        self._authorizer = authorizer
+        self._catalogs = catalogs
         self._entries = entries
         self._planner = planner
         self._submissions = submissions
         self._history = history
 
-    async def health(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> TableHealth:
+    async def health(self, caller: Caller, catalog_name: str, identifier: Identifier) -> TableHealth:
         """The health of a table, by its files, or by its summary if it has too many. Reads every manifest."""
-        known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
+        known = await self._admitted(caller, catalog_name, identifier, Action.GET_MAINTENANCE)
         table = (await self._entries.metadata(known.entry)).table
         maintained = (await self._maintained([known])).get(known.entry.id, {})
         snapshot = table.current_snapshot
@@ -85,21 +85,21 @@ class TableMaintenance:
         return health_from_files(known, table, live, last_maintained=maintained)
 
     async def list_health(
-        self, caller: Caller, warehouse_name: str, namespace: Levels = (), *, after: str = "", limit: int = 100
+        self, caller: Caller, catalog_name: str, namespace: Levels = (), *, after: str = "", limit: int = 100
     ) -> HealthPage:
         """The health of the tables of a table bucket or namespace that the caller can read, by their summaries.
 
         Raises NoSuchNamespace.
         """
-        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        await self._gate.check(caller, warehouse, Action.LIST_TABLES, namespace=namespace)
+        catalog = await self._catalogs.find(self._f.meta, catalog_name)
+        await self._authorizer.check(caller, catalog, Action.LIST_TABLES, namespace=namespace)
         if namespace:
             path = path_of(namespace)
-            if await self._f.meta.row(rows.NAMESPACE, warehouse.id, path) is None:
+            if await self._f.meta.row(rows.NAMESPACE, catalog.id, path) is None:
                 raise NoSuchNamespace(f"Namespace does not exist: {display(namespace)}")
-            found = await self._f.meta.rows(rows.TABLES_OF_NAMESPACE_AFTER, warehouse_name, path, after, limit + 1)
+            found = await self._f.meta.rows(rows.TABLES_OF_NAMESPACE_AFTER, catalog_name, path, after, limit + 1)
         else:
-            found = await self._f.meta.rows(rows.TABLES_OF_WAREHOUSE_AFTER, warehouse_name, after, limit + 1)
+            found = await self._f.meta.rows(rows.TABLES_OF_CATALOG_AFTER, catalog_name, after, limit + 1)
         page = [known_from(row) for row in found[:limit]]
         shown = [known for known in page if await self._may_look_at(caller, known)]
         maintained = await self._maintained(shown)
@@ -113,18 +113,18 @@ class TableMaintenance:
         ]
         return HealthPage(tables, page[-1].entry.id if page else after, len(found) > limit)
 
-    async def plan(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> TablePlan:
+    async def plan(self, caller: Caller, catalog_name: str, identifier: Identifier) -> TablePlan:
         """The tasks that a table's policies require now, and the policies that are skipped. Changes nothing."""
-        known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
+        known = await self._admitted(caller, catalog_name, identifier, Action.GET_MAINTENANCE)
         (plan,) = await self._planner.plan_tables([known], is_pressing=True)
         return plan
 
     async def plan_now(
-        self, caller: Caller, warehouse_name: str, identifier: Identifier
+        self, caller: Caller, catalog_name: str, identifier: Identifier
     ) -> tuple[TablePlan, list[SubmittedTask]]:
         """Plan a table without waiting for the scheduler; the plan and the open tasks of the table."""
-        await self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
-        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
+        await self._authorizer.check_server(caller, ServerAction.SUBMIT_TASK)
+        known = await self._admitted(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
         (plan,) = await self._planner.plan_tables([known], is_pressing=True)
 
         async def work(tx: Transaction) -> None:
@@ -136,15 +136,15 @@ class TableMaintenance:
         opened = (await self._submissions.open_for(self._f.meta, [known.entry.id])).get(known.entry.id, ())
         return plan, [SubmittedTask(one.task.id, one.spec) for one in opened]
 
-    async def _admitted(self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action) -> Known:
-        found = await self._entries.get(caller, warehouse_name, identifier, EntryKind.TABLE, action)
+    async def _admitted(self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action) -> Known:
+        found = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, action)
         if found.live is None:
             raise no_such_entry(identifier, EntryKind.TABLE)
-        return Known(found.warehouse, found.namespace, found.live)
+        return Known(found.catalog, found.namespace, found.live)
 
     async def _may_look_at(self, caller: Caller, known: Known) -> bool:
-        return await self._gate.allows(
-            caller, known.warehouse, Action.GET_MAINTENANCE, namespace=known.namespace.levels, entry=known.entry
+        return await self._authorizer.allows(
+            caller, known.catalog, Action.GET_MAINTENANCE, namespace=known.namespace.levels, entry=known.entry
         )
 
     async def _maintained(self, tables: list[Known]) -> dict[str, dict[str, int]]:
@@ -167,8 +167,8 @@ class MaintenanceParts:
 
 def build_maintenance(
     object_context: ObjectContext,
-    gate: Gate,
-    warehouses: Warehouses,
+    authorizer: CatalogAuthorizer,
+    catalogs: Catalogs,
     entries: Entries,
     files: TableFiles,
     queue: TaskQueue,
@@ -180,10 +180,10 @@ def build_maintenance(
     """Table maintenance on the services of the catalog."""
     history, submissions = TaskHistory(), TaskSubmissions(object_context.outbox, object_context.clock, queue)
     planner = TablePlanner(object_context, entries, files, submissions, history)
-    admission = TaskAuthorization(object_context, gate, warehouses, entries, history)
+    admission = TaskAuthorization(object_context, authorizer, catalogs, entries, history)
     return MaintenanceParts(
-        maintenance=TableMaintenance(object_context, gate, warehouses, entries, planner, submissions, history),
-        tasks=TaskService(object_context, gate, entries, queue, admission, submissions, history),
+        maintenance=TableMaintenance(object_context, authorizer, catalogs, entries, planner, submissions, history),
+        tasks=TaskService(object_context, authorizer, entries, queue, admission, submissions, history),
         scheduler=Scheduler(
             object_context,
             entries,

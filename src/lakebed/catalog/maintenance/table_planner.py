@@ -174,13 +174,13 @@ class TablePlanner:
         No policy applies to tables of external catalogs: the catalog that commits to them maintains them.
         """
         found: list[tuple[Known, Sequence[EffectivePolicy]]] = []
-        in_order = sorted(tables, key=lambda known: (known.entry.warehouse, known.entry.id))
-        for warehouse, group in groupby(in_order, key=lambda known: known.entry.warehouse):
+        in_order = sorted(tables, key=lambda known: (known.entry.catalog, known.entry.id))
+        for catalog, group in groupby(in_order, key=lambda known: known.entry.catalog):
             members = list(group)
-            if members[0].warehouse.is_external:
+            if members[0].catalog.is_external:
                 found += [(known, ()) for known in members]
                 continue
-            attached = await read_attached(reader, warehouse)
+            attached = await read_attached(reader, catalog)
             attached = await attached.with_entries(reader, members[0].entry.id, members[-1].entry.id)
             found += [(known, attached.applicable_to(known.namespace.levels, known.entry)) for known in members]
         return found

@@ -32,20 +32,20 @@ def entry_place(levels: Levels, entry: Entry) -> AttachmentTarget:
 
 
 async def applicable_to(
-    reader: Reader, warehouse: int, levels: Levels = (), entry: Entry | None = None
+    reader: Reader, catalog: int, levels: Levels = (), entry: Entry | None = None
 ) -> list[EffectivePolicy]:
     """The policies that apply to a warehouse, a namespace, or a table or view. Two statements."""
     paths = [path_of(levels[:depth]) for depth in range(1, len(levels) + 1)]
     ids: dict[str, int] = {}
     for batch in rows.batches(paths):
-        ids.update(await reader.rows(rows.NAMESPACE_IDS, warehouse, *batch))
-    keys = [rows.warehouse_key(warehouse), *(rows.namespace_key(ids[path]) for path in paths if path in ids)]
+        ids.update(await reader.rows(rows.NAMESPACE_IDS, catalog, *batch))
+    keys = [rows.catalog_key(catalog), *(rows.namespace_key(ids[path]) for path in paths if path in ids)]
     if entry is not None:
         keys.append(rows.entry_key(entry.id))
     attached: dict[str, list[AttachedPolicy]] = {}
     for batch in rows.batches(keys):
         _gather(attached, await reader.rows(rows.ATTACHED_TO, *batch))
-    return resolve_policies(_way(attached, warehouse, ids, levels, entry))
+    return resolve_policies(_way(attached, catalog, ids, levels, entry))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Attached:
     Read once for many tables.
     """
 
-    warehouse: int
+    catalog: int
     namespaces: Mapping[str, int]
     """Ids of namespaces that policies are attached to, by path."""
     attachments: _Attachments
@@ -68,20 +68,20 @@ class Attached:
     async def with_entries(self, reader: Reader, first: str, last: str) -> Attached:
         """The same, and what is attached to the entries with ids from `first` to `last`. One statement."""
         of_entries: dict[str, list[AttachedPolicy]] = {}
-        _gather(of_entries, await reader.rows(rows.ATTACHED_TO_ENTRIES, self.warehouse, first, last))
+        _gather(of_entries, await reader.rows(rows.ATTACHED_TO_ENTRIES, self.catalog, first, last))
         return replace(self, attachments={**self.attachments, **of_entries})
 
     def applicable_to(self, levels: Levels, entry: Entry | None = None) -> list[EffectivePolicy]:
         """The policies that apply to a namespace, or to a table or view whose attachments were read."""
-        return resolve_policies(_way(self.attachments, self.warehouse, self.namespaces, levels, entry))
+        return resolve_policies(_way(self.attachments, self.catalog, self.namespaces, levels, entry))
 
 
-async def read_attached(reader: Reader, warehouse: int) -> Attached:
+async def read_attached(reader: Reader, catalog: int) -> Attached:
     """What is attached to a warehouse and its namespaces. Two statements."""
     attached: dict[str, list[AttachedPolicy]] = {}
-    _gather(attached, await reader.rows(rows.ATTACHED_TO_CONTAINERS, warehouse))
-    namespaces = await reader.rows(rows.NAMESPACES_WITH_POLICIES, warehouse)
-    return Attached(warehouse, dict(namespaces), attached)
+    _gather(attached, await reader.rows(rows.ATTACHED_TO_CONTAINERS, catalog))
+    namespaces = await reader.rows(rows.NAMESPACES_WITH_POLICIES, catalog)
+    return Attached(catalog, dict(namespaces), attached)
 
 
 def _gather(attached: dict[str, list[AttachedPolicy]], found: Iterable[Row]) -> None:
@@ -91,12 +91,10 @@ def _gather(attached: dict[str, list[AttachedPolicy]], found: Iterable[Row]) -> 
 
 
 def _way(
-    attached: _Attachments, warehouse: int, ids: Mapping[str, int], levels: Levels, entry: Entry | None
+    attached: _Attachments, catalog: int, ids: Mapping[str, int], levels: Levels, entry: Entry | None
 ) -> list[InheritanceLevel]:
     """The levels from the warehouse down to the target, with the attachments of each."""
-    way = [
-        InheritanceLevel(AttachmentTarget(PolicyTargetKind.CATALOG), attached.get(rows.warehouse_key(warehouse), ()))
-    ]
+    way = [InheritanceLevel(AttachmentTarget(PolicyTargetKind.CATALOG), attached.get(rows.catalog_key(catalog), ()))]
     for depth in range(1, len(levels) + 1):
         namespace = ids.get(path_of(levels[:depth]))
         here = () if namespace is None else attached.get(rows.namespace_key(namespace), ())

@@ -14,10 +14,10 @@ from lakebed.objects.model import Caller
 
 from ..access.authorization import Action
 from ..catalogs.properties import check_properties
-from ..catalogs.service import Warehouses
+from ..catalogs.service import Catalogs
 from ..idempotency import Answer, IdempotencyKeys, Mutation
 from ..identifiers import Levels, check_namespace
-from ..model import Warehouse
+from ..model import Catalog
 from .applicable import applicable_to
 from .policies import Policies
 from .policy_events import append_attachment_event
@@ -41,14 +41,14 @@ class PolicyAttachments:
     def __init__(
         self,
         object_context: ObjectContext,
-        warehouses: Warehouses,
+        catalogs: Catalogs,
         keys: IdempotencyKeys,
         types: PolicyTypes,
         policies: Policies,
         targets: PolicyTargets,
     ) -> None:
         self._f = object_context
-        self._warehouses = warehouses
+        self._catalogs = catalogs
         self._keys = keys
         self._types = types
         self._policies = policies
@@ -57,7 +57,7 @@ class PolicyAttachments:
     async def attach(
         self,
         mutation: Mutation,
-        warehouse_name: str,
+        catalog_name: str,
         levels: Sequence[str],
         name: str,
         target: TargetName,
@@ -69,20 +69,20 @@ class PolicyAttachments:
         """
         f, caller = self._f, mutation.caller
         check_properties(parameters)
-        home = await self._admitted(caller, warehouse_name, levels, name, target, Action.ATTACH_POLICY)
+        home = await self._admitted(caller, catalog_name, levels, name, target, Action.ATTACH_POLICY)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
             await self._keys.keep(tx, mutation.key, Answer(204))
-            warehouse = await self._warehouses.find(tx, warehouse_name)
-            policy = await self._policies.find(tx, warehouse, home, name)
-            sought, place = await self._targets.find(tx, warehouse_name, target)
-            kind = await self.confirm_attachable(tx, warehouse, policy, sought, place)
+            catalog = await self._catalogs.find(tx, catalog_name)
+            policy = await self._policies.find(tx, catalog, home, name)
+            sought, place = await self._targets.find(tx, catalog_name, target)
+            kind = await self.confirm_attachable(tx, catalog, policy, sought, place)
             changed = await tx.run(
                 rows.ATTACH,
                 sought.key,
                 policy.id,
-                warehouse.id,
+                catalog.id,
                 None if sought.namespace is None or sought.entry is not None else sought.namespace.id,
                 None if sought.entry is None else sought.entry.id,
                 policy.type,
@@ -92,18 +92,18 @@ class PolicyAttachments:
                 now_ms,
             )
             if changed:
-                await self._tell(tx, "CatalogPolicyAttached", caller, now_ms, warehouse_name, policy, sought, place)
+                await self._tell(tx, "CatalogPolicyAttached", caller, now_ms, catalog_name, policy, sought, place)
 
         await f.meta.transact(work)
 
     async def confirm_attachable(
-        self, reader: Reader, warehouse: Warehouse, policy: Policy, sought: PolicyTarget, place: AttachmentTarget
+        self, reader: Reader, catalog: Catalog, policy: Policy, sought: PolicyTarget, place: AttachmentTarget
     ) -> PolicyType:
         """The type of a policy, if it can be attached to a target now.
 
         Raises NotAttachable, AttachmentConflict.
         """
-        kind = await self._types.find(reader, warehouse, policy.type)
+        kind = await self._types.find(reader, catalog, policy.type)
         if place.kind not in kind.targets:
             allowed = ", ".join(kind.targets)
             raise NotAttachable(f"policies of {kind.name} go with {allowed}, not with a {place.kind}: {place}")
@@ -118,35 +118,35 @@ class PolicyAttachments:
         return kind
 
     async def detach(
-        self, mutation: Mutation, warehouse_name: str, levels: Sequence[str], name: str, target: TargetName
+        self, mutation: Mutation, catalog_name: str, levels: Sequence[str], name: str, target: TargetName
     ) -> None:
         """Detach a policy from a target. Raises NoSuchPolicy, NoSuchTarget, NoSuchAttachment."""
         f, caller = self._f, mutation.caller
-        home = await self._admitted(caller, warehouse_name, levels, name, target, Action.DETACH_POLICY)
+        home = await self._admitted(caller, catalog_name, levels, name, target, Action.DETACH_POLICY)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
             await self._keys.keep(tx, mutation.key, Answer(204))
-            policy = await self._policies.find(tx, await self._warehouses.find(tx, warehouse_name), home, name)
-            sought, place = await self._targets.find(tx, warehouse_name, target)
+            policy = await self._policies.find(tx, await self._catalogs.find(tx, catalog_name), home, name)
+            sought, place = await self._targets.find(tx, catalog_name, target)
             if not await tx.run(rows.DETACH, sought.key, policy.id):
                 raise not_attached(policy, place)
-            await self._tell(tx, "CatalogPolicyDetached", caller, now_ms, warehouse_name, policy, sought, place)
+            await self._tell(tx, "CatalogPolicyDetached", caller, now_ms, catalog_name, policy, sought, place)
 
         await f.meta.transact(work)
 
     async def targets(
-        self, caller: Caller, warehouse_name: str, levels: Sequence[str], name: str, *, after: str, limit: int
+        self, caller: Caller, catalog_name: str, levels: Sequence[str], name: str, *, after: str, limit: int
     ) -> TargetPage:
         """The targets of a policy, including dropped tables that can be restored. Raises NoSuchPolicy."""
-        policy = await self._policies.get(caller, warehouse_name, levels, name)
+        policy = await self._policies.get(caller, catalog_name, levels, name)
         found = await self._f.meta.rows(rows.TARGETS_OF, policy.id, after, limit + 1)
         return TargetPage([rows.mapping_from(row) for row in found[:limit]], len(found) > limit)
 
     async def applicable(
         self,
         caller: Caller,
-        warehouse_name: str,
+        catalog_name: str,
         target: TargetName,
         *,
         kind: str = "",
@@ -157,13 +157,13 @@ class PolicyAttachments:
         It takes the right to look at the target, or to do `action` to it, and none to policies.
         Raises NoSuchNamespace, NoSuchTable, InvalidInput for an unknown type.
         """
-        sought = await self._targets.seek(self._f.meta, warehouse_name, target)
+        sought = await self._targets.seek(self._f.meta, catalog_name, target)
         await self._targets.check(caller, sought, action or read_action(target))
         if sought.missing is not None:
             raise sought.missing
         if kind:
-            await self._types.stated(self._f.meta, sought.warehouse, kind)
-        found = await applicable_to(self._f.meta, sought.warehouse.id, target.namespace, sought.entry)
+            await self._types.stated(self._f.meta, sought.catalog, kind)
+        found = await applicable_to(self._f.meta, sought.catalog.id, target.namespace, sought.entry)
         return [one for one in found if not kind or one.policy.type == kind]
 
     # -- steps ----------------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class PolicyAttachments:
     async def _admitted(
         self,
         caller: Caller,
-        warehouse_name: str,
+        catalog_name: str,
         levels: Sequence[str],
         name: str,
         target: TargetName,
@@ -180,9 +180,9 @@ class PolicyAttachments:
         """The namespace of a policy, if the caller has the permission for `action` on it and on the target."""
         home = check_namespace(levels)
         check_policy_name(name)
-        sought = await self._targets.seek(self._f.meta, warehouse_name, target)
-        policy = await self._policies.seek(self._f.meta, sought.warehouse, home, name)
-        await self._policies.pass_gate(caller, sought.warehouse, home, policy, action)
+        sought = await self._targets.seek(self._f.meta, catalog_name, target)
+        policy = await self._policies.seek(self._f.meta, sought.catalog, home, name)
+        await self._policies.pass_gate(caller, sought.catalog, home, policy, action)
         await self._targets.check(caller, sought, action)
         return home
 
@@ -192,15 +192,13 @@ class PolicyAttachments:
         event: str,
         caller: Caller,
         now_ms: int,
-        warehouse_name: str,
+        catalog_name: str,
         policy: Policy,
         sought: PolicyTarget,
         place: AttachmentTarget,
     ) -> None:
         entry_id = "" if sought.entry is None else sought.entry.id
-        await append_attachment_event(
-            self._f.outbox, tx, event, caller, now_ms, warehouse_name, policy, place, entry_id
-        )
+        await append_attachment_event(self._f.outbox, tx, event, caller, now_ms, catalog_name, policy, place, entry_id)
 
 
 def not_attached(policy: Policy, place: AttachmentTarget) -> NoSuchAttachment:

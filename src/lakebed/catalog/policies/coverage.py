@@ -18,11 +18,11 @@ from lakebed.objects.listing import successor
 from lakebed.objects.model import Caller
 
 from .. import rows
-from ..access.authorization import Action, Gate
-from ..catalogs.service import Warehouses
+from ..access.authorization import Action, CatalogAuthorizer
+from ..catalogs.service import Catalogs
 from ..entries import Known, known_from
 from ..identifiers import SEPARATOR, Levels, check_namespace, path_of
-from ..model import EntryKind, Warehouse
+from ..model import Catalog, EntryKind
 from ..namespaces import no_such_namespace
 from .applicable import Attached, entry_place, read_attached
 from .attachments import PolicyAttachments, not_attached
@@ -82,7 +82,7 @@ class EffectPage:
 class _Scope(NamedTuple):
     """A part of a warehouse: all of it, a namespace with all that is in it, or one table or view."""
 
-    warehouse: Warehouse
+    catalog: Catalog
     namespace: Levels = ()
     entry: str = ""
 
@@ -100,16 +100,16 @@ class PolicyCoverage:
     def __init__(
         self,
         object_context: ObjectContext,
-        gate: Gate,
-        warehouses: Warehouses,
+        authorizer: CatalogAuthorizer,
+        catalogs: Catalogs,
         types: PolicyTypes,
         policies: Policies,
         targets: PolicyTargets,
         attaching: PolicyAttachments,
     ) -> None:
         self._f = object_context
-        self._gate = gate
-        self._warehouses = warehouses
+        self._authorizer = authorizer
+        self._catalogs = catalogs
         self._types = types
         self._policies = policies
         self._targets = targets
@@ -118,7 +118,7 @@ class PolicyCoverage:
     async def uncovered(
         self,
         caller: Caller,
-        warehouse_name: str,
+        catalog_name: str,
         levels: Sequence[str] = (),
         *,
         kind: str = "",
@@ -129,13 +129,13 @@ class PolicyCoverage:
 
         Raises NoSuchNamespace, InvalidInput for an unknown type.
         """
-        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
+        catalog = await self._catalogs.find(self._f.meta, catalog_name)
         namespace = check_namespace(levels) if levels else ()
-        await self._gate.check(caller, warehouse, Action.LIST_TABLES, namespace=namespace, kind=EntryKind.TABLE)
-        if namespace and await self._f.meta.row(rows.NAMESPACE, warehouse.id, path_of(namespace)) is None:
+        await self._authorizer.check(caller, catalog, Action.LIST_TABLES, namespace=namespace, kind=EntryKind.TABLE)
+        if namespace and await self._f.meta.row(rows.NAMESPACE, catalog.id, path_of(namespace)) is None:
             raise no_such_namespace(namespace)
         if kind:
-            await self._types.stated(self._f.meta, warehouse, kind)
+            await self._types.stated(self._f.meta, catalog, kind)
         found: list[Known] = []
 
         def judge(attached: Attached) -> _Take:
@@ -149,13 +149,13 @@ class PolicyCoverage:
             return take
 
         tables = frozenset({EntryKind.TABLE})
-        passage = await self._go_through(caller, _Scope(warehouse, namespace), tables, judge, after, limit)
+        passage = await self._go_through(caller, _Scope(catalog, namespace), tables, judge, after, limit)
         return UncoveredPage(found, passage)
 
     async def effect(
         self,
         caller: Caller,
-        warehouse_name: str,
+        catalog_name: str,
         levels: Sequence[str],
         name: str,
         target: TargetName,
@@ -170,12 +170,12 @@ class PolicyCoverage:
         NoSuchAttachment. Requires permission to read the policy and the target.
         """
         meta = self._f.meta
-        policy = await self._policies.get(caller, warehouse_name, levels, name)
-        sought = await self._targets.seek(meta, warehouse_name, target)
+        policy = await self._policies.get(caller, catalog_name, levels, name)
+        sought = await self._targets.seek(meta, catalog_name, target)
         await self._targets.check(caller, sought, read_action(target))
         place = existing_place(sought)
         if change is AttachmentChange.ATTACH:
-            await self._attaching.confirm_attachable(meta, sought.warehouse, policy, sought, place)
+            await self._attaching.confirm_attachable(meta, sought.catalog, policy, sought, place)
         elif await meta.row(policy_rows.IS_ATTACHED, sought.key, policy.id) is None:
             raise not_attached(policy, place)
         affected: list[AffectedEntry] = []
@@ -193,7 +193,7 @@ class PolicyCoverage:
 
             return take
 
-        scope = _Scope(sought.warehouse, target.namespace, "" if sought.entry is None else sought.entry.id)
+        scope = _Scope(sought.catalog, target.namespace, "" if sought.entry is None else sought.entry.id)
         both = frozenset({EntryKind.TABLE, EntryKind.VIEW})
         return EffectPage(policy, place, affected, await self._go_through(caller, scope, both, judge, after, limit))
 
@@ -202,7 +202,7 @@ class PolicyCoverage:
     ) -> PageProgress:
         """Examine the entries of a scope that the caller can read, by id, until the page is full."""
         meta = self._f.meta
-        containers = await read_attached(meta, scope.warehouse.id)
+        containers = await read_attached(meta, scope.catalog.id)
         gone_through = examined = taken = 0
         while page := await self._page(scope, after):
             take = judge(await containers.with_entries(meta, page[0].entry.id, page[-1].entry.id))
@@ -217,22 +217,22 @@ class PolicyCoverage:
         return PageProgress(examined, after, truncated=False)
 
     async def _page(self, scope: _Scope, after: str) -> list[Known]:
-        meta, warehouse = self._f.meta, scope.warehouse.id
+        meta, catalog = self._f.meta, scope.catalog.id
         if scope.entry:
             found = await meta.rows(rows.ENTRY_BY_ID, scope.entry) if after < scope.entry else []
         elif scope.namespace:
             path = path_of(scope.namespace)
             inside = path + SEPARATOR
             found = await meta.rows(
-                rows.GOVERNED_IN_NAMESPACE_AFTER, warehouse, path, inside, successor(inside), after, _ENTRIES_A_STEP
+                rows.GOVERNED_IN_NAMESPACE_AFTER, catalog, path, inside, successor(inside), after, _ENTRIES_A_STEP
             )
         else:
-            found = await meta.rows(rows.GOVERNED_IN_WAREHOUSE_AFTER, warehouse, after, _ENTRIES_A_STEP)
+            found = await meta.rows(rows.GOVERNED_IN_CATALOG_AFTER, catalog, after, _ENTRIES_A_STEP)
         return [known_from(row) for row in found]
 
     async def _may_look_at(self, caller: Caller, known: Known) -> bool:
-        return await self._gate.allows(
-            caller, known.warehouse, Action.GET_TABLE, namespace=known.namespace.levels, entry=known.entry
+        return await self._authorizer.allows(
+            caller, known.catalog, Action.GET_TABLE, namespace=known.namespace.levels, entry=known.entry
         )
 
 

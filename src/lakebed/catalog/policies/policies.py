@@ -22,11 +22,11 @@ from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
-from ..access.authorization import Action, Gate
-from ..catalogs.service import Warehouses
+from ..access.authorization import Action, CatalogAuthorizer
+from ..catalogs.service import Catalogs
 from ..idempotency import Answer, IdempotencyKeys, Mutation
 from ..identifiers import Levels, check_namespace, display, path_of
-from ..model import Warehouse
+from ..model import Catalog
 from ..namespaces import Namespaces
 from .policy_events import append_attachment_event, append_policy_event
 from .policy_types import PolicyTypes
@@ -66,43 +66,43 @@ class Policies:
     def __init__(
         self,
         object_context: ObjectContext,
-        gate: Gate,
-        warehouses: Warehouses,
+        authorizer: CatalogAuthorizer,
+        catalogs: Catalogs,
         namespaces: Namespaces,
         keys: IdempotencyKeys,
         types: PolicyTypes,
     ) -> None:
         self._f = object_context
-        self._gate = gate
-        self._warehouses = warehouses
+        self._authorizer = authorizer
+        self._catalogs = catalogs
         self._namespaces = namespaces
         self._keys = keys
         self._types = types
 
-    async def find(self, reader: Reader, warehouse: Warehouse, levels: Levels, name: str) -> Policy:
+    async def find(self, reader: Reader, catalog: Catalog, levels: Levels, name: str) -> Policy:
         """The policy of that name, without authorization. Raises NoSuchPolicy, also if the namespace does not exist."""
-        policy = await self.seek(reader, warehouse, levels, name)
+        policy = await self.seek(reader, catalog, levels, name)
         if policy is None:
             raise NoSuchPolicy(f"Policy does not exist: {display((*levels, name))}")
         return policy
 
-    async def seek(self, reader: Reader, warehouse: Warehouse, levels: Levels, name: str) -> Policy | None:
+    async def seek(self, reader: Reader, catalog: Catalog, levels: Levels, name: str) -> Policy | None:
         """The same before authorization: None if it does not exist."""
-        row = await reader.row(rows.POLICY, warehouse.id, path_of(levels), name)
+        row = await reader.row(rows.POLICY, catalog.id, path_of(levels), name)
         return None if row is None else rows.policy_from(row)
 
     async def pass_gate(
-        self, caller: Caller, warehouse: Warehouse, home: Levels, policy: Policy | None, action: Action
+        self, caller: Caller, catalog: Catalog, home: Levels, policy: Policy | None, action: Action
     ) -> None:
         """Check the permission for `action` on a policy in the namespace `home`. Raises AccessDenied.
 
         Policies of access go by the namespace, grants by the policy itself.
         """
-        on = None if policy is None else policy_securable(warehouse.id, home, policy.id)
-        await self._gate.check(caller, warehouse, action, namespace=home, kind=GrantKind.POLICY, securable=on)
+        on = None if policy is None else policy_securable(catalog.id, home, policy.id)
+        await self._authorizer.check(caller, catalog, action, namespace=home, kind=GrantKind.POLICY, securable=on)
 
     async def create(
-        self, mutation: Mutation, warehouse_name: str, levels: Sequence[str], asked: NewPolicy, show: Show
+        self, mutation: Mutation, catalog_name: str, levels: Sequence[str], asked: NewPolicy, show: Show
     ) -> Policy:
         """Create a policy. Raises NoSuchNamespace, AlreadyExists, InvalidInput for an unknown type, InvalidPolicy."""
         f, caller = self._f, mutation.caller
@@ -110,10 +110,10 @@ class Policies:
         check_policy_name(asked.name)
         check_description(asked.description)
         now_ms = f.clock.now_ms()
-        warehouse = await self._warehouses.find(f.meta, warehouse_name)
-        await self._gate.check(caller, warehouse, Action.CREATE_POLICY, namespace=home)
-        await self._namespaces.find(f.meta, warehouse, home)
-        kind = await self._types.stated(f.meta, warehouse, asked.type)
+        catalog = await self._catalogs.find(f.meta, catalog_name)
+        await self._authorizer.check(caller, catalog, Action.CREATE_POLICY, namespace=home)
+        await self._namespaces.find(f.meta, catalog, home)
+        kind = await self._types.stated(f.meta, catalog, asked.type)
         kind.check_content(asked.content)
         new = Policy(
             id=0,
@@ -130,12 +130,12 @@ class Policies:
 
         async def work(tx: Transaction) -> Policy:
             await self._keys.keep(tx, mutation.key, Answer(200, body=show(new)))
-            warehouse = await self._warehouses.find(tx, warehouse_name)
-            namespace = await self._namespaces.find(tx, warehouse, home)
-            await self._confirm_type(tx, warehouse, kind)
+            catalog = await self._catalogs.find(tx, catalog_name)
+            namespace = await self._namespaces.find(tx, catalog, home)
+            await self._confirm_type(tx, catalog, kind)
             made = await tx.row(
                 rows.INSERT_POLICY,
-                warehouse.id,
+                catalog.id,
                 namespace.id,
                 new.name,
                 new.type,
@@ -149,36 +149,36 @@ class Policies:
                 raise AlreadyExists(f"Policy already exists: {new}")
             policy = replace(new, id=int(made[0]))
             await _keep_version(tx, policy, caller)
-            await append_policy_event(f.outbox, tx, "CatalogPolicyCreated", caller, now_ms, warehouse_name, new)
+            await append_policy_event(f.outbox, tx, "CatalogPolicyCreated", caller, now_ms, catalog_name, new)
             return policy
 
         return await f.meta.transact(work)
 
-    async def get(self, caller: Caller, warehouse_name: str, levels: Sequence[str], name: str) -> Policy:
+    async def get(self, caller: Caller, catalog_name: str, levels: Sequence[str], name: str) -> Policy:
         """The policy, if the caller can read it. Raises NoSuchPolicy."""
-        warehouse, home = await self._admitted(caller, warehouse_name, levels, name, Action.READ_POLICY)
-        return await self.find(self._f.meta, warehouse, home, name)
+        catalog, home = await self._admitted(caller, catalog_name, levels, name, Action.READ_POLICY)
+        return await self.find(self._f.meta, catalog, home, name)
 
     async def list(
-        self, caller: Caller, warehouse_name: str, levels: Sequence[str], *, kind: str = "", after: str, limit: int
+        self, caller: Caller, catalog_name: str, levels: Sequence[str], *, kind: str = "", after: str, limit: int
     ) -> PolicyPage:
         """The policies of a namespace, by name; those of one type, if one is given.
 
         Raises NoSuchNamespace, InvalidInput for an unknown type.
         """
         home = check_namespace(levels)
-        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        await self._gate.check(caller, warehouse, Action.LIST_POLICIES, namespace=home)
-        namespace = await self._namespaces.find(self._f.meta, warehouse, home)
+        catalog = await self._catalogs.find(self._f.meta, catalog_name)
+        await self._authorizer.check(caller, catalog, Action.LIST_POLICIES, namespace=home)
+        namespace = await self._namespaces.find(self._f.meta, catalog, home)
         if kind:
-            await self._types.stated(self._f.meta, warehouse, kind)
+            await self._types.stated(self._f.meta, catalog, kind)
         found = await self._f.meta.rows(rows.POLICY_NAMES_AFTER, namespace.id, kind, kind, after, limit + 1)
         return PolicyPage(home, [str(row[0]) for row in found[:limit]], len(found) > limit)
 
     async def update(
         self,
         mutation: Mutation,
-        warehouse_name: str,
+        catalog_name: str,
         levels: Sequence[str],
         name: str,
         *,
@@ -193,17 +193,17 @@ class Policies:
         """
         f, caller = self._f, mutation.caller
         now_ms = f.clock.now_ms()
-        warehouse, home = await self._admitted(caller, warehouse_name, levels, name, Action.UPDATE_POLICY)
-        seen = await self.find(f.meta, warehouse, home, name)
+        catalog, home = await self._admitted(caller, catalog_name, levels, name, Action.UPDATE_POLICY)
+        seen = await self.find(f.meta, catalog, home, name)
         _check_version(seen, current_version)
         told = seen.description if description is UNSET else check_description(description)
         text = seen.content if content is UNSET else content
         if text != seen.content:
-            kind = await self._types.find(f.meta, warehouse, seen.type)
+            kind = await self._types.find(f.meta, catalog, seen.type)
             kind.check_content(text)
 
         async def work(tx: Transaction) -> Policy:
-            policy = await self.find(tx, await self._warehouses.find(tx, warehouse_name), home, name)
+            policy = await self.find(tx, await self._catalogs.find(tx, catalog_name), home, name)
             _check_version(policy, current_version)
             if policy.id != seen.id:
                 # Another one of that name, perhaps of another type: the content was not checked for it.
@@ -228,22 +228,22 @@ class Policies:
                     changed.id,
                 )
                 await _keep_version(tx, changed, caller)
-                await append_policy_event(f.outbox, tx, "CatalogPolicyUpdated", caller, now_ms, warehouse_name, changed)
+                await append_policy_event(f.outbox, tx, "CatalogPolicyUpdated", caller, now_ms, catalog_name, changed)
             return changed
 
         return await f.meta.transact(work)
 
     async def drop(
-        self, mutation: Mutation, warehouse_name: str, levels: Sequence[str], name: str, *, detach_all: bool = False
+        self, mutation: Mutation, catalog_name: str, levels: Sequence[str], name: str, *, detach_all: bool = False
     ) -> None:
         """Remove a policy, and with `detach_all` its attachments. Raises NoSuchPolicy, PolicyInUse."""
         f, caller = self._f, mutation.caller
         now_ms = f.clock.now_ms()
-        _, home = await self._admitted(caller, warehouse_name, levels, name, Action.DROP_POLICY)
+        _, home = await self._admitted(caller, catalog_name, levels, name, Action.DROP_POLICY)
 
         async def work(tx: Transaction) -> None:
             await self._keys.keep(tx, mutation.key, Answer(204))
-            policy = await self.find(tx, await self._warehouses.find(tx, warehouse_name), home, name)
+            policy = await self.find(tx, await self._catalogs.find(tx, catalog_name), home, name)
             targets = await self._targets(tx, policy)
             if targets and not detach_all:
                 raise PolicyInUse(
@@ -258,28 +258,28 @@ class Policies:
                     "CatalogPolicyDetached",
                     caller,
                     now_ms,
-                    warehouse_name,
+                    catalog_name,
                     policy,
                     target.place,
                     target.entry,
                 )
-            await append_policy_event(f.outbox, tx, "CatalogPolicyDropped", caller, now_ms, warehouse_name, policy)
+            await append_policy_event(f.outbox, tx, "CatalogPolicyDropped", caller, now_ms, catalog_name, policy)
 
         await f.meta.transact(work)
 
     async def _admitted(
-        self, caller: Caller, warehouse_name: str, levels: Sequence[str], name: str, action: Action
-    ) -> tuple[Warehouse, Levels]:
+        self, caller: Caller, catalog_name: str, levels: Sequence[str], name: str, action: Action
+    ) -> tuple[Catalog, Levels]:
         """The warehouse and namespace of a policy, if the caller has the permission for `action`."""
         home = check_namespace(levels)
         check_policy_name(name)
-        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        await self.pass_gate(caller, warehouse, home, await self.seek(self._f.meta, warehouse, home, name), action)
-        return warehouse, home
+        catalog = await self._catalogs.find(self._f.meta, catalog_name)
+        await self.pass_gate(caller, catalog, home, await self.seek(self._f.meta, catalog, home, name), action)
+        return catalog, home
 
-    async def _confirm_type(self, tx: Transaction, warehouse: Warehouse, kind: PolicyType) -> None:
+    async def _confirm_type(self, tx: Transaction, catalog: Catalog, kind: PolicyType) -> None:
         """Return if the type is still the one that the content was checked for. Raises InvalidInput."""
-        if await self._types.stated(tx, warehouse, kind.name) != kind:
+        if await self._types.stated(tx, catalog, kind.name) != kind:
             raise InvalidInput(f"the type was dropped and made anew meanwhile. type={kind.name}", argument="type")
 
     async def _targets(self, tx: Transaction, policy: Policy) -> Sequence[PolicyMapping]:

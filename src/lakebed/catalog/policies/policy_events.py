@@ -20,10 +20,10 @@ from ..identifiers import display
 
 
 async def append_policy_event(
-    outbox: Outbox, tx: Transaction, kind: str, caller: Caller, now_ms: int, warehouse: str, policy: Policy
+    outbox: Outbox, tx: Transaction, kind: str, caller: Caller, now_ms: int, catalog: str, policy: Policy
 ) -> None:
     """Append an event of a policy. The content is not part of it: read the policy for that."""
-    await tell(outbox, tx, kind, caller, now_ms, warehouse, policy.namespace, facts=_facts(policy))
+    await tell(outbox, tx, kind, caller, now_ms, catalog, policy.namespace, facts=_facts(policy))
 
 
 async def append_attachment_event(
@@ -32,7 +32,7 @@ async def append_attachment_event(
     kind: str,
     caller: Caller,
     now_ms: int,
-    warehouse: str,
+    catalog: str,
     policy: Policy,
     place: AttachmentTarget,
     entry_id: str,
@@ -42,7 +42,7 @@ async def append_attachment_event(
     if entry_id:
         facts |= {"name": place.path[-1], "id": entry_id}
     namespace = place.path[:-1] if entry_id else place.path
-    await tell(outbox, tx, kind, caller, now_ms, warehouse, namespace, facts=facts)
+    await tell(outbox, tx, kind, caller, now_ms, catalog, namespace, facts=facts)
 
 
 def _facts(policy: Policy) -> dict[str, str]:

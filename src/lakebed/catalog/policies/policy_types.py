@@ -11,11 +11,11 @@ from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
-from ..access.authorization import Action, Gate
-from ..catalogs.service import Warehouses
+from ..access.authorization import Action, CatalogAuthorizer
+from ..catalogs.service import Catalogs
 from ..events import tell
 from ..idempotency import Answer, IdempotencyKeys, Mutation
-from ..model import Warehouse
+from ..model import Catalog
 
 __all__ = ["PolicyTypePage", "PolicyTypes"]
 
@@ -32,32 +32,32 @@ class PolicyTypes:
     """The use cases of types."""
 
     def __init__(
-        self, object_context: ObjectContext, gate: Gate, warehouses: Warehouses, keys: IdempotencyKeys
+        self, object_context: ObjectContext, authorizer: CatalogAuthorizer, catalogs: Catalogs, keys: IdempotencyKeys
     ) -> None:
         self._f = object_context
-        self._gate = gate
-        self._warehouses = warehouses
+        self._authorizer = authorizer
+        self._catalogs = catalogs
         self._keys = keys
 
-    async def find(self, reader: Reader, warehouse: Warehouse, name: str) -> PolicyType:
+    async def find(self, reader: Reader, catalog: Catalog, name: str) -> PolicyType:
         """The type of that name, without authorization. Raises NoSuchPolicyType."""
         found = SYSTEM_TYPES.get(name)
         if found is not None:
             return found
-        row = await reader.row(rows.TYPE, warehouse.id, name)
+        row = await reader.row(rows.TYPE, catalog.id, name)
         if row is None:
             raise NoSuchPolicyType(f"no such type of policies. type={name[:80]} system={','.join(SYSTEM_TYPES)}")
         return rows.type_from(row)
 
-    async def stated(self, reader: Reader, warehouse: Warehouse, name: str) -> PolicyType:
+    async def stated(self, reader: Reader, catalog: Catalog, name: str) -> PolicyType:
         """The type that a request names as an argument. Raises InvalidInput if it does not exist."""
         try:
-            return await self.find(reader, warehouse, name)
+            return await self.find(reader, catalog, name)
         except NoSuchPolicyType as error:
             raise InvalidInput(str(error), argument="type", value=name[:80]) from error
 
     async def create(
-        self, mutation: Mutation, warehouse_name: str, made: PolicyType, show: Callable[[PolicyType], bytes]
+        self, mutation: Mutation, catalog_name: str, made: PolicyType, show: Callable[[PolicyType], bytes]
     ) -> PolicyType:
         """Add a type that `define_type` has made. Raises AlreadyExists.
 
@@ -65,49 +65,49 @@ class PolicyTypes:
         """
         f, caller = self._f, mutation.caller
         now_ms = f.clock.now_ms()
-        await self._gate.check(caller, await self._warehouses.find(f.meta, warehouse_name), Action.CREATE_POLICY_TYPE)
+        await self._authorizer.check(caller, await self._catalogs.find(f.meta, catalog_name), Action.CREATE_POLICY_TYPE)
 
         async def work(tx: Transaction) -> PolicyType:
             await self._keys.keep(tx, mutation.key, Answer(200, body=show(made)))
-            warehouse = await self._warehouses.find(tx, warehouse_name)
-            if await tx.row(rows.INSERT_TYPE, warehouse.id, *rows.type_columns(made)) is None:
+            catalog = await self._catalogs.find(tx, catalog_name)
+            if await tx.row(rows.INSERT_TYPE, catalog.id, *rows.type_columns(made)) is None:
                 raise AlreadyExists(f"the policy type exists already. type={made.name}")
             await tell(
-                f.outbox, tx, "CatalogPolicyTypeCreated", caller, now_ms, warehouse_name, facts={"type": made.name}
+                f.outbox, tx, "CatalogPolicyTypeCreated", caller, now_ms, catalog_name, facts={"type": made.name}
             )
             return made
 
         return await f.meta.transact(work)
 
-    async def get(self, caller: Caller, warehouse_name: str, name: str) -> PolicyType:
+    async def get(self, caller: Caller, catalog_name: str, name: str) -> PolicyType:
         """The type, if the caller can read it. Raises NoSuchPolicyType."""
-        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        await self._gate.check(caller, warehouse, Action.LIST_POLICIES)
-        return await self.find(self._f.meta, warehouse, name)
+        catalog = await self._catalogs.find(self._f.meta, catalog_name)
+        await self._authorizer.check(caller, catalog, Action.LIST_POLICIES)
+        return await self.find(self._f.meta, catalog, name)
 
-    async def list(self, caller: Caller, warehouse_name: str, *, after: str, limit: int) -> PolicyTypePage:
+    async def list(self, caller: Caller, catalog_name: str, *, after: str, limit: int) -> PolicyTypePage:
         """All types by name, including system types."""
-        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        await self._gate.check(caller, warehouse, Action.LIST_POLICIES)
-        found = await self._f.meta.rows(rows.TYPES_AFTER, warehouse.id, after, limit + 1)
+        catalog = await self._catalogs.find(self._f.meta, catalog_name)
+        await self._authorizer.check(caller, catalog, Action.LIST_POLICIES)
+        found = await self._f.meta.rows(rows.TYPES_AFTER, catalog.id, after, limit + 1)
         types = [*map(rows.type_from, found), *(one for one in SYSTEM_TYPES.values() if one.name > after)]
         types.sort(key=lambda one: one.name)
         return PolicyTypePage(types[:limit], len(types) > limit)
 
-    async def drop(self, mutation: Mutation, warehouse_name: str, name: str) -> None:
+    async def drop(self, mutation: Mutation, catalog_name: str, name: str) -> None:
         """Remove a type that has no policies. Raises NoSuchPolicyType, PolicyInUse."""
         f, caller = self._f, mutation.caller
         now_ms = f.clock.now_ms()
-        await self._gate.check(caller, await self._warehouses.find(f.meta, warehouse_name), Action.DROP_POLICY_TYPE)
+        await self._authorizer.check(caller, await self._catalogs.find(f.meta, catalog_name), Action.DROP_POLICY_TYPE)
 
         async def work(tx: Transaction) -> None:
             await self._keys.keep(tx, mutation.key, Answer(204))
-            warehouse = await self._warehouses.find(tx, warehouse_name)
-            if (await self.find(tx, warehouse, name)).is_system:
+            catalog = await self._catalogs.find(tx, catalog_name)
+            if (await self.find(tx, catalog, name)).is_system:
                 raise PolicyInUse(f"the type is the server's own, and stays. type={name}")
-            if await tx.row(rows.TYPE_HAS_POLICIES, warehouse.id, name) is not None:
+            if await tx.row(rows.TYPE_HAS_POLICIES, catalog.id, name) is not None:
                 raise PolicyInUse(f"there are policies of the type; drop them first. type={name}")
-            await tx.run(rows.DELETE_TYPE, warehouse.id, name)
-            await tell(f.outbox, tx, "CatalogPolicyTypeDropped", caller, now_ms, warehouse_name, facts={"type": name})
+            await tx.run(rows.DELETE_TYPE, catalog.id, name)
+            await tell(f.outbox, tx, "CatalogPolicyTypeDropped", caller, now_ms, catalog_name, facts={"type": name})
 
         await f.meta.transact(work)

@@ -37,7 +37,7 @@ class PolicyVersions:
     async def list(
         self,
         caller: Caller,
-        warehouse_name: str,
+        catalog_name: str,
         levels: Sequence[str],
         name: str,
         *,
@@ -45,15 +45,15 @@ class PolicyVersions:
         limit: int = 100,
     ) -> VersionPage:
         """The versions of a policy below one, the latest first. Raises NoSuchPolicy."""
-        policy = await self._policies.get(caller, warehouse_name, levels, name)
+        policy = await self._policies.get(caller, catalog_name, levels, name)
         found = await self._reader.rows(rows.VERSIONS_BEFORE, policy.id, before, limit + 1)
         return VersionPage([rows.version_from(row) for row in found[:limit]], len(found) > limit)
 
     async def get(
-        self, caller: Caller, warehouse_name: str, levels: Sequence[str], name: str, version: int
+        self, caller: Caller, catalog_name: str, levels: Sequence[str], name: str, version: int
     ) -> tuple[Policy, PolicyVersion]:
         """A policy at a version, with its author. Raises NoSuchPolicy, also if the version does not exist."""
-        policy = await self._policies.get(caller, warehouse_name, levels, name)
+        policy = await self._policies.get(caller, catalog_name, levels, name)
         row = await self._reader.row(rows.VERSION, policy.id, version)
         if row is None:
             raise NoSuchPolicy(f"the policy has no such version, or it was not kept: {policy}. version={version}")

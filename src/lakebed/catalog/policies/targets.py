@@ -10,11 +10,11 @@ from lakebed.governance.policies import AttachmentTarget, PolicyTargetKind, rows
 from lakebed.meta.seam import Reader
 from lakebed.objects.model import Caller
 
-from ..access.authorization import Action, Gate
-from ..catalogs.service import Warehouses
+from ..access.authorization import Action, CatalogAuthorizer
+from ..catalogs.service import Catalogs
 from ..entries import Entries, no_such_entry
 from ..identifiers import Identifier, Levels, check_identifier, check_namespace
-from ..model import Entry, EntryKind, Namespace, Warehouse
+from ..model import Catalog, Entry, EntryKind, Namespace
 from ..namespaces import no_such_namespace
 from .applicable import entry_place
 
@@ -45,7 +45,7 @@ class PolicyTarget(NamedTuple):
     """A target as found, for authorization: what of it is missing may be reported only after that."""
 
     name: TargetName
-    warehouse: Warehouse
+    catalog: Catalog
     namespace: Namespace | None
     entry: Entry | None
 
@@ -79,35 +79,35 @@ class PolicyTarget(NamedTuple):
             return rows.entry_key(self.entry.id)
         if self.namespace is not None and not self.name.name:
             return rows.namespace_key(self.namespace.id)
-        return rows.warehouse_key(self.warehouse.id)
+        return rows.catalog_key(self.catalog.id)
 
 
 class PolicyTargets:
     """Finds targets, and authorizes requests on them."""
 
-    def __init__(self, gate: Gate, warehouses: Warehouses, entries: Entries) -> None:
-        self._gate = gate
-        self._warehouses = warehouses
+    def __init__(self, authorizer: CatalogAuthorizer, catalogs: Catalogs, entries: Entries) -> None:
+        self._authorizer = authorizer
+        self._catalogs = catalogs
         self._entries = entries
 
-    async def seek(self, reader: Reader, warehouse_name: str, target: TargetName) -> PolicyTarget:
+    async def seek(self, reader: Reader, catalog_name: str, target: TargetName) -> PolicyTarget:
         """The target, as far as it exists. Raises NoSuchCatalog."""
         if not target.namespace:
-            return PolicyTarget(target, await self._warehouses.find(reader, warehouse_name), None, None)
-        sought = await self._entries.seek(reader, warehouse_name, Identifier(*target))
-        return PolicyTarget(target, sought.warehouse, sought.namespace, sought.live)
+            return PolicyTarget(target, await self._catalogs.find(reader, catalog_name), None, None)
+        sought = await self._entries.seek(reader, catalog_name, Identifier(*target))
+        return PolicyTarget(target, sought.catalog, sought.namespace, sought.live)
 
     async def find(
-        self, reader: Reader, warehouse_name: str, target: TargetName
+        self, reader: Reader, catalog_name: str, target: TargetName
     ) -> tuple[PolicyTarget, AttachmentTarget]:
         """The target and its place, after authorization. Raises NoSuchTarget, NotAttachable."""
-        sought = await self.seek(reader, warehouse_name, target)
+        sought = await self.seek(reader, catalog_name, target)
         return sought, existing_place(sought)
 
     async def check(self, caller: Caller, sought: PolicyTarget, action: Action) -> None:
         """Check the permission for `action` on the target. Raises AccessDenied."""
         namespace, name = sought.name
-        await self._gate.check(caller, sought.warehouse, action, namespace=namespace, name=name, entry=sought.entry)
+        await self._authorizer.check(caller, sought.catalog, action, namespace=namespace, name=name, entry=sought.entry)
 
 
 def existing_place(sought: PolicyTarget) -> AttachmentTarget:

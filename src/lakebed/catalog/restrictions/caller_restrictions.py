@@ -11,7 +11,7 @@ from lakebed.governance.rbac.rows import ASSIGNABLE_ROLES
 from lakebed.meta.seam import Reader
 
 from ..identifiers import Levels
-from ..model import Entry, EntryKind, Warehouse
+from ..model import Catalog, Entry, EntryKind
 from ..policies.applicable import applicable_to
 
 COPIES_NAMESPACE: Final = "__lakebed_restricted__"
@@ -35,7 +35,7 @@ class Restrictions:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
-    async def of(self, principal: Principal, warehouse: Warehouse, levels: Levels, entry: Entry) -> Restriction | None:
+    async def of(self, principal: Principal, catalog: Catalog, levels: Levels, entry: Entry) -> Restriction | None:
         """What the caller sees of a table; None if that is all of it. No statement where nothing restricts anybody.
 
         Whether something does the warehouse tells, which has been read with the entry.
@@ -45,15 +45,15 @@ class Restrictions:
         roles = principal.calling_roles
         if principal.is_root and roles is None:
             return None
-        if not warehouse.restricts:
+        if not catalog.restricts:
             return None
-        applicable = await applicable_to(self._reader, warehouse.id, levels, entry)
+        applicable = await applicable_to(self._reader, catalog.id, levels, entry)
         policies = [one.policy for one in applicable if one.policy.type in RESTRICTION_TYPES]
         return restriction_for(policies, await self._person(principal)) if policies else None
 
-    async def refuse(self, principal: Principal, warehouse: Warehouse, levels: Levels, entry: Entry, what: str) -> None:
+    async def refuse(self, principal: Principal, catalog: Catalog, levels: Levels, entry: Entry, what: str) -> None:
         """Return if the caller sees the table whole. Raises AccessDenied that says that `what` is for those alone."""
-        restriction = await self.of(principal, warehouse, levels, entry)
+        restriction = await self.of(principal, catalog, levels, entry)
         if restriction is not None:
             raise restricted_denial(levels, entry, what)
 

@@ -36,7 +36,7 @@ from ..identifiers import Identifier
 from ..locations.claims import ChosenBy, Claims, Place
 from ..maintenance.tasks.events import append_events
 from ..maintenance.tasks.queue import TaskSubmissions
-from ..model import Entry, EntryKind, Warehouse
+from ..model import Catalog, Entry, EntryKind
 from ..namespaces import Namespaces
 from ..tables.drops import Dropping
 from ..tables.files import TableFiles
@@ -156,19 +156,19 @@ class Copies:
                 await self._touch(row)
         return discarded
 
-    async def leave(self, warehouse: Warehouse) -> None:
+    async def leave(self, catalog: Catalog) -> None:
         """Remove the copies of tables that are gone for good, and with the last copy the namespace they are in.
 
         For who deletes a catalog: what the server has put there by itself does not keep it.
         """
         try:
-            home = await self._namespaces.find(self._f.meta, warehouse, _HOME)
+            home = await self._namespaces.find(self._f.meta, catalog, _HOME)
         except NoSuchNamespace:
             return
         for row in map(CopyRow._make, await self._f.meta.rows(copy_rows.ORPHANS, home.id)):
             await self.discard(row)
         with suppress(NoSuchNamespace, NamespaceNotEmpty):
-            await self._namespaces.drop(_system(warehouse), warehouse.name, _HOME)
+            await self._namespaces.drop(_system(catalog), catalog.name, _HOME)
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
@@ -180,12 +180,12 @@ class Copies:
             raise Throttled(
                 f"so many snapshots of the table are shown to the caller at once, and no more. maximum={MAX_COPIES}"
             )
-        warehouse, now_ms = source.warehouse, self._f.clock.now_ms()
-        system = _system(warehouse)
+        catalog, now_ms = source.catalog, self._f.clock.now_ms()
+        system = _system(catalog)
         uuid = uuid4()
         identifier = Identifier(_HOME, uuid.hex)
         metadata = _new_copy(source, table, snapshot, recipe, str(uuid), now_ms)
-        await self._make_home(system, warehouse)
+        await self._make_home(system, catalog)
         address = metadata_address(metadata, None)
         document = serialize_table(metadata)
         sought = source.entry.id, snapshot.snapshot_id, restriction.key, recipe.digest
@@ -194,8 +194,8 @@ class Copies:
             if await tx.row(copy_rows.INSERT, entry.id, *sought, now_ms, now_ms) is None:
                 raise AlreadyExists("there is such a copy by now")
 
-        found = await self._entries.find(self._f.meta, warehouse.name, identifier)
-        place = Place(warehouse, found.namespace, EntryKind.TABLE, uuid.hex, metadata.location, metadata.properties)
+        found = await self._entries.find(self._f.meta, catalog.name, identifier)
+        place = Place(catalog, found.namespace, EntryKind.TABLE, uuid.hex, metadata.location, metadata.properties)
         pointer = Pointer(
             found=found,
             identifier=identifier,
@@ -222,12 +222,12 @@ class Copies:
         self._cache.keep(entry.version_token, document, metadata)
         return CopyRow(entry.id, *sought, None, now_ms)
 
-    async def _make_home(self, system: Mutation, warehouse: Warehouse) -> None:
+    async def _make_home(self, system: Mutation, catalog: Catalog) -> None:
         try:
-            await self._namespaces.find(self._f.meta, warehouse, _HOME)
+            await self._namespaces.find(self._f.meta, catalog, _HOME)
         except NoSuchNamespace:
             try:
-                await self._namespaces.create(system, warehouse.name, _HOME, {})
+                await self._namespaces.create(system, catalog.name, _HOME, {})
             except AlreadyExists:
                 return
 
@@ -235,7 +235,7 @@ class Copies:
         """Have a worker make the copy. It may be asked for twice, and is in the queue once."""
         spec = TaskSpec(
             job=JobKind.COPY_RESTRICTED,
-            warehouse=source.warehouse.name,
+            warehouse=source.catalog.name,
             namespace=_HOME,
             table=row.id,
             entry=row.id,
@@ -277,8 +277,8 @@ class Copies:
         await self._f.meta.transact(work)
 
 
-def _system(warehouse: Warehouse) -> Mutation:
-    return Mutation(Caller(root_of(warehouse.bucket.owner)))
+def _system(catalog: Catalog) -> Mutation:
+    return Mutation(Caller(root_of(catalog.bucket.owner)))
 
 
 def _new_copy(
@@ -302,7 +302,7 @@ def _new_copy(
         {"action": "set-default-spec", "spec-id": LAST_ADDED},
         {"action": "add-sort-order", "sort-order": bare},
         {"action": "set-default-sort-order", "sort-order-id": LAST_ADDED},
-        {"action": "set-location", "location": f"{source.warehouse.base_location}{_DIRECTORY}/{uuid.replace('-', '')}"},
+        {"action": "set-location", "location": f"{source.catalog.base_location}{_DIRECTORY}/{uuid.replace('-', '')}"},
         {
             "action": "set-properties",
             "updates": {

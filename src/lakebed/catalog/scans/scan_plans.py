@@ -130,9 +130,9 @@ class Scans:
         self._restricted = None if copies is None else RestrictedScans(self._planning, self._plans, copies)
         self._running: set[asyncio.Task[None]] = set()
 
-    async def plan(self, caller: Caller, warehouse: str, identifier: Identifier, document: object) -> Planned:
+    async def plan(self, caller: Caller, catalog: str, identifier: Identifier, document: object) -> Planned:
         """Plan a scan; what takes long goes on in the background. Raises InvalidInput, NoSuchTable, NotSupported."""
-        asked = await self._asked(caller, warehouse, identifier)
+        asked = await self._asked(caller, catalog, identifier)
         request = parse_request(document)
         if asked.viewer is not None:
             return asked.restricted(await self._for_restricted(asked).plan(asked.viewer, request))
@@ -141,9 +141,9 @@ class Scans:
             self._carry_out(asked.entry, asked.table, result.plan_id)
         return asked.planned(result)
 
-    async def result(self, caller: Caller, warehouse: str, identifier: Identifier, plan_id: str) -> Planned:
+    async def result(self, caller: Caller, catalog: str, identifier: Identifier, plan_id: str) -> Planned:
         """Where a plan is. Raises NoSuchPlanId."""
-        asked = await self._asked(caller, warehouse, identifier)
+        asked = await self._asked(caller, catalog, identifier)
         if asked.viewer is not None:
             return asked.restricted(await self._for_restricted(asked).result(asked.viewer, plan_id))
         result = await self._planning.result(asked.entry.id, asked.table, plan_id)
@@ -152,17 +152,17 @@ class Scans:
             self._carry_out(asked.entry, asked.table, result.plan_id)
         return asked.planned(result)
 
-    async def cancel(self, caller: Caller, warehouse: str, identifier: Identifier, plan_id: str) -> None:
+    async def cancel(self, caller: Caller, catalog: str, identifier: Identifier, plan_id: str) -> None:
         """Give a plan up. Raises NoSuchPlanId."""
-        asked = await self._asked(caller, warehouse, identifier)
+        asked = await self._asked(caller, catalog, identifier)
         if asked.viewer is not None:
             await self._for_restricted(asked).cancel(asked.viewer, plan_id)
         else:
             await self._planning.cancel(asked.entry.id, plan_id)
 
-    async def tasks(self, caller: Caller, warehouse: str, identifier: Identifier, plan_task: str) -> dict[str, object]:
+    async def tasks(self, caller: Caller, catalog: str, identifier: Identifier, plan_task: str) -> dict[str, object]:
         """The files of one task of a plan. Raises NoSuchPlanTask."""
-        asked = await self._asked(caller, warehouse, identifier)
+        asked = await self._asked(caller, catalog, identifier)
         if asked.viewer is not None:
             return await self._for_restricted(asked).tasks(asked.viewer, plan_task)
         return await self._planning.fetch_tasks(asked.entry.id, asked.table, plan_task)
@@ -171,17 +171,15 @@ class Scans:
         """Remove plans nobody can come back for; how many."""
         return await self._plans.remove_expired(self._clock.now_ms())
 
-    async def _asked(self, caller: Caller, warehouse: str, identifier: Identifier) -> _Asked:
-        found = await self._entries.get(caller, warehouse, identifier, EntryKind.TABLE, Action.GET_TABLE_DATA)
+    async def _asked(self, caller: Caller, catalog: str, identifier: Identifier) -> _Asked:
+        found = await self._entries.get(caller, catalog, identifier, EntryKind.TABLE, Action.GET_TABLE_DATA)
         entry = found.live
         assert entry is not None  # noqa: S101  # `get` has raised otherwise
         table = await self._commits.parsed(entry)
-        restriction = await self._entries.restrictions.of(
-            caller.principal, found.warehouse, identifier.namespace, entry
-        )
+        restriction = await self._entries.restrictions.of(caller.principal, found.catalog, identifier.namespace, entry)
         if restriction is None:
             return _Asked(found, entry, table, None)
-        source = Known(found.warehouse, found.namespace, entry)
+        source = Known(found.catalog, found.namespace, entry)
         return _Asked(found, entry, table, RestrictedPrincipal(caller, source, table, restriction))
 
     def _for_restricted(self, asked: _Asked) -> RestrictedScans:

@@ -20,7 +20,7 @@ from lakebed.meta.tasks import TaskQueue, TaskState
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
-from ..access.authorization import Gate, ServerAction
+from ..access.authorization import CatalogAuthorizer, ServerAction
 from ..maintenance.tasks.events import append_events
 from ..maintenance.tasks.queue import TaskSubmissions
 
@@ -42,14 +42,14 @@ _TAKE: Final = "DELETE FROM arrivals WHERE destination = ? AND event = ?"
 class Destination(msgspec.Struct, frozen=True):
     """A table by name; the first file may create it."""
 
-    warehouse: str
+    catalog: str
     namespace: tuple[str, ...]
     table: str
 
     @property
     def key(self) -> str:
         """The name as one text."""
-        return "\x1f".join((self.warehouse, *self.namespace, self.table))
+        return "\x1f".join((self.catalog, *self.namespace, self.table))
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ class ArrivalRecorder:
         """
         spec = TaskSpec(
             job=JobKind.INGEST,
-            warehouse=destination.warehouse,
+            warehouse=destination.catalog,
             namespace=destination.namespace,
             table=destination.table,
             reason=f"files arrive: {arrival.source[:500]}",
@@ -111,11 +111,11 @@ class Arrivals:
 
     def __init__(self, object_context: ObjectContext) -> None:
         self._f = object_context
-        self._gate = Gate(object_context)
+        self._authorizer = CatalogAuthorizer(object_context)
 
     async def list(self, caller: Caller, destination: Destination, *, after: int, limit: int) -> Sequence[Arrival]:
         """The files to be added to a table, in the order of their events. For workers. Raises AccessDenied."""
-        await self._gate.check_server(caller, ServerAction.RUN_TASKS)
+        await self._authorizer.check_server(caller, ServerAction.RUN_TASKS)
         found = await self._f.meta.rows(_LIST, destination.key, after, limit)
         return [
             Arrival(event=event, source=source, version=version, etag=etag, bytes=size, format=format)
@@ -124,7 +124,7 @@ class Arrivals:
 
     async def take(self, caller: Caller, destination: Destination, events: Sequence[int]) -> None:
         """Remove files that were added, or never will be. Idempotent. Raises AccessDenied."""
-        await self._gate.check_server(caller, ServerAction.RUN_TASKS)
+        await self._authorizer.check_server(caller, ServerAction.RUN_TASKS)
 
         async def work(tx: Transaction) -> None:
             for event in events:

@@ -10,7 +10,7 @@ from lakebed.iceberg.commits import CreateTable, new_table
 from lakebed.iceberg.metadata import TableMetadata, serialize_table
 from lakebed.objects.context import ObjectContext
 
-from ..access.authorization import Action, Gate
+from ..access.authorization import Action, CatalogAuthorizer
 from ..commits.metadata_cache import CachedMetadata, MetadataCache
 from ..commits.metadata_naming import metadata_address
 from ..commits.publishing import CREATED, Pointer, Publisher
@@ -59,7 +59,7 @@ class Creation:
     def __init__(
         self,
         object_context: ObjectContext,
-        gate: Gate,
+        authorizer: CatalogAuthorizer,
         entries: Entries,
         files: TableFiles,
         publisher: Publisher,
@@ -68,26 +68,24 @@ class Creation:
     ) -> None:
         self._f = object_context
         self._claims = claims
-        self._gate = gate
+        self._authorizer = authorizer
         self._entries = entries
         self._files = files
         self._publisher = publisher
         self._cache = cache
 
-    async def stage(self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateTable) -> StagedTable:
+    async def stage(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateTable) -> StagedTable:
         """What the table would be, to be committed with `assert-create`. Its directories are promised to the caller.
 
         Raises what `create` raises.
         """
-        draft = await self._draft(mutation, warehouse_name, levels, request)
+        draft = await self._draft(mutation, catalog_name, levels, request)
         await self._claims.promise(mutation.caller, draft.identifier, draft.place)
         return StagedTable(draft.found, draft.identifier, draft.entry_id, draft.metadata, draft.document)
 
-    async def create(
-        self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateTable
-    ) -> CreatedTable:
+    async def create(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateTable) -> CreatedTable:
         """Make a table without data. Raises AlreadyExists, NoSuchNamespace, LocationConflict, InvalidInput."""
-        draft = await self._draft(mutation, warehouse_name, levels, request)
+        draft = await self._draft(mutation, catalog_name, levels, request)
         metadata = draft.metadata
         claim = await self._claims.prepare(mutation.caller, draft.place)
         address = metadata_address(metadata, None)
@@ -111,23 +109,23 @@ class Creation:
             draft.found, draft.identifier, entry, self._cache.keep(entry.version_token, draft.document, metadata)
         )
 
-    async def _draft(self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateTable) -> _Draft:
+    async def _draft(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateTable) -> _Draft:
         identifier = check_identifier(levels, request.name)
-        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
-        await self._gate.check(
+        sought = await self._entries.seek(self._f.meta, catalog_name, identifier)
+        await self._authorizer.check(
             mutation.caller,
-            sought.warehouse,
+            sought.catalog,
             Action.CREATE_TABLE,
             namespace=identifier.namespace,
             name=identifier.name,
         )
-        check_own(sought.warehouse, "create a table")
+        check_own(sought.catalog, "create a table")
         found = sought.found
         if found.entry is not None:
             raise name_taken(found.entry, identifier, EntryKind.TABLE)
         uuid = uuid4()
-        location = request.location or default_location(found.warehouse, EntryKind.TABLE, uuid.hex)
-        place = Place(found.warehouse, found.namespace, EntryKind.TABLE, uuid.hex, location, request.properties or {})
+        location = request.location or default_location(found.catalog, EntryKind.TABLE, uuid.hex)
+        place = Place(found.catalog, found.namespace, EntryKind.TABLE, uuid.hex, location, request.properties or {})
         check_places(place)
         metadata = new_table(request, location=location.rstrip("/"), uuid=str(uuid), now_ms=self._f.clock.now_ms())
         return _Draft(found, identifier, uuid.hex, metadata, serialize_table(metadata), place)

@@ -23,15 +23,15 @@ from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from .. import rows
-from ..access.authorization import Action, Gate
-from ..catalogs.service import Warehouses, undrop_window_ms
+from ..access.authorization import Action, CatalogAuthorizer
+from ..catalogs.service import Catalogs, undrop_window_ms
 from ..entries import Entries, Known, no_such_entry
 from ..events import tell
 from ..external.external_catalogs import check_own
 from ..idempotency import Answer, IdempotencyKeys, Mutation
 from ..identifiers import Identifier, Levels, levels_of
 from ..locations.claims import retain
-from ..model import Entry, EntryKind, Warehouse
+from ..model import Catalog, Entry, EntryKind
 from ..rows import ENTRY_COLUMNS, entry_from
 
 PURGE_KIND: Final = "purge-table"
@@ -53,7 +53,7 @@ _EXPIRED_A_RUN: Final = 100
 class Purge(msgspec.Struct, frozen=True, kw_only=True):
     """What a purge task is to remove."""
 
-    warehouse: str
+    catalog: str = msgspec.field(name="warehouse")
     bucket: int
     namespace: tuple[str, ...]
     name: str
@@ -90,38 +90,38 @@ class Dropping:
     def __init__(
         self,
         object_context: ObjectContext,
-        gate: Gate,
-        warehouses: Warehouses,
+        authorizer: CatalogAuthorizer,
+        catalogs: Catalogs,
         entries: Entries,
         keys: IdempotencyKeys,
         tasks: TaskQueue,
     ) -> None:
         self._f = object_context
-        self._gate = gate
-        self._warehouses = warehouses
+        self._authorizer = authorizer
+        self._catalogs = catalogs
         self._entries = entries
         self._keys = keys
         self._tasks = tasks
 
     async def drop(
-        self, mutation: Mutation, warehouse_name: str, identifier: Identifier, kind: EntryKind, *, purge: bool = False
+        self, mutation: Mutation, catalog_name: str, identifier: Identifier, kind: EntryKind, *, purge: bool = False
     ) -> Entry:
         """Drop a table or view. Raises NoSuchTable, NoSuchView, TableProtected."""
         found = await self._entries.get(
             mutation.caller,
-            warehouse_name,
+            catalog_name,
             identifier,
             kind,
             Action.DELETE_TABLE,
             privileges=PURGING if purge and kind is EntryKind.TABLE else None,
         )
         if purge:
-            check_own(found.warehouse, f"purge a {kind}")
-        await self._refuse_restricted(mutation.caller, found.warehouse, identifier, found.live)
-        return await self._drop(mutation, warehouse_name, identifier, kind, Answer(204), purge=purge)
+            check_own(found.catalog, f"purge a {kind}")
+        await self._refuse_restricted(mutation.caller, found.catalog, identifier, found.live)
+        return await self._drop(mutation, catalog_name, identifier, kind, Answer(204), purge=purge)
 
     async def forget(
-        self, mutation: Mutation, warehouse_name: str, identifier: Identifier, *, also: AlsoForgotten
+        self, mutation: Mutation, catalog_name: str, identifier: Identifier, *, also: AlsoForgotten
     ) -> Entry | None:
         """Drop a table that another catalog has dropped, for who may tell of it; None if there is none of that name.
 
@@ -130,7 +130,7 @@ class Dropping:
         """
         try:
             return await self._drop(
-                mutation, warehouse_name, identifier, EntryKind.TABLE, Answer(204), restorable=False, also=also
+                mutation, catalog_name, identifier, EntryKind.TABLE, Answer(204), restorable=False, also=also
             )
         except (NoSuchTable, NoSuchNamespace):
 
@@ -141,20 +141,20 @@ class Dropping:
             await self._f.meta.transact(work)
             return None
 
-    async def unregister(self, mutation: Mutation, warehouse_name: str, identifier: Identifier, show: Show) -> bytes:
+    async def unregister(self, mutation: Mutation, catalog_name: str, identifier: Identifier, show: Show) -> bytes:
         """Take the name off a table, and show it as it was last. Raises NoSuchTable, TableProtected.
 
         What is shown is kept under the request's key: the table is not there to be shown again.
         """
         for attempt in range(1, _ATTEMPTS + 1):
             found = await self._entries.load(
-                mutation.caller, warehouse_name, identifier, EntryKind.TABLE, Action.DELETE_TABLE
+                mutation.caller, catalog_name, identifier, EntryKind.TABLE, Action.DELETE_TABLE
             )
             entry, shown = found.entry, show(found.entry, found.metadata.document)
-            await self._refuse_restricted(mutation.caller, found.warehouse, identifier, entry)
+            await self._refuse_restricted(mutation.caller, found.catalog, identifier, entry)
             try:
                 await self._drop(
-                    mutation, warehouse_name, identifier, entry.kind, Answer(200, body=shown), last_seen=entry
+                    mutation, catalog_name, identifier, entry.kind, Answer(200, body=shown), last_seen=entry
                 )
             except PointerMoved:
                 if attempt == _ATTEMPTS:
@@ -164,13 +164,13 @@ class Dropping:
         raise AssertionError("unreachable")
 
     async def _refuse_restricted(
-        self, caller: Caller, warehouse: Warehouse, identifier: Identifier, entry: Entry | None
+        self, caller: Caller, catalog: Catalog, identifier: Identifier, entry: Entry | None
     ) -> None:
         """Return if the caller sees the table whole: its files may stay behind, and no policy with them."""
         if entry is not None:
             await self._entries.restrictions.refuse(
                 caller.principal,
-                warehouse,
+                catalog,
                 identifier.namespace,
                 entry,
                 "who does not see all of it does not drop it",
@@ -179,7 +179,7 @@ class Dropping:
     async def _drop(
         self,
         mutation: Mutation,
-        warehouse_name: str,
+        catalog_name: str,
         identifier: Identifier,
         kind: EntryKind,
         answer: Answer,
@@ -194,7 +194,7 @@ class Dropping:
 
         async def work(tx: Transaction) -> Entry:
             await self._keys.keep(tx, mutation.key, answer)
-            found = await self._entries.find(tx, warehouse_name, identifier)
+            found = await self._entries.find(tx, catalog_name, identifier)
             entry = found.live
             if entry is None or entry.kind is not kind:
                 raise no_such_entry(identifier, kind)
@@ -204,18 +204,18 @@ class Dropping:
                 raise PointerMoved(f"the {kind} changed while it was read: {identifier}")
             if also is not None:
                 await also(tx)
-            window_ms = undrop_window_ms(found.warehouse) if restorable else 0
+            window_ms = undrop_window_ms(found.catalog) if restorable else 0
             if window_ms:
                 await tx.run(rows.MARK_DROPPED, now_ms, now_ms + window_ms, int(purge), entry.id)
             else:
-                await self._remove(tx, found.warehouse, identifier, entry, caller, now_ms, purge=purge)
+                await self._remove(tx, found.catalog, identifier, entry, caller, now_ms, purge=purge)
             await tell(
                 f.outbox,
                 tx,
                 _kind(entry, "Dropped"),
                 caller,
                 now_ms,
-                warehouse_name,
+                catalog_name,
                 identifier.namespace,
                 entry,
                 facts={"purge": "true" if purge else "false", "restorable": "true" if window_ms else "false"},
@@ -224,23 +224,23 @@ class Dropping:
 
         return await f.meta.transact(work)
 
-    async def dropped(self, caller: Caller, warehouse_name: str, *, after: str, limit: int) -> DroppedPage:
+    async def dropped(self, caller: Caller, catalog_name: str, *, after: str, limit: int) -> DroppedPage:
         """What can be restored, by id."""
-        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        await self._gate.check(
-            caller, warehouse, Action.LIST_TABLES, privileges=(Privilege.TABLE_LIST, Privilege.VIEW_LIST)
+        catalog = await self._catalogs.find(self._f.meta, catalog_name)
+        await self._authorizer.check(
+            caller, catalog, Action.LIST_TABLES, privileges=(Privilege.TABLE_LIST, Privilege.VIEW_LIST)
         )
-        found = await self._f.meta.rows(rows.DROPPED_IN, warehouse.id, after, limit + 1)
+        found = await self._f.meta.rows(rows.DROPPED_IN, catalog.id, after, limit + 1)
         dropped = [DroppedEntry(levels_of(row[ENTRY_COLUMNS]), entry_from(row)) for row in found[:limit]]
         return DroppedPage(dropped, len(found) > limit)
 
-    async def restore(self, mutation: Mutation, warehouse_name: str, identifier: Identifier) -> Entry:
+    async def restore(self, mutation: Mutation, catalog_name: str, identifier: Identifier) -> Entry:
         """Take a drop back. Raises NoSuchTable when nothing of that name was dropped, AlreadyExists when it lives."""
         f, caller = self._f, mutation.caller
-        sought = await self._entries.seek(f.meta, warehouse_name, identifier)
-        await self._gate.check(
+        sought = await self._entries.seek(f.meta, catalog_name, identifier)
+        await self._authorizer.check(
             caller,
-            sought.warehouse,
+            sought.catalog,
             Action.CREATE_TABLE,
             namespace=identifier.namespace,
             name=identifier.name,
@@ -249,7 +249,7 @@ class Dropping:
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> Entry:
-            entry = (await self._entries.find(tx, warehouse_name, identifier)).entry
+            entry = (await self._entries.find(tx, catalog_name, identifier)).entry
             if entry is None:
                 raise NoSuchTable(f"nothing of that name was dropped, or its time is over: {identifier}")
             await self._keys.keep(tx, mutation.key, Answer(200, entry.id))
@@ -263,7 +263,7 @@ class Dropping:
                 _kind(entry, "Restored"),
                 caller,
                 now_ms,
-                warehouse_name,
+                catalog_name,
                 identifier.namespace,
                 restored,
             )
@@ -271,14 +271,14 @@ class Dropping:
 
         return await f.meta.transact(work)
 
-    async def purge_now(self, mutation: Mutation, warehouse_name: str, identifier: Identifier, *, files: bool) -> None:
+    async def purge_now(self, mutation: Mutation, catalog_name: str, identifier: Identifier, *, files: bool) -> None:
         """Give up a dropped entry before its window is over; with `files`, a task removes them."""
         f, caller = self._f, mutation.caller
-        sought = await self._entries.seek(f.meta, warehouse_name, identifier)
+        sought = await self._entries.seek(f.meta, catalog_name, identifier)
         kind = EntryKind.TABLE if sought.entry is None else sought.entry.kind
-        await self._gate.check(
+        await self._authorizer.check(
             caller,
-            sought.warehouse,
+            sought.catalog,
             Action.DELETE_TABLE,
             namespace=identifier.namespace,
             name=identifier.name,
@@ -286,34 +286,32 @@ class Dropping:
             privileges=None if kind is EntryKind.VIEW or not files else PURGING,
         )
         if files:
-            check_own(sought.warehouse, f"purge a {kind}")
-        await self._refuse_restricted(caller, sought.warehouse, identifier, sought.entry)
+            check_own(sought.catalog, f"purge a {kind}")
+        await self._refuse_restricted(caller, sought.catalog, identifier, sought.entry)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
             await self._keys.keep(tx, mutation.key, Answer(204))
-            found = await self._entries.find(tx, warehouse_name, identifier)
+            found = await self._entries.find(tx, catalog_name, identifier)
             entry = found.entry
             if entry is None or entry.dropped_ms is None:
                 raise NoSuchTable(f"nothing of that name was dropped: {identifier}")
-            await self._remove(tx, found.warehouse, identifier, entry, caller, now_ms, purge=files or entry.purge)
-            await tell(
-                f.outbox, tx, _kind(entry, "Expired"), caller, now_ms, warehouse_name, identifier.namespace, entry
-            )
+            await self._remove(tx, found.catalog, identifier, entry, caller, now_ms, purge=files or entry.purge)
+            await tell(f.outbox, tx, _kind(entry, "Expired"), caller, now_ms, catalog_name, identifier.namespace, entry)
 
         await f.meta.transact(work)
 
     async def protect(
-        self, mutation: Mutation, warehouse_name: str, identifier: Identifier, kind: EntryKind, *, protected: bool
+        self, mutation: Mutation, catalog_name: str, identifier: Identifier, kind: EntryKind, *, protected: bool
     ) -> Entry:
         """Switch deletion protection on or off."""
         f, caller = self._f, mutation.caller
-        before = (await self._entries.get(caller, warehouse_name, identifier, kind, Action.DELETE_TABLE)).live
+        before = (await self._entries.get(caller, catalog_name, identifier, kind, Action.DELETE_TABLE)).live
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> Entry:
             await self._keys.keep(tx, mutation.key, Answer(200, "" if before is None else before.id))
-            entry = (await self._entries.find(tx, warehouse_name, identifier)).live
+            entry = (await self._entries.find(tx, catalog_name, identifier)).live
             if entry is None or entry.kind is not kind:
                 raise no_such_entry(identifier, kind)
             await tx.run(rows.PROTECT_ENTRY, int(protected), entry.id)
@@ -324,7 +322,7 @@ class Dropping:
                 _kind(entry, "Protected" if protected else "Unprotected"),
                 caller,
                 now_ms,
-                warehouse_name,
+                catalog_name,
                 identifier.namespace,
                 changed,
             )
@@ -341,17 +339,17 @@ class Dropping:
             expired = await tx.rows(rows.EXPIRED, now_ms, _EXPIRED_A_RUN)
             for row in expired:
                 entry, path = entry_from(row), str(row[ENTRY_COLUMNS])
-                warehouse = rows.warehouse_from(row[ENTRY_COLUMNS + 1 :])
-                system = Caller(root_of(warehouse.bucket.owner))
+                catalog = rows.catalog_from(row[ENTRY_COLUMNS + 1 :])
+                system = Caller(root_of(catalog.bucket.owner))
                 identifier = Identifier(levels_of(path), entry.name)
-                await self._remove(tx, warehouse, identifier, entry, system, now_ms, purge=entry.purge)
+                await self._remove(tx, catalog, identifier, entry, system, now_ms, purge=entry.purge)
                 await tell(
                     f.outbox,
                     tx,
                     _kind(entry, "Expired"),
                     system,
                     now_ms,
-                    warehouse.name,
+                    catalog.name,
                     levels_of(path),
                     entry,
                 )
@@ -362,22 +360,20 @@ class Dropping:
     async def discard(self, known: Known) -> None:
         """Remove a table that is the server's own, with its files, whatever the undrop window."""
         f, now_ms = self._f, self._f.clock.now_ms()
-        warehouse, levels, entry = known.warehouse, known.namespace.levels, known.entry
-        system = Caller(root_of(warehouse.bucket.owner))
+        catalog, levels, entry = known.catalog, known.namespace.levels, known.entry
+        system = Caller(root_of(catalog.bucket.owner))
 
         async def work(tx: Transaction) -> None:
-            await self._remove(tx, warehouse, Identifier(levels, entry.name), entry, system, now_ms, purge=True)
+            await self._remove(tx, catalog, Identifier(levels, entry.name), entry, system, now_ms, purge=True)
             facts = {"purge": "true", "restorable": "false"}
-            await tell(
-                f.outbox, tx, _kind(entry, "Dropped"), system, now_ms, warehouse.name, levels, entry, facts=facts
-            )
+            await tell(f.outbox, tx, _kind(entry, "Dropped"), system, now_ms, catalog.name, levels, entry, facts=facts)
 
         await f.meta.transact(work)
 
     async def _remove(
         self,
         tx: Transaction,
-        warehouse: Warehouse,
+        catalog: Catalog,
         identifier: Identifier,
         entry: Entry,
         caller: Caller,
@@ -388,13 +384,13 @@ class Dropping:
         await invalidate_entry_grants(tx, entry.id)
         await tx.run(rows.DELETE_ENTRY, entry.id)
         if not purge:
-            await retain(tx, caller.principal, warehouse, identifier, entry.id, now_ms)
+            await retain(tx, caller.principal, catalog, identifier, entry.id, now_ms)
             return
         prefixes: Sequence[tuple[str]] = await tx.rows(rows.LOCATIONS_OF, entry.id)
         purge_task = Purge(
-            warehouse=warehouse.name,
-            bucket=warehouse.bucket.id,
-            bucket_name=warehouse.bucket.name,
+            catalog=catalog.name,
+            bucket=catalog.bucket.id,
+            bucket_name=catalog.bucket.name,
             namespace=identifier.namespace,
             name=entry.name,
             entry=entry.id,

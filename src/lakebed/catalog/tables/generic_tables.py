@@ -18,7 +18,7 @@ from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
 from .. import rows
-from ..access.authorization import Action, Gate
+from ..access.authorization import Action, CatalogAuthorizer
 from ..catalogs.properties import check_properties
 from ..entries import Entries, Found, name_taken, no_such_entry
 from ..events import tell
@@ -26,7 +26,7 @@ from ..idempotency import Answer, IdempotencyKeys, Mutation
 from ..identifiers import Identifier, check_identifier
 from ..locations.claims import Claims, Place
 from ..locations.service import check_location
-from ..model import Entry, EntryKind, Warehouse, pack_properties, unpack_properties
+from ..model import Catalog, Entry, EntryKind, pack_properties, unpack_properties
 from ..rows import entry_columns
 
 MAX_FORMAT_CHARS: Final = 128
@@ -49,7 +49,7 @@ class NewGenericTable:
 class GenericTable:
     """A generic table."""
 
-    warehouse: Warehouse
+    catalog: Catalog
     identifier: Identifier
     entry: Entry
     format: str
@@ -66,18 +66,23 @@ class GenericTables:
     """Makes and shows generic tables. Listing and dropping them is as for tables."""
 
     def __init__(
-        self, object_context: ObjectContext, gate: Gate, entries: Entries, keys: IdempotencyKeys, claims: Claims
+        self,
+        object_context: ObjectContext,
+        authorizer: CatalogAuthorizer,
+        entries: Entries,
+        keys: IdempotencyKeys,
+        claims: Claims,
     ) -> None:
         self._f = object_context
         self._claims = claims
-        self._gate = gate
+        self._authorizer = authorizer
         self._entries = entries
         self._keys = keys
 
     async def create(
         self,
         mutation: Mutation,
-        warehouse_name: str,
+        catalog_name: str,
         levels: Sequence[str],
         asked: NewGenericTable,
         *,
@@ -91,10 +96,10 @@ class GenericTables:
         identifier = check_identifier(levels, asked.name)
         _check(asked)
         identity = uuid4()
-        sought = await self._entries.seek(f.meta, warehouse_name, identifier)
-        await self._gate.check(
+        sought = await self._entries.seek(f.meta, catalog_name, identifier)
+        await self._authorizer.check(
             caller,
-            sought.warehouse,
+            sought.catalog,
             Action.CREATE_TABLE,
             namespace=identifier.namespace,
             name=identifier.name,
@@ -102,24 +107,24 @@ class GenericTables:
         )
         if with_data:
             check_has_files(asked.base_location)
-            await self._check_data(caller, sought.warehouse, identifier, identity.hex)
+            await self._check_data(caller, sought.catalog, identifier, identity.hex)
         found = sought.found
-        location = _location(found.warehouse, asked.base_location)
+        location = _location(found.catalog, asked.base_location)
         now_ms = f.clock.now_ms()
         claim = None
         if location:
-            place = Place(found.warehouse, found.namespace, EntryKind.GENERIC_TABLE, identity.hex, location)
+            place = Place(found.catalog, found.namespace, EntryKind.GENERIC_TABLE, identity.hex, location)
             claim = await self._claims.prepare(caller, place)
 
         async def work(tx: Transaction) -> Entry:
             await self._keys.keep(tx, mutation.key, Answer(200, identity.hex))
-            there = await self._entries.find(tx, warehouse_name, identifier)
+            there = await self._entries.find(tx, catalog_name, identifier)
             if there.entry is not None:
                 raise name_taken(there.entry, identifier, EntryKind.GENERIC_TABLE)
             entry = Entry(
                 id=identity.hex,
                 kind=EntryKind.GENERIC_TABLE,
-                warehouse=there.warehouse.id,
+                catalog=there.catalog.id,
                 namespace=there.namespace.id,
                 name=identifier.name,
                 uuid=str(identity),
@@ -143,7 +148,7 @@ class GenericTables:
                 f"{entry.kind.noun}Created",
                 caller,
                 now_ms,
-                warehouse_name,
+                catalog_name,
                 identifier.namespace,
                 entry,
                 facts={"format": asked.format, **({"location": location} if location else {})},
@@ -151,12 +156,12 @@ class GenericTables:
             return entry
 
         entry = await f.meta.transact(work)
-        return GenericTable(found.warehouse, identifier, entry, asked.format, asked.doc, dict(asked.properties))
+        return GenericTable(found.catalog, identifier, entry, asked.format, asked.doc, dict(asked.properties))
 
-    async def get(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> GenericTable:
+    async def get(self, caller: Caller, catalog_name: str, identifier: Identifier) -> GenericTable:
         """The generic table of that name, if the caller may see it. Raises NoSuchTable."""
         kind = EntryKind.GENERIC_TABLE
-        found = await self._entries.get(caller, warehouse_name, identifier, kind, Action.GET_TABLE)
+        found = await self._entries.get(caller, catalog_name, identifier, kind, Action.GET_TABLE)
         return await self.described(self._f.meta, found, identifier)
 
     async def described(self, reader: Reader, found: Found, identifier: Identifier) -> GenericTable:
@@ -167,18 +172,18 @@ class GenericTables:
         row = await reader.row(rows.GENERIC_TABLE, entry.id)
         if row is None:
             raise Corrupted(f"nothing is on record of the generic table but its name. table={entry.id}")
-        return GenericTable(found.warehouse, identifier, entry, row[0], row[1], unpack_properties(row[2]))
+        return GenericTable(found.catalog, identifier, entry, row[0], row[1], unpack_properties(row[2]))
 
-    async def _check_data(self, caller: Caller, warehouse: Warehouse, identifier: Identifier, entry_id: str) -> None:
+    async def _check_data(self, caller: Caller, catalog: Catalog, identifier: Identifier, entry_id: str) -> None:
         """Return if the caller may at least read the files of a table that is about to be. Raises AccessDenied."""
         namespace, name = identifier
         try:
-            await self._gate.check(
-                caller, warehouse, Action.PUT_TABLE_DATA, namespace=namespace, name=name, entry_id=entry_id
+            await self._authorizer.check(
+                caller, catalog, Action.PUT_TABLE_DATA, namespace=namespace, name=name, entry_id=entry_id
             )
         except AccessDenied:
-            await self._gate.check(
-                caller, warehouse, Action.GET_TABLE_DATA, namespace=namespace, name=name, entry_id=entry_id
+            await self._authorizer.check(
+                caller, catalog, Action.GET_TABLE_DATA, namespace=namespace, name=name, entry_id=entry_id
             )
 
 
@@ -190,11 +195,11 @@ def check_has_files(base_location: str | None) -> None:
         )
 
 
-def _location(warehouse: Warehouse, base_location: str | None) -> str:
+def _location(catalog: Catalog, base_location: str | None) -> str:
     """The base location as it is kept; empty if there is none. Raises InvalidInput."""
     if base_location is None:
         return ""
-    check_location(warehouse, base_location)
+    check_location(catalog, base_location)
     return base_location.rstrip("/")
 
 

@@ -14,7 +14,7 @@ from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import ObjectContext
 
 from .. import rows
-from ..access.authorization import Action, Gate
+from ..access.authorization import Action, CatalogAuthorizer
 from ..catalogs.properties import check_properties
 from ..commits.metadata_pointers import same_file
 from ..commits.service import Committed
@@ -47,16 +47,18 @@ class Imported(NamedTuple):
 class Imports:
     """Imports tables."""
 
-    def __init__(self, object_context: ObjectContext, gate: Gate, entries: Entries, registration: Registration) -> None:
+    def __init__(
+        self, object_context: ObjectContext, authorizer: CatalogAuthorizer, entries: Entries, registration: Registration
+    ) -> None:
         self._f = object_context
-        self._gate = gate
+        self._authorizer = authorizer
         self._entries = entries
         self._registration = registration
 
     async def import_table(
         self,
         mutation: Mutation,
-        warehouse_name: str,
+        catalog_name: str,
         identifier: Identifier,
         metadata_at: str,
         *,
@@ -70,10 +72,10 @@ class Imports:
         """
         check_properties(properties)
         caller = mutation.caller
-        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
-        await self._gate.check(
+        sought = await self._entries.seek(self._f.meta, catalog_name, identifier)
+        await self._authorizer.check(
             caller,
-            sought.warehouse,
+            sought.catalog,
             Action.CREATE_TABLE,
             namespace=identifier.namespace,
             name=identifier.name,
@@ -99,7 +101,7 @@ class Imports:
             )
 
         committed = await self._registration.register_table(
-            mutation, warehouse_name, identifier, metadata_at, operation="import", also=record
+            mutation, catalog_name, identifier, metadata_at, operation="import", also=record
         )
         return Imported(committed, is_new=True)
 

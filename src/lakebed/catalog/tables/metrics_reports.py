@@ -41,12 +41,10 @@ class Reports:
         self._f = object_context
         self._entries = entries
 
-    async def keep(
-        self, caller: Caller, warehouse_name: str, identifier: Identifier, kind: str, document: bytes
-    ) -> None:
+    async def keep(self, caller: Caller, catalog_name: str, identifier: Identifier, kind: str, document: bytes) -> None:
         """Keep a report of a table. Who holds grants needs those to what it says was done."""
         found = await self._entries.get(
-            caller, warehouse_name, identifier, EntryKind.TABLE, Action.GET_TABLE, privileges=_reporting(kind)
+            caller, catalog_name, identifier, EntryKind.TABLE, Action.GET_TABLE, privileges=_reporting(kind)
         )
         entry = found.live
         assert entry is not None  # noqa: S101  # `get` has raised otherwise
@@ -58,10 +56,10 @@ class Reports:
         await self._f.meta.transact(work)
 
     async def list(
-        self, caller: Caller, warehouse_name: str, identifier: Identifier, *, before: int, limit: int
+        self, caller: Caller, catalog_name: str, identifier: Identifier, *, before: int, limit: int
     ) -> list[Report]:
         """Reports of a table, newest first, from before a sequence number."""
-        found = await self._entries.get(caller, warehouse_name, identifier, EntryKind.TABLE, Action.GET_TABLE)
+        found = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, Action.GET_TABLE)
         entry = found.live
         assert entry is not None  # noqa: S101  # `get` has raised otherwise
         return [Report(*row) for row in await self._f.meta.rows(rows.REPORTS_BEFORE, entry.id, before, limit)]

@@ -83,7 +83,7 @@ class PurgeWorker:
 
     async def _empty(self, claim: TaskLease, purge: Purge, prefix: str) -> tuple[int, int]:
         removed = kept = 0
-        bucket_name = purge.bucket_name or purge.warehouse
+        bucket_name = purge.bucket_name or purge.catalog
         try:
             bucket = await self._f.bucket(self._f.meta, bucket_name)
         except NoSuchBucket:

@@ -13,7 +13,7 @@ from lakebed.iceberg.metadata import TableMetadata, ViewMetadata, parse_table, p
 from lakebed.objects.context import ObjectContext
 from lakebed.objects.model import Caller
 
-from ..access.authorization import CREATE_OR_MOVE, Action, Gate, Privileges
+from ..access.authorization import CREATE_OR_MOVE, Action, CatalogAuthorizer, Privileges
 from ..commits.metadata_cache import MetadataCache
 from ..commits.publishing import COMMITTED, Also, Pointer, Publisher
 from ..commits.service import Committed
@@ -45,7 +45,7 @@ class Registration:
     def __init__(
         self,
         object_context: ObjectContext,
-        gate: Gate,
+        authorizer: CatalogAuthorizer,
         entries: Entries,
         files: TableFiles,
         publisher: Publisher,
@@ -55,7 +55,7 @@ class Registration:
     ) -> None:
         self._f = object_context
         self._claims = claims
-        self._gate = gate
+        self._authorizer = authorizer
         self._entries = entries
         self._files = files
         self._publisher = publisher
@@ -65,7 +65,7 @@ class Registration:
     async def register_table(
         self,
         mutation: Mutation,
-        warehouse_name: str,
+        catalog_name: str,
         identifier: Identifier,
         metadata_at: str,
         *,
@@ -87,7 +87,7 @@ class Registration:
         """
         caller = mutation.caller
         found = await self._admitted(
-            caller, warehouse_name, identifier, EntryKind.TABLE, overwrite=overwrite, follows=follows
+            caller, catalog_name, identifier, EntryKind.TABLE, overwrite=overwrite, follows=follows
         )
         entry = found.live
         if expected_token is not None and (entry is None or entry.version_token != expected_token):
@@ -121,7 +121,7 @@ class Registration:
         there = found.entry
         if there is not None and (there.dropped_ms is not None or there.kind is not EntryKind.TABLE):
             raise name_taken(there, identifier, EntryKind.TABLE)
-        check_location(found.warehouse, metadata_at)
+        check_location(found.catalog, metadata_at)
         try:
             packed, facts = await self._files.fetch(metadata_at)
         except NotFound as error:
@@ -166,9 +166,7 @@ class Registration:
         """Check what a table's metadata file says, and make it the current one."""
         entry, metadata, metadata_at = found.live, file.metadata, file.location
         entry_id = uuid4().hex if entry is None else entry.id
-        place = Place(
-            found.warehouse, found.namespace, EntryKind.TABLE, entry_id, metadata.location, metadata.properties
-        )
+        place = Place(found.catalog, found.namespace, EntryKind.TABLE, entry_id, metadata.location, metadata.properties)
         # Before the check, which says of files in the directories whether they are there.
         claim = await self._claims.prepare(mutation.caller, place, chosen_by)
         base: TableMetadata | None = None
@@ -201,18 +199,16 @@ class Registration:
         return Committed(found, published, self._cache.keep(published.version_token, file.document, metadata))
 
     async def register_view(
-        self, mutation: Mutation, warehouse_name: str, identifier: Identifier, metadata_at: str
+        self, mutation: Mutation, catalog_name: str, identifier: Identifier, metadata_at: str
     ) -> Committed:
         """Give a view's metadata file a name."""
         caller = mutation.caller
-        found = await self._admitted(caller, warehouse_name, identifier, EntryKind.VIEW, overwrite=False)
+        found = await self._admitted(caller, catalog_name, identifier, EntryKind.VIEW, overwrite=False)
         document, observed = await self._read(caller, metadata_at)
         metadata: ViewMetadata = parse_view(document)
         check_uuid(metadata.uuid)
         entry_id = uuid4().hex
-        place = Place(
-            found.warehouse, found.namespace, EntryKind.VIEW, entry_id, metadata.location, metadata.properties
-        )
+        place = Place(found.catalog, found.namespace, EntryKind.VIEW, entry_id, metadata.location, metadata.properties)
         claim = await self._claims.prepare(caller, place)
         pointer = Pointer(
             found=found,
@@ -235,17 +231,17 @@ class Registration:
     async def _admitted(
         self,
         caller: Caller,
-        warehouse_name: str,
+        catalog_name: str,
         identifier: Identifier,
         kind: EntryKind,
         *,
         overwrite: bool,
         follows: bool = False,
     ) -> Found:
-        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
-        await self._gate.check(
+        sought = await self._entries.seek(self._f.meta, catalog_name, identifier)
+        await self._authorizer.check(
             caller,
-            sought.warehouse,
+            sought.catalog,
             Action.CREATE_TABLE if sought.live is None else Action.UPDATE_METADATA_LOCATION,
             namespace=identifier.namespace,
             name=identifier.name,
@@ -254,10 +250,10 @@ class Registration:
             kind=kind,
             # Who only makes names is told that this one is taken. To move one takes what moving pointers takes.
             privileges=OPERATIONS["registerTable overwrite"].target if overwrite else _making(kind),
-            securable=None if overwrite else namespace_securable(sought.warehouse.id, identifier.namespace),
+            securable=None if overwrite else namespace_securable(sought.catalog.id, identifier.namespace),
         )
         if not follows:
-            check_own(sought.warehouse, f"register a {kind}")
+            check_own(sought.catalog, f"register a {kind}")
         found = sought.found
         there = found.entry
         if there is not None and (not overwrite or there.dropped_ms is not None or there.kind is not kind):
@@ -265,7 +261,7 @@ class Registration:
         if there is not None:
             await self._entries.restrictions.refuse(
                 caller.principal,
-                sought.warehouse,
+                sought.catalog,
                 identifier.namespace,
                 there,
                 "who does not see all of it does not move its pointer",

@@ -8,7 +8,7 @@ from lakebed.meta.seam import Transaction
 from lakebed.objects.context import ObjectContext
 
 from .. import rows
-from ..access.authorization import Action, Gate
+from ..access.authorization import Action, CatalogAuthorizer
 from ..entries import Entries, name_taken, no_such_entry
 from ..events import tell
 from ..external.bridges.moving import Place, move_bridge
@@ -21,14 +21,16 @@ from ..model import Entry, EntryKind
 class Renaming:
     """Renames."""
 
-    def __init__(self, object_context: ObjectContext, gate: Gate, entries: Entries, keys: IdempotencyKeys) -> None:
+    def __init__(
+        self, object_context: ObjectContext, authorizer: CatalogAuthorizer, entries: Entries, keys: IdempotencyKeys
+    ) -> None:
         self._f = object_context
-        self._gate = gate
+        self._authorizer = authorizer
         self._entries = entries
         self._keys = keys
 
     async def rename(
-        self, mutation: Mutation, warehouse_name: str, source: Identifier, target: Identifier, kind: EntryKind
+        self, mutation: Mutation, catalog_name: str, source: Identifier, target: Identifier, kind: EntryKind
     ) -> None:
         """Give a table or view another name. The bridge of a table goes along.
 
@@ -36,21 +38,21 @@ class Renaming:
         when it and the table have a bridge each.
         """
         f, caller = self._f, mutation.caller
-        found = await self._entries.get(caller, warehouse_name, source, kind, Action.RENAME_TABLE)
-        await self._gate.check(
+        found = await self._entries.get(caller, catalog_name, source, kind, Action.RENAME_TABLE)
+        await self._authorizer.check(
             caller,
-            found.warehouse,
+            found.catalog,
             Action.CREATE_TABLE,
             namespace=target.namespace,
             name=target.name,
             privileges=OPERATIONS["renameTable" if kind is EntryKind.TABLE else "renameView"].secondary,
         )
-        check_own(found.warehouse, f"rename a {kind}")
+        check_own(found.catalog, f"rename a {kind}")
         if found.live is not None:
             # Elsewhere other policies hold, or none.
             await self._entries.restrictions.refuse(
                 caller.principal,
-                found.warehouse,
+                found.catalog,
                 source.namespace,
                 found.live,
                 "who does not see all of it does not rename it",
@@ -59,10 +61,10 @@ class Renaming:
 
         async def work(tx: Transaction) -> None:
             await self._keys.keep(tx, mutation.key, Answer(204))
-            entry = (await self._entries.find(tx, warehouse_name, source)).live
+            entry = (await self._entries.find(tx, catalog_name, source)).live
             if entry is None or entry.kind is not kind:
                 raise no_such_entry(source, kind)
-            there = await self._entries.find(tx, warehouse_name, target)
+            there = await self._entries.find(tx, catalog_name, target)
             if there.entry is not None and there.entry.id != entry.id:
                 raise _target_taken(there.entry, source, target, kind)
             if kind is EntryKind.TABLE:
@@ -74,7 +76,7 @@ class Renaming:
                 f"{kind.noun}Renamed",
                 caller,
                 now_ms,
-                warehouse_name,
+                catalog_name,
                 target.namespace,
                 entry._replace(namespace=there.namespace.id, name=target.name),
                 facts={"from": str(source)},

@@ -10,7 +10,7 @@ from lakebed.iceberg.commits import CreateView, Requirement, Update, build_view,
 from lakebed.iceberg.metadata import ViewMetadata, parse_view, serialize_view
 from lakebed.objects.context import ObjectContext
 
-from ..access.authorization import Action, Gate
+from ..access.authorization import Action, CatalogAuthorizer
 from ..commits.metadata_cache import MetadataCache
 from ..commits.metadata_naming import metadata_address
 from ..commits.publishing import COMMITTED, CREATED, Pointer, Publisher
@@ -34,7 +34,7 @@ class Views:
     def __init__(
         self,
         object_context: ObjectContext,
-        gate: Gate,
+        authorizer: CatalogAuthorizer,
         entries: Entries,
         files: TableFiles,
         publisher: Publisher,
@@ -43,47 +43,47 @@ class Views:
     ) -> None:
         self._f = object_context
         self._claims = claims
-        self._gate = gate
+        self._authorizer = authorizer
         self._entries = entries
         self._files = files
         self._publisher = publisher
         self._cache = cache
         self._turns = Turns()
 
-    async def create(self, mutation: Mutation, warehouse_name: str, levels: Levels, request: CreateView) -> Committed:
+    async def create(self, mutation: Mutation, catalog_name: str, levels: Levels, request: CreateView) -> Committed:
         """Make a view. Raises AlreadyExists, NoSuchNamespace, LocationConflict, InvalidInput."""
         identifier = check_identifier(levels, request.name)
-        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
-        await self._gate.check(
+        sought = await self._entries.seek(self._f.meta, catalog_name, identifier)
+        await self._authorizer.check(
             mutation.caller,
-            sought.warehouse,
+            sought.catalog,
             Action.CREATE_TABLE,
             namespace=identifier.namespace,
             name=identifier.name,
             kind=EntryKind.VIEW,
         )
-        check_own(sought.warehouse, "create a view")
+        check_own(sought.catalog, "create a view")
         found = sought.found
         if found.entry is not None:
             raise name_taken(found.entry, identifier, EntryKind.VIEW)
         uuid = uuid4()
-        location = request.location or default_location(found.warehouse, EntryKind.VIEW, uuid.hex)
+        location = request.location or default_location(found.catalog, EntryKind.VIEW, uuid.hex)
         metadata = new_view(request, location=location.rstrip("/"), uuid=str(uuid), now_ms=self._f.clock.now_ms())
         return await self._publish(mutation, found, identifier, None, metadata, uuid.hex)
 
     async def replace(
         self,
         mutation: Mutation,
-        warehouse_name: str,
+        catalog_name: str,
         identifier: Identifier,
         requirements: tuple[Requirement, ...],
         updates: tuple[Update, ...],
     ) -> Committed:
         """Commit to a view. Raises CommitConflict, NoSuchView, InvalidInput."""
-        async with self._turns.taken(warehouse_name, [identifier]):
+        async with self._turns.taken(catalog_name, [identifier]):
             for attempt in range(1, _ATTEMPTS + 1):
                 try:
-                    return await self._replace(mutation, warehouse_name, identifier, requirements, updates)
+                    return await self._replace(mutation, catalog_name, identifier, requirements, updates)
                 except PointerMoved:
                     if attempt == _ATTEMPTS:
                         raise
@@ -92,21 +92,21 @@ class Views:
     async def _replace(
         self,
         mutation: Mutation,
-        warehouse_name: str,
+        catalog_name: str,
         identifier: Identifier,
         requirements: tuple[Requirement, ...],
         updates: tuple[Update, ...],
     ) -> Committed:
         found = await self._entries.get(
-            mutation.caller, warehouse_name, identifier, EntryKind.VIEW, Action.UPDATE_METADATA_LOCATION
+            mutation.caller, catalog_name, identifier, EntryKind.VIEW, Action.UPDATE_METADATA_LOCATION
         )
-        check_own(found.warehouse, "replace a view")
+        check_own(found.catalog, "replace a view")
         entry = found.live
         if entry is None:
             raise no_such_entry(identifier, EntryKind.VIEW)
         kept = await self._entries.metadata(entry)
         base = parse_view(kept.document)
-        place = Place(found.warehouse, found.namespace, EntryKind.VIEW, entry.id, base.location, base.properties)
+        place = Place(found.catalog, found.namespace, EntryKind.VIEW, entry.id, base.location, base.properties)
         if not await self._claims.trusts(place, entry.metadata_at):
             raise changed_file(entry.metadata_at)
         check_view(requirements, base)
@@ -124,9 +124,7 @@ class Views:
         metadata: ViewMetadata,
         entry_id: str,
     ) -> Committed:
-        place = Place(
-            found.warehouse, found.namespace, EntryKind.VIEW, entry_id, metadata.location, metadata.properties
-        )
+        place = Place(found.catalog, found.namespace, EntryKind.VIEW, entry_id, metadata.location, metadata.properties)
         check_places(place)
         moves = base is None or stated_paths(base) != stated_paths(metadata)
         claim = await self._claims.prepare(mutation.caller, place) if moves else None

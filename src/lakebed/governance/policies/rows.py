@@ -1,7 +1,7 @@
 """Statements of policies, and how rows become values. The only module of this package that knows columns.
 
 A policy lives in a namespace and is attached to a warehouse, namespaces, tables and views; those rows are the
-catalog's. `target` is the one column that says which of them it is: see `warehouse_key` and the next two.
+catalog's. `target` is the one column that says which of them it is: see `catalog_key` and the next two.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ class PolicyMapping(NamedTuple):
     attached_ms: int
 
 
-def warehouse_key(warehouse: int) -> str:
+def catalog_key(catalog: int) -> str:
     """The target that is a warehouse."""
-    return f"warehouse {warehouse}"
+    return f"warehouse {catalog}"
 
 
 def namespace_key(namespace: int) -> str:

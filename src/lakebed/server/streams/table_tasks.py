@@ -27,12 +27,12 @@ class QueuedTableTasks:
         """Put an order into the queue."""
 
         async def work(tx: Transaction) -> int:
-            found = await tx.row(rows.WAREHOUSE, spec.warehouse)
+            found = await tx.row(rows.CATALOG, spec.warehouse)
             if found is None:
                 raise NoSuchCatalog(
                     f"no table bucket has the name that streams.warehouse says. warehouse={spec.warehouse}"
                 )
-            served_here(rows.warehouse_from(found))
+            served_here(rows.catalog_from(found))
             return (await self._submissions.submit_one(tx, spec)).task_id
 
         return await self._meta.transact(work)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from lakebed.catalog.access.data_access import TableData
 from lakebed.catalog.identifiers import SEPARATOR, Identifier
-from lakebed.catalog.model import Entry, Warehouse
+from lakebed.catalog.model import Catalog, Entry
 from lakebed.core.delegation import AccessDelegation
 from lakebed.core.errors import AccessDenied
 from lakebed.governance.delegation.delegations import DelegationKind
@@ -83,7 +83,7 @@ def requested_mode(header: str | None, allowed: AccessDelegation = AccessDelegat
 async def delegate_access(
     services: IcebergServices,
     request: JsonRequest,
-    warehouse: Warehouse,
+    catalog: Catalog,
     identifier: Identifier,
     location: str,
     properties: Callable[[], Mapping[str, str]],
@@ -98,7 +98,7 @@ async def delegate_access(
     table's directories are not free. Where credentials are not vended, every client is told where the files are.
     """
     config = services.store.client_settings(request.http)
-    header, allowed = request.http.headers.get(HEADER), allowed_delegation(services.access_delegation, warehouse)
+    header, allowed = request.http.headers.get(HEADER), allowed_delegation(services.access_delegation, catalog)
     if not allowed.vends:
         config |= scope_facts(f"{location.rstrip('/')}/", vends=False)
     mode = requested_mode(header, allowed)
@@ -108,10 +108,10 @@ async def delegate_access(
         return TableAccess(config, [{"prefix": config[_SCOPE_PREFIX], "config": config}], has_secrets=False)
     try:
         if entry is not None:
-            data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
+            data = await services.data_access.of_entry(request.caller, catalog, identifier.namespace, entry)
         else:
             data = await services.data_access.of_staged(
-                request.caller, warehouse, identifier, entry_id, location, properties()
+                request.caller, catalog, identifier, entry_id, location, properties()
             )
     except AccessDenied:
         if entry is not None and request.http.method == "POST":
@@ -121,9 +121,9 @@ async def delegate_access(
     # Not every client uses remote signing for a staged table, so it gets vended credentials where they are allowed.
     if mode is AccessMode.SIGNING and (entry is not None or not allowed.vends):
         where = UnregisteredTableHint(data.table, location, properties())
-        return TableAccess(config | _signing_settings(request, warehouse, identifier, where))
+        return TableAccess(config | _signing_settings(request, catalog, identifier, where))
     unrecorded = None if entry is not None else UnregisteredTableHint(data.table, location, properties())
-    vended = vend_credentials(services, request, warehouse, identifier, data, unrecorded)
+    vended = vend_credentials(services, request, catalog, identifier, data, unrecorded)
     return TableAccess(
         config | vended.settings,
         [vended.storage_credential],
@@ -134,7 +134,7 @@ async def delegate_access(
 def vend_credentials(
     services: IcebergServices,
     request: JsonRequest,
-    warehouse: Warehouse,
+    catalog: Catalog,
     identifier: Identifier,
     data: TableData,
     unrecorded: UnregisteredTableHint | None = None,
@@ -146,7 +146,7 @@ def vend_credentials(
     """
     key = services.vending.vend(
         request.caller.principal,
-        access_purpose(request, DelegationKind.VENDED, warehouse, identifier),
+        access_purpose(request, DelegationKind.VENDED, catalog, identifier),
         table=data.table,
         bucket=data.bucket,
         directories=data.directories,
@@ -160,7 +160,7 @@ def vend_credentials(
     }
     settings = {
         **credential_settings(key, services.store, request.http),
-        "client.refresh-credentials-endpoint": table_path(warehouse, identifier, "credentials")
+        "client.refresh-credentials-endpoint": table_path(catalog, identifier, "credentials")
         + ("" if unrecorded is None else unrecorded.query),
         "client.refresh-credentials-enabled": "true",
         **facts,
@@ -178,7 +178,7 @@ def scope_facts(prefix: str, *, vends: bool) -> dict[str, str]:
 
 
 def vend_copy_credentials(
-    services: IcebergServices, request: JsonRequest, warehouse: Warehouse, copy: Entry
+    services: IcebergServices, request: JsonRequest, catalog: Catalog, copy: Entry
 ) -> dict[str, Any]:  # Any: JSON
     """Vended credentials for the restricted copy of a plan, as an entry of `storage-credentials`.
 
@@ -187,7 +187,7 @@ def vend_copy_credentials(
     data = services.data_access.of_copy(copy)
     key = services.vending.vend(
         request.caller.principal,
-        access_purpose(request, DelegationKind.VENDED, warehouse, request.table),
+        access_purpose(request, DelegationKind.VENDED, catalog, request.table),
         table=data.table,
         bucket=data.bucket,
         directories=data.directories,
@@ -199,19 +199,19 @@ def vend_copy_credentials(
     }
 
 
-def table_path(warehouse: Warehouse, identifier: Identifier, operation: str) -> str:
+def table_path(catalog: Catalog, identifier: Identifier, operation: str) -> str:
     """The path of an operation on a table, relative to the catalog's URI."""
     namespace = quote(SEPARATOR.join(identifier.namespace), safe="")
     table = quote(identifier.name, safe="")
-    return f"v1/{quote(warehouse.name, safe='')}/namespaces/{namespace}/tables/{table}/{operation}"
+    return f"v1/{quote(catalog.name, safe='')}/namespaces/{namespace}/tables/{table}/{operation}"
 
 
 def _signing_settings(
-    request: JsonRequest, warehouse: Warehouse, identifier: Identifier, where: UnregisteredTableHint
+    request: JsonRequest, catalog: Catalog, identifier: Identifier, where: UnregisteredTableHint
 ) -> dict[str, str]:
     """The signing endpoint, under the setting names of all client versions."""
     host = request.http.headers.get("host", "")
-    uri, endpoint = f"{request.http.scheme}://{host}{request.mount}", table_path(warehouse, identifier, "sign")
+    uri, endpoint = f"{request.http.scheme}://{host}{request.mount}", table_path(catalog, identifier, "sign")
     return {
         "s3.remote-signing-enabled": "true",
         "signer.uri": uri,

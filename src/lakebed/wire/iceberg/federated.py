@@ -27,7 +27,7 @@ from lakebed.wire.json.routing import Handler, Mount, Replay, Route, RouteTable
 from lakebed.wire.json.table_access import allowed_delegation
 
 from .delegation import HEADER, AccessMode, requested_mode
-from .handlers.configuration import warehouse_name
+from .handlers.configuration import catalog_name
 from .handlers.namespaces import NewNamespace, PropertyChanges
 from .handlers.reports import KINDS, ReportHead
 from .loading import replay_entry
@@ -60,7 +60,7 @@ def _replaying(route: Route[IcebergServices]) -> Replay[IcebergServices]:
         identifier = shown_again(entry)
         if identifier is None:
             return await (route.replay or replay_entry)(services, request, entry)
-        backed = await services.federation.connections.backed(request.warehouse)
+        backed = await services.federation.connections.backed(request.catalog)
         if backed is None:
             raise InvalidInput("the catalog is not backed by another any more: make a new idempotency key")
         if route.name in _RESPONDS_WITH_VIEW:
@@ -79,7 +79,7 @@ def _configuration(get_config: Handler[IcebergServices], served: frozenset[str])
     async def handle(services: IcebergServices, request: JsonRequest) -> Response:
         response = await get_config(services, request)
         stated = request.http.query.get("warehouse")
-        backed = None if stated is None else await services.federation.connections.backed(warehouse_name(stated))
+        backed = None if stated is None else await services.federation.connections.backed(catalog_name(stated))
         if backed is None:
             return response
         manners = await backed.remote.manners()
@@ -147,7 +147,7 @@ async def _update_properties(services: IcebergServices, request: JsonRequest, ba
 
 def _wanted(services: IcebergServices, request: JsonRequest, backed: Backed) -> Wanted:
     query = request.http.query
-    allowed = allowed_delegation(services.access_delegation, backed.warehouse)
+    allowed = allowed_delegation(services.access_delegation, backed.catalog)
     mode = requested_mode(request.http.headers.get(HEADER), allowed)
     return Wanted(
         {name: query[name] for name in ("snapshots", "referenced-by") if name in query},
@@ -220,7 +220,7 @@ async def _commit_transaction(services: IcebergServices, request: JsonRequest, b
 async def _load_credentials(services: IcebergServices, request: JsonRequest, backed: Backed) -> Response:
     # The parameters that the external catalog requires, without the caller's: a signature may be in the query.
     query = {name: value for name, value in request.http.query.items() if not name.lower().startswith("x-amz-")}
-    if not allowed_delegation(services.access_delegation, backed.warehouse).vends:
+    if not allowed_delegation(services.access_delegation, backed.catalog).vends:
         return ok({"storage-credentials": []}, [_NO_STORE])
     found = await services.federation.tables.credentials(request.caller, backed, request.table, query)
     return ok({"storage-credentials": found}, [_NO_STORE])

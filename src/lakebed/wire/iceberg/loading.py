@@ -10,7 +10,7 @@ import msgspec
 
 from lakebed.catalog.commits.metadata_cache import CachedMetadata
 from lakebed.catalog.identifiers import Identifier
-from lakebed.catalog.model import Entry, EntryKind, Warehouse
+from lakebed.catalog.model import Catalog, Entry, EntryKind
 from lakebed.catalog.restrictions.restricted_metadata import restricted_metadata
 from lakebed.core.errors import InvalidInput
 from lakebed.governance.policies import Restriction
@@ -64,7 +64,7 @@ def _answer(headers: Headers, metadata_at: str, metadata: Sequence[bytes], rest:
 async def table_response(
     services: IcebergServices,
     request: JsonRequest,
-    warehouse: Warehouse,
+    catalog: Catalog,
     identifier: Identifier,
     entry: Entry,
     metadata: CachedMetadata,
@@ -72,11 +72,11 @@ async def table_response(
     """The response of createTable, loadTable and registerTable; 304 if the client's copy is current."""
     mode = snapshots_mode(request)
     restrictions = services.entries.restrictions
-    restriction = await restrictions.of(request.caller.principal, warehouse, identifier.namespace, entry)
+    restriction = await restrictions.of(request.caller.principal, catalog, identifier.namespace, entry)
     if restriction is not None:
         return _restricted_response(services, request, entry, metadata, mode, restriction)
     granted = await delegate_access(
-        services, request, warehouse, identifier, entry.location, lambda: metadata.table.properties, entry=entry
+        services, request, catalog, identifier, entry.location, lambda: metadata.table.properties, entry=entry
     )
     tag = _tag(request, entry.version_token, mode, granted)
     if _is_known(request, tag, services.clock.now_ms()):
@@ -177,7 +177,7 @@ async def replay_table(services: IcebergServices, request: JsonRequest, entry_id
     """The response to a repeated request for a table: the table as it is now. Raises NotFound."""
     found = await services.entries.by_id(entry_id)
     metadata = await services.entries.metadata(found.entry)
-    return await table_response(services, request, found.warehouse, found.identifier, found.entry, metadata)
+    return await table_response(services, request, found.catalog, found.identifier, found.entry, metadata)
 
 
 async def replay_entry(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
@@ -188,4 +188,4 @@ async def replay_entry(services: IcebergServices, request: JsonRequest, entry_id
         return view_response(found.entry, metadata)
     if request.http.method == "POST" and "table" in request.names:
         return commit_response(found.entry, metadata)
-    return await table_response(services, request, found.warehouse, found.identifier, found.entry, metadata)
+    return await table_response(services, request, found.catalog, found.identifier, found.entry, metadata)

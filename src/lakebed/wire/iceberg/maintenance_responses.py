@@ -148,7 +148,7 @@ def held_documents(held: Sequence[QuarantinedFile]) -> list[Document]:
 
 def _table(known: Known) -> Document:
     return {
-        "table_bucket": known.warehouse.name,
+        "table_bucket": known.catalog.name,
         "namespace": display(known.namespace.levels),
         "table": known.entry.name,
         "table_id": known.entry.id,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lakebed.catalog.access.data_access import DataAccess
-from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.catalogs.service import Catalogs
 from lakebed.catalog.commits.metadata_pointers import PointerMoves
 from lakebed.catalog.commits.refs import References
 from lakebed.catalog.commits.rollback import Rollback
@@ -61,7 +61,7 @@ class IcebergServices:
 
     meta: MetaStore
     clock: Clock
-    warehouses: Warehouses
+    catalogs: Catalogs
     namespaces: Namespaces
     entries: Entries
     creation: Creation

@@ -57,7 +57,7 @@ def forwarding_route(route: Route[F], forward: Forward[F] | None) -> Route[F]:
             return await route.handle(services, request)
         except (InvalidInput, NotSupported):
             # Refused by the look-up of the name, or before it: what is invalid here may be valid for the other catalog.
-            backed = await services.federation.connections.backed(request.warehouse)
+            backed = await services.federation.connections.backed(request.catalog)
             if backed is None:
                 raise
         if forward is None:

@@ -51,7 +51,7 @@ class JsonRequest:
     body: bytes
 
     @property
-    def warehouse(self) -> str:
+    def catalog(self) -> str:
         """The warehouse in the path."""
         return self.names["warehouse"]
 

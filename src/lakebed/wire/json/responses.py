@@ -45,8 +45,8 @@ def identifiers(namespace: Levels, names: Sequence[str]) -> msgspec.Raw:
 async def list_entries(entries: Entries, request: JsonRequest, kind: EntryKind) -> Response:
     """The page of a namespace's tables, views or generic tables that a request asks for."""
     levels = request.namespace
-    page = read_page(request.http, f"{kind}s {request.warehouse} {path_of(levels)}")
-    found = await entries.list(request.caller, request.warehouse, levels, kind, after=page.after, limit=page.limit)
+    page = read_page(request.http, f"{kind}s {request.catalog} {path_of(levels)}")
+    found = await entries.list(request.caller, request.catalog, levels, kind, after=page.after, limit=page.limit)
     last = found.names[-1] if found.names else ""
     return ok(
         {

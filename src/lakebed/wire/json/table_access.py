@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lakebed.catalog.catalogs.service import access_delegation
 from lakebed.catalog.identifiers import Identifier, path_of
-from lakebed.catalog.model import Warehouse
+from lakebed.catalog.model import Catalog
 from lakebed.core.delegation import AccessDelegation
 from lakebed.governance.credentials.sessions import TemporaryKey
 from lakebed.governance.delegation.delegations import DelegationKind, DelegationPurpose
@@ -14,15 +14,15 @@ from lakebed.wire.http.message import Request
 from .request import JsonRequest
 
 
-def allowed_delegation(of_server: AccessDelegation, warehouse: Warehouse) -> AccessDelegation:
+def allowed_delegation(of_server: AccessDelegation, catalog: Catalog) -> AccessDelegation:
     """The access delegation that the settings of the server and of the catalog allow."""
-    return of_server.narrowed(access_delegation(warehouse))
+    return of_server.narrowed(access_delegation(catalog))
 
 
 def access_purpose(
     request: JsonRequest,
     kind: DelegationKind,
-    warehouse: Warehouse,
+    catalog: Catalog,
     identifier: Identifier,
     *,
     method: str = "",
@@ -34,7 +34,7 @@ def access_purpose(
         kind,
         caller.request_id,
         caller.source_ip,
-        warehouse.name,
+        catalog.name,
         path_of(identifier.namespace),
         identifier.name,
         method,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from lakebed.catalog.model import WarehouseKind
+from lakebed.catalog.model import CatalogKind
 from lakebed.core.errors import InvalidInput
 from lakebed.wire.json.connection_documents import ConnectionDocument
 
@@ -55,7 +55,7 @@ class CatalogDocument(msgspec.Struct, rename="camel"):
     name: str
     properties: dict[str, str]
     storage_config_info: StorageDocument
-    type: WarehouseKind = WarehouseKind.INTERNAL
+    type: CatalogKind = CatalogKind.INTERNAL
     connection_config_info: ConnectionDocument | None = None
 
 
@@ -66,7 +66,7 @@ class NewCatalog(msgspec.Struct):
 
     def checked(self) -> CatalogDocument:
         """The catalog, checked. Raises InvalidInput."""
-        if self.catalog.connection_config_info is not None and self.catalog.type is not WarehouseKind.EXTERNAL:
+        if self.catalog.connection_config_info is not None and self.catalog.type is not CatalogKind.EXTERNAL:
             raise InvalidInput("a catalog that another is behind is of type EXTERNAL", argument="type")
         return self.catalog
 

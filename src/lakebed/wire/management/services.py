@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakebed.catalog.access.authorization import Gate
+from lakebed.catalog.access.authorization import CatalogAuthorizer
 from lakebed.catalog.catalogs.management import CatalogManagement, Leave
 from lakebed.catalog.external.federation.connections import Connections
 from lakebed.catalog.external.federation.service import Federation
@@ -53,7 +53,7 @@ class ManagementServices:
             CatalogRoles(meta, outbox, clock),
             CatalogGrants(meta, outbox, clock, None if federation is None else federation.recording),
             Catalogs(meta),
-            CatalogManagement(object_context, Gate(object_context), leave),
+            CatalogManagement(object_context, CatalogAuthorizer(object_context), leave),
             None if federation is None else federation.connections,
         )
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from lakebed.catalog.external.bridges.model import BridgeConfig, CatalogKind, SyncMode
+from lakebed.catalog.external.bridges.model import BridgeConfig, BridgedCatalogKind, SyncMode
 from lakebed.core.errors import LakebedError
 from lakebed.net.http import HttpRequest, HttpResponse
 from tests.catalog.appends import appended
-from tests.catalog.harness import Catalog, name
+from tests.catalog.harness import CatalogHarness, name
 
 POLLED = BridgeConfig(
-    catalog=CatalogKind.REST,
+    catalog=BridgedCatalogKind.REST,
     external_namespace=("theirs",),
     external_table="t",
     uri="https://catalog.example",
     sync_mode=SyncMode.POLL,
     poll_seconds=60,
 )
-OPERATED = BridgeConfig(catalog=CatalogKind.GLUE, external_namespace=("theirs",), external_table="t")
+OPERATED = BridgeConfig(catalog=BridgedCatalogKind.GLUE, external_namespace=("theirs",), external_table="t")
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class History:
     uuid: str
 
 
-async def foreign_history(catalog: Catalog, commits: int = 3) -> History:
+async def foreign_history(catalog: CatalogHarness, commits: int = 3) -> History:
     """A table in `lake` that was committed to as often, and that has no name here."""
     made = await catalog.create("foreign")
     files = [made.entry.metadata_at]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lakebed.catalog.external.bridges.metadata_folder import MetadataFolder, current_name
 from lakebed.core.errors import InvalidInput, NotFound
-from tests.catalog.harness import Catalog, name, set_properties
+from tests.catalog.harness import CatalogHarness, name, set_properties
 
 versions = st.integers(0, 500)
 
@@ -52,7 +52,7 @@ def test_what_cannot_be_told_is_not_guessed() -> None:
         current_name(["snap-1.avro", "v1.metadata.json.tmp", "x/v1.metadata.json"], None)
 
 
-async def hadoop_table(catalog: Catalog, *, packed: bool = False) -> None:
+async def hadoop_table(catalog: CatalogHarness, *, packed: bool = False) -> None:
     """A table in a folder `warehouse/t` with versions 1 and 2, as a writer without a catalog leaves it."""
     await catalog.create("src", location="s3://lake/warehouse/t")
     first = (await catalog.entry(name("src"))).metadata_at
@@ -66,7 +66,7 @@ async def hadoop_table(catalog: Catalog, *, packed: bool = False) -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-async def test_current_file_of_a_folder_is_found(light_catalog: Catalog, packed: bool) -> None:
+async def test_current_file_of_a_folder_is_found(light_catalog: CatalogHarness, packed: bool) -> None:
     await hadoop_table(light_catalog, packed=packed)
     folder = MetadataFolder(light_catalog.store.meta, light_catalog.files, "s3://lake/warehouse/t/hadoop/")
     ending = ".gz.metadata.json" if packed else ".metadata.json"
@@ -80,7 +80,7 @@ async def test_current_file_of_a_folder_is_found(light_catalog: Catalog, packed:
     assert (await folder.current()).metadata_at == found.metadata_at
 
 
-async def test_what_a_folder_may_lack(light_catalog: Catalog) -> None:
+async def test_what_a_folder_may_lack(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
 
     async def current(folder: str) -> None:
@@ -101,7 +101,7 @@ async def test_what_a_folder_may_lack(light_catalog: Catalog) -> None:
 
 
 async def test_folder_of_many_files_is_looked_through_page_by_page(
-    light_catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+    light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await hadoop_table(light_catalog)
     monkeypatch.setattr("lakebed.catalog.external.bridges.metadata_folder._PAGE_KEYS", 2)

@@ -12,28 +12,30 @@ from lakebed.core.errors import AlreadyExists
 from lakebed.core.secrets import Secret
 from tests.catalog.extended import extended
 from tests.catalog.external.bridges.neighbours import OPERATED, POLLED
-from tests.catalog.harness import Catalog, name
+from tests.catalog.harness import CatalogHarness, name
 from tests.objects.stores import ROOT
 
 BEARER = msgspec.structs.replace(POLLED, auth=RemoteAuth(kind=AuthKind.BEARER))
 TOKEN = RemoteSecrets(token=Secret("t0k3n-of-theirs"))
 
 
-def bridges_of(catalog: Catalog) -> Bridges:
+def bridges_of(catalog: CatalogHarness) -> Bridges:
     return extended(catalog).tables.bridges
 
 
-async def has_bridge(catalog: Catalog, identifier: Identifier) -> bool:
+async def has_bridge(catalog: CatalogHarness, identifier: Identifier) -> bool:
     return (await bridges_of(catalog).get(ROOT, "lake", identifier)).bridge is not None
 
 
-async def rename(catalog: Catalog, source: Identifier, target: Identifier, kind: EntryKind = EntryKind.TABLE) -> None:
+async def rename(
+    catalog: CatalogHarness, source: Identifier, target: Identifier, kind: EntryKind = EntryKind.TABLE
+) -> None:
     await catalog.renaming.rename(Mutation(ROOT), "lake", source, target, kind)
 
 
 @pytest.mark.parametrize("target", [name("u"), name("t", "other"), name("u", "other")], ids=str)
 async def test_bridge_gets_the_name_of_its_table_and_opens_its_secrets_there(
-    catalog: Catalog, target: Identifier
+    catalog: CatalogHarness, target: Identifier
 ) -> None:
     bridges = bridges_of(catalog)
     await catalog.namespace("other")
@@ -51,7 +53,9 @@ async def test_bridge_gets_the_name_of_its_table_and_opens_its_secrets_there(
     assert await has_bridge(catalog, name())
 
 
-async def test_table_is_not_renamed_onto_the_bridge_of_another_with_a_bridge_of_its_own(catalog: Catalog) -> None:
+async def test_table_is_not_renamed_onto_the_bridge_of_another_with_a_bridge_of_its_own(
+    catalog: CatalogHarness,
+) -> None:
     await catalog.create()
     await bridges_of(catalog).configure(ROOT, "lake", name(), OPERATED)
     await bridges_of(catalog).configure(ROOT, "lake", name("u"), POLLED)
@@ -63,21 +67,21 @@ async def test_table_is_not_renamed_onto_the_bridge_of_another_with_a_bridge_of_
     assert await has_bridge(catalog, name("u"))
 
 
-async def test_table_without_a_bridge_gets_the_one_that_waits_under_its_new_name(light_catalog: Catalog) -> None:
+async def test_table_without_a_bridge_gets_the_one_that_waits_under_its_new_name(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     await bridges_of(light_catalog).configure(ROOT, "lake", name("u"), OPERATED)
     await rename(light_catalog, name(), name("u"))
     assert await has_bridge(light_catalog, name("u"))
 
 
-async def test_table_that_is_renamed_to_its_own_name_keeps_its_bridge(light_catalog: Catalog) -> None:
+async def test_table_that_is_renamed_to_its_own_name_keeps_its_bridge(light_catalog: CatalogHarness) -> None:
     await light_catalog.create()
     await bridges_of(light_catalog).configure(ROOT, "lake", name(), OPERATED)
     await rename(light_catalog, name(), name())
     assert await has_bridge(light_catalog, name())
 
 
-async def test_bridge_that_waits_under_the_name_of_a_view_stays(light_catalog: Catalog) -> None:
+async def test_bridge_that_waits_under_the_name_of_a_view_stays(light_catalog: CatalogHarness) -> None:
     await light_catalog.create_view("v")
     await bridges_of(light_catalog).configure(ROOT, "lake", name("v"), OPERATED)
     await rename(light_catalog, name("v"), name("w"), EntryKind.VIEW)

@@ -6,7 +6,7 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from lakebed.catalog.external.bridges.model import Bridge, BridgeConfig, CatalogKind, SyncMode, SyncStatus
+from lakebed.catalog.external.bridges.model import Bridge, BridgeConfig, BridgedCatalogKind, SyncMode, SyncStatus
 from lakebed.catalog.external.bridges.polling import Polling
 from lakebed.catalog.external.bridges.rest_catalog import RestCatalog
 from lakebed.catalog.idempotency import Mutation
@@ -16,14 +16,14 @@ from lakebed.core.errors import Unavailable
 from lakebed.meta.seam import Transaction
 from tests.catalog.extended import extended
 from tests.catalog.external.bridges.neighbours import OPERATED, POLLED, Neighbour, foreign_history
-from tests.catalog.harness import Catalog, Eventful, name, set_properties, wire_catalog
+from tests.catalog.harness import CatalogHarness, Eventful, name, set_properties, wire_catalog
 from tests.objects.stores import ROOT
 
 
 class Bridged:
     """A catalog with a bridge to a neighbour, and short ways to use both."""
 
-    def __init__(self, catalog: Catalog, neighbour: Neighbour) -> None:
+    def __init__(self, catalog: CatalogHarness, neighbour: Neighbour) -> None:
         self.catalog = catalog
         self.neighbour = neighbour
         self.extensions = extended(catalog, neighbour)
@@ -50,11 +50,11 @@ class Bridged:
         return await self.bridge()
 
 
-async def bridged(catalog: Catalog, at: int = 1) -> Bridged:
+async def bridged(catalog: CatalogHarness, at: int = 1) -> Bridged:
     return Bridged(catalog, Neighbour(await foreign_history(catalog), at=at))
 
 
-async def test_table_is_registered_and_follows(catalog: Catalog) -> None:
+async def test_table_is_registered_and_follows(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await sides.configure()
     files = sides.neighbour.history.files
@@ -69,7 +69,7 @@ async def test_table_is_registered_and_follows(catalog: Catalog) -> None:
     assert (event.operation, event.principal) == ("external-sync", "root")
 
 
-async def test_nothing_is_asked_before_its_time(light_catalog: Catalog) -> None:
+async def test_nothing_is_asked_before_its_time(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     await sides.configure()
     await sides.configure(OPERATED, "u")
@@ -84,7 +84,7 @@ async def test_nothing_is_asked_before_its_time(light_catalog: Catalog) -> None:
 
 
 async def test_a_look_that_was_cut_short_is_made_again_before_the_interval_is_over(
-    light_catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+    light_catalog: CatalogHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sides = await bridged(light_catalog)
     await sides.configure(msgspec.structs.replace(POLLED, poll_seconds=86_400))
@@ -108,7 +108,7 @@ async def test_a_look_that_was_cut_short_is_made_again_before_the_interval_is_ov
     assert bridge.due_ms == light_catalog.store.clock.now_ms() + 86_400_000
 
 
-async def test_commits_made_here_stay_and_the_conflict_is_recorded(catalog: Catalog) -> None:
+async def test_commits_made_here_stay_and_the_conflict_is_recorded(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await sides.configure()
     await sides.look()
@@ -123,7 +123,7 @@ async def test_commits_made_here_stay_and_the_conflict_is_recorded(catalog: Cata
     assert (kind, event.facts["table"], event.facts["status"]) == ("TableBridgeFailed", "t", "conflict")
 
 
-async def test_conflict_ends_when_the_table_is_taken_back(light_catalog: Catalog) -> None:
+async def test_conflict_ends_when_the_table_is_taken_back(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     sides = await bridged(catalog)
     await sides.configure()
@@ -137,7 +137,7 @@ async def test_conflict_ends_when_the_table_is_taken_back(light_catalog: Catalog
     assert (await sides.look()).state.status is SyncStatus.COMMITTED
 
 
-async def test_another_table_over_there_is_refused(light_catalog: Catalog) -> None:
+async def test_another_table_over_there_is_refused(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     await sides.configure()
     await sides.look()
@@ -152,7 +152,7 @@ async def test_another_table_over_there_is_refused(light_catalog: Catalog) -> No
     assert await light_catalog.entry(name()) == before
 
 
-async def test_dropped_table_does_not_come_back(light_catalog: Catalog) -> None:
+async def test_dropped_table_does_not_come_back(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     await sides.configure()
     await sides.look()
@@ -162,7 +162,7 @@ async def test_dropped_table_does_not_come_back(light_catalog: Catalog) -> None:
     assert (await light_catalog.entries.find(light_catalog.store.meta, "lake", name())).entry is None
 
 
-async def test_other_side_that_goes_back_is_not_followed(light_catalog: Catalog) -> None:
+async def test_other_side_that_goes_back_is_not_followed(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog, at=3)
     await sides.configure()
     await sides.look()
@@ -179,7 +179,7 @@ async def test_other_side_that_goes_back_is_not_followed(light_catalog: Catalog)
     [(403, SyncStatus.REFUSED), (404, SyncStatus.MISSING), (503, SyncStatus.UNREACHABLE)],
 )
 async def test_what_goes_wrong_is_recorded_and_tried_less_often(
-    light_catalog: Catalog, status: int, recorded: SyncStatus
+    light_catalog: CatalogHarness, status: int, recorded: SyncStatus
 ) -> None:
     sides = await bridged(light_catalog)
     await sides.configure()
@@ -198,7 +198,7 @@ async def test_what_goes_wrong_is_recorded_and_tried_less_often(
     assert (bridge.state.status, bridge.state.failures) == (SyncStatus.REGISTERED, 0)
 
 
-async def test_file_that_is_not_here_yet_is_waited_for(light_catalog: Catalog) -> None:
+async def test_file_that_is_not_here_yet_is_waited_for(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     sides = await bridged(catalog)
     await sides.configure()
@@ -211,7 +211,7 @@ async def test_file_that_is_not_here_yet_is_waited_for(light_catalog: Catalog) -
     assert (await sides.look()).state.status is SyncStatus.REGISTERED
 
 
-async def test_metadata_outside_the_table_bucket_is_not_read_on_nobody_s_word(light_catalog: Catalog) -> None:
+async def test_metadata_outside_the_table_bucket_is_not_read_on_nobody_s_word(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     sides = await bridged(catalog)
     await sides.configure()
@@ -223,7 +223,7 @@ async def test_metadata_outside_the_table_bucket_is_not_read_on_nobody_s_word(li
     assert "table bucket" in bridge.state.message
 
 
-async def test_metadata_of_another_catalog_in_the_bucket_is_not_read_either(light_catalog: Catalog) -> None:
+async def test_metadata_of_another_catalog_in_the_bucket_is_not_read_either(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     sides = await bridged(catalog)
     for warehouse in ("one", "two"):
@@ -244,14 +244,14 @@ async def test_metadata_of_another_catalog_in_the_bucket_is_not_read_either(ligh
     assert "outside the table bucket" in two.state.message
 
 
-async def test_folder_is_followed(catalog: Catalog) -> None:
+async def test_folder_is_followed(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     files = sides.neighbour.history.files
     await catalog.store.bucket("loose")
     for number, source in enumerate(files[:2], start=1):
         await catalog.store.put("loose", f"t/v{number}.metadata.json", await catalog.files.read(source))
     await sides.configure(
-        BridgeConfig(catalog=CatalogKind.FOLDER, folder="s3://loose/t", sync_mode=SyncMode.POLL, poll_seconds=5)
+        BridgeConfig(catalog=BridgedCatalogKind.FOLDER, folder="s3://loose/t", sync_mode=SyncMode.POLL, poll_seconds=5)
     )
     assert (await sides.look()).state.status is SyncStatus.REGISTERED
     assert (await catalog.entry(name())).metadata_at == "s3://loose/t/v2.metadata.json"
@@ -261,7 +261,7 @@ async def test_folder_is_followed(catalog: Catalog) -> None:
     assert sides.neighbour.asked == []
 
 
-async def test_several_servers_look_once(catalog: Catalog) -> None:
+async def test_several_servers_look_once(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await sides.configure()
     others = [Bridged(catalog, sides.neighbour).polling for _ in range(3)]
@@ -270,10 +270,10 @@ async def test_several_servers_look_once(catalog: Catalog) -> None:
     assert (await catalog.entry(name())).generation == 1
 
 
-async def test_one_that_fails_does_not_keep_others_waiting(light_catalog: Catalog) -> None:
+async def test_one_that_fails_does_not_keep_others_waiting(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     gone = msgspec.structs.replace(
-        POLLED, catalog=CatalogKind.FOLDER, folder="s3://lake/nothing-there", uri="", external_table=""
+        POLLED, catalog=BridgedCatalogKind.FOLDER, folder="s3://lake/nothing-there", uri="", external_table=""
     )
     await sides.configure(msgspec.structs.replace(gone, external_namespace=()), "a")
     await sides.configure()
@@ -282,7 +282,7 @@ async def test_one_that_fails_does_not_keep_others_waiting(light_catalog: Catalo
     assert (await sides.bridge()).state.status is SyncStatus.REGISTERED
 
 
-async def test_bridge_that_is_configured_anew_meanwhile_moves_nothing(light_catalog: Catalog) -> None:
+async def test_bridge_that_is_configured_anew_meanwhile_moves_nothing(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     sides = await bridged(catalog)
     await sides.configure()
@@ -303,7 +303,7 @@ async def test_bridge_that_is_configured_anew_meanwhile_moves_nothing(light_cata
     assert (bridge.config.poll_seconds, bridge.state.status) == (600, SyncStatus.REGISTERED)
 
 
-async def test_unreachable_neighbour_is_told_without_its_secrets(light_catalog: Catalog) -> None:
+async def test_unreachable_neighbour_is_told_without_its_secrets(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     await sides.configure()
     sides.neighbour.failure = Unavailable("no answer. host=catalog.example path=/ reason=TimeoutError")
@@ -312,7 +312,7 @@ async def test_unreachable_neighbour_is_told_without_its_secrets(light_catalog: 
     assert "catalog.example" in bridge.state.message
 
 
-async def tidy(catalog: Catalog, table: str = "t") -> None:
+async def tidy(catalog: CatalogHarness, table: str = "t") -> None:
     """What maintenance does when it removes files: a new version of the table with the same metadata."""
     entry = await catalog.entry(name(table))
 
@@ -322,7 +322,7 @@ async def tidy(catalog: Catalog, table: str = "t") -> None:
     assert await catalog.store.meta.transact(work)
 
 
-async def test_table_that_was_only_tidied_here_follows(catalog: Catalog) -> None:
+async def test_table_that_was_only_tidied_here_follows(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await sides.configure()
     await sides.look()
@@ -335,7 +335,7 @@ async def test_table_that_was_only_tidied_here_follows(catalog: Catalog) -> None
     assert (entry.metadata_at, entry.generation) == (sides.neighbour.history.files[2], 3)
 
 
-async def test_table_that_is_tidied_while_it_is_followed_follows_all_the_same(catalog: Catalog) -> None:
+async def test_table_that_is_tidied_while_it_is_followed_follows_all_the_same(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await sides.configure()
     await sides.look()
@@ -350,7 +350,7 @@ async def test_table_that_is_tidied_while_it_is_followed_follows_all_the_same(ca
     assert (await catalog.entry(name())).metadata_at == sides.neighbour.history.files[2]
 
 
-async def test_bridge_goes_along_when_its_table_is_renamed(catalog: Catalog) -> None:
+async def test_bridge_goes_along_when_its_table_is_renamed(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await catalog.namespace("other")
     await sides.configure()
@@ -375,7 +375,7 @@ async def test_bridge_goes_along_when_its_table_is_renamed(catalog: Catalog) -> 
     assert (await catalog.entries.find(catalog.store.meta, "lake", name())).entry is None
 
 
-async def test_table_that_is_renamed_while_it_is_followed_stays_where_it_was(catalog: Catalog) -> None:
+async def test_table_that_is_renamed_while_it_is_followed_stays_where_it_was(catalog: CatalogHarness) -> None:
     sides = await bridged(catalog)
     await sides.configure()
     await sides.look()
@@ -391,7 +391,7 @@ async def test_table_that_is_renamed_while_it_is_followed_stays_where_it_was(cat
     assert (await catalog.entries.find(catalog.store.meta, "lake", name())).entry is None
 
 
-async def test_host_that_was_taken_out_of_the_settings_is_not_asked_any_more(light_catalog: Catalog) -> None:
+async def test_host_that_was_taken_out_of_the_settings_is_not_asked_any_more(light_catalog: CatalogHarness) -> None:
     sides = await bridged(light_catalog)
     await sides.configure()
     await sides.look()

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from lakebed.catalog.external.bridges.model import BridgeConfig, CatalogKind
+from lakebed.catalog.external.bridges.model import BridgeConfig, BridgedCatalogKind
 from lakebed.catalog.external.bridges.rest_catalog import RestCatalog
 from lakebed.catalog.external.remote.model import AuthKind, RemoteAuth, RemoteSecrets
 from lakebed.core.clock import ManualClock
@@ -34,7 +34,7 @@ TABLE = {
 
 def catalog_at(url: str, secrets: RemoteSecrets | None = None, **changes: Any) -> RestCatalog:
     config = BridgeConfig(
-        catalog=CatalogKind.REST, external_namespace=("a", "b"), external_table="t x", uri=f"{url}/iceberg/"
+        catalog=BridgedCatalogKind.REST, external_namespace=("a", "b"), external_table="t x", uri=f"{url}/iceberg/"
     )
     config = msgspec.structs.replace(config, **changes)
     return RestCatalog(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from lakebed.catalog.external.bridges.model import BridgeConfig, BridgeState, CatalogKind, SyncMode, SyncStatus
+from lakebed.catalog.external.bridges.model import BridgeConfig, BridgedCatalogKind, BridgeState, SyncMode, SyncStatus
 from lakebed.catalog.external.bridges.service import Bridges
 from lakebed.catalog.external.remote.model import AuthKind, RemoteAuth, RemoteSecrets
 from lakebed.catalog.idempotency import Mutation
@@ -14,18 +14,18 @@ from lakebed.core.secrets import Secret
 from lakebed.meta.seam import Transaction
 from tests.catalog.extended import extended
 from tests.catalog.external.bridges.neighbours import OPERATED, POLLED
-from tests.catalog.harness import NOBODY, Catalog, may, name
+from tests.catalog.harness import NOBODY, CatalogHarness, may, name
 from tests.objects.stores import ROOT
 
 BEARER = msgspec.structs.replace(POLLED, auth=RemoteAuth(kind=AuthKind.BEARER))
 TOKEN = RemoteSecrets(token=Secret("t0k3n-of-theirs"))
 
 
-def bridges_of(catalog: Catalog) -> Bridges:
+def bridges_of(catalog: CatalogHarness) -> Bridges:
     return extended(catalog).tables.bridges
 
 
-async def test_bridge_is_stored_shown_and_removed(catalog: Catalog) -> None:
+async def test_bridge_is_stored_shown_and_removed(catalog: CatalogHarness) -> None:
     bridges = bridges_of(catalog)
     assert (await bridges.get(ROOT, "lake", name())).bridge is None
     made = (await bridges.configure(ROOT, "lake", name(), OPERATED)).bridge
@@ -41,13 +41,13 @@ async def test_bridge_is_stored_shown_and_removed(catalog: Catalog) -> None:
     assert [kind for kind, _ in (await catalog.told())[-2:]] == ["TableBridgeConfigured", "TableBridgeRemoved"]
 
 
-async def test_polled_bridge_is_due_at_once(light_catalog: Catalog) -> None:
+async def test_polled_bridge_is_due_at_once(light_catalog: CatalogHarness) -> None:
     made = (await bridges_of(light_catalog).configure(ROOT, "lake", name(), POLLED)).bridge
     assert made is not None
     assert made.due_ms == light_catalog.store.clock.now_ms()
 
 
-async def test_secrets_are_stored_sealed_and_bound_to_their_row(catalog: Catalog) -> None:
+async def test_secrets_are_stored_sealed_and_bound_to_their_row(catalog: CatalogHarness) -> None:
     bridges = bridges_of(catalog)
     made = (await bridges.configure(ROOT, "lake", name(), BEARER, TOKEN)).bridge
     assert made is not None
@@ -61,7 +61,7 @@ async def test_secrets_are_stored_sealed_and_bound_to_their_row(catalog: Catalog
         bridges.secrets_of(moved)
 
 
-async def test_what_was_learned_is_kept_while_the_same_table_is_followed(light_catalog: Catalog) -> None:
+async def test_what_was_learned_is_kept_while_the_same_table_is_followed(light_catalog: CatalogHarness) -> None:
     bridges = bridges_of(light_catalog)
     await bridges.configure(ROOT, "lake", name(), POLLED)
     state = BridgeState(status=SyncStatus.COMMITTED, entry="e", synced_at="s3://lake/1.json", synced_token="v")
@@ -81,7 +81,7 @@ async def test_what_was_learned_is_kept_while_the_same_table_is_followed(light_c
     assert fresh.created_ms == kept.created_ms
 
 
-async def test_namespace_must_be_there_and_takes_its_bridges_along(light_catalog: Catalog) -> None:
+async def test_namespace_must_be_there_and_takes_its_bridges_along(light_catalog: CatalogHarness) -> None:
     bridges = bridges_of(light_catalog)
     with pytest.raises(NoSuchNamespace):
         await bridges.configure(ROOT, "lake", name("t", "none"), OPERATED)
@@ -91,13 +91,13 @@ async def test_namespace_must_be_there_and_takes_its_bridges_along(light_catalog
     assert await light_catalog.store.meta.rows("SELECT name FROM bridges") == []
 
 
-async def test_configuration_that_makes_no_sense_stores_nothing(light_catalog: Catalog) -> None:
+async def test_configuration_that_makes_no_sense_stores_nothing(light_catalog: CatalogHarness) -> None:
     async with light_catalog.unchanged():
         with pytest.raises(InvalidInput):
             await bridges_of(light_catalog).configure(ROOT, "lake", name(), BEARER)
 
 
-async def test_calling_other_hosts_takes_a_right_of_its_own(light_catalog: Catalog) -> None:
+async def test_calling_other_hosts_takes_a_right_of_its_own(light_catalog: CatalogHarness) -> None:
     bridges = bridges_of(light_catalog)
     maker = may("s3tables:*")
     await bridges.configure(maker, "lake", name(), OPERATED)
@@ -113,10 +113,10 @@ async def test_calling_other_hosts_takes_a_right_of_its_own(light_catalog: Catal
             await bridges.remove(nobody, "lake", name())
 
 
-async def test_folder_is_followed_for_who_may_read_it(light_catalog: Catalog) -> None:
+async def test_folder_is_followed_for_who_may_read_it(light_catalog: CatalogHarness) -> None:
     await light_catalog.store.bucket("loose")
     bridges = bridges_of(light_catalog)
-    folder = BridgeConfig(catalog=CatalogKind.FOLDER, folder="s3://loose/t/metadata", sync_mode=SyncMode.POLL)
+    folder = BridgeConfig(catalog=BridgedCatalogKind.FOLDER, folder="s3://loose/t/metadata", sync_mode=SyncMode.POLL)
     with pytest.raises(AccessDenied):
         await bridges.configure(may("s3tables:*"), "lake", name(), folder)
     with pytest.raises(AccessDenied):
@@ -126,9 +126,9 @@ async def test_folder_is_followed_for_who_may_read_it(light_catalog: Catalog) ->
         await bridges.configure(ROOT, "lake", name(), msgspec.structs.replace(folder, folder="s3://nowhere/t/metadata"))
 
 
-async def test_folder_of_another_table_takes_rights_to_that_table(light_catalog: Catalog) -> None:
+async def test_folder_of_another_table_takes_rights_to_that_table(light_catalog: CatalogHarness) -> None:
     made = await light_catalog.create("secret")
-    folder = BridgeConfig(catalog=CatalogKind.FOLDER, folder=f"{made.entry.location}/metadata")
+    folder = BridgeConfig(catalog=BridgedCatalogKind.FOLDER, folder=f"{made.entry.location}/metadata")
     reader = may("s3tables:CreateTable", "s3:*")
     with pytest.raises(AccessDenied):
         await bridges_of(light_catalog).configure(reader, "lake", name(), folder)
@@ -136,7 +136,7 @@ async def test_folder_of_another_table_takes_rights_to_that_table(light_catalog:
 
 @pytest.mark.parametrize("hosts", [(), ("near.example",)])
 async def test_bridges_lead_only_to_hosts_that_the_settings_name(
-    light_catalog: Catalog, hosts: tuple[str, ...]
+    light_catalog: CatalogHarness, hosts: tuple[str, ...]
 ) -> None:
     """Whoever asks, as with connections: a right to bridges is none to the network that the server stands in."""
     bridges = extended(light_catalog, hosts=hosts).tables.bridges
@@ -148,7 +148,9 @@ async def test_bridges_lead_only_to_hosts_that_the_settings_name(
     await bridges.configure(ROOT, "lake", name(), OPERATED)
 
 
-async def test_tokens_for_bridges_are_asked_for_only_at_hosts_that_the_settings_name(light_catalog: Catalog) -> None:
+async def test_tokens_for_bridges_are_asked_for_only_at_hosts_that_the_settings_name(
+    light_catalog: CatalogHarness,
+) -> None:
     bridges = extended(light_catalog, hosts=("catalog.example",)).tables.bridges
     auth = RemoteAuth(kind=AuthKind.OAUTH, client_id="me", token_uri="https://idp.example/tokens")
     config, secrets = msgspec.structs.replace(POLLED, auth=auth), RemoteSecrets(client_secret=Secret("s3cret"))

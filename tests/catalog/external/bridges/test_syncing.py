@@ -4,35 +4,37 @@ import msgspec
 import pytest
 
 from lakebed.catalog.external.bridges.following import OPERATION, Synced
-from lakebed.catalog.external.bridges.model import Bridge, BridgeConfig, CatalogKind, SyncStatus
+from lakebed.catalog.external.bridges.model import Bridge, BridgeConfig, BridgedCatalogKind, SyncStatus
 from lakebed.catalog.external.bridges.syncing import SyncRequest
 from lakebed.catalog.idempotency import Mutation
 from lakebed.core.errors import AccessDenied, CommitConflict, InvalidInput, NotFound, Unavailable
 from lakebed.net.http import Http
 from tests.catalog.extended import extended, no_network
 from tests.catalog.external.bridges.neighbours import OPERATED, POLLED, History, Neighbour, foreign_history
-from tests.catalog.harness import Catalog, may, name, set_properties
+from tests.catalog.harness import CatalogHarness, may, name, set_properties
 from tests.objects.stores import ROOT
 
 AS_ROOT = Mutation(ROOT)
 
 
-async def sync(catalog: Catalog, request: SyncRequest, http: Http = no_network, mutation: Mutation = AS_ROOT) -> Synced:
+async def sync(
+    catalog: CatalogHarness, request: SyncRequest, http: Http = no_network, mutation: Mutation = AS_ROOT
+) -> Synced:
     syncing = extended(catalog, http).tables.syncing
     return await syncing.sync(mutation, "lake", name(), request, catalog.store.clock.now_ms())
 
 
-async def bridge_of(catalog: Catalog) -> Bridge:
+async def bridge_of(catalog: CatalogHarness) -> Bridge:
     found = (await extended(catalog).tables.bridges.get(ROOT, "lake", name())).bridge
     assert found is not None
     return found
 
 
-async def first_sync(catalog: Catalog, history: History) -> Synced:
+async def first_sync(catalog: CatalogHarness, history: History) -> Synced:
     return await sync(catalog, SyncRequest(OPERATED, metadata_at=history.files[1]))
 
 
-async def next_request(catalog: Catalog, where: str, commit_id: str = "") -> SyncRequest:
+async def next_request(catalog: CatalogHarness, where: str, commit_id: str = "") -> SyncRequest:
     entry = await catalog.entry(name())
     return SyncRequest(
         metadata_at=where,
@@ -42,7 +44,7 @@ async def next_request(catalog: Catalog, where: str, commit_id: str = "") -> Syn
     )
 
 
-async def test_table_is_registered_and_its_bridge_with_it(catalog: Catalog) -> None:
+async def test_table_is_registered_and_its_bridge_with_it(catalog: CatalogHarness) -> None:
     history = await foreign_history(catalog)
     synced = await first_sync(catalog, history)
     assert synced.status is SyncStatus.REGISTERED
@@ -52,7 +54,7 @@ async def test_table_is_registered_and_its_bridge_with_it(catalog: Catalog) -> N
     assert state.synced_token == (await catalog.entry(name())).version_token
 
 
-async def test_table_follows_on_an_operator_s_word(catalog: Catalog) -> None:
+async def test_table_follows_on_an_operator_s_word(catalog: CatalogHarness) -> None:
     history = await foreign_history(catalog)
     await first_sync(catalog, history)
     synced = await sync(catalog, await next_request(catalog, history.files[3]))
@@ -64,7 +66,7 @@ async def test_table_follows_on_an_operator_s_word(catalog: Catalog) -> None:
     assert event.operation == OPERATION
 
 
-async def test_stale_expectation_moves_nothing_and_is_recorded(light_catalog: Catalog) -> None:
+async def test_stale_expectation_moves_nothing_and_is_recorded(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     history = await foreign_history(catalog)
     await first_sync(catalog, history)
@@ -82,7 +84,7 @@ async def test_stale_expectation_moves_nothing_and_is_recorded(light_catalog: Ca
     assert (await bridge_of(catalog)).state.failures == 0
 
 
-async def test_what_is_expected_is_said_exactly_when_there_is_a_table(light_catalog: Catalog) -> None:
+async def test_what_is_expected_is_said_exactly_when_there_is_a_table(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     history = await foreign_history(catalog)
     where = history.files[1]
@@ -102,7 +104,7 @@ async def test_what_is_expected_is_said_exactly_when_there_is_a_table(light_cata
                 await sync(catalog, request)
 
 
-async def test_configuration_is_stored_with_the_move_or_not_at_all(light_catalog: Catalog) -> None:
+async def test_configuration_is_stored_with_the_move_or_not_at_all(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     history = await foreign_history(catalog)
     other = "99999999-2222-3333-4444-555555555555"
@@ -118,7 +120,7 @@ async def test_configuration_is_stored_with_the_move_or_not_at_all(light_catalog
     assert (await sync(catalog, SyncRequest(right, metadata_at=history.files[1]))).status is SyncStatus.REGISTERED
 
 
-async def test_same_commit_id_syncs_once(light_catalog: Catalog) -> None:
+async def test_same_commit_id_syncs_once(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     history = await foreign_history(catalog)
     first = SyncRequest(OPERATED, metadata_at=history.files[1], commit_id="s1")
@@ -134,7 +136,7 @@ async def test_same_commit_id_syncs_once(light_catalog: Catalog) -> None:
         await sync(catalog, request._replace(metadata_at=history.files[3]))
 
 
-async def test_other_catalog_is_asked_where_nobody_says(light_catalog: Catalog) -> None:
+async def test_other_catalog_is_asked_where_nobody_says(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     history = await foreign_history(catalog)
     neighbour = Neighbour(history, at=1)
@@ -152,7 +154,7 @@ async def test_other_catalog_is_asked_where_nobody_says(light_catalog: Catalog) 
     assert (await bridge_of(catalog)).state.status is SyncStatus.UNREACHABLE
 
 
-async def test_file_that_is_not_here_yet_is_told(light_catalog: Catalog) -> None:
+async def test_file_that_is_not_here_yet_is_told(light_catalog: CatalogHarness) -> None:
     history = await foreign_history(light_catalog)
     history.files.append("s3://lake/foreign/metadata/not-yet.metadata.json")
     neighbour = Neighbour(history, at=4)
@@ -160,7 +162,7 @@ async def test_file_that_is_not_here_yet_is_told(light_catalog: Catalog) -> None
         await sync(light_catalog, SyncRequest(POLLED), neighbour)
 
 
-async def test_operator_needs_the_rights_of_what_he_asks_for(light_catalog: Catalog) -> None:
+async def test_operator_needs_the_rights_of_what_he_asks_for(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     history = await foreign_history(catalog)
     request = SyncRequest(OPERATED, metadata_at=history.files[1])
@@ -180,7 +182,7 @@ async def test_operator_needs_the_rights_of_what_he_asks_for(light_catalog: Cata
             await sync(catalog, await next_request(catalog, history.files[2]), mutation=Mutation(maker))
 
 
-async def test_who_may_not_move_the_table_does_not_have_others_asked(light_catalog: Catalog) -> None:
+async def test_who_may_not_move_the_table_does_not_have_others_asked(light_catalog: CatalogHarness) -> None:
     history = await foreign_history(light_catalog)
     neighbour = Neighbour(history, at=1)
     await sync(light_catalog, SyncRequest(POLLED), neighbour)
@@ -192,10 +194,10 @@ async def test_who_may_not_move_the_table_does_not_have_others_asked(light_catal
     assert len(neighbour.asked) == asked
 
 
-async def test_folder_is_synced_from(light_catalog: Catalog) -> None:
+async def test_folder_is_synced_from(light_catalog: CatalogHarness) -> None:
     catalog = light_catalog
     history = await foreign_history(catalog)
     folder = history.files[0].rpartition("/")[0]
-    config = BridgeConfig(catalog=CatalogKind.FOLDER, folder=folder)
+    config = BridgeConfig(catalog=BridgedCatalogKind.FOLDER, folder=folder)
     synced = await sync(catalog, SyncRequest(config))
     assert synced.committed.entry.metadata_at == history.files[-1]

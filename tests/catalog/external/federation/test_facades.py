@@ -22,7 +22,7 @@ from lakebed.governance.rbac.catalogs import find_catalog, resolve_target
 from lakebed.governance.rbac.model import GrantTarget
 from lakebed.governance.rbac.privileges import GrantKind
 from lakebed.meta.seam import Transaction
-from tests.catalog.harness import Catalog
+from tests.catalog.harness import CatalogHarness
 
 T, U = Identifier(("a", "b"), "t"), Identifier(("a",), "u")
 NOW = 1_700_000_000_000
@@ -31,7 +31,7 @@ NOW = 1_700_000_000_000
 class Behind:
     """An empty catalog, and steps of transactions on it."""
 
-    def __init__(self, catalog: Catalog, number: int) -> None:
+    def __init__(self, catalog: CatalogHarness, number: int) -> None:
         self.catalog = catalog
         self.meta = catalog.store.object_context.meta
         self.id = number
@@ -77,7 +77,7 @@ class Behind:
 
 
 @pytest.fixture
-async def behind(catalog: Catalog) -> Behind:
+async def behind(catalog: CatalogHarness) -> Behind:
     await catalog.warehouse("behind")
     return Behind(catalog, (await find_catalog(catalog.store.object_context.meta, "behind")).id)
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from lakebed.catalog.catalogs.base_locations import MAX_PREFIX_BYTES
-from lakebed.catalog.catalogs.service import unmade
+from lakebed.catalog.catalogs.service import placeholder_catalog
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.maintenance.jobs import quarantine, removal
@@ -29,7 +29,7 @@ from tests.objects.consistency import check_tables
 from tests.objects.stores import ROOT
 
 RETENTION_SECONDS = 3600
-LAKE = unmade(Bucket(BucketId(1), "lake", "0", "r", 0, "", b"\x80"), "lake")
+LAKE = placeholder_catalog(Bucket(BucketId(1), "lake", "0", "r", 0, "", b"\x80"), "lake")
 HOLDS = {"delete_enabled": True, "quarantine_enabled": True, "quarantine_retention_seconds": RETENTION_SECONDS}
 
 
@@ -54,7 +54,7 @@ async def test_files_are_moved_aside_and_nothing_is_copied(job_catalog: JobCatal
     attributes = ObjectAttributes(content_type="application/x-parquet", metadata={"colour": "red"})
     key = await job_catalog.home(table) + "data/o.parquet"
     await job_catalog.store.put("lake", key, BODY, attributes=attributes)
-    warehouse = await job_catalog.catalog.warehouses.get(ROOT, "lake")
+    warehouse = await job_catalog.catalog.catalogs.get(ROOT, "lake")
     bucket = warehouse.bucket
     before = await job_catalog.store.meta.row(CURRENT, bucket.id, key)
     job_catalog.age()

@@ -12,7 +12,7 @@ from lakebed.iceberg.commits.builder import check_uuid
 
 from ..remote.checking import MAX_NAME_CHARS, check_address, check_auth
 from ..remote.model import AuthKind, RemoteSecrets
-from .model import BridgeConfig, CatalogKind, SyncMode
+from .model import BridgeConfig, BridgedCatalogKind, SyncMode
 
 MIN_POLL_SECONDS: Final = 1
 MAX_POLL_SECONDS: Final = 7 * 86_400
@@ -31,27 +31,27 @@ def check_config(config: BridgeConfig, secrets: RemoteSecrets) -> None:
     if config.sync_mode is SyncMode.POLL and not config.catalog.can_be_asked:
         raise InvalidInput(
             f"a {config.catalog} is followed on an operator's word only; where it speaks the Iceberg REST protocol, it"
-            f" can be polled as {CatalogKind.REST}",
+            f" can be polled as {BridgedCatalogKind.REST}",
             argument="sync-mode",
         )
     if not MIN_POLL_SECONDS <= config.poll_seconds <= MAX_POLL_SECONDS:
         raise InvalidInput(
             f"poll-interval-seconds is from {MIN_POLL_SECONDS} to {MAX_POLL_SECONDS}", argument="poll-interval-seconds"
         )
-    if config.catalog is CatalogKind.REST:
-        check_address(config.address, config.auth, what=f"{CatalogKind.REST} catalog")
+    if config.catalog is BridgedCatalogKind.REST:
+        check_address(config.address, config.auth, what=f"{BridgedCatalogKind.REST} catalog")
     elif config.uri or config.warehouse or config.auth.kind is not AuthKind.NONE:
-        raise InvalidInput(f"uri, warehouse and auth are of {CatalogKind.REST} only", argument="uri")
-    if config.catalog is CatalogKind.FOLDER:
+        raise InvalidInput(f"uri, warehouse and auth are of {BridgedCatalogKind.REST} only", argument="uri")
+    if config.catalog is BridgedCatalogKind.FOLDER:
         if not parse_location(config.folder).key.strip("/"):
             raise InvalidInput("metadata-folder names a folder in a bucket", argument="metadata-folder")
     elif config.folder:
-        raise InvalidInput(f"metadata-folder is of {CatalogKind.FOLDER} only", argument="metadata-folder")
+        raise InvalidInput(f"metadata-folder is of {BridgedCatalogKind.FOLDER} only", argument="metadata-folder")
     check_auth(config.auth, secrets)
 
 
 def _check_names(config: BridgeConfig) -> None:
-    if config.catalog is not CatalogKind.FOLDER and not (config.external_namespace and config.external_table):
+    if config.catalog is not BridgedCatalogKind.FOLDER and not (config.external_namespace and config.external_table):
         raise InvalidInput("external-namespace and external-table are missing", argument="external-table")
     named = [("external-namespace", level) for level in config.external_namespace]
     if config.external_table:

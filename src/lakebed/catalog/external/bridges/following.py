@@ -22,7 +22,7 @@ from lakebed.objects.context import ObjectContext
 
 from .decision import Step, decide
 from .metadata_folder import MetadataFolder
-from .model import Bridge, Bridged, CatalogKind, ExternalTable, SyncStatus
+from .model import Bridge, Bridged, BridgedCatalogKind, ExternalTable, SyncStatus
 from .outcomes import Outcomes
 from .rest_catalog import RestCatalog
 from .service import Bridges
@@ -74,7 +74,7 @@ class Following:
 
     def source(self, bridge: Bridge) -> Source:
         """The external catalog of a bridge. Raises ExternalCatalogError if the settings do not allow its host."""
-        if bridge.config.catalog is CatalogKind.FOLDER:
+        if bridge.config.catalog is BridgedCatalogKind.FOLDER:
             return MetadataFolder(self._f.meta, self._files, bridge.config.folder)
         return RestCatalog(self._http, self._hosts, self._f.clock, bridge.config, self._bridges.secrets_of(bridge))
 
@@ -120,7 +120,7 @@ class Following:
             try:
                 committed = await self._registration.register_table(
                     mutation,
-                    bridged.warehouse.name,
+                    bridged.catalog.name,
                     bridged.identifier,
                     metadata_at,
                     overwrite=local is not None,
@@ -140,7 +140,7 @@ class Following:
 
     async def _tidied(self, bridged: Bridged, local: Entry) -> Entry | None:
         """The table at its present version, if nothing happened to it but that maintenance removed files."""
-        now = (await self._entries.seek(self._f.meta, bridged.warehouse.name, bridged.identifier)).live
+        now = (await self._entries.seek(self._f.meta, bridged.catalog.name, bridged.identifier)).live
         if now is None or (now.id, now.metadata_at) != (local.id, local.metadata_at):
             return None
         return None if now.version_token == local.version_token else now
@@ -153,6 +153,6 @@ class Following:
             return await self._outcomes.write(tx, bridge, state, is_new=is_new)
 
         recorded = await self._f.meta.transact(work)
-        found = await self._entries.find(self._f.meta, bridged.warehouse.name, bridged.identifier)
+        found = await self._entries.find(self._f.meta, bridged.catalog.name, bridged.identifier)
         committed = Committed(found, local, await self._entries.metadata(local))
         return Synced(SyncStatus.UNCHANGED, committed, bridged.after(local, recorded))

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from lakebed.catalog.identifiers import Identifier, Levels
-from lakebed.catalog.model import Entry, Namespace, Properties, Warehouse
+from lakebed.catalog.model import Catalog, Entry, Namespace, Properties
 
 from ..remote.model import RemoteAddress, RemoteAuth
 
@@ -17,7 +17,7 @@ POLL_SECONDS: Final = 60
 """How often a catalog is asked unless a bridge says otherwise."""
 
 
-class CatalogKind(StrEnum):
+class BridgedCatalogKind(StrEnum):
     """What is on the other side."""
 
     POLARIS = "polaris"
@@ -32,7 +32,7 @@ class CatalogKind(StrEnum):
     @property
     def can_be_asked(self) -> bool:
         """Whether this server can find out by itself where the other side is."""
-        return self in (CatalogKind.REST, CatalogKind.FOLDER)
+        return self in (BridgedCatalogKind.REST, BridgedCatalogKind.FOLDER)
 
 
 class SyncMode(StrEnum):
@@ -66,7 +66,7 @@ class SyncStatus(StrEnum):
 class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What was configured."""
 
-    catalog: CatalogKind
+    catalog: BridgedCatalogKind
     external_namespace: tuple[str, ...] = ()
     external_table: str = ""
     external_catalog_id: str | None = None
@@ -130,7 +130,7 @@ class Bridge:
 class Bridged:
     """A name, and the bridge that it has."""
 
-    warehouse: Warehouse
+    catalog: Catalog
     namespace: Namespace
     identifier: Identifier
     entry: Entry | None
@@ -144,7 +144,7 @@ class Bridged:
 
     def after(self, entry: Entry, bridge: Bridge) -> Bridged:
         """The same after both changed."""
-        return Bridged(self.warehouse, self.namespace, self.identifier, entry, bridge)
+        return Bridged(self.catalog, self.namespace, self.identifier, entry, bridge)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class Outcomes:
                     "TableBridgeFailed",
                     caller,
                     now_ms,
-                    bridged.warehouse.name,
+                    bridged.catalog.name,
                     bridged.identifier.namespace,
                     facts={"table": bridged.identifier.name, "status": state.status, "reason": state.message},
                 )

@@ -9,7 +9,7 @@ from typing import Final
 from lakebed.catalog.entries import Entries
 from lakebed.catalog.idempotency import Mutation
 from lakebed.catalog.identifiers import Identifier, levels_of
-from lakebed.catalog.model import Warehouse
+from lakebed.catalog.model import Catalog
 from lakebed.catalog.tables.files import parse_location
 from lakebed.core.access import root_of
 from lakebed.core.errors import AccessDenied, LakebedError, NotFound
@@ -51,9 +51,9 @@ class Polling:
         turn = asyncio.Semaphore(AT_ONCE)
         due = await self._f.meta.rows(rows.DUE, self._f.clock.now_ms(), _A_RUN)
 
-        async def look(warehouse_name: str, path: str, bridge: Bridge) -> bool:
+        async def look(catalog_name: str, path: str, bridge: Bridge) -> bool:
             async with turn:
-                return await self._look(warehouse_name, Identifier(levels_of(path), bridge.name), bridge)
+                return await self._look(catalog_name, Identifier(levels_of(path), bridge.name), bridge)
 
         looks = [look(row[-1], row[-2], rows.bridge_from(row)) for row in due]
         outcomes = await asyncio.gather(*looks, return_exceptions=True)
@@ -62,19 +62,19 @@ class Polling:
                 log.error("a look at another catalog crashed; it is made again", exc_info=outcome)
         return sum(outcome is True for outcome in outcomes)
 
-    async def _look(self, warehouse_name: str, identifier: Identifier, bridge: Bridge) -> bool:
+    async def _look(self, catalog_name: str, identifier: Identifier, bridge: Bridge) -> bool:
         if not await self._claim(bridge):
             return False
         try:
-            found = await self._entries.find(self._f.meta, warehouse_name, identifier)
+            found = await self._entries.find(self._f.meta, catalog_name, identifier)
         except NotFound:
             # Its namespace was dropped a moment ago, and the bridge with it.
             return False
-        system = Caller(root_of(found.warehouse.bucket.owner))
-        bridged = Bridged(found.warehouse, found.namespace, identifier, found.entry, bridge)
+        system = Caller(root_of(found.catalog.bucket.owner))
+        bridged = Bridged(found.catalog, found.namespace, identifier, found.entry, bridge)
         try:
             external = await self._following.source(bridge).current()
-            _check_reach(found.warehouse, bridge.config, external)
+            _check_reach(found.catalog, bridge.config, external)
             await self._following.follow(Mutation(system), bridged, bridge, external, is_new=False)
         except LakebedError as error:
             await self._outcomes.fail(system, bridged, bridge, error)
@@ -93,13 +93,13 @@ class Polling:
         return bool(await self._f.meta.transact(work))
 
 
-def _check_reach(warehouse: Warehouse, config: BridgeConfig, external: ExternalTable) -> None:
+def _check_reach(catalog: Catalog, config: BridgeConfig, external: ExternalTable) -> None:
     """Refuse to read, on nobody's word, what lies outside the warehouse and the folder that was named.
 
     Who configured the bridge was asked whether he may read that folder, and about no other place. Raises AccessDenied.
     """
     address = parse_location(external.metadata_at)
-    if warehouse.holds(*address) or (config.folder and address.bucket == parse_location(config.folder).bucket):
+    if catalog.holds(*address) or (config.folder and address.bucket == parse_location(config.folder).bucket):
         return
     raise AccessDenied(
         f"a bridge that is polled reads metadata files from its table bucket. metadata-location={external.metadata_at}"

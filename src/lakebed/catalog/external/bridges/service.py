@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from lakebed.catalog.access.authorization import CREATE_OR_MOVE, Action, Gate
+from lakebed.catalog.access.authorization import CREATE_OR_MOVE, Action, CatalogAuthorizer
 from lakebed.catalog.entries import Entries, Found
 from lakebed.catalog.events import tell
 from lakebed.catalog.identifiers import Identifier
@@ -24,8 +24,8 @@ from .model import (
     Bridge,
     BridgeConfig,
     Bridged,
+    BridgedCatalogKind,
     BridgeState,
-    CatalogKind,
     SyncMode,
     encode_config,
     encode_state,
@@ -42,33 +42,33 @@ class Bridges:
     def __init__(
         self,
         object_context: ObjectContext,
-        gate: Gate,
+        authorizer: CatalogAuthorizer,
         entries: Entries,
         vault: Vault,
         hosts: AllowedHosts,
     ) -> None:
         """`hosts` are those that bridges to other catalogs may lead to."""
         self._f = object_context
-        self._gate = gate
+        self._authorizer = authorizer
         self._entries = entries
         self._vault = vault
         self._hosts = hosts
 
-    async def get(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> Bridged:
+    async def get(self, caller: Caller, catalog_name: str, identifier: Identifier) -> Bridged:
         """The bridge of a name, if it has one. The table need not be there, its namespace must: NoSuchNamespace."""
-        found = await self._admitted(caller, warehouse_name, identifier, Action.GET_METADATA_LOCATION)
+        found = await self._admitted(caller, catalog_name, identifier, Action.GET_METADATA_LOCATION)
         return await self.of(self._f.meta, found, identifier)
 
     async def of(self, reader: Reader, found: Found, identifier: Identifier) -> Bridged:
         """The bridge of a name that was looked up."""
         row = await reader.row(rows.FIND, found.namespace.id, identifier.name)
         bridge = None if row is None else rows.bridge_from(row)
-        return Bridged(found.warehouse, found.namespace, identifier, found.entry, bridge)
+        return Bridged(found.catalog, found.namespace, identifier, found.entry, bridge)
 
     async def configure(
         self,
         caller: Caller,
-        warehouse_name: str,
+        catalog_name: str,
         identifier: Identifier,
         config: BridgeConfig,
         secrets: RemoteSecrets = NO_SECRETS,
@@ -78,11 +78,11 @@ class Bridges:
         What was learned of the other side is kept if the same table is followed.
         """
         f = self._f
-        await self.admit_config(caller, warehouse_name, identifier, config, secrets)
+        await self.admit_config(caller, catalog_name, identifier, config, secrets)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> Bridged:
-            before = await self.of(tx, await self._entries.find(tx, warehouse_name, identifier), identifier)
+            before = await self.of(tx, await self._entries.find(tx, catalog_name, identifier), identifier)
             made = self.new(before, config, secrets, now_ms)
             await self.put(tx, made)
             await tell(
@@ -91,47 +91,47 @@ class Bridges:
                 "TableBridgeConfigured",
                 caller,
                 now_ms,
-                warehouse_name,
+                catalog_name,
                 identifier.namespace,
                 facts={"table": identifier.name, "catalog": config.catalog, "external": external_name(config)},
             )
-            return Bridged(before.warehouse, before.namespace, identifier, before.entry, made)
+            return Bridged(before.catalog, before.namespace, identifier, before.entry, made)
 
         return await f.meta.transact(work)
 
     async def admit_config(
         self,
         caller: Caller,
-        warehouse_name: str,
+        catalog_name: str,
         identifier: Identifier,
         config: BridgeConfig,
         secrets: RemoteSecrets,
     ) -> Found:
         """The name, if the caller may give it this bridge. Raises InvalidInput, AccessDenied."""
         check_config(config, secrets)
-        found = await self._admitted(caller, warehouse_name, identifier, Action.CREATE_TABLE)
-        if config.catalog is CatalogKind.REST:
+        found = await self._admitted(caller, catalog_name, identifier, Action.CREATE_TABLE)
+        if config.catalog is BridgedCatalogKind.REST:
             # It makes the server speak to whatever host is named, from where the server stands.
-            await self._admitted(caller, warehouse_name, identifier, Action.CONFIGURE_BRIDGE)
+            await self._admitted(caller, catalog_name, identifier, Action.CONFIGURE_BRIDGE)
             check_hosts(self._hosts, config.address, config.auth)
-        if config.catalog is CatalogKind.FOLDER:
+        if config.catalog is BridgedCatalogKind.FOLDER:
             await self._admit_folder(caller, config.folder)
         return found
 
-    async def admit_move(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> None:
+    async def admit_move(self, caller: Caller, catalog_name: str, identifier: Identifier) -> None:
         """Return if the caller may have the table follow the other side. Raises NoSuchNamespace, AccessDenied."""
-        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
+        sought = await self._entries.seek(self._f.meta, catalog_name, identifier)
         action = Action.CREATE_TABLE if sought.live is None else Action.UPDATE_METADATA_LOCATION
-        await self._admitted(caller, warehouse_name, identifier, action, told_as=CREATE_OR_MOVE)
+        await self._admitted(caller, catalog_name, identifier, action, told_as=CREATE_OR_MOVE)
 
-    async def remove(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> None:
+    async def remove(self, caller: Caller, catalog_name: str, identifier: Identifier) -> None:
         """Take the bridge off a name. The table stays as it is. Raises NotFound."""
         f = self._f
-        await self._admitted(caller, warehouse_name, identifier, Action.CREATE_TABLE)
+        await self._admitted(caller, catalog_name, identifier, Action.CREATE_TABLE)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            found = await self._entries.find(tx, warehouse_name, identifier)
+            found = await self._entries.find(tx, catalog_name, identifier)
             if not await tx.run(rows.DELETE, found.namespace.id, identifier.name):
                 raise NotFound(f"no bridge is configured: {identifier}")
             await tell(
@@ -140,7 +140,7 @@ class Bridges:
                 "TableBridgeRemoved",
                 caller,
                 now_ms,
-                warehouse_name,
+                catalog_name,
                 identifier.namespace,
                 facts={"table": identifier.name},
             )
@@ -190,12 +190,12 @@ class Bridges:
     # -- who may --------------------------------------------------------------------------------------------------
 
     async def _admitted(
-        self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action, *, told_as: str = ""
+        self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action, *, told_as: str = ""
     ) -> Found:
-        sought = await self._entries.seek(self._f.meta, warehouse_name, identifier)
-        await self._gate.check(
+        sought = await self._entries.seek(self._f.meta, catalog_name, identifier)
+        await self._authorizer.check(
             caller,
-            sought.warehouse,
+            sought.catalog,
             action,
             namespace=identifier.namespace,
             name=identifier.name,

@@ -57,7 +57,7 @@ class Syncing:
         self._following = following
 
     async def sync(
-        self, mutation: Mutation, warehouse_name: str, identifier: Identifier, request: SyncRequest, now_ms: int
+        self, mutation: Mutation, catalog_name: str, identifier: Identifier, request: SyncRequest, now_ms: int
     ) -> Synced:
         """Follow the other side now. Raises InvalidInput, CommitConflict, and what registering raises.
 
@@ -66,10 +66,10 @@ class Syncing:
         """
         caller = mutation.caller
         if request.config is not None:
-            await self._bridges.admit_config(caller, warehouse_name, identifier, request.config, request.secrets)
+            await self._bridges.admit_config(caller, catalog_name, identifier, request.config, request.secrets)
         # Before anybody is asked or anything is recorded.
-        await self._bridges.admit_move(caller, warehouse_name, identifier)
-        bridged = await self._bridges.get(caller, warehouse_name, identifier)
+        await self._bridges.admit_move(caller, catalog_name, identifier)
+        bridged = await self._bridges.get(caller, catalog_name, identifier)
         bridge = bridged.bridge
         if request.config is not None:
             bridge = self._bridges.new(bridged, request.config, request.secrets, now_ms)
@@ -106,7 +106,7 @@ class Syncing:
         local = bridged.live
         if local is None or not request.commit_id or bridged.bridge is None:
             return None
-        found = await self._entries.find(self._meta, bridged.warehouse.name, bridged.identifier)
+        found = await self._entries.find(self._meta, bridged.catalog.name, bridged.identifier)
 
         def is_this(record: CommitRecord) -> bool:
             return record.operation == OPERATION and record.metadata_at == request.metadata_at

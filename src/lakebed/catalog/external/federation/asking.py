@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from lakebed.catalog.access.authorization import Action, Gate, Privileges
+from lakebed.catalog.access.authorization import Action, CatalogAuthorizer, Privileges
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.model import EntryKind
 from lakebed.core.errors import AccessDenied
@@ -32,9 +32,9 @@ class Rights(IntEnum):
 class Asking:
     """Asks the gate about things in catalogs behind this one."""
 
-    def __init__(self, meta: MetaStore, gate: Gate) -> None:
+    def __init__(self, meta: MetaStore, authorizer: CatalogAuthorizer) -> None:
         self._meta = meta
-        self._gate = gate
+        self._authorizer = authorizer
 
     async def check(
         self,
@@ -48,17 +48,17 @@ class Asking:
     ) -> None:
         """Return if the caller may do `action` to a table or view, or with its name. Raises AccessDenied."""
         makes = action is Action.CREATE_TABLE
-        facade = None if makes else await find_facade(self._meta, backed.catalog, identifier, kind)
-        await self._gate.check(
+        facade = None if makes else await find_facade(self._meta, backed.catalog_id, identifier, kind)
+        await self._authorizer.check(
             caller,
-            backed.warehouse,
+            backed.catalog,
             action,
             namespace=identifier.namespace,
             name=identifier.name,
             entry_id="" if makes else facade or _UNKNOWN,
             kind=GrantKind(kind),
             privileges=privileges,
-            securable=None if facade is None else entry_securable(backed.catalog, identifier.namespace, facade),
+            securable=None if facade is None else entry_securable(backed.catalog_id, identifier.namespace, facade),
         )
 
     async def rights(self, caller: Caller, backed: Backed, table: Identifier) -> Rights:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import uuid4
 
-from lakebed.catalog.access.authorization import Action, Gate
+from lakebed.catalog.access.authorization import Action, CatalogAuthorizer
 from lakebed.catalog.catalogs.properties import check_properties
-from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.catalogs.service import Catalogs
 from lakebed.catalog.events import tell
-from lakebed.catalog.model import Warehouse
+from lakebed.catalog.model import Catalog
 from lakebed.core.access import ResourceRules
 from lakebed.core.errors import NotFound, StateConflict
 from lakebed.governance.credentials.vault import Vault
@@ -35,12 +35,12 @@ PURPOSE = "catalog connection secrets"
 class Backed:
     """A catalog that is backed by another, as one request finds it."""
 
-    warehouse: Warehouse
+    catalog: Catalog
     connection: Connection
     remote: RemoteCatalog
 
     @property
-    def catalog(self) -> int:
+    def catalog_id(self) -> int:
         """Its id."""
         return self.connection.catalog
 
@@ -54,11 +54,16 @@ class Connections:
     """The use cases of connections."""
 
     def __init__(
-        self, object_context: ObjectContext, gate: Gate, warehouses: Warehouses, vault: Vault, remotes: Remotes
+        self,
+        object_context: ObjectContext,
+        authorizer: CatalogAuthorizer,
+        catalogs: Catalogs,
+        vault: Vault,
+        remotes: Remotes,
     ) -> None:
         self._f = object_context
-        self._gate = gate
-        self._warehouses = warehouses
+        self._authorizer = authorizer
+        self._catalogs = catalogs
         self._vault = vault
         self._remotes = remotes
 
@@ -68,8 +73,8 @@ class Connections:
         if row is None:
             return None
         connection = rows.connection_from(row)
-        warehouse = await self._warehouses.find_any(self._f.meta, name)
-        return Backed(warehouse, connection, self._remote(connection))
+        catalog = await self._catalogs.find_any(self._f.meta, name)
+        return Backed(catalog, connection, self._remote(connection))
 
     async def get(self, caller: Caller, name: str) -> Connection:
         """The connection of a catalog. Raises NoSuchCatalog, NotFound."""
@@ -182,8 +187,8 @@ class Connections:
 
     async def _admit(self, caller: Caller, name: str) -> None:
         """Return if the caller may. Who may make catalogs may say what is behind them: hosts are the settings' word."""
-        warehouse = await self._warehouses.find_any(self._f.meta, name)
-        await self._gate.check(caller, warehouse, Action.CONFIGURE_CONNECTION, securable=SERVICE)
+        catalog = await self._catalogs.find_any(self._f.meta, name)
+        await self._authorizer.check(caller, catalog, Action.CONFIGURE_CONNECTION, securable=SERVICE)
 
     async def _tell(self, tx: Transaction, kind: str, caller: Caller, connection: Connection, now_ms: int) -> None:
         facts = {"uri": connection.config.uri, "authentication": connection.config.auth.kind}

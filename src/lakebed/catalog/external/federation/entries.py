@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from lakebed.catalog import rows as own
-from lakebed.catalog.access.authorization import Action, Gate
+from lakebed.catalog.access.authorization import Action, CatalogAuthorizer
 from lakebed.catalog.access.granted_listing import HeldEntries
 from lakebed.catalog.idempotency import Answer, Mutation
 from lakebed.catalog.identifiers import Identifier, Levels, check_identifier, check_namespace, levels_of, path_of
@@ -62,9 +62,9 @@ class _Listed(msgspec.Struct, rename="kebab"):
 class RemoteEntries:
     """What is done to tables and views alike. All of it raises what the other side refuses with."""
 
-    def __init__(self, meta: MetaStore, gate: Gate, asking: Asking, passing: Passing) -> None:
+    def __init__(self, meta: MetaStore, authorizer: CatalogAuthorizer, asking: Asking, passing: Passing) -> None:
         self._meta = meta
-        self._gate = gate
+        self._authorizer = authorizer
         self._asking = asking
         self._passing = passing
 
@@ -74,30 +74,32 @@ class RemoteEntries:
         """The tables or views of a namespace; only those that are held of who holds some and not all."""
         name = check_namespace(levels)
         try:
-            await self._gate.check(caller, backed.warehouse, Action.LIST_TABLES, namespace=name, kind=kind)
+            await self._authorizer.check(caller, backed.catalog, Action.LIST_TABLES, namespace=name, kind=kind)
         except AccessDenied:
             held = await self._held(caller, backed, name, kind)
             if held is None:
                 raise
             there = sorted(one for one in await self._every(backed, name, kind) if one in held)
-            return NameList(name, [*await self._gate.visible_names(caller, backed.warehouse, name, there)], None)
+            return NameList(name, [*await self._authorizer.visible_names(caller, backed.catalog, name, there)], None)
         while True:
             page = await self._page(backed, name, kind, paging)
-            shown = [*await self._gate.visible_names(caller, backed.warehouse, name, page.names)]
+            shown = [*await self._authorizer.visible_names(caller, backed.catalog, name, page.names)]
             # Pages are the other side's. One that nothing is left of is not shown: some clients take it for the last.
             if shown or not page.next_token or page.next_token == paging.token:
                 return page._replace(names=shown)
             paging = paging._replace(token=page.next_token)
 
     async def _held(self, caller: Caller, backed: Backed, levels: Levels, kind: EntryKind) -> frozenset[str] | None:
-        row = await self._meta.row(own.NAMESPACE, backed.catalog, path_of(levels))
+        row = await self._meta.row(own.NAMESPACE, backed.catalog_id, path_of(levels))
         if caller.principal.grants is None or row is None:
             return None
-        held = HeldEntries(self._meta, caller, backed.warehouse, namespace_from(row), kind)
+        held = HeldEntries(self._meta, caller, backed.catalog, namespace_from(row), kind)
         one = await held.one()
         if one is None:
             return None
-        await self._gate.check(caller, backed.warehouse, Action.LIST_TABLES, namespace=levels, kind=kind, securable=one)
+        await self._authorizer.check(
+            caller, backed.catalog, Action.LIST_TABLES, namespace=levels, kind=kind, securable=one
+        )
         names = await held.names("", _HELD_AT_ONCE)
         found = set(names)
         while len(names) == _HELD_AT_ONCE:
@@ -145,7 +147,7 @@ class RemoteEntries:
         await self._serves(backed, "DELETE", kind)
 
         async def record(tx: Transaction, answer: HttpResponse, now_ms: int) -> None:
-            await forget_entry(tx, backed.catalog, identifier)
+            await forget_entry(tx, backed.catalog_id, identifier)
             await self._passing.tell(
                 tx,
                 f"{kind.capitalize()}Dropped",
@@ -172,7 +174,7 @@ class RemoteEntries:
             await backed.remote.namespace(one.namespace)
 
         async def record(tx: Transaction, answer: HttpResponse, now_ms: int) -> None:
-            await rename_entry(tx, backed.catalog, source, target, kind, now_ms)
+            await rename_entry(tx, backed.catalog_id, source, target, kind, now_ms)
             await self._passing.tell(
                 tx,
                 f"{kind.capitalize()}Renamed",
@@ -208,7 +210,7 @@ class RemoteEntries:
                 caller, backed, Action.UPDATE_METADATA_LOCATION, identifier, kind, privileges=privileges
             )
         await self._asking.check(caller, backed, Action.CREATE_TABLE, identifier, kind)
-        await self._gate.check(caller, backed.warehouse, Action.GET_TABLE_DATA)
+        await self._authorizer.check(caller, backed.catalog, Action.GET_TABLE_DATA)
         route = "register" if kind is EntryKind.TABLE else "register-view"
         await self._passing.check_served(backed, f"POST /v1/{{prefix}}/namespaces/{{namespace}}/{route}")
         path = ("namespaces", await backed.remote.namespace(identifier.namespace), route)
@@ -249,7 +251,7 @@ class _Recorder:
         told = Told() if answer.status == 204 else parsed(answer, Told, self.backed.remote.host, changes=True)
         if self.what != "Committed":
             # Somebody may have dropped, behind our back, what had the name before.
-            await forget_entry(tx, self.backed.catalog, self.identifier)
+            await forget_entry(tx, self.backed.catalog_id, self.identifier)
         await self.passing.tell(
             tx,
             f"{self.kind.capitalize()}{self.what}",

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from lakebed.catalog.access.authorization import Action, Gate, Privileges
+from lakebed.catalog.access.authorization import Action, CatalogAuthorizer, Privileges
 from lakebed.catalog.access.granted_listing import held_children
 from lakebed.catalog.idempotency import Answer, Mutation
 from lakebed.catalog.identifiers import Levels, check_namespace
@@ -56,25 +56,25 @@ class _Listed(msgspec.Struct, rename="kebab"):
 class RemoteNamespaces:
     """The use cases of namespaces. All of them raise what the other side refuses with."""
 
-    def __init__(self, meta: MetaStore, gate: Gate, passing: Passing) -> None:
+    def __init__(self, meta: MetaStore, authorizer: CatalogAuthorizer, passing: Passing) -> None:
         self._meta = meta
-        self._gate = gate
+        self._authorizer = authorizer
         self._passing = passing
 
     async def list(self, caller: Caller, backed: Backed, parent: Levels, paging: Paging) -> NamespaceList:
         """The direct children of `parent`, or of the catalog itself: only those that are held of who holds some."""
         name = check_namespace(parent) if parent else ()
         try:
-            await self._gate.check(caller, backed.warehouse, Action.LIST_NAMESPACES, namespace=name)
+            await self._authorizer.check(caller, backed.catalog, Action.LIST_NAMESPACES, namespace=name)
         except AccessDenied:
             held = await self._held(caller, backed, name)
             if held is None:
                 raise
             there = sorted(one for one in await self._every(backed, name) if one in held)
-            return NamespaceList([*await self._gate.visible_children(caller, backed.warehouse, name, there)], None)
+            return NamespaceList([*await self._authorizer.visible_children(caller, backed.catalog, name, there)], None)
         while True:
             page = await self._page(backed, name, paging)
-            shown = [*await self._gate.visible_children(caller, backed.warehouse, name, page.namespaces)]
+            shown = [*await self._authorizer.visible_children(caller, backed.catalog, name, page.namespaces)]
             # As with the names of tables: a page that nothing is left of is not shown.
             if shown or not page.next_token or page.next_token == paging.token:
                 return page._replace(namespaces=shown)
@@ -83,11 +83,11 @@ class RemoteNamespaces:
     async def _held(self, caller: Caller, backed: Backed, parent: Levels) -> frozenset[Levels] | None:
         if caller.principal.grants is None:
             return None
-        found = await held_children(self._meta, caller, backed.warehouse, parent)
+        found = await held_children(self._meta, caller, backed.catalog, parent)
         if found is None:
             return None
         namespaces, one = found
-        await self._gate.check(caller, backed.warehouse, Action.LIST_NAMESPACES, namespace=parent, securable=one)
+        await self._authorizer.check(caller, backed.catalog, Action.LIST_NAMESPACES, namespace=parent, securable=one)
         return frozenset(namespace.levels for namespace in namespaces)
 
     async def _every(self, backed: Backed, parent: Levels) -> Sequence[Levels]:
@@ -116,7 +116,7 @@ class RemoteNamespaces:
     ) -> HttpResponse:
         """Make a namespace. Raises AlreadyExists, InvalidName."""
         name = check_namespace(levels)
-        await self._gate.check(mutation.caller, backed.warehouse, Action.CREATE_NAMESPACE, namespace=name)
+        await self._authorizer.check(mutation.caller, backed.catalog, Action.CREATE_NAMESPACE, namespace=name)
         await backed.remote.namespace(name)
         document = {"namespace": name, "properties": dict(properties)}
 
@@ -177,7 +177,7 @@ class RemoteNamespaces:
         path = await self._admitted(mutation.caller, backed, levels, Action.DELETE_NAMESPACE)
 
         async def record(tx: Transaction, answer: HttpResponse, now_ms: int) -> None:
-            await forget_namespace(tx, backed.catalog, tuple(levels))
+            await forget_namespace(tx, backed.catalog_id, tuple(levels))
             await self._passing.tell(tx, "NamespaceDropped", mutation.caller, backed, now_ms, tuple(levels))
 
         await self._passing.change(
@@ -199,5 +199,5 @@ class RemoteNamespaces:
     ) -> str:
         """The namespace as the other side's paths have it, if the caller may. Raises AccessDenied, InvalidName."""
         name = check_namespace(levels)
-        await self._gate.check(caller, backed.warehouse, action, namespace=name, privileges=privileges)
+        await self._authorizer.check(caller, backed.catalog, action, namespace=name, privileges=privileges)
         return await backed.remote.namespace(name)

@@ -131,7 +131,7 @@ def told_entry(backed: Backed, identifier: Identifier, kind: EntryKind, now_ms: 
     return Entry(
         "",
         kind,
-        backed.catalog,
+        backed.catalog_id,
         0,
         identifier.name,
         uuid=told.metadata.table_uuid or told.metadata.view_uuid or "",

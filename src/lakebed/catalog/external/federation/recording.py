@@ -44,7 +44,7 @@ class Recording:
             await self._find_namespace(backed, levels)
 
             async def work(tx: Transaction) -> None:
-                await record_namespace(tx, backed.catalog, levels, now_ms)
+                await record_namespace(tx, backed.catalog_id, levels, now_ms)
         else:
             kind, identifier = EntryKind(target.kind), check_identifier(target.namespace, target.name)
             namespace = await backed.remote.namespace(identifier.namespace)
@@ -52,7 +52,7 @@ class Recording:
             await self._passing.read(backed, RemoteRequest("GET", path), missing(kind))
 
             async def work(tx: Transaction) -> None:
-                await record_entry(tx, backed.catalog, identifier, kind, now_ms)
+                await record_entry(tx, backed.catalog_id, identifier, kind, now_ms)
 
         now_ms = self._f.clock.now_ms()
         await self._f.meta.transact(work)

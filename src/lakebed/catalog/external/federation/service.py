@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakebed.catalog.access.authorization import Gate
-from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.access.authorization import CatalogAuthorizer
+from lakebed.catalog.catalogs.service import Catalogs
 from lakebed.catalog.idempotency import IdempotencyKeys
 from lakebed.governance.credentials.vault import MasterKeys, Vault
 from lakebed.net.hosts import AllowedHosts
@@ -38,8 +38,8 @@ class Federation:
 
 def wire_federation(
     object_context: ObjectContext,
-    gate: Gate,
-    warehouses: Warehouses,
+    authorizer: CatalogAuthorizer,
+    catalogs: Catalogs,
     keys: IdempotencyKeys,
     master: MasterKeys,
     http: Http,
@@ -49,13 +49,13 @@ def wire_federation(
 ) -> Federation:
     """The use cases on the services of the catalog. `http` is how other catalogs are spoken to."""
     remotes = Remotes(http, object_context.clock, hosts, timeout_seconds=timeout_seconds)
-    connections = Connections(object_context, gate, warehouses, Vault(master, PURPOSE), remotes)
-    asking = Asking(object_context.meta, gate)
+    connections = Connections(object_context, authorizer, catalogs, Vault(master, PURPOSE), remotes)
+    asking = Asking(object_context.meta, authorizer)
     passing = Passing(object_context, keys)
-    entries = RemoteEntries(object_context.meta, gate, asking, passing)
+    entries = RemoteEntries(object_context.meta, authorizer, asking, passing)
     return Federation(
         connections,
-        RemoteNamespaces(object_context.meta, gate, passing),
+        RemoteNamespaces(object_context.meta, authorizer, passing),
         entries,
         RemoteTables(entries, asking, passing),
         RemoteViews(entries, asking, passing),

@@ -246,11 +246,11 @@ class RemoteTables:
         return ShownTable(200, document, marked, with_keys and "storage-credentials" in document)
 
 
-def credentials_path(warehouse: str, identifier: Identifier) -> str:
+def credentials_path(catalog: str, identifier: Identifier) -> str:
     """Where keys are renewed, relative to the URI of this catalog."""
     namespace = quote(SEPARATOR.join(identifier.namespace), safe="")
     table = quote(identifier.name, safe="")
-    return f"v1/{quote(warehouse, safe='')}/namespaces/{namespace}/tables/{table}/credentials"
+    return f"v1/{quote(catalog, safe='')}/namespaces/{namespace}/tables/{table}/credentials"
 
 
 def _delegation(with_keys: bool) -> dict[str, str]:

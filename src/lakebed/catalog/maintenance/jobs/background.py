@@ -77,7 +77,7 @@ class BackgroundMaintenance:
         """Run the job of a table; None if it could not run, or the table was dropped."""
         try:
             known = await self._entries.by_id(entry_id)
-            system = Caller(root_of(known.warehouse.bucket.owner))
+            system = Caller(root_of(known.catalog.bucket.owner))
             stored = await self._scheduling.work(system, known, self._worker_id)
         except NotFound:
             return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from lakebed.catalog.access.authorization import Action, Gate
-from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.access.authorization import Action, CatalogAuthorizer
+from lakebed.catalog.catalogs.service import Catalogs
 from lakebed.catalog.entries import Entries, no_such_entry
 from lakebed.catalog.events import tell
 from lakebed.catalog.identifiers import Identifier
@@ -27,10 +27,12 @@ _decode = msgspec.msgpack.Decoder(MaintenanceConfig).decode
 class MaintenanceConfigs:
     """Stored maintenance configurations."""
 
-    def __init__(self, object_context: ObjectContext, gate: Gate, warehouses: Warehouses, entries: Entries) -> None:
+    def __init__(
+        self, object_context: ObjectContext, authorizer: CatalogAuthorizer, catalogs: Catalogs, entries: Entries
+    ) -> None:
         self._f = object_context
-        self._gate = gate
-        self._warehouses = warehouses
+        self._authorizer = authorizer
+        self._catalogs = catalogs
         self._entries = entries
 
     async def effective(self, reader: Reader, entry_id: str) -> EffectiveConfig:
@@ -45,25 +47,25 @@ class MaintenanceConfigs:
             return EffectiveConfig(_decode(default), ConfigSource.TABLE_BUCKET_DEFAULT)
         return EffectiveConfig(DEFAULT_CONFIG, ConfigSource.DEFAULT)
 
-    async def get(self, caller: Caller, warehouse_name: str, identifier: Identifier) -> EffectiveConfig:
+    async def get(self, caller: Caller, catalog_name: str, identifier: Identifier) -> EffectiveConfig:
         """The effective configuration of a table, for a caller."""
-        found = await self._entries.get(caller, warehouse_name, identifier, EntryKind.TABLE, Action.GET_MAINTENANCE)
+        found = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, Action.GET_MAINTENANCE)
         if found.live is None:
             raise no_such_entry(identifier, EntryKind.TABLE)
         return await self.effective(self._f.meta, found.live.id)
 
     async def put(
-        self, caller: Caller, warehouse_name: str, identifier: Identifier, config: MaintenanceConfig | None
+        self, caller: Caller, catalog_name: str, identifier: Identifier, config: MaintenanceConfig | None
     ) -> EffectiveConfig:
         """Set a table's own configuration, or with None remove it. Raises InvalidInput."""
         f = self._f
         if config is not None:
             check_config(config)
-        await self._entries.get(caller, warehouse_name, identifier, EntryKind.TABLE, Action.PUT_MAINTENANCE)
+        await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, Action.PUT_MAINTENANCE)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> EffectiveConfig:
-            entry = (await self._entries.find(tx, warehouse_name, identifier)).live
+            entry = (await self._entries.find(tx, catalog_name, identifier)).live
             if entry is None or entry.kind is not EntryKind.TABLE:
                 raise no_such_entry(identifier, EntryKind.TABLE)
             if config is None:
@@ -77,7 +79,7 @@ class MaintenanceConfigs:
                 "TableMaintenanceConfigured",
                 caller,
                 now_ms,
-                warehouse_name,
+                catalog_name,
                 identifier.namespace,
                 entry,
                 facts={"source": effective.source},
@@ -86,32 +88,30 @@ class MaintenanceConfigs:
 
         return await f.meta.transact(work)
 
-    async def get_default(self, caller: Caller, warehouse_name: str) -> EffectiveConfig:
+    async def get_default(self, caller: Caller, catalog_name: str) -> EffectiveConfig:
         """The configuration of tables in a table bucket that have none of their own."""
-        warehouse = await self._warehouses.find(self._f.meta, warehouse_name)
-        await self._gate.check(caller, warehouse, Action.GET_MAINTENANCE)
-        row = await self._f.meta.row(rows.DEFAULT_OF, warehouse.id)
+        catalog = await self._catalogs.find(self._f.meta, catalog_name)
+        await self._authorizer.check(caller, catalog, Action.GET_MAINTENANCE)
+        row = await self._f.meta.row(rows.DEFAULT_OF, catalog.id)
         if row is None:
             return EffectiveConfig(DEFAULT_CONFIG, ConfigSource.DEFAULT)
         return EffectiveConfig(_decode(row[0]), ConfigSource.TABLE_BUCKET_DEFAULT)
 
-    async def put_default(
-        self, caller: Caller, warehouse_name: str, config: MaintenanceConfig | None
-    ) -> EffectiveConfig:
+    async def put_default(self, caller: Caller, catalog_name: str, config: MaintenanceConfig | None) -> EffectiveConfig:
         """Set the default of a table bucket, or with None remove it. Raises InvalidInput."""
         f = self._f
         if config is not None:
             check_config(config)
-        await self._gate.check(caller, await self._warehouses.find(f.meta, warehouse_name), Action.PUT_MAINTENANCE)
+        await self._authorizer.check(caller, await self._catalogs.find(f.meta, catalog_name), Action.PUT_MAINTENANCE)
         now_ms = f.clock.now_ms()
 
         async def work(tx: Transaction) -> None:
-            warehouse = await self._warehouses.find(tx, warehouse_name)
+            catalog = await self._catalogs.find(tx, catalog_name)
             if config is None:
-                await tx.run(rows.REMOVE_DEFAULT, warehouse.id)
+                await tx.run(rows.REMOVE_DEFAULT, catalog.id)
             else:
-                await tx.run(rows.SET_DEFAULT, warehouse.id, _in_background(config), _encode(config))
-            await tell(f.outbox, tx, "TableBucketMaintenanceConfigured", caller, now_ms, warehouse_name)
+                await tx.run(rows.SET_DEFAULT, catalog.id, _in_background(config), _encode(config))
+            await tell(f.outbox, tx, "TableBucketMaintenanceConfigured", caller, now_ms, catalog_name)
 
         await f.meta.transact(work)
         if config is None:

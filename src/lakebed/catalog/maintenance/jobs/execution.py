@@ -123,7 +123,7 @@ class JobExecutor:
                 "TableMaintained",
                 caller,
                 now_ms,
-                known.warehouse.name,
+                known.catalog.name,
                 known.identifier.namespace,
                 known.entry,
                 operation=done.operation,

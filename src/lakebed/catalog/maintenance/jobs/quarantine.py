@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from lakebed.catalog.locations.service import QUARANTINE_FOLDER, entry_at
-from lakebed.catalog.model import Warehouse
+from lakebed.catalog.model import Catalog
 from lakebed.meta.seam import Row, Transaction
 from lakebed.objects import rows as object_rows
 from lakebed.objects.buckets.bucket import Bucket, bucket_from
@@ -59,9 +59,9 @@ class ReleaseOutcome(NamedTuple):
     """Still in quarantine: another file has the key, or object lock keeps it."""
 
 
-def quarantine_key(warehouse: Warehouse, job_id: str, key: str) -> str:
+def quarantine_key(catalog: Catalog, job_id: str, key: str) -> str:
     """The key of a file in quarantine: its own, below the job's folder, unless that is too long."""
-    folder = f"{warehouse.reserved_prefix}{QUARANTINE_FOLDER}{job_id}/"
+    folder = f"{catalog.reserved_prefix}{QUARANTINE_FOLDER}{job_id}/"
     plain = f"{folder}{key}"
     if len(plain.encode("utf-8", "replace")) <= MAX_KEY_BYTES:
         return plain
@@ -71,7 +71,7 @@ def quarantine_key(warehouse: Warehouse, job_id: str, key: str) -> str:
 async def move_to_quarantine(
     f: ObjectContext,
     tx: Transaction,
-    warehouse: Warehouse,
+    catalog: Catalog,
     job: MaintenanceJob,
     current: StoredObject,
     kind: ObjectKind,
@@ -79,7 +79,7 @@ async def move_to_quarantine(
     displaced: NewGarbage,
 ) -> None:
     """Put a copy of a file into quarantine, as a step of a transaction."""
-    bucket, place = warehouse.bucket, quarantine_key(warehouse, job.id, current.key)
+    bucket, place = catalog.bucket, quarantine_key(catalog, job.id, current.key)
     # The modification time stays the time of the write.
     await _share(f, tx, bucket, current, place, current.modified_ms, displaced)
     purge_ms = now_ms + job.config.quarantine_retention_seconds * 1000

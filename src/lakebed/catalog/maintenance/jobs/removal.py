@@ -21,7 +21,7 @@ import msgspec
 
 from lakebed.catalog import rows as catalog_rows
 from lakebed.catalog.entries import Known, known_from
-from lakebed.catalog.model import Entry, Warehouse
+from lakebed.catalog.model import Catalog, Entry
 from lakebed.core.errors import AccessDenied, CommitConflict
 from lakebed.meta.seam import Transaction
 from lakebed.objects.context import ObjectContext
@@ -103,7 +103,7 @@ class Remover:
             outcomes: dict[str, tuple[ObjectState, Reason]] = {}
             for one in doomed:
                 outcomes[one.location] = await self._one(
-                    tx, caller, record.job, known.warehouse, prefixes, plan, one, now_ms, displaced
+                    tx, caller, record.job, known.catalog, prefixes, plan, one, now_ms, displaced
                 )
             generation = removal.generation
             gone = [one for one in doomed if outcomes[one.location][0] is not ObjectState.RETAINED]
@@ -135,16 +135,16 @@ class Remover:
         tx: Transaction,
         caller: Caller,
         job: MaintenanceJob,
-        warehouse: Warehouse,
+        catalog: Catalog,
         prefixes: tuple[str, ...],
         plan: RemovalPlan,
         doomed: ObjectReport,
         now_ms: int,
         displaced: NewGarbage,
     ) -> tuple[ObjectState, Reason]:
-        planned, bucket = plan.files[doomed.location], warehouse.bucket
+        planned, bucket = plan.files[doomed.location], catalog.bucket
         key = planned.key
-        if not key.startswith(prefixes) or key.startswith(warehouse.reserved_prefix):
+        if not key.startswith(prefixes) or key.startswith(catalog.reserved_prefix):
             return ObjectState.RETAINED, Reason.CHANGED_SINCE_PLAN
         current = await current_of(tx, bucket, key)
         if (
@@ -159,7 +159,7 @@ class Remover:
         except AccessDenied:
             return ObjectState.RETAINED, Reason.IN_USE
         if job.config.quarantine_enabled:
-            await move_to_quarantine(self._f, tx, warehouse, job, current, doomed.kind, now_ms, displaced)
+            await move_to_quarantine(self._f, tx, catalog, job, current, doomed.kind, now_ms, displaced)
         await remove_file(self._f, tx, bucket, current, caller, now_ms, displaced)
         if job.config.quarantine_enabled:
             return ObjectState.QUARANTINED, Reason.QUARANTINE_ENABLED

@@ -199,7 +199,7 @@ class OperatorRequests:
             return report
         change = read_change(known.identifier, b"[]", msgspec.json.encode(updates))
         options = CommitOptions(operation=EXPIRE, writer=ADMIN, expected_token=known.entry.version_token)
-        committed = await self._commits.commit(Mutation(caller), known.warehouse.name, change, options)
+        committed = await self._commits.commit(Mutation(caller), known.catalog.name, change, options)
         return msgspec.structs.replace(
             report,
             status=ExpirationStatus.COMMITTED,
@@ -231,7 +231,7 @@ class OperatorRequests:
         """Submit a task to the pipeline, which plans again on the table as it is then. One open task per table."""
         spec = TaskSpec(
             job=JobKind.COMPACT,
-            warehouse=known.warehouse.name,
+            warehouse=known.catalog.name,
             namespace=known.identifier.namespace,
             table=known.entry.name,
             entry=known.entry.id,

@@ -10,7 +10,7 @@ import msgspec
 
 from lakebed.catalog import rows as catalog_rows
 from lakebed.catalog.entries import Known
-from lakebed.catalog.rows import NAMESPACE_COLUMNS, WAREHOUSE_COLUMNS, entry_from
+from lakebed.catalog.rows import CATALOG_COLUMNS, NAMESPACE_COLUMNS, entry_from
 from lakebed.core.errors import CommitConflict, PointerMoved, StateConflict
 from lakebed.meta.seam import Reader, Transaction
 from lakebed.objects.context import ObjectContext
@@ -50,7 +50,7 @@ _TIMELINE: Final = 10
 _ATTEMPTS: Final = 3
 _NO_FINDINGS: Final = Findings()
 _STALE: Final = "the table or its configuration changed since the job was planned"
-_ENTRY_AT: Final = WAREHOUSE_COLUMNS + NAMESPACE_COLUMNS
+_ENTRY_AT: Final = CATALOG_COLUMNS + NAMESPACE_COLUMNS
 
 
 class QuarantineSummary(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakebed.catalog.access.authorization import Action, Gate
-from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.access.authorization import Action, CatalogAuthorizer
+from lakebed.catalog.catalogs.service import Catalogs
 from lakebed.catalog.commits.service import Commits
 from lakebed.catalog.entries import Entries, Known, no_such_entry
 from lakebed.catalog.external.external_catalogs import check_own
@@ -62,40 +62,38 @@ class MaintenanceJobs:
         self._tasks = tasks
         self.configs = configs
 
-    async def run(self, caller: Caller, warehouse_name: str, identifier: Identifier, request: RunRequest) -> JobView:
+    async def run(self, caller: Caller, catalog_name: str, identifier: Identifier, request: RunRequest) -> JobView:
         """Run an operator's request."""
-        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
+        known = await self._admitted(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
         return await self._seen(known, await self._operating.run(caller, known, request))
 
-    async def job(self, caller: Caller, warehouse_name: str, identifier: Identifier, job_name: str) -> JobView:
+    async def job(self, caller: Caller, catalog_name: str, identifier: Identifier, job_name: str) -> JobView:
         """A job with its report. Raises NotFound."""
-        known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
+        known = await self._admitted(caller, catalog_name, identifier, Action.GET_MAINTENANCE)
         return await self._seen(known, await self._jobs.find(self._f.meta, known.entry.id, job_name))
 
-    async def scheduler(
-        self, caller: Caller, warehouse_name: str, identifier: Identifier
-    ) -> tuple[Known, SchedulerView]:
+    async def scheduler(self, caller: Caller, catalog_name: str, identifier: Identifier) -> tuple[Known, SchedulerView]:
         """The state of a table's maintenance."""
-        known = await self._admitted(caller, warehouse_name, identifier, Action.GET_MAINTENANCE)
+        known = await self._admitted(caller, catalog_name, identifier, Action.GET_MAINTENANCE)
         return known, await self._scheduling.view(known.entry.id)
 
     async def schedule(
-        self, caller: Caller, warehouse_name: str, identifier: Identifier, scheduler_id: str
+        self, caller: Caller, catalog_name: str, identifier: Identifier, scheduler_id: str
     ) -> tuple[JobView, SchedulerView]:
         """Queue a job."""
-        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
+        known = await self._admitted(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
         stored = await self._scheduling.schedule(known, scheduler_id)
         return await self._seen(known, stored), await self._scheduling.view(known.entry.id)
 
-    async def work(self, caller: Caller, warehouse_name: str, identifier: Identifier, worker_id: str) -> JobView:
+    async def work(self, caller: Caller, catalog_name: str, identifier: Identifier, worker_id: str) -> JobView:
         """Run a job."""
-        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
+        known = await self._admitted(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
         return await self._seen(known, await self._scheduling.work(caller, known, worker_id))
 
     async def heartbeat(
         self,
         caller: Caller,
-        warehouse_name: str,
+        catalog_name: str,
         identifier: Identifier,
         job_name: str,
         *,
@@ -103,20 +101,20 @@ class MaintenanceJobs:
         lease_id: str,
     ) -> JobView:
         """Accept a worker's heartbeat."""
-        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
+        known = await self._admitted(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
         return await self._seen(known, await self._scheduling.heartbeat(known, job_name, worker_id, lease_id))
 
     async def quarantine(
         self,
         caller: Caller,
-        warehouse_name: str,
+        catalog_name: str,
         identifier: Identifier,
         job_name: str,
         action: QuarantineAction,
         reason: str,
     ) -> tuple[JobView, ReviewOutcome, SchedulerView]:
         """Inspect the files of a job in quarantine, or decide on them."""
-        known = await self._admitted(caller, warehouse_name, identifier, Action.RUN_MAINTENANCE)
+        known = await self._admitted(caller, catalog_name, identifier, Action.RUN_MAINTENANCE)
         reviewed = await self._review.act(caller, known.entry.id, job_name, action, reason)
         return (
             await self._seen(known, reviewed.stored),
@@ -124,13 +122,13 @@ class MaintenanceJobs:
             await self._scheduling.view(known.entry.id),
         )
 
-    async def _admitted(self, caller: Caller, warehouse_name: str, identifier: Identifier, action: Action) -> Known:
-        found = await self._entries.get(caller, warehouse_name, identifier, EntryKind.TABLE, action)
+    async def _admitted(self, caller: Caller, catalog_name: str, identifier: Identifier, action: Action) -> Known:
+        found = await self._entries.get(caller, catalog_name, identifier, EntryKind.TABLE, action)
         if action is Action.RUN_MAINTENANCE:
-            check_own(found.warehouse, "maintain a table")
+            check_own(found.catalog, "maintain a table")
         if found.live is None:
             raise no_such_entry(identifier, EntryKind.TABLE)
-        return Known(found.warehouse, found.namespace, found.live)
+        return Known(found.catalog, found.namespace, found.live)
 
     async def _seen(self, known: Known, stored: StoredJob) -> JobView:
         compaction = stored.findings.compaction
@@ -144,8 +142,8 @@ class MaintenanceJobs:
 
 def build_maintenance_jobs(
     object_context: ObjectContext,
-    gate: Gate,
-    warehouses: Warehouses,
+    authorizer: CatalogAuthorizer,
+    catalogs: Catalogs,
     entries: Entries,
     files: TableFiles,
     commits: Commits,
@@ -155,7 +153,7 @@ def build_maintenance_jobs(
     worker_id: str,
 ) -> tuple[MaintenanceJobs, BackgroundMaintenance]:
     """The use cases, and the background maintenance."""
-    configs = MaintenanceConfigs(object_context, gate, warehouses, entries)
+    configs = MaintenanceConfigs(object_context, authorizer, catalogs, entries)
     jobs = JobStore(object_context.meta, tasks)
     executor = JobExecutor(object_context, entries, files, jobs)
     quarantine = Quarantine(object_context, jobs)

@@ -125,7 +125,7 @@ class Surveyor:
 
     async def _list(self, known: Known, table: TableMetadata) -> tuple[list[tuple[ObjectKind, StoredFile]], int]:
         """The files in the table's directories with their kind, and the number of other files."""
-        bucket = known.warehouse.bucket
+        bucket = known.catalog.bucket
         folders = _metadata_folders(table)
         listed: list[tuple[ObjectKind, StoredFile]] = []
         unrecognized = 0

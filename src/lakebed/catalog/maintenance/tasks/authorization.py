@@ -10,13 +10,13 @@ from typing import Final
 
 import msgspec
 
-from lakebed.catalog.access.authorization import Action, Gate, ServerAction
+from lakebed.catalog.access.authorization import Action, CatalogAuthorizer, ServerAction
 from lakebed.catalog.access.directory_permissions import check_directory_rights
-from lakebed.catalog.catalogs.service import Warehouses
+from lakebed.catalog.catalogs.service import Catalogs
 from lakebed.catalog.entries import Entries, Known, Sought
 from lakebed.catalog.external.external_catalogs import check_own
 from lakebed.catalog.identifiers import Identifier, check_identifier
-from lakebed.catalog.model import EntryKind, Warehouse
+from lakebed.catalog.model import Catalog, EntryKind
 from lakebed.catalog.rows import LOCATIONS_WITHIN
 from lakebed.catalog.tables.files import SCHEMES, parse_location
 from lakebed.core.errors import InvalidInput
@@ -50,11 +50,16 @@ class TaskAuthorization:
     """Authorizes submissions."""
 
     def __init__(
-        self, object_context: ObjectContext, gate: Gate, warehouses: Warehouses, entries: Entries, history: TaskHistory
+        self,
+        object_context: ObjectContext,
+        authorizer: CatalogAuthorizer,
+        catalogs: Catalogs,
+        entries: Entries,
+        history: TaskHistory,
     ) -> None:
         self._f = object_context
-        self._gate = gate
-        self._warehouses = warehouses
+        self._authorizer = authorizer
+        self._catalogs = catalogs
         self._entries = entries
         self._history = history
 
@@ -63,7 +68,7 @@ class TaskAuthorization:
 
         Policies, cost and principal of an order are set here, whatever the request contains.
         """
-        await self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
+        await self._authorizer.check_server(caller, ServerAction.SUBMIT_TASK)
         if spec.job is JobKind.COPY_RESTRICTED:
             raise InvalidInput("copies are asked for by planning a scan, and not as tasks", argument="job")
         options = check_options(spec.job, spec.options)
@@ -76,31 +81,31 @@ class TaskAuthorization:
         )
         if spec.job is JobKind.EXPORT_EVENTS:
             # Readers of the table can read the events.
-            await self._gate.check_server(caller, ServerAction.READ_EVENTS)
+            await self._authorizer.check_server(caller, ServerAction.READ_EVENTS)
             if not spec.namespace and not spec.table:
-                warehouse = await self._warehouses.find(self._f.meta, spec.warehouse)
-                await self._gate.check(caller, warehouse, Action.CREATE_TABLE)
-                check_own(warehouse, "run a job")
+                catalog = await self._catalogs.find(self._f.meta, spec.warehouse)
+                await self._authorizer.check(caller, catalog, Action.CREATE_TABLE)
+                check_own(catalog, "run a job")
                 return plain
         if spec.job is JobKind.TIER_STREAM:
             # It reads a stream with the rights of workers: only who may do what they do can have it done.
-            await self._gate.check_server(caller, ServerAction.RUN_TASKS)
+            await self._authorizer.check_server(caller, ServerAction.RUN_TASKS)
         identifier = check_identifier(spec.namespace, spec.table)
         named = msgspec.structs.replace(plain, namespace=identifier.namespace, table=identifier.name)
         sought = await self._entries.seek(self._f.meta, spec.warehouse, identifier)
-        check_own(sought.warehouse, "run a job")
+        check_own(sought.catalog, "run a job")
         if spec.job is JobKind.IMPORT:
-            await self._check_source(caller, sought.warehouse, identifier, options)
+            await self._check_source(caller, sought.catalog, identifier, options)
         if spec.job in _MAKES_TABLE and sought.live is None:
             namespace, name = identifier
-            await self._gate.check(caller, sought.warehouse, Action.CREATE_TABLE, namespace=namespace, name=name)
+            await self._authorizer.check(caller, sought.catalog, Action.CREATE_TABLE, namespace=namespace, name=name)
             return named
         return await self._about(caller, sought, named)
 
     async def _about(self, caller: Caller, sought: Sought, spec: TaskSpec) -> TaskSpec:
         """The order about a table that is there, with what it may cost."""
         entry = await self._entries.admit(caller, sought, EntryKind.TABLE, Action.RUN_MAINTENANCE)
-        known = Known(sought.found.warehouse, sought.found.namespace, entry)
+        known = Known(sought.found.catalog, sought.found.namespace, entry)
         health = health_from_summary(known, (await self._entries.metadata(entry)).table)
         speeds = await self._history.speeds(self._f.meta)
         cost = estimate_cost(spec.job, health.data_files or 0, health.data_bytes or 0, speeds)
@@ -117,7 +122,7 @@ class TaskAuthorization:
             await self._f.table_buckets.authorize(caller, bucket, "s3:GetObject", prefix)
 
     async def _check_source(
-        self, caller: Caller, warehouse: Warehouse, identifier: Identifier, options: dict[str, Option]
+        self, caller: Caller, catalog: Catalog, identifier: Identifier, options: dict[str, Option]
     ) -> None:
         """Return if the caller may read what is to be imported. Raises AccessDenied, NoSuchBucket, InvalidInput."""
         source = options.get("source")
@@ -126,7 +131,7 @@ class TaskAuthorization:
             bucket = await self._f.bucket(self._f.meta, address.bucket)
             directory = address.directory if address.key.strip("/") else ""
             # In place, a worker claims the folder, and callers with rights to the table have its files from then on.
-            stays = options.get("mode") != "copy" and warehouse.holds(bucket.name, directory)
+            stays = options.get("mode") != "copy" and catalog.holds(bucket.name, directory)
             actions = directory_actions(writes=True) if stays else _COPIES
             await check_directory_rights(self._f, caller, bucket, directory, actions)
             if bucket.holds_tables:
@@ -136,4 +141,4 @@ class TaskAuthorization:
             raise InvalidInput("say what to import: source, or source-table", argument="source")
         # Elsewhere: whether a worker may be sent there is the question that links to other catalogs are.
         namespace, name = identifier
-        await self._gate.check(caller, warehouse, Action.CONFIGURE_BRIDGE, namespace=namespace, name=name)
+        await self._authorizer.check(caller, catalog, Action.CONFIGURE_BRIDGE, namespace=namespace, name=name)

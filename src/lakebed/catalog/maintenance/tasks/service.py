@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from lakebed.catalog.access.authorization import Action, Gate, ServerAction
+from lakebed.catalog.access.authorization import Action, CatalogAuthorizer, ServerAction
 from lakebed.catalog.entries import Entries, known_from
 from lakebed.catalog.rows import ENTRY_BY_ID
 from lakebed.core.errors import Fenced, InvalidInput, NotFound
@@ -53,7 +53,7 @@ class TaskService:
     def __init__(
         self,
         object_context: ObjectContext,
-        gate: Gate,
+        authorizer: CatalogAuthorizer,
         entries: Entries,
         queue: TaskQueue,
         admission: TaskAuthorization,
@@ -61,7 +61,7 @@ class TaskService:
         history: TaskHistory,
     ) -> None:
         self._f = object_context
-        self._gate = gate
+        self._authorizer = authorizer
         self._entries = entries
         self._queue = queue
         self._admission = admission
@@ -80,7 +80,7 @@ class TaskService:
         limit: int = 100,
     ) -> Sequence[TaskView]:
         """Tasks in the order of their submission."""
-        await self._gate.check_server(caller, ServerAction.LIST_TASKS)
+        await self._authorizer.check_server(caller, ServerAction.LIST_TASKS)
         found = await self._queue.of_kinds(
             self._f.meta,
             KINDS if job is None else (job.value,),
@@ -96,7 +96,7 @@ class TaskService:
 
     async def get(self, caller: Caller, task_id: int) -> TaskView:
         """One task. Raises NotFound."""
-        await self._gate.check_server(caller, ServerAction.LIST_TASKS)
+        await self._authorizer.check_server(caller, ServerAction.LIST_TASKS)
         return await self._seen(self._f.meta, task_id)
 
     # -- submitting -----------------------------------------------------------------------------------------------
@@ -116,12 +116,12 @@ class TaskService:
 
     async def redrive(self, caller: Caller, task_id: int) -> TaskView:
         """Give a dead task all its attempts again. Raises NotFound if it is not dead, AlreadyExists if one is open."""
-        await self._gate.check_server(caller, ServerAction.SUBMIT_TASK)
+        await self._authorizer.check_server(caller, ServerAction.SUBMIT_TASK)
         spec = (await self._seen(self._f.meta, task_id)).spec
         if spec.entry:
             known = await self._entries.by_id(spec.entry)
-            await self._gate.check(
-                caller, known.warehouse, Action.RUN_MAINTENANCE, namespace=known.namespace.levels, entry=known.entry
+            await self._authorizer.check(
+                caller, known.catalog, Action.RUN_MAINTENANCE, namespace=known.namespace.levels, entry=known.entry
             )
         now_ms = self._f.clock.now_ms()
 
@@ -141,7 +141,7 @@ class TaskService:
         self, caller: Caller, worker: str, jobs: Sequence[JobKind], *, lease_seconds: float, limit: int = 1
     ) -> Sequence[TaskView]:
         """Lease due tasks of some jobs, or of all; none if nothing is due. Orders have the current names of tables."""
-        await self._gate.check_server(caller, ServerAction.RUN_TASKS)
+        await self._authorizer.check_server(caller, ServerAction.RUN_TASKS)
         if not 1 <= len(worker) <= MAX_WORKER_CHARS:
             raise InvalidInput(f"a worker has a name of 1 to {MAX_WORKER_CHARS} characters", argument="worker")
         if not 1 <= limit <= MAX_LEASED:
@@ -166,7 +166,7 @@ class TaskService:
 
         The order with its table's current name; None if the table was dropped, as another may have its name.
         """
-        await self._gate.check_server(caller, ServerAction.RUN_TASKS)
+        await self._authorizer.check_server(caller, ServerAction.RUN_TASKS)
         _check_lease(lease_seconds)
         if progress is not None and len(progress) > MAX_PROGRESS_BYTES:
             raise InvalidInput(f"progress has at most {MAX_PROGRESS_BYTES} bytes", argument="progress")
@@ -182,7 +182,7 @@ class TaskService:
 
     async def complete(self, caller: Caller, task_id: int, token: int, report: bytes) -> None:
         """Complete a task with its report. Repeating it changes nothing. Raises Fenced, NotFound, InvalidInput."""
-        await self._gate.check_server(caller, ServerAction.RUN_TASKS)
+        await self._authorizer.check_server(caller, ServerAction.RUN_TASKS)
         summary = read_report(report)
         now_ms = self._f.clock.now_ms()
 
@@ -201,7 +201,7 @@ class TaskService:
 
     async def fail(self, caller: Caller, task_id: int, token: int, reason: str, *, retry: bool = True) -> TaskState:
         """Fail a task, to be retried or for good; its new state. Raises Fenced, NotFound."""
-        await self._gate.check_server(caller, ServerAction.RUN_TASKS)
+        await self._authorizer.check_server(caller, ServerAction.RUN_TASKS)
         told = reason.replace("\0", "")[:MAX_FAILURE_CHARS] or "no reason was given"
         now_ms = self._f.clock.now_ms()
 
@@ -255,7 +255,7 @@ class TaskService:
             return None
         known = known_from(row)
         return msgspec.structs.replace(
-            spec, warehouse=known.warehouse.name, namespace=known.namespace.levels, table=known.entry.name
+            spec, warehouse=known.catalog.name, namespace=known.namespace.levels, table=known.entry.name
         )
 
     async def _held(self, tx: Transaction, task_id: int, token: int, *ends: TaskState) -> TaskLease | None:

@@ -34,7 +34,7 @@ async def list_targets(services: AdminServices, request: JsonRequest) -> Respons
     asked = _about(request)
     page = _target_pages.read(http, asked)
     found = await services.attaching.targets(
-        request.caller, request.warehouse, request.namespace, policy, after=page.after or "", limit=page.limit
+        request.caller, request.catalog, request.namespace, policy, after=page.after or "", limit=page.limit
     )
     document: dict[str, object] = {"targets": [mapping_document(one) for one in found.targets]}
     if found.truncated:
@@ -51,7 +51,7 @@ async def get_effect(services: AdminServices, request: JsonRequest) -> Response:
     page = _effect_pages.read(http, asked)
     found = await services.coverage.effect(
         request.caller,
-        request.warehouse,
+        request.catalog,
         request.namespace,
         request.names["policy"],
         target,
@@ -101,7 +101,7 @@ async def list_uncovered(services: AdminServices, request: JsonRequest) -> Respo
 
 
 def _about(request: JsonRequest) -> str:
-    return f"{request.warehouse} {request.names['namespace']} {request.names['policy']}"
+    return f"{request.catalog} {request.names['namespace']} {request.names['policy']}"
 
 
 def _namespace(http: Request) -> Levels:

@@ -70,20 +70,20 @@ async def list_health(services: AdminServices, request: JsonRequest) -> Response
 async def get_health(services: AdminServices, request: JsonRequest) -> Response:
     """How a table is, by its files."""
     check_parameters(request.http, ())
-    return ok(await services.maintenance.health(request.caller, request.warehouse, request.table))
+    return ok(await services.maintenance.health(request.caller, request.catalog, request.table))
 
 
 async def get_plan(services: AdminServices, request: JsonRequest) -> Response:
     """What the policies of a table come to now. Nothing is done."""
     check_parameters(request.http, ())
-    return ok(_plan(await services.maintenance.plan(request.caller, request.warehouse, request.table)))
+    return ok(_plan(await services.maintenance.plan(request.caller, request.catalog, request.table)))
 
 
 async def submit_plan(services: AdminServices, request: JsonRequest) -> Response:
     """The same, done: the tasks are in the queue."""
     check_parameters(request.http, ())
     await read_strict_document(request, EmptyDocument)
-    plan, placed = await services.maintenance.plan_now(request.caller, request.warehouse, request.table)
+    plan, placed = await services.maintenance.plan_now(request.caller, request.catalog, request.table)
     return ok(_plan(plan) | {"tasks": [{"id": one.task_id, "order": one.spec} for one in placed]})
 
 
@@ -91,7 +91,7 @@ async def list_table_policies(services: AdminServices, request: JsonRequest) -> 
     """The policies that hold for a table, and why."""
     check_parameters(request.http, ())
     found = await services.attaching.applicable(
-        request.caller, request.warehouse, TargetName(*request.table), action=Action.GET_MAINTENANCE
+        request.caller, request.catalog, TargetName(*request.table), action=Action.GET_MAINTENANCE
     )
     return ok({"policies": [applicable_document(one) for one in found]})
 

@@ -13,7 +13,7 @@ from lakebed.catalog.external.bridges.model import (
     Bridge,
     BridgeConfig,
     Bridged,
-    CatalogKind,
+    BridgedCatalogKind,
     SyncMode,
     SyncStatus,
 )
@@ -89,7 +89,7 @@ class _BridgeFields(StrictDocument, kw_only=True):
     auth: AuthDocument = msgspec.field(default_factory=AuthDocument)
     properties: dict[str, str] = msgspec.field(default_factory=dict)
 
-    def config(self, catalog: CatalogKind) -> BridgeConfig:
+    def config(self, catalog: BridgedCatalogKind) -> BridgeConfig:
         """What is configured, without the secrets."""
         auth = self.auth
         return BridgeConfig(
@@ -132,13 +132,13 @@ class _BridgeFields(StrictDocument, kw_only=True):
 class BridgeDocument(_BridgeFields, kw_only=True):
     """The body of a configuration."""
 
-    catalog: CatalogKind
+    catalog: BridgedCatalogKind
 
 
 class SyncDocument(_BridgeFields, kw_only=True):
     """The body of a sync: what it names of a configuration is a new one, and without a catalog it names none."""
 
-    catalog: CatalogKind | UnsetType = UNSET
+    catalog: BridgedCatalogKind | UnsetType = UNSET
     expected_version_token: Word | None = None
     expected_metadata_location: Location | None = None
     commit_id: Word = ""
@@ -165,26 +165,26 @@ async def import_table(services: IcebergServices, request: JsonRequest) -> Respo
     identifier = request.table
     imported = await services.extensions.imports.import_table(
         request.mutation,
-        request.warehouse,
+        request.catalog,
         identifier,
         asked.metadata_location,
         properties=asked.properties,
         external_token=asked.external_version_token,
     )
     made = imported.committed
-    return await table_response(services, request, made.found.warehouse, identifier, made.entry, made.metadata)
+    return await table_response(services, request, made.found.catalog, identifier, made.entry, made.metadata)
 
 
 async def get_bridge(services: IcebergServices, request: JsonRequest) -> Response:
     """The bridge of a table, if it has one."""
-    return ok(_bridged(await services.extensions.bridges.get(request.caller, request.warehouse, request.table)))
+    return ok(_bridged(await services.extensions.bridges.get(request.caller, request.catalog, request.table)))
 
 
 async def put_bridge(services: IcebergServices, request: JsonRequest) -> Response:
     """Give a table a bridge."""
     asked = await read_strict_document(request, BridgeDocument)
     bridged = await services.extensions.bridges.configure(
-        request.caller, request.warehouse, request.table, asked.config(asked.catalog), asked.secrets
+        request.caller, request.catalog, request.table, asked.config(asked.catalog), asked.secrets
     )
     return ok(_bridged(bridged))
 
@@ -192,7 +192,7 @@ async def put_bridge(services: IcebergServices, request: JsonRequest) -> Respons
 async def delete_bridge(services: IcebergServices, request: JsonRequest) -> Response:
     """Take the bridge off a table."""
     await read_strict_document(request, EmptyDocument)
-    await services.extensions.bridges.remove(request.caller, request.warehouse, request.table)
+    await services.extensions.bridges.remove(request.caller, request.catalog, request.table)
     return no_content()
 
 
@@ -200,7 +200,7 @@ async def sync_bridge(services: IcebergServices, request: JsonRequest) -> Respon
     """Follow the other catalog now."""
     asked = await read_strict_document(request, SyncDocument)
     synced = await services.extensions.syncing.sync(
-        request.mutation, request.warehouse, request.table, _sync_request(asked), services.clock.now_ms()
+        request.mutation, request.catalog, request.table, _sync_request(asked), services.clock.now_ms()
     )
     table = _loaded(synced.committed.entry, synced.committed.metadata)
     return ok({"action": synced.status, "table": table, "bridge": _shown(synced.bridged.bridge)})
@@ -209,7 +209,7 @@ async def sync_bridge(services: IcebergServices, request: JsonRequest) -> Respon
 async def sync_shown_again(services: IcebergServices, request: JsonRequest, entry_id: str) -> Response:
     """The answer to a sync that was answered before: table and bridge as they are now."""
     known = await services.entries.by_id(entry_id)
-    bridged = await services.extensions.bridges.get(request.caller, request.warehouse, request.table)
+    bridged = await services.extensions.bridges.get(request.caller, request.catalog, request.table)
     metadata = await services.entries.metadata(known.entry)
     action = bridged.bridge.state.action if bridged.bridge is not None else SyncStatus.UNCHANGED
     return ok({"action": action, "table": _loaded(known.entry, metadata), "bridge": _shown(bridged.bridge)})
@@ -220,7 +220,7 @@ async def sync_shown_again(services: IcebergServices, request: JsonRequest, entr
 
 def _sync_request(asked: SyncDocument) -> SyncRequest:
     config: BridgeConfig | None = None
-    if isinstance(asked.catalog, CatalogKind):
+    if isinstance(asked.catalog, BridgedCatalogKind):
         config = asked.config(asked.catalog)
     else:
         plain = SyncDocument()
@@ -258,7 +258,7 @@ def _loaded(entry: Entry, metadata: CachedMetadata) -> dict[str, Any]:
 
 def _bridged(bridged: Bridged) -> dict[str, Any]:
     document: dict[str, Any] = {
-        "table-bucket": bridged.warehouse.name,
+        "table-bucket": bridged.catalog.name,
         "namespace": display(bridged.namespace.levels),
         "table": bridged.identifier.name,
         "status": "bridge-unconfigured" if bridged.bridge is None else "bridge-configured",
@@ -269,7 +269,7 @@ def _bridged(bridged: Bridged) -> dict[str, Any]:
                 "status": "polling-supported" if kind.can_be_asked else "operator-sync-supported",
                 "reason": _REASONS[kind.can_be_asked],
             }
-            for kind in CatalogKind
+            for kind in BridgedCatalogKind
         ],
         "unsupported-bridges": [],
     }

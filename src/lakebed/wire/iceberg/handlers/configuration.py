@@ -37,14 +37,14 @@ def configuration_route(endpoints: list[str]) -> Route[IcebergServices]:
         }
         overrides = {"namespace-separator": "%1F"}
         if stated is not None:
-            warehouse = await services.warehouses.enter(request.caller, warehouse_name(stated))
-            if not warehouse.is_table_bucket:
+            catalog = await services.catalogs.enter(request.caller, catalog_name(stated))
+            if not catalog.is_table_bucket:
                 # As the contract of catalogs has it; those that a bucket came with have never told theirs here.
-                defaults = {**warehouse.properties, BASE_LOCATION: warehouse.base_location, **defaults}
-            defaults["lakebed.access-delegation"] = allowed_delegation(services.access_delegation, warehouse)
-            defaults["warehouse-location"] = warehouse.base_location
+                defaults = {**catalog.properties, BASE_LOCATION: catalog.base_location, **defaults}
+            defaults["lakebed.access-delegation"] = allowed_delegation(services.access_delegation, catalog)
+            defaults["warehouse-location"] = catalog.base_location
             # Clients put it into their paths as it is.
-            overrides["prefix"] = quote(warehouse.name, safe="")
+            overrides["prefix"] = quote(catalog.name, safe="")
         return ok(
             {
                 "defaults": defaults,
@@ -57,8 +57,8 @@ def configuration_route(endpoints: list[str]) -> Route[IcebergServices]:
     return Route("getConfig", "GET", "/v1/config", get_config)
 
 
-def warehouse_name(stated: str) -> str:
-    """The catalog that a client's `warehouse` names: by name or ARN, a table bucket by its location too.
+def catalog_name(stated: str) -> str:
+    """The catalog that a client's `catalog` names: by name or ARN, a table bucket by its location too.
 
     Raises InvalidInput.
     """

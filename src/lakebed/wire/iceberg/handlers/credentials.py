@@ -23,11 +23,11 @@ _NEVER_KEPT: Final[Headers] = [("Cache-Control", "no-store, private"), ("Pragma"
 async def load_credentials(services: IcebergServices, request: JsonRequest) -> Response:
     """Temporary keys for the files of a table, as far as the caller may have them."""
     identifier = request.table
-    sought = await services.entries.seek(services.meta, request.warehouse, identifier)
-    warehouse, entry, where = sought.warehouse, sought.live, hint_of_request(request.http)
+    sought = await services.entries.seek(services.meta, request.catalog, identifier)
+    catalog, entry, where = sought.catalog, sought.live, hint_of_request(request.http)
     if where is not None and sought.entry is None:
         data = await services.data_access.of_unrecorded(
-            request.caller, warehouse, identifier, where.table, where.location, where.properties
+            request.caller, catalog, identifier, where.table, where.location, where.properties
         )
         if sought.namespace is None:
             raise no_such_namespace(identifier.namespace)
@@ -35,12 +35,12 @@ async def load_credentials(services: IcebergServices, request: JsonRequest) -> R
         if entry is None or entry.kind is not EntryKind.TABLE:
             # Who may not read the data does not learn that there is no table.
             entry = await services.entries.admit(request.caller, sought, EntryKind.TABLE, Action.GET_TABLE_DATA)
-        data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
+        data = await services.data_access.of_entry(request.caller, catalog, identifier.namespace, entry)
         where = None
-    if not allowed_delegation(services.access_delegation, warehouse).vends:
+    if not allowed_delegation(services.access_delegation, catalog).vends:
         facts = scope_facts(f"s3://{data.bucket}/{data.home.directory}", vends=False)
         return ok({"config": facts, "storage-credentials": []}, _NEVER_KEPT)
-    vended = vend_credentials(services, request, warehouse, identifier, data, where)
+    vended = vend_credentials(services, request, catalog, identifier, data, where)
     return ok({"config": vended.facts, "storage-credentials": [vended.storage_credential]}, _NEVER_KEPT)
 
 

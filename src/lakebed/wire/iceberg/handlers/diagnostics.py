@@ -35,19 +35,19 @@ _VERSION: Final = 1
 
 async def export_table(services: IcebergServices, request: JsonRequest) -> Response:
     """What the catalog has on record of a table."""
-    recorded = await services.extensions.examination.recorded(request.caller, request.warehouse, request.table)
+    recorded = await services.extensions.examination.recorded(request.caller, request.catalog, request.table)
     return ok(_export(recorded))
 
 
 async def diagnose_table(services: IcebergServices, request: JsonRequest) -> Response:
     """How a table is."""
-    found = await services.extensions.examination.diagnose(request.caller, request.warehouse, request.table)
+    found = await services.extensions.examination.diagnose(request.caller, request.catalog, request.table)
     return ok(_diagnosis(found))
 
 
 async def recover_table(services: IcebergServices, request: JsonRequest) -> Response:
     """Put right what can be. A recovery has no options: the body is ignored."""
-    done = await services.extensions.recovery.recover(request.caller, request.warehouse, request.table)
+    done = await services.extensions.recovery.recover(request.caller, request.catalog, request.table)
     return ok(
         {
             **_commit_recovery(done.recorded),
@@ -60,43 +60,43 @@ async def recover_table(services: IcebergServices, request: JsonRequest) -> Resp
 
 async def get_migration(services: IcebergServices, request: JsonRequest) -> Response:
     """What a move of the catalog would find."""
-    survey = await services.extensions.surveys.survey(request.caller, request.warehouse)
+    survey = await services.extensions.surveys.survey(request.caller, request.catalog)
     return ok(_migration(survey))
 
 
 async def start_migration(services: IcebergServices, request: JsonRequest) -> Response:
     """There is nothing to move: the same report, with a digest of what was found."""
     await read_strict_document(request, EmptyDocument)
-    fingerprint = await services.extensions.surveys.fingerprint(request.caller, request.warehouse)
-    survey = await services.extensions.surveys.survey(request.caller, request.warehouse)
+    fingerprint = await services.extensions.surveys.fingerprint(request.caller, request.catalog)
+    survey = await services.extensions.surveys.survey(request.caller, request.catalog)
     return ok({**_migration(survey), "source_fingerprint": fingerprint})
 
 
 async def cancel_migration(services: IcebergServices, request: JsonRequest) -> Response:
     """No move ever begins, so none holds writes back."""
     await read_strict_document(request, EmptyDocument)
-    warehouse = await services.extensions.surveys.admit_change(request.caller, request.warehouse)
-    return ok({"table_bucket": warehouse.name, "status": "NO_MIGRATION_FENCE", "object_backed_writes_fenced": False})
+    catalog = await services.extensions.surveys.admit_change(request.caller, request.catalog)
+    return ok({"table_bucket": catalog.name, "status": "NO_MIGRATION_FENCE", "object_backed_writes_fenced": False})
 
 
 # -- documents ----------------------------------------------------------------------------------------------------
 
 
 def _export(recorded: Recorded) -> dict[str, Any]:
-    warehouse, namespace, entry = recorded.warehouse, recorded.namespace, recorded.entry
+    catalog, namespace, entry = recorded.catalog, recorded.namespace, recorded.entry
     parts: dict[str, Any] = {
         "table_bucket": {
             "version": _VERSION,
-            "table_bucket": warehouse.name,
+            "table_bucket": catalog.name,
             "catalog_type": "iceberg-rest",
-            "warehouse_root": warehouse.base_location,
+            "warehouse_root": catalog.base_location,
             "state": "ACTIVE",
-            "properties": warehouse.properties,
-            "created_at": _moment(warehouse.created_ms),
+            "properties": catalog.properties,
+            "created_at": _moment(catalog.created_ms),
         },
         "namespace": {
             "version": _VERSION,
-            "table_bucket": warehouse.name,
+            "table_bucket": catalog.name,
             "namespace": display(namespace.levels),
             "namespace_levels": namespace.levels,
             "namespace_id": str(namespace.id),
@@ -106,7 +106,7 @@ def _export(recorded: Recorded) -> dict[str, Any]:
         },
         "table": {
             "version": _VERSION,
-            "table_bucket": warehouse.name,
+            "table_bucket": catalog.name,
             "namespace": display(namespace.levels),
             "table": entry.name,
             "table_id": entry.id,
@@ -197,7 +197,7 @@ def _counts(recorded: Recorded) -> dict[str, int]:
 def _commit_recovery(recorded: Recorded) -> dict[str, Any]:
     entry = recorded.entry
     return {
-        "table_bucket": recorded.warehouse.name,
+        "table_bucket": recorded.catalog.name,
         "namespace": display(recorded.namespace.levels),
         "table": entry.name,
         "table_id": entry.id,
@@ -238,7 +238,7 @@ def _diagnosis(found: Diagnosis) -> dict[str, Any]:
 
 def _migration(survey: Survey) -> dict[str, Any]:
     return {
-        "table_bucket": survey.warehouse.name,
+        "table_bucket": survey.catalog.name,
         "source_kind": BACKING,
         "target_kind": BACKING,
         "status": ALREADY_STRONG,

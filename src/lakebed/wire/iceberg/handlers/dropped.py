@@ -45,8 +45,8 @@ class Protection(StrictDocument):
 
 async def list_dropped(services: IcebergServices, request: JsonRequest) -> Response:
     """The dropped tables and views of a warehouse that can be restored."""
-    page = read_page(request.http, f"dropped {request.warehouse}")
-    found = await services.dropping.dropped(request.caller, request.warehouse, after=page.after, limit=page.limit)
+    page = read_page(request.http, f"dropped {request.catalog}")
+    found = await services.dropping.dropped(request.caller, request.catalog, after=page.after, limit=page.limit)
     last = found.dropped[-1].entry.id if found.dropped else ""
     return ok(
         {
@@ -60,14 +60,14 @@ async def restore_dropped(services: IcebergServices, request: JsonRequest) -> Re
     """Take a drop back."""
     asked = await read_strict_document(request, DroppedName)
     identifier = asked.identifier
-    restored = await services.dropping.restore(request.mutation, request.warehouse, identifier)
+    restored = await services.dropping.restore(request.mutation, request.catalog, identifier)
     return ok(_named(identifier, restored))
 
 
 async def purge_dropped(services: IcebergServices, request: JsonRequest) -> Response:
     """Give a dropped table or view up before its time."""
     asked = await read_strict_document(request, PurgeName)
-    await services.dropping.purge_now(request.mutation, request.warehouse, asked.identifier, files=asked.files)
+    await services.dropping.purge_now(request.mutation, request.catalog, asked.identifier, files=asked.files)
     return no_content()
 
 
@@ -94,7 +94,7 @@ async def protect_view(services: IcebergServices, request: JsonRequest) -> Respo
 async def _protection(
     services: IcebergServices, request: JsonRequest, identifier: Identifier, kind: EntryKind
 ) -> Response:
-    found = await services.entries.get(request.caller, request.warehouse, identifier, kind, Action.GET_TABLE)
+    found = await services.entries.get(request.caller, request.catalog, identifier, kind, Action.GET_TABLE)
     entry = found.live
     assert entry is not None  # noqa: S101  # `get` has raised otherwise
     return ok(_named(identifier, entry))
@@ -105,7 +105,7 @@ async def _protect(
 ) -> Response:
     asked = await read_strict_document(request, Protection)
     entry = await services.dropping.protect(
-        request.mutation, request.warehouse, identifier, kind, protected=asked.protected
+        request.mutation, request.catalog, identifier, kind, protected=asked.protected
     )
     return ok(_named(identifier, entry))
 

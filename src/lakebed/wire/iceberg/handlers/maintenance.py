@@ -65,73 +65,71 @@ class QuarantineDecision(msgspec.Struct, frozen=True, rename="kebab", forbid_unk
 
 async def get_config(services: IcebergServices, request: JsonRequest) -> Response:
     """The effective configuration of a table."""
-    return ok(config_document(await services.maintenance.configs.get(request.caller, request.warehouse, request.table)))
+    return ok(config_document(await services.maintenance.configs.get(request.caller, request.catalog, request.table)))
 
 
 async def put_config(services: IcebergServices, request: JsonRequest) -> Response:
     """Set a table's own configuration."""
     config = (await request.document(ConfigDocument)).config
     configs = services.maintenance.configs
-    return ok(config_document(await configs.put(request.caller, request.warehouse, request.table, config)))
+    return ok(config_document(await configs.put(request.caller, request.catalog, request.table, config)))
 
 
 async def delete_config(services: IcebergServices, request: JsonRequest) -> Response:
     """Remove a table's own configuration: its table bucket's applies again."""
     await read_strict_document(request, EmptyDocument)
-    await services.maintenance.configs.put(request.caller, request.warehouse, request.table, None)
+    await services.maintenance.configs.put(request.caller, request.catalog, request.table, None)
     return no_content()
 
 
 async def get_default(services: IcebergServices, request: JsonRequest) -> Response:
     """The default of a table bucket."""
-    return ok(config_document(await services.maintenance.configs.get_default(request.caller, request.warehouse)))
+    return ok(config_document(await services.maintenance.configs.get_default(request.caller, request.catalog)))
 
 
 async def put_default(services: IcebergServices, request: JsonRequest) -> Response:
     """Set the default of a table bucket."""
     config = (await request.document(ConfigDocument)).config
     configs = services.maintenance.configs
-    return ok(config_document(await configs.put_default(request.caller, request.warehouse, config)))
+    return ok(config_document(await configs.put_default(request.caller, request.catalog, config)))
 
 
 async def delete_default(services: IcebergServices, request: JsonRequest) -> Response:
     """Remove the default of a table bucket: the built-in one applies again."""
     await read_strict_document(request, EmptyDocument)
-    await services.maintenance.configs.put_default(request.caller, request.warehouse, None)
+    await services.maintenance.configs.put_default(request.caller, request.catalog, None)
     return no_content()
 
 
 async def run_maintenance(services: IcebergServices, request: JsonRequest) -> Response:
     """Plan, remove, expire snapshots or queue a compaction."""
     asked = await request.document(RunRequest)
-    return ok(report_document(await services.maintenance.run(request.caller, request.warehouse, request.table, asked)))
+    return ok(report_document(await services.maintenance.run(request.caller, request.catalog, request.table, asked)))
 
 
 async def get_job(services: IcebergServices, request: JsonRequest) -> Response:
     """A job with its report."""
-    seen = await services.maintenance.job(request.caller, request.warehouse, request.table, request.names["job"])
+    seen = await services.maintenance.job(request.caller, request.catalog, request.table, request.names["job"])
     return ok(report_document(seen))
 
 
 async def get_scheduler(services: IcebergServices, request: JsonRequest) -> Response:
     """The state of a table's maintenance."""
-    known, view = await services.maintenance.scheduler(request.caller, request.warehouse, request.table)
+    known, view = await services.maintenance.scheduler(request.caller, request.catalog, request.table)
     return ok(scheduler_document(known, view))
 
 
 async def run_scheduler(services: IcebergServices, request: JsonRequest) -> Response:
     """Queue a job. The body may be left out."""
     asked = await request.document(SchedulerRun) if request.body else SchedulerRun()
-    seen, view = await services.maintenance.schedule(
-        request.caller, request.warehouse, request.table, asked.scheduler_id
-    )
+    seen, view = await services.maintenance.schedule(request.caller, request.catalog, request.table, asked.scheduler_id)
     return ok({"report": report_document(seen), "scheduler": scheduler_document(seen.known, view)})
 
 
 async def run_worker(services: IcebergServices, request: JsonRequest) -> Response:
     """Run a job to its end."""
     asked = await request.document(WorkerRun)
-    seen = await services.maintenance.work(request.caller, request.warehouse, request.table, asked.worker_id)
+    seen = await services.maintenance.work(request.caller, request.catalog, request.table, asked.worker_id)
     return ok(report_document(seen))
 
 
@@ -140,7 +138,7 @@ async def beat(services: IcebergServices, request: JsonRequest) -> Response:
     asked = await request.document(Heartbeat)
     seen = await services.maintenance.heartbeat(
         request.caller,
-        request.warehouse,
+        request.catalog,
         request.table,
         request.names["job"],
         worker_id=asked.worker_id,
@@ -153,7 +151,7 @@ async def decide_quarantine(services: IcebergServices, request: JsonRequest) -> 
     """Inspect the files of a job in quarantine, release them, or remove them."""
     asked = await request.document(QuarantineDecision)
     seen, reviewed, view = await services.maintenance.quarantine(
-        request.caller, request.warehouse, request.table, request.names["job"], asked.action, asked.reason
+        request.caller, request.catalog, request.table, request.names["job"], asked.action, asked.reason
     )
     return ok(
         {

@@ -37,12 +37,12 @@ class PropertyChanges(msgspec.Struct):
 async def list_namespaces(services: IcebergServices, request: JsonRequest) -> Response:
     """Direct children of a namespace, or of the warehouse."""
     parent = request.http.query.get("parent", "")
-    page = read_page(request.http, f"namespaces {request.warehouse} {parent}")
+    page = read_page(request.http, f"namespaces {request.catalog} {parent}")
     levels = split_namespace(parent) if parent else ()
 
     async def children(levels: Levels) -> NamespacePage:
         return await services.namespaces.list(
-            request.caller, request.warehouse, levels, after=page.after, limit=page.limit
+            request.caller, request.catalog, levels, after=page.after, limit=page.limit
         )
 
     try:
@@ -65,28 +65,28 @@ async def list_namespaces(services: IcebergServices, request: JsonRequest) -> Re
 async def create_namespace(services: IcebergServices, request: JsonRequest) -> Response:
     """Make a namespace."""
     asked = await request.document(NewNamespace)
-    made = await services.namespaces.create(request.mutation, request.warehouse, asked.namespace, asked.properties)
+    made = await services.namespaces.create(request.mutation, request.catalog, asked.namespace, asked.properties)
     return ok({"namespace": made.levels, "properties": made.properties})
 
 
 async def load_namespace(services: IcebergServices, request: JsonRequest) -> Response:
     """A namespace and its properties, and where its tables are put by clients that put them somewhere."""
-    warehouse, found = await services.namespaces.load(request.caller, request.warehouse, request.namespace)
-    properties = {"location": namespace_location(warehouse, found)} | found.properties
+    catalog, found = await services.namespaces.load(request.caller, request.catalog, request.namespace)
+    properties = {"location": namespace_location(catalog, found)} | found.properties
     return ok({"namespace": found.levels, "properties": properties})
 
 
 async def namespace_exists(services: IcebergServices, request: JsonRequest) -> Response:
     """Whether it is there."""
     await services.namespaces.get(
-        request.caller, request.warehouse, request.namespace, privileges=OPERATIONS["namespaceExists"].target
+        request.caller, request.catalog, request.namespace, privileges=OPERATIONS["namespaceExists"].target
     )
     return no_content()
 
 
 async def drop_namespace(services: IcebergServices, request: JsonRequest) -> Response:
     """Remove an empty namespace."""
-    await services.namespaces.drop(request.mutation, request.warehouse, request.namespace)
+    await services.namespaces.drop(request.mutation, request.catalog, request.namespace)
     return no_content()
 
 
@@ -94,7 +94,7 @@ async def update_properties(services: IcebergServices, request: JsonRequest) -> 
     """Set and remove properties."""
     asked = await request.document(PropertyChanges)
     change = await services.namespaces.set_properties(
-        request.mutation, request.warehouse, request.namespace, updates=asked.updates, removals=asked.removals
+        request.mutation, request.catalog, request.namespace, updates=asked.updates, removals=asked.removals
     )
     return ok(change)
 

@@ -37,7 +37,7 @@ async def send_notification(services: IcebergServices, request: JsonRequest) -> 
     asked = await request.document(NotificationDocument)
     payload = asked.payload
     told = Notification(asked.notification_type, payload.timestamp, payload.table_uuid, payload.metadata_location)
-    await services.notifications.receive(request.mutation, request.warehouse, request.table, told)
+    await services.notifications.receive(request.mutation, request.catalog, request.table, told)
     return no_content()
 
 

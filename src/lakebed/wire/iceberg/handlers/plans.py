@@ -30,26 +30,26 @@ class TaskDocument(msgspec.Struct, rename="kebab"):
 async def plan_table_scan(services: IcebergServices, request: JsonRequest) -> Response:
     """Which files a query reads."""
     document = await parse_body(partial(parse_document, kind=dict[str, object]), request.body)
-    planned = await services.scans.plan(request.caller, request.warehouse, request.table, document)
+    planned = await services.scans.plan(request.caller, request.catalog, request.table, document)
     return await _answer(services, request, planned)
 
 
 async def fetch_planning_result(services: IcebergServices, request: JsonRequest) -> Response:
     """Where a plan is."""
-    planned = await services.scans.result(request.caller, request.warehouse, request.table, request.names["plan-id"])
+    planned = await services.scans.result(request.caller, request.catalog, request.table, request.names["plan-id"])
     return await _answer(services, request, planned)
 
 
 async def cancel_planning(services: IcebergServices, request: JsonRequest) -> Response:
     """Give a plan up."""
-    await services.scans.cancel(request.caller, request.warehouse, request.table, request.names["plan-id"])
+    await services.scans.cancel(request.caller, request.catalog, request.table, request.names["plan-id"])
     return no_content()
 
 
 async def fetch_scan_tasks(services: IcebergServices, request: JsonRequest) -> Response:
     """The files of one task of a plan."""
     asked = await request.document(TaskDocument)
-    return ok(await services.scans.tasks(request.caller, request.warehouse, request.table, asked.plan_task))
+    return ok(await services.scans.tasks(request.caller, request.catalog, request.table, asked.plan_task))
 
 
 async def _answer(services: IcebergServices, request: JsonRequest, planned: Planned) -> Response:
@@ -59,14 +59,14 @@ async def _answer(services: IcebergServices, request: JsonRequest, planned: Plan
         refusal = error_model(result.failure)
         document["error"] = {"message": str(result.failure), "type": refusal.type, "code": refusal.status}
     if result.status is PlanStatus.COMPLETED and planned.is_restricted:
-        warehouse = planned.found.warehouse
-        if planned.copy is not None and allowed_delegation(services.access_delegation, warehouse).vends:
-            document["storage-credentials"] = [vend_copy_credentials(services, request, warehouse, planned.copy)]
+        catalog = planned.found.catalog
+        if planned.copy is not None and allowed_delegation(services.access_delegation, catalog).vends:
+            document["storage-credentials"] = [vend_copy_credentials(services, request, catalog, planned.copy)]
     elif result.status is PlanStatus.COMPLETED:
         granted = await delegate_access(
             services,
             request,
-            planned.found.warehouse,
+            planned.found.catalog,
             request.table,
             planned.entry.location,
             lambda: planned.table.properties,

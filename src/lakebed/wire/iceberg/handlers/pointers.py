@@ -29,7 +29,7 @@ class MovePointer(StrictDocument):
 async def get_metadata_location(services: IcebergServices, request: JsonRequest) -> Response:
     """Where a table's metadata file is, and the version that a move names."""
     found = await services.entries.get(
-        request.caller, request.warehouse, request.table, EntryKind.TABLE, Action.GET_METADATA_LOCATION
+        request.caller, request.catalog, request.table, EntryKind.TABLE, Action.GET_METADATA_LOCATION
     )
     entry = found.live
     assert entry is not None  # noqa: S101  # `get` has raised otherwise
@@ -41,7 +41,7 @@ async def update_metadata_location(services: IcebergServices, request: JsonReque
     asked = await read_strict_document(request, MovePointer)
     moved = await services.extensions.pointers.move(
         request.mutation,
-        request.warehouse,
+        request.catalog,
         request.table,
         asked.metadata_location,
         expected_token=asked.version_token,
@@ -55,7 +55,7 @@ async def roll_back_table(services: IcebergServices, request: JsonRequest) -> Re
     asked = await read_strict_document(request, MovePointer)
     rolled = await services.extensions.rollback.roll_back(
         request.mutation,
-        request.warehouse,
+        request.catalog,
         request.table,
         asked.metadata_location,
         expected_token=asked.version_token,

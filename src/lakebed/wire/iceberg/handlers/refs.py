@@ -54,10 +54,10 @@ class RemoveReference(_CommitFields, kw_only=True):
 
 async def list_refs(services: IcebergServices, request: JsonRequest) -> Response:
     """All branches and tags of a table."""
-    found = await services.extensions.refs.list(request.caller, request.warehouse, request.table)
+    found = await services.extensions.refs.list(request.caller, request.catalog, request.table)
     loaded = found.loaded
     document: dict[str, Any] = {
-        "table-bucket": loaded.warehouse.name,
+        "table-bucket": loaded.catalog.name,
         "namespace": display(loaded.namespace.levels),
         "table": loaded.entry.name,
         "current-metadata-location": loaded.entry.metadata_at,
@@ -81,7 +81,7 @@ async def set_ref(services: IcebergServices, request: JsonRequest) -> Response:
     }
     committed = await services.extensions.refs.set(
         request.mutation,
-        request.warehouse,
+        request.catalog,
         request.table,
         request.names["ref"],
         reference,
@@ -96,7 +96,7 @@ async def delete_ref(services: IcebergServices, request: JsonRequest) -> Respons
     asked = await read_strict_document(request, RemoveReference)
     committed = await services.extensions.refs.remove(
         request.mutation,
-        request.warehouse,
+        request.catalog,
         request.table,
         request.names["ref"],
         asked.expected_snapshot_id,

@@ -39,7 +39,7 @@ async def report_metrics(services: IcebergServices, request: JsonRequest) -> Res
     head = await parse_body(partial(parse_document, kind=ReportHead), request.body)
     if head.report_type not in KINDS:
         raise InvalidInput(f"report-type is one of {', '.join(KINDS)}", argument="report-type", value=head.report_type)
-    await services.reports.keep(request.caller, request.warehouse, request.table, head.report_type, request.body)
+    await services.reports.keep(request.caller, request.catalog, request.table, head.report_type, request.body)
     return no_content()
 
 
@@ -51,7 +51,7 @@ async def list_metrics(services: IcebergServices, request: JsonRequest) -> Respo
         raise InvalidInput("before and limit are whole numbers", argument="limit")
     found = await services.reports.list(
         request.caller,
-        request.warehouse,
+        request.catalog,
         request.table,
         before=min(int(before), _NEWEST),
         limit=min(int(limit), _MAX_PAGE),

@@ -14,7 +14,7 @@ from lakebed.catalog.access.authorization import Action
 from lakebed.catalog.access.data_access import TableData
 from lakebed.catalog.identifiers import Identifier
 from lakebed.catalog.locations.service import placed_at
-from lakebed.catalog.model import EntryKind, Warehouse
+from lakebed.catalog.model import Catalog, EntryKind
 from lakebed.catalog.namespaces import no_such_namespace
 from lakebed.core.errors import AccessDenied, InvalidInput, NoSuchTable, NotSupported
 from lakebed.core.json.parsing import parse_body
@@ -78,21 +78,21 @@ async def sign_request(services: IcebergServices, request: JsonRequest) -> Respo
     """Sign a request for the files of the table in the path."""
     wanted = await _read(services, request)
     identifier = request.table
-    sought = await services.entries.seek(services.meta, request.warehouse, identifier)
-    warehouse, entry, where = sought.warehouse, sought.entry, hint_of_request(request.http)
+    sought = await services.entries.seek(services.meta, request.catalog, identifier)
+    catalog, entry, where = sought.catalog, sought.entry, hint_of_request(request.http)
     if where is not None and entry is None:
         data = await services.data_access.of_unrecorded(
-            request.caller, warehouse, identifier, where.table, where.location, where.properties
+            request.caller, catalog, identifier, where.table, where.location, where.properties
         )
         if sought.namespace is None:
             raise no_such_namespace(identifier.namespace)
-        return _signed(services, request, wanted, warehouse, identifier, data)
+        return _signed(services, request, wanted, catalog, identifier, data)
     if entry is None or entry.kind is not EntryKind.TABLE or (entry.dropped_ms is not None and not _is_look(wanted)):
         # Who may not read the data does not learn that there is no table.
         await services.entries.admit(request.caller, sought, EntryKind.TABLE, Action.GET_TABLE_DATA)
         raise NoSuchTable(f"Table does not exist: {identifier}")
-    data = await services.data_access.of_entry(request.caller, warehouse, identifier.namespace, entry)
-    return _signed(services, request, wanted, warehouse, identifier, data)
+    data = await services.data_access.of_entry(request.caller, catalog, identifier.namespace, entry)
+    return _signed(services, request, wanted, catalog, identifier, data)
 
 
 async def sign_s3_request(services: IcebergServices, request: JsonRequest) -> Response:
@@ -104,9 +104,9 @@ async def sign_s3_request(services: IcebergServices, request: JsonRequest) -> Re
         raise AccessDenied("the request is not for the files of a table")
     if placed.entry.dropped_ms is not None and not _is_look(wanted):
         raise AccessDenied("the request is for the files of a table that was dropped")
-    data = await services.data_access.of_entry(request.caller, placed.warehouse, placed.namespace, placed.entry)
+    data = await services.data_access.of_entry(request.caller, placed.catalog, placed.namespace, placed.entry)
     identifier = Identifier(placed.namespace, placed.entry.name)
-    return _signed(services, request, wanted, placed.warehouse, identifier, data)
+    return _signed(services, request, wanted, placed.catalog, identifier, data)
 
 
 def _is_look(wanted: _Wanted) -> bool:
@@ -172,12 +172,12 @@ def _signed(
     services: IcebergServices,
     request: JsonRequest,
     wanted: _Wanted,
-    warehouse: Warehouse,
+    catalog: Catalog,
     identifier: Identifier,
     data: TableData,
 ) -> Response:
-    if not allowed_delegation(services.access_delegation, warehouse).signs:
-        raise AccessDenied(f"remote signing is switched off for this catalog. catalog={warehouse.name}")
+    if not allowed_delegation(services.access_delegation, catalog).signs:
+        raise AccessDenied(f"remote signing is switched off for this catalog. catalog={catalog.name}")
     document, address = wanted.document, wanted.address
     if address.target.bucket != data.bucket:
         raise AccessDenied(f"the table's files are in another bucket. bucket={address.target.bucket}")
@@ -187,7 +187,7 @@ def _signed(
         access_purpose(
             request,
             DelegationKind.SIGNED,
-            warehouse,
+            catalog,
             identifier,
             method=document.method,
             target=_shown(wanted),

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from lakebed.catalog.model import Warehouse
+from lakebed.catalog.model import Catalog
 from lakebed.wire.http.message import Response
 from lakebed.wire.json.documents import EmptyDocument, read_strict_document
 from lakebed.wire.json.paging import read_page
@@ -28,22 +28,22 @@ class BucketPropertyChanges(msgspec.Struct, forbid_unknown_fields=True):
 async def enable_table_bucket(services: IcebergServices, request: JsonRequest) -> Response:
     """Make an existing bucket a table bucket; again is the same."""
     await read_strict_document(request, EmptyDocument)
-    return ok(_described(services, await services.warehouses.enable(request.caller, request.warehouse)))
+    return ok(_described(services, await services.catalogs.enable(request.caller, request.catalog)))
 
 
 async def get_table_bucket(services: IcebergServices, request: JsonRequest) -> Response:
     """What a table bucket is."""
-    return ok(_described(services, await services.warehouses.get(request.caller, request.warehouse)))
+    return ok(_described(services, await services.catalogs.get(request.caller, request.catalog)))
 
 
 async def list_table_buckets(services: IcebergServices, request: JsonRequest) -> Response:
     """The caller's table buckets."""
     page = read_page(request.http, "table-buckets")
-    found = await services.warehouses.list(request.caller, after=page.after, limit=page.limit)
-    last = found.warehouses[-1].name if found.warehouses else ""
+    found = await services.catalogs.list(request.caller, after=page.after, limit=page.limit)
+    last = found.catalogs[-1].name if found.catalogs else ""
     return ok(
         {
-            "table-buckets": [_described(services, warehouse) for warehouse in found.warehouses],
+            "table-buckets": [_described(services, catalog) for catalog in found.catalogs],
             "next-page-token": page.next_token(last, truncated=found.truncated),
         }
     )
@@ -52,29 +52,29 @@ async def list_table_buckets(services: IcebergServices, request: JsonRequest) ->
 async def update_table_bucket(services: IcebergServices, request: JsonRequest) -> Response:
     """Set and remove properties of a table bucket."""
     asked = await request.document(BucketPropertyChanges)
-    changed = await services.warehouses.set_properties(
-        request.caller, request.warehouse, updates=asked.updates, removals=asked.removals
+    changed = await services.catalogs.set_properties(
+        request.caller, request.catalog, updates=asked.updates, removals=asked.removals
     )
     return ok(_described(services, changed))
 
 
-def _described(services: IcebergServices, warehouse: Warehouse) -> dict[str, Any]:
-    name = warehouse.name
+def _described(services: IcebergServices, catalog: Catalog) -> dict[str, Any]:
+    name = catalog.name
     return {
         "table-bucket": name,
         "enabled": True,
         "catalog-type": "iceberg-rest",
         "warehouse": name,
-        "warehouse-location": warehouse.base_location,
+        "warehouse-location": catalog.base_location,
         "catalog-uri": f"{CATALOG_BASES[0]}/v1/{name}",
         "compat-catalog-uri": f"{CATALOG_BASES[1]}/v1/{name}",
         "credential-vending": "supported"
-        if allowed_delegation(services.access_delegation, warehouse).vends
+        if allowed_delegation(services.access_delegation, catalog).vends
         else "disabled",
         "credential-scope": "table-prefix",
-        "credential-scope-prefix": warehouse.base_location,
+        "credential-scope-prefix": catalog.base_location,
         "catalog-entry-present": True,
-        "properties": warehouse.properties,
+        "properties": catalog.properties,
     }
 
 

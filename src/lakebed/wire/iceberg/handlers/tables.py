@@ -83,11 +83,11 @@ async def create_table(services: IcebergServices, request: JsonRequest) -> Respo
     """Make a table, or say what it would be."""
     asked = await parse_body(parse_create_table, request.body)
     if asked.stage_create:
-        staged = await services.creation.stage(request.mutation, request.warehouse, request.namespace, asked)
+        staged = await services.creation.stage(request.mutation, request.catalog, request.namespace, asked)
         granted = await delegate_access(
             services,
             request,
-            staged.found.warehouse,
+            staged.found.catalog,
             staged.identifier,
             staged.metadata.location,
             lambda: staged.metadata.properties,
@@ -101,23 +101,23 @@ async def create_table(services: IcebergServices, request: JsonRequest) -> Respo
                 "storage-credentials": granted.credentials,
             }
         )
-    made = await services.creation.create(request.mutation, request.warehouse, request.namespace, asked)
-    return await table_response(services, request, made.found.warehouse, made.identifier, made.entry, made.metadata)
+    made = await services.creation.create(request.mutation, request.catalog, request.namespace, asked)
+    return await table_response(services, request, made.found.catalog, made.identifier, made.entry, made.metadata)
 
 
 async def load_table(services: IcebergServices, request: JsonRequest) -> Response:
     """A table with its metadata."""
     found = await services.entries.load(
-        request.caller, request.warehouse, request.table, EntryKind.TABLE, Action.GET_METADATA_LOCATION
+        request.caller, request.catalog, request.table, EntryKind.TABLE, Action.GET_METADATA_LOCATION
     )
-    return await table_response(services, request, found.warehouse, found.identifier, found.entry, found.metadata)
+    return await table_response(services, request, found.catalog, found.identifier, found.entry, found.metadata)
 
 
 async def table_exists(services: IcebergServices, request: JsonRequest) -> Response:
     """Whether it is there."""
     await services.entries.get(
         request.caller,
-        request.warehouse,
+        request.catalog,
         request.table,
         EntryKind.TABLE,
         Action.GET_TABLE,
@@ -146,7 +146,7 @@ async def update_table(services: IcebergServices, request: JsonRequest) -> Respo
         return await _move_pointer(services, request, identifier, asked)
     commit_id = asked.commit_id or asked.idempotency_key
     committed = await services.commits.commit(
-        request.mutation, request.warehouse, change, CommitOptions(commit_id, asked.operation, asked.writer)
+        request.mutation, request.catalog, change, CommitOptions(commit_id, asked.operation, asked.writer)
     )
     return commit_response(committed.entry, committed.metadata, asked.commit_id)
 
@@ -161,7 +161,7 @@ async def _move_pointer(
         raise InvalidInput("expected-version-token is missing", argument="expected-version-token")
     committed = await services.extensions.pointers.move(
         request.mutation,
-        request.warehouse,
+        request.catalog,
         identifier,
         asked.new_metadata_location,
         expected_token=asked.expected_version_token,
@@ -175,7 +175,7 @@ async def _move_pointer(
 async def drop_table(services: IcebergServices, request: JsonRequest) -> Response:
     """Drop a table, and its files if the client asks for it."""
     purge = request.flag("purgeRequested")
-    await services.dropping.drop(request.mutation, request.warehouse, request.table, EntryKind.TABLE, purge=purge)
+    await services.dropping.drop(request.mutation, request.catalog, request.table, EntryKind.TABLE, purge=purge)
     return no_content()
 
 
@@ -186,7 +186,7 @@ async def unregister_table(services: IcebergServices, request: JsonRequest) -> R
         return msgspec.json.encode({"metadata-location": entry.metadata_at, "metadata": msgspec.Raw(document)})
 
     return Response(
-        200, [JSON], await services.dropping.unregister(request.mutation, request.warehouse, request.table, show)
+        200, [JSON], await services.dropping.unregister(request.mutation, request.catalog, request.table, show)
     )
 
 
@@ -194,7 +194,7 @@ async def rename_table(services: IcebergServices, request: JsonRequest) -> Respo
     """Give a table another name."""
     asked = await request.document(RenameDocument)
     await services.renaming.rename(
-        request.mutation, request.warehouse, asked.source.identifier, asked.destination.identifier, EntryKind.TABLE
+        request.mutation, request.catalog, asked.source.identifier, asked.destination.identifier, EntryKind.TABLE
     )
     return no_content()
 
@@ -204,9 +204,9 @@ async def register_table(services: IcebergServices, request: JsonRequest) -> Res
     asked = await request.document(RegisterDocument)
     identifier = check_identifier(request.namespace, asked.name)
     made = await services.registration.register_table(
-        request.mutation, request.warehouse, identifier, asked.metadata_location, overwrite=asked.overwrite
+        request.mutation, request.catalog, identifier, asked.metadata_location, overwrite=asked.overwrite
     )
-    return await table_response(services, request, made.found.warehouse, identifier, made.entry, made.metadata)
+    return await table_response(services, request, made.found.catalog, identifier, made.entry, made.metadata)
 
 
 _ALL = "/v1/{warehouse}/namespaces/{namespace}/tables"

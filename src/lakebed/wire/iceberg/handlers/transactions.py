@@ -51,7 +51,7 @@ def _read_changes(body: bytes) -> list[TableChange]:
 async def commit_transaction(services: IcebergServices, request: JsonRequest) -> Response:
     """Commit to all of these tables, or to none."""
     changes = await parse_body(_read_changes, request.body)
-    await services.commits.commit_all(request.mutation, request.warehouse, changes)
+    await services.commits.commit_all(request.mutation, request.catalog, changes)
     return no_content()
 
 

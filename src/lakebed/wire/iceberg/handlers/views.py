@@ -39,14 +39,14 @@ async def list_views(services: IcebergServices, request: JsonRequest) -> Respons
 async def create_view(services: IcebergServices, request: JsonRequest) -> Response:
     """Make a view."""
     asked = await parse_body(parse_create_view, request.body)
-    made = await services.views.create(request.mutation, request.warehouse, request.namespace, asked)
+    made = await services.views.create(request.mutation, request.catalog, request.namespace, asked)
     return view_response(made.entry, made.metadata)
 
 
 async def load_view(services: IcebergServices, request: JsonRequest) -> Response:
     """A view with its metadata."""
     found = await services.entries.load(
-        request.caller, request.warehouse, request.view, EntryKind.VIEW, Action.GET_METADATA_LOCATION
+        request.caller, request.catalog, request.view, EntryKind.VIEW, Action.GET_METADATA_LOCATION
     )
     return view_response(found.entry, found.metadata)
 
@@ -55,7 +55,7 @@ async def view_exists(services: IcebergServices, request: JsonRequest) -> Respon
     """Whether it is there."""
     await services.entries.get(
         request.caller,
-        request.warehouse,
+        request.catalog,
         request.view,
         EntryKind.VIEW,
         Action.GET_TABLE,
@@ -75,13 +75,13 @@ async def replace_view(services: IcebergServices, request: JsonRequest) -> Respo
     """Commit to a view."""
     identifier = request.view
     requirements, updates = await parse_body(partial(_read_replacement, identifier), request.body)
-    replaced = await services.views.replace(request.mutation, request.warehouse, identifier, requirements, updates)
+    replaced = await services.views.replace(request.mutation, request.catalog, identifier, requirements, updates)
     return view_response(replaced.entry, replaced.metadata)
 
 
 async def drop_view(services: IcebergServices, request: JsonRequest) -> Response:
     """Drop a view."""
-    await services.dropping.drop(request.mutation, request.warehouse, request.view, EntryKind.VIEW)
+    await services.dropping.drop(request.mutation, request.catalog, request.view, EntryKind.VIEW)
     return no_content()
 
 
@@ -89,7 +89,7 @@ async def rename_view(services: IcebergServices, request: JsonRequest) -> Respon
     """Give a view another name."""
     asked = await request.document(RenameDocument)
     await services.renaming.rename(
-        request.mutation, request.warehouse, asked.source.identifier, asked.destination.identifier, EntryKind.VIEW
+        request.mutation, request.catalog, asked.source.identifier, asked.destination.identifier, EntryKind.VIEW
     )
     return no_content()
 
@@ -99,7 +99,7 @@ async def register_view(services: IcebergServices, request: JsonRequest) -> Resp
     asked = await request.document(RegisterDocument)
     identifier = check_identifier(request.namespace, asked.name)
     made = await services.registration.register_view(
-        request.mutation, request.warehouse, identifier, asked.metadata_location
+        request.mutation, request.catalog, identifier, asked.metadata_location
     )
     return view_response(made.entry, made.metadata)
 

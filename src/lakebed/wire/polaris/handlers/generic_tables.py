@@ -41,7 +41,7 @@ async def create_generic_table(services: PolarisServices, request: JsonRequest) 
     asked = await request.document(NewGenericTableDocument)
     made = await services.generic_tables.create(
         request.mutation,
-        request.warehouse,
+        request.catalog,
         request.namespace,
         NewGenericTable(asked.name, asked.format, asked.base_location, asked.doc, asked.properties or {}),
         with_data=_wants_keys(request),
@@ -56,20 +56,20 @@ async def list_generic_tables(services: PolarisServices, request: JsonRequest) -
 
 async def load_generic_table(services: PolarisServices, request: JsonRequest) -> Response:
     """A generic table, with keys to its files if the client asks for them."""
-    found = await services.generic_tables.get(request.caller, request.warehouse, _named(request))
+    found = await services.generic_tables.get(request.caller, request.catalog, _named(request))
     return await _shown(services, request, found)
 
 
 async def drop_generic_table(services: PolarisServices, request: JsonRequest) -> Response:
     """Take the name off a generic table. Its files stay."""
-    await services.dropping.drop(request.mutation, request.warehouse, _named(request), EntryKind.GENERIC_TABLE)
+    await services.dropping.drop(request.mutation, request.catalog, _named(request), EntryKind.GENERIC_TABLE)
     return no_content()
 
 
 async def shown_again(services: PolarisServices, request: JsonRequest, entry_id: str) -> Response:
     """The answer to a creation that was answered before: the table as it is now, with keys of its own."""
     known = await services.entries.by_id(entry_id)
-    found = Found(known.warehouse, known.namespace, known.entry)
+    found = Found(known.catalog, known.namespace, known.entry)
     return await _shown(
         services, request, await services.generic_tables.described(services.meta, found, known.identifier)
     )
@@ -90,7 +90,7 @@ async def _shown(services: PolarisServices, request: JsonRequest, table: Generic
     if not _wants_keys(request):
         return ok(document)
     check_has_files(table.base_location)
-    if not allowed_delegation(services.access_delegation, table.warehouse).vends:
+    if not allowed_delegation(services.access_delegation, table.catalog).vends:
         return ok(document | {"storage-access-configs": []})
     return ok(document | {"storage-access-configs": [await _access(services, request, table)]}, _NEVER_KEPT)
 
@@ -101,10 +101,10 @@ async def _access(services: PolarisServices, request: JsonRequest, table: Generi
     There is no place to renew them at: a client loads the table again.
     """
     namespace = table.identifier.namespace
-    data = await services.data_access.of_entry(request.caller, table.warehouse, namespace, table.entry)
+    data = await services.data_access.of_entry(request.caller, table.catalog, namespace, table.entry)
     key = services.vending.vend(
         request.caller.principal,
-        access_purpose(request, DelegationKind.VENDED, table.warehouse, table.identifier),
+        access_purpose(request, DelegationKind.VENDED, table.catalog, table.identifier),
         table=data.table,
         bucket=data.bucket,
         directories=data.directories,

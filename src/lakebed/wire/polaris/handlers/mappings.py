@@ -62,7 +62,7 @@ async def attach_policy(services: PolarisServices, request: JsonRequest) -> Resp
     asked = await request.document(AttachmentDocument)
     await services.attaching.attach(
         request.mutation,
-        request.warehouse,
+        request.catalog,
         request.namespace,
         request.names["policy-name"],
         asked.target.target,
@@ -75,7 +75,7 @@ async def detach_policy(services: PolarisServices, request: JsonRequest) -> Resp
     """Have a policy hold for a target no longer."""
     asked = await request.document(DetachmentDocument)
     await services.attaching.detach(
-        request.mutation, request.warehouse, request.namespace, request.names["policy-name"], asked.target.target
+        request.mutation, request.catalog, request.namespace, request.names["policy-name"], asked.target.target
     )
     return no_content()
 
@@ -83,9 +83,9 @@ async def detach_policy(services: PolarisServices, request: JsonRequest) -> Resp
 async def list_mappings(services: PolarisServices, request: JsonRequest) -> Response:
     """What a policy is attached to."""
     policy = request.names["policy-name"]
-    page = read_page(request.http, f"mappings {request.warehouse} {request.names['namespace']} {policy}")
+    page = read_page(request.http, f"mappings {request.catalog} {request.names['namespace']} {policy}")
     found = await services.attaching.targets(
-        request.caller, request.warehouse, request.namespace, policy, after=page.after, limit=page.limit
+        request.caller, request.catalog, request.namespace, policy, after=page.after, limit=page.limit
     )
     last = found.targets[-1].key if found.targets else ""
     return ok(
@@ -102,9 +102,9 @@ async def get_applicable_policies(services: PolarisServices, request: JsonReques
     namespace, name, kind = query.get("namespace", ""), query.get("target-name", ""), policy_type(request)
     if name and not namespace:
         raise InvalidInput("target-name is of a table or view in a namespace; give that too", argument="namespace")
-    page = read_page(request.http, f"applicable {request.warehouse} {namespace} {name} {kind}")
+    page = read_page(request.http, f"applicable {request.catalog} {namespace} {name} {kind}")
     target = TargetName.of(split_namespace(namespace) if namespace else (), name)
-    found = await services.attaching.applicable(request.caller, request.warehouse, target, kind=kind)
+    found = await services.attaching.applicable(request.caller, request.catalog, target, kind=kind)
     behind = _positions.decode(page.after) if page.after else None
     rest = found if behind is None else [one for one in found if sort_key(one) > behind]
     shown = rest[: page.limit]

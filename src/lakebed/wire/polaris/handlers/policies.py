@@ -51,7 +51,7 @@ async def create_policy(services: PolarisServices, request: JsonRequest) -> Resp
     asked = await request.document(NewPolicyDocument)
     made = await services.policies.create(
         request.mutation,
-        request.warehouse,
+        request.catalog,
         request.namespace,
         NewPolicy(asked.name, asked.type, asked.content, asked.description),
         _shown,
@@ -62,10 +62,10 @@ async def create_policy(services: PolarisServices, request: JsonRequest) -> Resp
 async def list_policies(services: PolarisServices, request: JsonRequest) -> Response:
     """The policies of a namespace, of all types or of one."""
     kind = policy_type(request)
-    listing = f"policies {request.warehouse} {request.names['namespace']} {kind}"
+    listing = f"policies {request.catalog} {request.names['namespace']} {kind}"
     page = read_page(request.http, listing)
     found = await services.policies.list(
-        request.caller, request.warehouse, request.namespace, kind=kind, after=page.after, limit=page.limit
+        request.caller, request.catalog, request.namespace, kind=kind, after=page.after, limit=page.limit
     )
     last = found.names[-1] if found.names else ""
     return ok(
@@ -79,7 +79,7 @@ async def list_policies(services: PolarisServices, request: JsonRequest) -> Resp
 async def load_policy(services: PolarisServices, request: JsonRequest) -> Response:
     """A policy."""
     found = await services.policies.get(
-        request.caller, request.warehouse, request.namespace, request.names["policy-name"]
+        request.caller, request.catalog, request.namespace, request.names["policy-name"]
     )
     return ok(_loaded(found))
 
@@ -89,7 +89,7 @@ async def update_policy(services: PolarisServices, request: JsonRequest) -> Resp
     asked = await request.document(PolicyUpdate)
     changed = await services.policies.update(
         request.mutation,
-        request.warehouse,
+        request.catalog,
         request.namespace,
         request.names["policy-name"],
         description=asked.description,
@@ -105,7 +105,7 @@ async def patch_policy(services: PolarisServices, request: JsonRequest) -> Respo
     asked = await request.document(PolicyPatch)
     changed = await services.policies.update(
         request.mutation,
-        request.warehouse,
+        request.catalog,
         request.namespace,
         request.names["policy-name"],
         description=UNSET if asked.description is msgspec.UNSET else asked.description,
@@ -120,7 +120,7 @@ async def drop_policy(services: PolarisServices, request: JsonRequest) -> Respon
     """Remove a policy, and its attachments if the caller says so."""
     await services.policies.drop(
         request.mutation,
-        request.warehouse,
+        request.catalog,
         request.namespace,
         request.names["policy-name"],
         detach_all=request.flag("detach-all"),

@@ -34,8 +34,8 @@ class NewTypeDocument(StrictDocument):
 
 async def list_policy_types(services: PolarisServices, request: JsonRequest) -> Response:
     """The types there are, the system's among them."""
-    page = read_page(request.http, f"policy-types {request.warehouse}")
-    found = await services.policy_types.list(request.caller, request.warehouse, after=page.after, limit=page.limit)
+    page = read_page(request.http, f"policy-types {request.catalog}")
+    found = await services.policy_types.list(request.caller, request.catalog, after=page.after, limit=page.limit)
     last = found.types[-1].name if found.types else ""
     return ok(
         {
@@ -56,20 +56,20 @@ async def create_policy_type(services: PolarisServices, request: JsonRequest) ->
         description=asked.description,
         now_ms=services.clock.now_ms(),
     )
-    await services.policy_types.create(request.mutation, request.warehouse, made, _shown)
+    await services.policy_types.create(request.mutation, request.catalog, made, _shown)
     return ok(_loaded(made))
 
 
 async def load_policy_type(services: PolarisServices, request: JsonRequest) -> Response:
     """A type."""
-    found = await services.policy_types.get(request.caller, request.warehouse, request.names["type"])
+    found = await services.policy_types.get(request.caller, request.catalog, request.names["type"])
     return ok(_loaded(found))
 
 
 async def drop_policy_type(services: PolarisServices, request: JsonRequest) -> Response:
     """Remove a type that has no policies."""
     await read_strict_document(request, EmptyDocument)
-    await services.policy_types.drop(request.mutation, request.warehouse, request.names["type"])
+    await services.policy_types.drop(request.mutation, request.catalog, request.names["type"])
     return no_content()
 
 

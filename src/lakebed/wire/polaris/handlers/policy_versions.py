@@ -22,10 +22,10 @@ _MAX_DIGITS = 18
 async def list_policy_versions(services: PolarisServices, request: JsonRequest) -> Response:
     """The versions of a policy, the latest first, without their contents."""
     policy = request.names["policy-name"]
-    page = read_page(request.http, f"versions {request.warehouse} {request.names['namespace']} {policy}")
+    page = read_page(request.http, f"versions {request.catalog} {request.names['namespace']} {policy}")
     found = await services.policy_versions.list(
         request.caller,
-        request.warehouse,
+        request.catalog,
         request.namespace,
         policy,
         before=int(page.after) if page.after else LATEST,
@@ -43,7 +43,7 @@ async def list_policy_versions(services: PolarisServices, request: JsonRequest) 
 async def load_policy_version(services: PolarisServices, request: JsonRequest) -> Response:
     """A policy as it was at a version."""
     policy, made = await services.policy_versions.get(
-        request.caller, request.warehouse, request.namespace, request.names["policy-name"], _version(request)
+        request.caller, request.catalog, request.namespace, request.names["policy-name"], _version(request)
     )
     return ok({"policy": policy_document(policy) | version_document(made)})
 
