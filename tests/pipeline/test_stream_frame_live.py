@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from lakebed.client.streams.access import stream_access
 from lakebed.client.streams.tables import describe
-from lakebed.pipeline.streams.frame import frame_of
 from lakebed.pipeline.streams.offsets import ReadSpan
-from lakebed.pipeline.streams.records import RecordReader
+from lakebed.pipeline.streams.records import RecordReader, frame_of
 from tests.pipeline.bench import SPARK_MARKS
 from tests.pipeline.stream_tables import DATABASE, StreamBench, order
 

@@ -94,7 +94,7 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
     settings.server.data.mkdir()
     identity = establish_identity(settings)
     async with compose(settings, identity, port=9123) as streams:
-        await streams.leadership.begin()
+        await streams.leadership.acquire()
         made = Client(streams, identity, tmp_path / "metrics")
         yield made
         await streams.buckets.close()

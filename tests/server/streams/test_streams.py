@@ -46,7 +46,7 @@ async def test_the_only_server_is_the_home_at_once_and_again_after_a_restart(
 ) -> None:
     for epoch in (1, 2):
         async with compose(settings, identity, port=9123) as made:
-            await made.leadership.begin()
+            await made.leadership.acquire()
             assert made.leadership.is_leader
             node = await made.leadership.node("10.0.0.7")
             assert (str(node.address), node.epoch) == ("10.0.0.7:9123", epoch)

@@ -18,7 +18,7 @@ from lakebed.streams.buckets.open_buckets import OpenBucket, OpenBuckets
 from lakebed.streams.log.local.logs import Logs
 from lakebed.streams.log.remote.log_rows import LogRows
 from lakebed.streams.log.remote.manifest import LogLocation
-from lakebed.streams.log.remote.remote_backed_log import open_remote_backed_log
+from lakebed.streams.log.remote.opening import open_remote_backed_log
 from lakebed.streams.log.remote.remote_log import RemoteLogs
 from lakebed.streams.log.settings import LogSizes
 from lakebed.streams.partitions import StreamPartition

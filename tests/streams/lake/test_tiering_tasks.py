@@ -8,13 +8,13 @@ import pytest
 
 from lakebed.catalog.access.authorization import CatalogAuthorizer
 from lakebed.catalog.catalogs.service import Catalogs
+from lakebed.catalog.maintenance.tasks.catalog_tasks import CatalogTasks
 from lakebed.catalog.maintenance.tasks.events import decode_event
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import NoSuchCatalog
 from lakebed.core.jobs import JobKind, decode_spec
 from lakebed.core.settings import HostPort
 from lakebed.meta.tasks import TaskQueue
-from lakebed.server.streams.table_tasks import QueuedTableTasks
 from lakebed.streams.lake.planner import TaskOutcome
 from lakebed.streams.lake.tiering_tasks import TieringTasks
 from tests.objects.stores import ROOT, ObjectStore, opened_store
@@ -41,7 +41,7 @@ async def rounds(store: ObjectStore, queue: TaskQueue) -> TieringTasks:
 
 
 def tiering(store: ObjectStore, queue: TaskQueue, warehouse: str, advertised: HostPort | None) -> TieringTasks:
-    tasks = QueuedTableTasks(store.meta, store.object_context.outbox, store.clock, queue)
+    tasks = CatalogTasks(store.meta, store.object_context.outbox, store.clock, queue)
     return TieringTasks(store.meta, queue, tasks, warehouse, advertised)
 
 

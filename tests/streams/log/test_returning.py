@@ -15,9 +15,9 @@ from lakebed.fluss.errors import ErrorCode, FlussError
 from lakebed.fluss.log_batches import iterate_batches
 from lakebed.storage.folder import files
 from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
-from lakebed.streams.log.local.local_copy import LocalCopy, LocalFiles, classify_local_copy
 from lakebed.streams.log.reading.read_format import ReadFormat
 from lakebed.streams.log.remote.log_rows import LogRow
+from lakebed.streams.log.remote.opening import LocalCopy, LocalFiles, classify_local_copy
 from lakebed.streams.log.remote.remote_backed_log import RemoteBackedLog
 from lakebed.streams.seam import Acks
 from tests.contracts.stream_log import Doubling, offsets, plain_batch, read_all, refused
@@ -246,7 +246,7 @@ async def test_an_opening_that_a_crash_ended_leaves_no_stale_files_for_the_log(
     await first.begin()
     with monkeypatch.context() as patched:
         # Killed as soon as its opening is recorded, before it has touched its files.
-        patched.setattr("lakebed.streams.log.remote.remote_backed_log._open_current", _killed)
+        patched.setattr("lakebed.streams.log.remote.opening._open_current", _killed)
         with pytest.raises(KeyboardInterrupt):
             await first.open()
     first.stop()

@@ -20,7 +20,8 @@ from lakebed.streams.log.local.logs import Logs
 from lakebed.streams.log.reading.read_format import AS_STORED, ReadFormat
 from lakebed.streams.log.remote.log_rows import LogRows
 from lakebed.streams.log.remote.manifest import LogLocation
-from lakebed.streams.log.remote.remote_backed_log import RemoteBackedLog, open_remote_backed_log, return_tail
+from lakebed.streams.log.remote.opening import open_remote_backed_log, return_tail
+from lakebed.streams.log.remote.remote_backed_log import RemoteBackedLog
 from lakebed.streams.log.remote.remote_log import RemoteLogs, RemoteSettings
 from lakebed.streams.log.retention import RetentionPolicy
 from lakebed.streams.log.settings import LogSizes

@@ -14,7 +14,7 @@ from lakebed.storage.seam import ByteSource, Key, Metadata, ObjectVersion
 from lakebed.streams.buckets.open_buckets import OpenBuckets
 from lakebed.streams.log.reading.read_format import AS_STORED
 from lakebed.streams.log.remote.manifest import LogLocation
-from lakebed.streams.log.remote.remote_backed_log import return_tail
+from lakebed.streams.log.remote.opening import return_tail
 from lakebed.streams.partitions import StreamPartition
 from lakebed.streams.seam import TableBucket
 from lakebed.streams.servers.tail_return import TailReturn

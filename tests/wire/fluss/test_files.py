@@ -18,8 +18,8 @@ from lakebed.streams.buckets.open_buckets import OpenBucket
 from lakebed.streams.file_access import FileAccess, FileGrant, FileLocation
 from lakebed.streams.seam import Acks, Fetched, RemoteSegment, TableBucket
 from lakebed.wire.fluss import messages_pb2 as pb
-from lakebed.wire.fluss.handlers.files import file_calls
 from lakebed.wire.fluss.handlers.logs import LogCalls
+from lakebed.wire.fluss.handlers.remote_storage import file_calls
 from lakebed.wire.fluss.transport.clients import ConnectionClient
 from tests.contracts.stream_log import plain_batch
 from tests.fixtures.memory_log import MemoryLog

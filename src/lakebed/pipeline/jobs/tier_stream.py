@@ -35,9 +35,8 @@ from ..errors import is_spark_error
 from ..files.table_shape import current_snapshot
 from ..spark.procedures import call, rows
 from ..streams.columns import BUCKET, OFFSET, ORIGIN
-from ..streams.frame import frame_of
 from ..streams.offsets import Offsets, ReadSpan, TableOffsets, missing_spans, plan_spans
-from ..streams.records import RecordReader, check_format
+from ..streams.records import RecordReader, check_format, frame_of
 from ..streams.table_layout import create_statement, merge_statement, missing_columns
 from ..streams.tiering_offsets import OFFSETS, PREPARED, TieredOffsets, latest_tiered_offsets
 

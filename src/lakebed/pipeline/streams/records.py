@@ -1,11 +1,13 @@
-"""Records of stream tables as Spark has them: what is read of a log, and its batches of Arrow in types of Spark's."""
+"""Reads spans of stream logs as Arrow batches in Spark types, for the data source and the tiering job."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from lakebed.client.streams.access import StreamAccess
 from lakebed.client.streams.client import StreamClient
 from lakebed.client.streams.log_ranges import RANGE_BYTES, read_range
 from lakebed.client.streams.logs import CHANGES, StreamLog
@@ -17,21 +19,22 @@ from .offsets import ReadSpan
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["RecordReader", "check_format"]
+__all__ = ["RecordReader", "check_format", "frame_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordReader:
-    """Reads spans of a table's log. It goes to the tasks of Spark: all read the table as it was when it was made."""
+    """Reads spans of a table's log. Sent to Spark tasks, which all read with the table's schema as of planning."""
 
     table: TableInfo
     columns: tuple[str, ...]
-    """Of the table, in the order they are wanted in."""
+    """Columns of the table, in the requested order."""
     has_change: bool = False
-    """Whether what became of the row follows them."""
+    """Whether `_change_type` follows."""
     has_origin: bool = False
-    """Whether where the record was follows that."""
+    """Whether bucket, offset and timestamp follow."""
 
     @property
     def rows(self) -> pa.Schema:
@@ -71,3 +74,25 @@ def check_format(table: TableInfo) -> None:
     """Raise InvalidInput for a table whose log is not read."""
     if table.properties.get("table.log.format", "ARROW").upper() != "ARROW":
         raise InvalidInput(f"only logs in Arrow are read. table={table.path}", argument="table")
+
+
+def frame_of(spark: SparkSession, access: StreamAccess, reader: RecordReader, spans: Sequence[ReadSpan]) -> DataFrame:
+    """A DataFrame of the records of planned spans, at least one: a task per span. Each action reads again.
+
+    Unlike the data source, it starts no extra Python process for planning and does not pass rows one by one (ADR 38).
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    numbers = spark.range(0, len(spans), 1, len(spans))
+    schema = from_arrow_schema(reader.schema, prefer_timestamp_ntz=True)
+    return numbers.mapInArrow(partial(_read, access, reader, tuple(spans)), schema)
+
+
+def _read(
+    access: StreamAccess, reader: RecordReader, spans: Sequence[ReadSpan], numbers: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The work of one task: reads the spans of its numbers. The connection is open while they are read."""
+    with access.connect() as client:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield from reader.read(client, spans[number])

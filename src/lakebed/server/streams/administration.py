@@ -41,9 +41,9 @@ from lakebed.wire.fluss.calls import AnyCall
 from lakebed.wire.fluss.handlers.acls import acl_calls
 from lakebed.wire.fluss.handlers.altering import altering_calls
 from lakebed.wire.fluss.handlers.cluster import config_calls, server_calls, stats_calls
-from lakebed.wire.fluss.handlers.files import file_calls
 from lakebed.wire.fluss.handlers.lake import lake_calls
 from lakebed.wire.fluss.handlers.producers import producer_calls
+from lakebed.wire.fluss.handlers.remote_storage import file_calls
 from lakebed.wire.fluss.handlers.snapshots import SnapshotCalls
 
 _log: Final = logging.getLogger("lakebed.streams")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from lakebed.catalog.maintenance.tasks.catalog_tasks import CatalogTasks
 from lakebed.core.access import Authorizer
 from lakebed.core.clock import Clock, SystemClock
 from lakebed.core.errors import LakebedError, Unavailable
@@ -38,7 +39,7 @@ from lakebed.streams.buckets.open_buckets import OpenBuckets
 from lakebed.streams.buckets.opening import BucketOpener
 from lakebed.streams.cluster_configs import ClusterConfigs
 from lakebed.streams.databases import StreamDatabases
-from lakebed.streams.file_access import SNAPSHOTS_FOLDER
+from lakebed.streams.file_access import SNAPSHOTS_FOLDER, FileAccess
 from lakebed.streams.id_ranges import IdRanges, WriterIds
 from lakebed.streams.kv.index.rocksdb import RocksMemory
 from lakebed.streams.kv.index.store import KvStore
@@ -52,12 +53,16 @@ from lakebed.streams.log.remote.remote_log import RemoteLogs, RemoteSettings
 from lakebed.streams.log.settings import LogSizes
 from lakebed.streams.partitions import StreamPartitions
 from lakebed.streams.purging import Purger
+from lakebed.streams.remote_files import STREAMS_PREFIX, RemoteFiles, open_remote_files
 from lakebed.streams.servers.advertised_address import advertised_address
-from lakebed.streams.servers.identity import establish_server_name, establish_server_number
-from lakebed.streams.servers.leader import Leadership
-from lakebed.streams.servers.leader_store import LeaderStore
-from lakebed.streams.servers.registry import SeenServer, ServerRegistry
-from lakebed.streams.servers.shared_store import join_servers
+from lakebed.streams.servers.leader import Leadership, LeaderStore
+from lakebed.streams.servers.registry import (
+    SeenServer,
+    ServerRegistry,
+    establish_server_name,
+    establish_server_number,
+    join_servers,
+)
 from lakebed.streams.servers.tail_return import TailReturn
 from lakebed.streams.tables import StreamTables
 from lakebed.streams.traffic import Traffic
@@ -66,16 +71,15 @@ from lakebed.wire.fluss.handlers.databases import database_calls
 from lakebed.wire.fluss.handlers.kv import KvCalls
 from lakebed.wire.fluss.handlers.logs import LogCalls
 from lakebed.wire.fluss.handlers.metadata import metadata_calls
-from lakebed.wire.fluss.handlers.remote_logs import remote_log_calls
+from lakebed.wire.fluss.handlers.remote_storage import remote_log_calls
 from lakebed.wire.fluss.handlers.tables import partition_calls, table_calls
 
 from ..decisions import wire_authorizer
 from ..stores.identity import Identity, root_credential
 from ..stores.metadata import open_metadata
 from ..stores.object_store import confirm_object_store, open_storage
+from ..stores.remote_storage import s3_options
 from .administration import wire_administration
-from .files import STREAMS_PREFIX, StreamFiles, file_access, open_files
-from .table_tasks import QueuedTableTasks
 
 log = logging.getLogger("lakebed.streams")
 
@@ -119,7 +123,7 @@ class _Foundation(NamedTuple):
     server: str
     number: int
     address: HostPort
-    files: StreamFiles | None
+    files: RemoteFiles | None
     registry: ServerRegistry
 
 
@@ -152,7 +156,7 @@ async def compose(settings: Settings, identity: Identity, *, port: int) -> Async
         stack.callback(logs.close)
         decisions = wire_authorizer(settings.decisions, clock)
         stack.push_async_callback(decisions.close)
-        files = await open_files(settings, clock)
+        files = await open_remote_files(settings.streams, lambda: s3_options(settings.storage.s3), clock)
         if files is not None:
             stack.push_async_callback(files.close)
         foundation = _Foundation(
@@ -203,7 +207,7 @@ def _wire(settings: Settings, identity: Identity, foundation: _Foundation) -> St
     partitions = StreamPartitions(leader_meta, outbox, clock, authorizer, tables, configs)
     partitions.cache_while(is_leader)
     databases = StreamDatabases(leader_meta, outbox, clock, authorizer, tables)
-    folder = foundation.folder
+    folder, files = foundation.folder, foundation.files
     snapshots = KvSnapshots(meta, clock)
     snapshotter = KvSnapshotter(
         snapshots, foundation.storage, foundation.ownership, SNAPSHOTS_PREFIX, folder / "scratch"
@@ -217,7 +221,7 @@ def _wire(settings: Settings, identity: Identity, foundation: _Foundation) -> St
         LogRows(meta, leadership.fence),
         foundation.logs.threads,
         lambda: str(uuid.uuid4()),
-        RemoteSettings(address=None if foundation.files is None else foundation.files.place.address),
+        RemoteSettings(address=None if foundation.files is None else foundation.files.location.address),
     )
     store = BucketOpener(
         foundation.logs,
@@ -250,7 +254,7 @@ def _wire(settings: Settings, identity: Identity, foundation: _Foundation) -> St
     if (warehouse := settings.streams.warehouse) is not None:
         queue = TaskQueue(meta, clock, random.SystemRandom())
         rounds = TieringTasks(
-            meta, queue, QueuedTableTasks(meta, outbox, clock, queue), warehouse, settings.streams.advertise
+            meta, queue, CatalogTasks(meta, outbox, clock, queue), warehouse, settings.streams.advertise
         )
     log_maintenance = LogMaintenance(buckets, tables, remotes.rows, clock, is_leader, server=foundation.server)
     tails = TailReturn(
@@ -279,7 +283,7 @@ def _wire(settings: Settings, identity: Identity, foundation: _Foundation) -> St
         configs,
         snapshots,
         leadership,
-        file_access(foundation.files, clock, authorizer, tables),
+        FileAccess(clock, authorizer, tables, *(() if files is None else (files.location, files.credentials))),
         rounds,
         check,
         KvSizeCollector(folder / "keys", partitions, snapshots, clock),

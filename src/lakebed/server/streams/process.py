@@ -37,7 +37,7 @@ async def _serve(child: Child) -> None:
     instruments = StreamInstruments(child.metrics)
     counts = CallCounts(SystemClock.monotonic)
     async with compose(context.settings, context.identity, port=listener.getsockname()[1]) as streams:
-        await streams.leadership.begin()
+        await streams.leadership.acquire()
         listening = FlussListener(
             counts.counted(streams.calls),
             streams.callers,

@@ -20,7 +20,7 @@ from ..log.local.logs import Logs
 from ..log.reading.projection import ColumnShape, shape_of
 from ..log.reading.read_format import ReadFormat
 from ..log.remote.manifest import LogLocation
-from ..log.remote.remote_backed_log import open_remote_backed_log, return_tail
+from ..log.remote.opening import open_remote_backed_log, return_tail
 from ..log.remote.remote_log import RemoteLogs
 from ..partitions import StreamPartition
 from ..seam import TableBucket
@@ -86,7 +86,9 @@ class BucketOpener:
         values = None if partition is None else partition.values(table)
         rows = KeyOnlyRows(kv_table, values, table.definition.bucket_keys)
         try:
-            keys = await self._keys.open(kv_table, bucket, log, find_schema, auto_increment, rows, life=log.life)
+            keys = await self._keys.open(
+                kv_table, bucket, log, find_schema, auto_increment, rows, incarnation=log.incarnation
+            )
         except BaseException:
             await log.close()
             raise

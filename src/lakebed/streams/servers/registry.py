@@ -1,15 +1,26 @@
-"""The stream servers that share a metadata store: each reports that it runs, and what it cannot do."""
+"""The stream servers that share a metadata store: their names, numbers, heartbeats and common object store."""
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from lakebed.core.clock import Clock
+from lakebed.core.errors import Corrupted, InvalidSetting
 from lakebed.meta.seam import MetaStore, Reader, Transaction
+from lakebed.storage.folder.files import make_folder, sync_folder
+from lakebed.storage.seam import Key, ObjectStorage
 
-__all__ = ["SeenServer", "ServerRegistry"]
+from ..buckets.folder_ownership import SERVER_NAME_FILE
+from ..id_ranges import IdRanges
+from ..log.local.recovery import replace_file
 
+__all__ = ["SeenServer", "ServerRegistry", "establish_server_name", "establish_server_number", "join_servers"]
+
+_NUMBER_FILE: Final = "server-number"
 _REPORT: Final = """
 INSERT INTO stream_servers (name, number, address, acks_uploaded, seen_ms, expires_ms, failure)
 VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -26,7 +37,7 @@ _REMOVE_ALL: Final = "DELETE FROM stream_servers"
 
 @dataclass(frozen=True, slots=True)
 class SeenServer:
-    """A server, as it last reported."""
+    """A stream server, as of its last heartbeat."""
 
     name: str
     number: int
@@ -34,21 +45,20 @@ class SeenServer:
     acks_after_upload: bool
     failure: str = ""
     """Why it cannot serve, or upload, some of its buckets."""
-
     seen_ms: int = 0
     expires_ms: int = 0
-    """When it counts as down, unless it has reported by then."""
+    """When it counts as down without another heartbeat."""
 
 
 class ServerRegistry:
-    """The reports."""
+    """The heartbeats of all servers."""
 
     def __init__(self, meta: MetaStore, clock: Clock) -> None:
         self._meta = meta
         self._clock = clock
 
     async def report(self, server: SeenServer, ttl_seconds: float) -> None:
-        """Record that a server runs; without another report it counts as down after so long."""
+        """Record a heartbeat. Without another one the server counts as down after `ttl_seconds`."""
         now_ms = self._clock.now_ms()
 
         async def work(tx: Transaction) -> None:
@@ -66,14 +76,14 @@ class ServerRegistry:
         await self._meta.transact(work)
 
     async def all(self, reader: Reader | None = None) -> list[SeenServer]:
-        """All servers that ever reported and were not forgotten, by number."""
+        """All servers that ever sent a heartbeat and were not forgotten, by number."""
         return [
             SeenServer(name, int(number), address, bool(acks), failure, int(seen), int(expires))
             for name, number, address, acks, failure, seen, expires in await (reader or self._meta).rows(_ALL)
         ]
 
     async def remove(self, tx: Transaction, name: str) -> None:
-        """Forget a server. It is there again with its next report."""
+        """Forget a server. Its next heartbeat registers it again."""
         await tx.run(_REMOVE, name)
 
     async def withdraw(self, name: str) -> None:
@@ -85,9 +95,69 @@ class ServerRegistry:
         await self._meta.transact(work)
 
     async def clear(self) -> None:
-        """Forget all servers: the object store is another one from now on, and each registers when it starts on it."""
+        """Forget all servers: the object store is replaced, and each server registers when it starts on the new one."""
 
         async def work(tx: Transaction) -> None:
             await tx.run(_REMOVE_ALL)
 
         await self._meta.transact(work)
+
+
+def establish_server_name(folder: Path) -> str:
+    """The server's unique name, made at the first start. Raises Corrupted if its file is empty."""
+    make_folder(str(folder))
+    path = folder / SERVER_NAME_FILE
+    if not path.exists():
+        _write(path, secrets.token_hex(8))
+    name = path.read_text(encoding="ascii").strip()
+    if not name:
+        raise Corrupted(
+            "the name of this stream server is lost: its file is empty. Write the name back that `lakebed streams "
+            f"status` shows for this server; under another one its records stay stranded. file={path}"
+        )
+    return name
+
+
+async def establish_server_number(meta: MetaStore, folder: Path) -> int:
+    """The server's number among all that share the metadata store, made at the first start: the Fluss server id."""
+    path = folder / _NUMBER_FILE
+    if not path.exists():
+        (number,) = await IdRanges(meta).take("servers", 1, first=1)
+        await asyncio.to_thread(_write, path, str(number))
+    return int(path.read_text(encoding="ascii"))
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that survives a loss of power: rows of logs name the only server that has their records."""
+    replace_file(str(path), text.encode("ascii"))
+    sync_folder(str(path.parent))
+
+
+async def join_servers(
+    storage: ObjectStorage, registry: ServerRegistry, server: SeenServer, *, prefix: str, ttl_seconds: float
+) -> None:
+    """Register a starting server if all registered servers use `storage`. Raises InvalidSetting, Unavailable.
+
+    Records that were uploaded before they were acknowledged survive the loss of their server only if the other servers
+    read the same store. A folder on each server's own disk does not qualify, whatever the settings say. So each server
+    leaves an object under its name, and looks for those of all registered servers. Also of those that are down: a
+    server with another store would lead in their place, and continue their tables without their uploads.
+    """
+    await storage.put(Key(f"{prefix}/{server.name}"), b"")
+    is_known = any(each.name == server.name for each in await registry.all())
+    # First: of two that start at the same time at least one finds the other.
+    await registry.report(server, ttl_seconds)
+    folder = f"{prefix}/"
+    found = {head.key.removeprefix(folder) async for head in storage.list_prefix(folder)}
+    others = [each for each in await registry.all() if each.name not in found]
+    if not others:
+        return
+    if not is_known:
+        await registry.withdraw(server.name)
+    other = others[0]
+    raise InvalidSetting(
+        "storage: another stream server on this metadata store uses another object store, so neither reads what the "
+        "other has uploaded. Give all servers one S3 bucket and prefix, or one folder that all of them mount. If the "
+        f"other server is gone for good: `lakebed streams forget-server {other.name}`, of a server that runs, with or "
+        f"without streams.listen. server={other.number} address={other.address}"
+    )

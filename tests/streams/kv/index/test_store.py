@@ -123,12 +123,12 @@ async def found(keys: KvBucket) -> list[int]:
 
 
 @pytest.mark.parametrize("life", ["first", "another"], ids=["same log", "log begun anew"])
-async def test_an_index_that_was_left_behind_is_made_anew(shared: Shared, life: str) -> None:
+async def test_an_index_that_was_left_behind_is_made_anew(shared: Shared, incarnation: str) -> None:
     one, other, log = shared.store("one"), shared.store("other"), MemoryLog(shared.clock)
-    keys = await one.open(TABLE, shared.bucket, log, find_schema, life="first")
+    keys = await one.open(TABLE, shared.bucket, log, find_schema, incarnation="first")
     await put(keys, 1)
     await keys.close()
-    keys = await other.open(TABLE, shared.bucket, log, find_schema, life="other")
+    keys = await other.open(TABLE, shared.bucket, log, find_schema, incarnation="other")
     await put(keys, 2)
     await put(keys, 3)
     assert (await other.take_snapshots(unfenced)).taken == 1
@@ -136,18 +136,18 @@ async def test_an_index_that_was_left_behind_is_made_anew(shared: Shared, life: 
     await keys.close()
     log.forget(3)  # what the snapshot has: the first server lacks some of it
 
-    keys = await one.open(TABLE, shared.bucket, log, find_schema, life=life)
+    keys = await one.open(TABLE, shared.bucket, log, find_schema, incarnation=incarnation)
     assert (await found(keys), keys.row_count) == ([1, 2, 3, 4], 4)
     await keys.close()
-    again = await one.open(TABLE, shared.bucket, log, find_schema, life=life)
+    again = await one.open(TABLE, shared.bucket, log, find_schema, incarnation=incarnation)
     assert await found(again) == [1, 2, 3, 4]
     await again.close()
 
 
 @pytest.mark.parametrize("life", ["first", "another"], ids=["ahead of its log", "of a log that was begun anew"])
-async def test_what_the_log_never_had_is_not_in_the_index(shared: Shared, life: str) -> None:
+async def test_what_the_log_never_had_is_not_in_the_index(shared: Shared, incarnation: str) -> None:
     store = shared.store("one")
-    keys = await store.open(TABLE, shared.bucket, MemoryLog(shared.clock), find_schema, life="first")
+    keys = await store.open(TABLE, shared.bucket, MemoryLog(shared.clock), find_schema, incarnation="first")
     await put(keys, 1)
     await put(keys, 2)
     await keys.close()
@@ -155,11 +155,11 @@ async def test_what_the_log_never_had_is_not_in_the_index(shared: Shared, life: 
     log = MemoryLog(shared.clock)
     elsewhere = await shared.store("other").open(TABLE, shared.bucket, log, find_schema)
     await put(elsewhere, 5)
-    if life == "another":
+    if incarnation == "another":
         await put(elsewhere, 6, 7)
     await elsewhere.close()
-    keys = await store.open(TABLE, shared.bucket, log, find_schema, life=life)
-    assert await found(keys) == ([5] if life == "first" else [5, 6, 7])
+    keys = await store.open(TABLE, shared.bucket, log, find_schema, incarnation=incarnation)
+    assert await found(keys) == ([5] if incarnation == "first" else [5, 6, 7])
     await keys.close()
 
 

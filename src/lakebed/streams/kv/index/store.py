@@ -59,21 +59,21 @@ class KvStore:
         auto_increment: AutoIncrement | None = None,
         rows: KeyOnlyRows | None = None,
         *,
-        life: str = "",
+        incarnation: str = "",
     ) -> KvBucket:
         """The keys of a bucket, with all that its log has. Error codes: KV_STORAGE.
 
-        `life` names the log on this disk: an index of another one is not used.
+        `incarnation` names the log on this disk: an index of another one is not used.
         """
         path = self._path(bucket)
         if self._snapshotter is not None:
             self._in_snapshots[bucket] = await self._snapshotter.covered(bucket)
-        if await asyncio.to_thread(_life, path) != life:
-            await self._begin(bucket, path, life)
+        if await asyncio.to_thread(_incarnation, path) != incarnation:
+            await self._begin(bucket, path, incarnation)
         index = await asyncio.to_thread(RocksIndex, path, self._memory)
         if not self._in_snapshots.get(bucket, 0) <= index.log_offset <= log.end_offset:
             await asyncio.to_thread(index.close)
-            await self._begin(bucket, path, life)
+            await self._begin(bucket, path, incarnation)
             index = await asyncio.to_thread(RocksIndex, path, self._memory)
         try:
             keys = await open_kv_bucket(table, log, index, find_schema, auto_increment, rows)
@@ -83,12 +83,12 @@ class KvStore:
         self._open[bucket] = index
         return keys
 
-    async def _begin(self, bucket: TableBucket, path: Path, life: str) -> None:
+    async def _begin(self, bucket: TableBucket, path: Path, incarnation: str) -> None:
         """Begin an index anew: of the newest snapshot, or empty."""
         await asyncio.to_thread(_discard, path)
         if self._snapshotter is not None:
             await self._snapshotter.restore(bucket, path)
-        await asyncio.to_thread(_note, path, life)
+        await asyncio.to_thread(_note, path, incarnation)
 
     def needs_from(self, bucket: TableBucket) -> int:
         """From where on the log of an open bucket has to be kept as it was appended, or its keys could be lost.
@@ -140,7 +140,7 @@ def _marker(path: Path) -> Path:
     return path.with_name(f"{path.name}.life")
 
 
-def _life(path: Path) -> str | None:
+def _incarnation(path: Path) -> str | None:
     """Which life of its log an index is of; None if there is no index, or none that was ever whole."""
     try:
         return _marker(path).read_text(encoding="ascii") if path.exists() else None
@@ -153,6 +153,6 @@ def _discard(path: Path) -> None:
     RocksIndex.remove(path)
 
 
-def _note(path: Path, life: str) -> None:
+def _note(path: Path, incarnation: str) -> None:
     path.mkdir(parents=True, exist_ok=True)
-    replace_file(str(_marker(path)), life.encode())
+    replace_file(str(_marker(path)), incarnation.encode())

@@ -1,20 +1,43 @@
-"""Stream servers of one metadata store have one object store, or do not start."""
+"""Stream servers: a lasting name, and one object store for all servers of a metadata store."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakebed.core.clock import ManualClock
-from lakebed.core.errors import InvalidSetting
+from lakebed.core.errors import Corrupted, InvalidSetting
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.storage.memory import MemoryStorage
-from lakebed.streams.servers.registry import SeenServer, ServerRegistry
-from lakebed.streams.servers.shared_store import join_servers
+from lakebed.streams.servers.registry import SeenServer, ServerRegistry, establish_server_name, join_servers
 from tests.meta.stores import open_migrated_file
+
+
+def test_it_is_on_stable_storage_before_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    for call in ("fdatasync", "replace", "fsync"):
+        real = getattr(os, call)
+
+        def noted(*arguments: Any, _call: str = call, _real: Any = real) -> Any:
+            done.append(_call)
+            return _real(*arguments)
+
+        monkeypatch.setattr(os, call, noted)
+    name = establish_server_name(tmp_path)
+    assert done == ["fdatasync", "replace", "fsync"]
+    assert establish_server_name(tmp_path) == name
+
+
+def test_a_name_that_was_lost_is_not_replaced(tmp_path: Path) -> None:
+    establish_server_name(tmp_path)
+    (tmp_path / "server-name").write_bytes(b"")
+    with pytest.raises(Corrupted, match="streams status"):
+        establish_server_name(tmp_path)
 
 
 class Cluster:

@@ -1,11 +1,9 @@
-"""Connects tiering to the task queue of tables: `streams` and `tables` do not import each other."""
+"""Submits and withdraws table tasks in a transaction of their own, by catalog name: for planners of other services."""
 
 from __future__ import annotations
 
 from lakebed.catalog import rows
 from lakebed.catalog.external.backing import served_here
-from lakebed.catalog.maintenance.tasks.events import append_events
-from lakebed.catalog.maintenance.tasks.queue import TaskSubmissions
 from lakebed.core.clock import Clock
 from lakebed.core.errors import NoSuchCatalog, NotFound
 from lakebed.core.jobs import TaskSpec, decode_spec
@@ -13,9 +11,12 @@ from lakebed.meta.outbox import Outbox, OutboxEvent
 from lakebed.meta.seam import MetaStore, Transaction
 from lakebed.meta.tasks import TaskQueue
 
+from .events import append_events
+from .queue import TaskSubmissions
 
-class QueuedTableTasks:
-    """Implements `TableTasks` of `streams.admin.tiering_tasks`."""
+
+class CatalogTasks:
+    """Table tasks in the task queue. Implements `streams.lake.tiering_tasks.TableTasks`."""
 
     def __init__(self, meta: MetaStore, outbox: Outbox, clock: Clock, queue: TaskQueue) -> None:
         self._meta = meta
@@ -24,21 +25,19 @@ class QueuedTableTasks:
         self._submissions = TaskSubmissions(outbox, clock, queue)
 
     async def place(self, spec: TaskSpec) -> int:
-        """Put an order into the queue."""
+        """Submit a task; its number. Raises NoSuchCatalog, NotSupported for a federated catalog."""
 
         async def work(tx: Transaction) -> int:
             found = await tx.row(rows.CATALOG, spec.warehouse)
             if found is None:
-                raise NoSuchCatalog(
-                    f"no table bucket has the name that streams.warehouse says. warehouse={spec.warehouse}"
-                )
+                raise NoSuchCatalog(f"no table bucket of this name: set streams.warehouse. warehouse={spec.warehouse}")
             served_here(rows.catalog_from(found))
             return (await self._submissions.submit_one(tx, spec)).task_id
 
         return await self._meta.transact(work)
 
     async def withdraw(self, number: int, reason: str) -> None:
-        """Remove a waiting task."""
+        """Withdraw a waiting task."""
 
         async def work(tx: Transaction) -> None:
             events: list[OutboxEvent] = []

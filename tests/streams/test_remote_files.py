@@ -15,10 +15,11 @@ from lakebed.core.clock import SystemClock
 from lakebed.core.secrets import Secret
 from lakebed.core.settings import S3StorageSettings, Settings, StorageKind, StorageSettings, StreamsSettings
 from lakebed.net.http import HttpRequest, HttpResponse
-from lakebed.server.streams.files import open_files
+from lakebed.server.stores.remote_storage import s3_options
 from lakebed.storage.credentials import Credentials
 from lakebed.storage.credentials.sts import TokenService
 from lakebed.streams.file_access import RoleCredentials, read_policy
+from lakebed.streams.remote_files import RemoteFiles, open_remote_files
 from tests.fixtures.minio import MinioServer
 from tests.storage.credentials.fakes import machine, sts_answer
 
@@ -38,8 +39,12 @@ def settings(s3: S3StorageSettings = OWN, **streams: str) -> Settings:
     return Settings(storage=StorageSettings(StorageKind.S3, s3), streams=StreamsSettings(**said))  # type: ignore[arg-type]  # all are text
 
 
+async def open_files(chosen: Settings) -> RemoteFiles | None:
+    return await open_remote_files(chosen.streams, lambda: s3_options(chosen.storage.s3), SystemClock())
+
+
 async def test_without_an_address_there_is_nothing() -> None:
-    assert await open_files(Settings(), SystemClock()) is None
+    assert await open_files(Settings()) is None
 
 
 @pytest.mark.parametrize(
@@ -54,9 +59,9 @@ async def test_without_an_address_there_is_nothing() -> None:
 async def test_the_place_is_that_of_the_byte_store(
     s3: S3StorageSettings, role: str, endpoint: str | None, path_style: bool, partition: str
 ) -> None:
-    files = await open_files(settings(s3, remote_role=role), SystemClock())
+    files = await open_files(settings(s3, remote_role=role))
     assert files is not None
-    place = files.place
+    place = files.location
     assert (place.address, place.bucket, place.folder) == ("s3://lake/p", "lake", "p/streams")
     assert (place.region, place.endpoint, place.path_style) == ("eu-west-1", endpoint, path_style)
     assert place.partition == partition
@@ -65,9 +70,9 @@ async def test_the_place_is_that_of_the_byte_store(
 
 async def test_without_a_role_there_are_no_keys() -> None:
     streams = StreamsSettings(remote_address="s3://lake/p")
-    files = await open_files(replace(settings(), streams=streams), SystemClock())
+    files = await open_files(replace(settings(), streams=streams))
     assert files is not None
-    assert files.keys is None
+    assert files.credentials is None
     await files.close()
 
 
@@ -117,10 +122,10 @@ async def test_keys_of_somebody_else_s_store_open_what_the_policy_names(minio: M
         secret_access_key=Secret(minio.secret_access_key),
     )
     role = "arn:minio:iam:::role/streams"
-    files = await open_files(settings(s3, remote_address=f"s3://{bucket}/p", remote_role=role), SystemClock())
+    files = await open_files(settings(s3, remote_address=f"s3://{bucket}/p", remote_role=role))
     assert files is not None
-    assert files.keys is not None
-    keys = await files.keys.make("user-ann", read_policy(files.place, ["p/streams/log/fluss/t-1/"]))
+    assert files.credentials is not None
+    keys = await files.credentials.make("user-ann", read_policy(files.location, ["p/streams/log/fluss/t-1/"]))
     await files.close()
     assert keys.session_token is not None
     client = botocore.session.Session().create_client(
