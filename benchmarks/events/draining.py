@@ -62,7 +62,7 @@ class Drained:
 class Counting:
     """A target that has everything at once, and keeps none of it."""
 
-    at_once = 16
+    max_in_flight = 16
 
     def __init__(self) -> None:
         self.count = 0
@@ -94,7 +94,7 @@ async def drain(folder: Path, *, events: int, targets: int) -> Drained:
         ]
         await _open_cursors(store, outbox, records)
         await _fill(store, events)
-        couriers = [
+        deliveries_of = [
             TargetDelivery(
                 record,
                 counter,
@@ -103,7 +103,7 @@ async def drain(folder: Path, *, events: int, targets: int) -> Drained:
                 clock,
                 Random(1),
                 confirmed(leases, held),
-                SendSlots(counter.at_once),
+                SendSlots(counter.max_in_flight),
                 region="us-east-1",
                 ids=EventIds(new_deployment_id()),
                 max_attempts=3,
@@ -121,7 +121,7 @@ async def drain(folder: Path, *, events: int, targets: int) -> Drained:
 
         watching = asyncio.create_task(watch())
         started, processor = time.perf_counter(), time.process_time()
-        await asyncio.gather(*map(_empty, couriers))
+        await asyncio.gather(*map(_empty, deliveries_of))
         seconds, processor = time.perf_counter() - started, time.process_time() - processor
         done.set()
         await watching
@@ -131,8 +131,8 @@ async def drain(folder: Path, *, events: int, targets: int) -> Drained:
         await store.close()
 
 
-async def _empty(courier: TargetDelivery) -> None:
-    while (await courier.send_new()).more:
+async def _empty(delivery: TargetDelivery) -> None:
+    while (await delivery.send_new()).more:
         pass
 
 

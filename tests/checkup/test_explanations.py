@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakebed.checkup.explanations import explain, refusal_of_keys
+from lakebed.checkup.explanations import explain, rejected_keys
 from lakebed.checkup.model import StepName
 from lakebed.checkup.store_client import StoreResponse
 from lakebed.checkup.target import CheckedStore
@@ -33,7 +33,7 @@ def told(status: int, code: str, more: str = "") -> StoreResponse:
     ],
 )
 def test_what_is_wrong_with_keys_is_told_without_them(status: int, code: str, said: str) -> None:
-    refused = refusal_of_keys(told(status, code), KEYS, TARGET)
+    refused = rejected_keys(told(status, code), KEYS, TARGET)
     assert refused is not None
     assert said in refused.why
     assert refused.advice
@@ -41,14 +41,14 @@ def test_what_is_wrong_with_keys_is_told_without_them(status: int, code: str, sa
 
 
 def test_a_wrong_region_is_told_with_the_right_one() -> None:
-    refused = refusal_of_keys(told(400, "AuthorizationHeaderMalformed", "<Region>eu-west-3</Region>"), KEYS, TARGET)
+    refused = rejected_keys(told(400, "AuthorizationHeaderMalformed", "<Region>eu-west-3</Region>"), KEYS, TARGET)
     assert refused is not None
     assert "eu-west-3" in refused.why
 
 
 @pytest.mark.parametrize(("status", "code"), [(200, ""), (403, "AccessDenied"), (404, "NoSuchBucket"), (501, "")])
 def test_keys_that_may_not_do_something_are_good_keys(status: int, code: str) -> None:
-    assert refusal_of_keys(told(status, code), KEYS, TARGET) is None
+    assert rejected_keys(told(status, code), KEYS, TARGET) is None
 
 
 def _leaves(kind: type[LakebedError]) -> list[type[LakebedError]]:

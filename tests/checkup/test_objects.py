@@ -8,7 +8,7 @@ import pytest
 
 from lakebed.checkup.model import StepFailed, StepOutcome
 from lakebed.checkup.objects import LARGE, SMALL, ObjectSteps
-from lakebed.checkup.scope import BESIDE, INSIDE, OUTSIDE, confine
+from lakebed.checkup.scope import BESIDE, INSIDE, OUTSIDE, check_confinement
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import AccessDenied, LakebedError, Unavailable
 from lakebed.storage.memory import MemoryStorage
@@ -27,7 +27,7 @@ async def names(storage: ObjectStorage) -> list[str]:
 
 async def test_an_honest_store_passes_and_is_empty_afterwards(memory: MemoryStorage) -> None:
     trial = ObjectSteps(memory)
-    for step in (trial.put, trial.put_conditionally, trial.upload_in_parts, trial.find, trial.get_range):
+    for step in (trial.put, trial.put_conditionally, trial.upload_in_parts, trial.list_written, trial.get_range):
         assert (await step()).outcome is StepOutcome.PASSED
     assert await names(memory) == [LARGE, SMALL]
     assert (await trial.delete()).outcome is StepOutcome.PASSED
@@ -39,7 +39,7 @@ async def test_an_honest_store_passes_and_is_empty_afterwards(memory: MemoryStor
 async def test_what_another_step_wrote_is_removed_too(memory: MemoryStorage) -> None:
     trial = ObjectSteps(memory)
     await trial.put()
-    trial.note(Key("elsewhere"))
+    trial.track(Key("elsewhere"))
     await memory.put(Key("elsewhere"), b"")
     await trial.delete()
     assert await names(memory) == []
@@ -124,7 +124,7 @@ class Lying(MemoryStorage):
         ("get", "put", "not what had been written"),
         ("range", "get_range", "others than were written"),
         ("conditions", "put_conditionally", "If-None-Match is ignored"),
-        ("list", "find", "not in the list"),
+        ("list", "list_written", "not in the list"),
         ("delete", "delete", "still listed"),
     ],
 )
@@ -139,16 +139,16 @@ async def test_a_store_that_lies_is_found_out(about: str, step: str, said: str) 
 async def test_keys_that_open_more_than_their_directory_are_found_out(memory: MemoryStorage) -> None:
     await memory.put(SMALL, b"outside")
     with pytest.raises(StepFailed, match=r"could read small, delete small, list all, write scope10/one, write outside"):
-        await confine(memory, INSIDE, outside=SMALL, beside=(BESIDE, OUTSIDE))
+        await check_confinement(memory, INSIDE, outside=SMALL, beside=(BESIDE, OUTSIDE))
 
 
 async def test_keys_that_do_not_open_their_directory_are_found_out(memory: MemoryStorage) -> None:
     closed = FaultyStorage(memory, FaultScript().always("put", FailBefore(AccessDenied("no"))))
     with pytest.raises(StepFailed, match="do not open it"):
-        await confine(closed, INSIDE, outside=SMALL, beside=())
+        await check_confinement(closed, INSIDE, outside=SMALL, beside=())
 
 
 async def test_a_store_that_fails_is_not_taken_for_one_that_refuses(memory: MemoryStorage) -> None:
     failing = FaultyStorage(memory, FaultScript().on("get", FailBefore(Unavailable("down")), at=2))
     with pytest.raises(StepFailed, match="could not be seen"):
-        await confine(failing, INSIDE, outside=SMALL, beside=())
+        await check_confinement(failing, INSIDE, outside=SMALL, beside=())

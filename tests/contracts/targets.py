@@ -187,8 +187,8 @@ class TargetContract:
     async def test_as_many_as_may_be_under_way_all_arrive(
         self, service: TargetService, target: EventTarget, place: str
     ) -> None:
-        messages = [make_message(f"bucket/{number}") for number in range(3 * target.at_once)]
-        turns = asyncio.Semaphore(target.at_once)
+        messages = [make_message(f"bucket/{number}") for number in range(3 * target.max_in_flight)]
+        turns = asyncio.Semaphore(target.max_in_flight)
 
         async def send(message: EventMessage) -> None:
             async with turns:

@@ -77,7 +77,7 @@ def failure_of(condition: str, current: ModelVersion | None) -> type[LakebedErro
     return None
 
 
-def stated(condition: str, current: ModelVersion | None) -> WriteConditions:
+def declared(condition: str, current: ModelVersion | None) -> WriteConditions:
     """The condition as a client states it."""
     etag = current.etag if current is not None else md5(b"nothing")
     return {
@@ -148,7 +148,7 @@ class ObjectMachine(RuleBasedStateMachine):
             body,
             attributes=ObjectAttributes(metadata=meta),
             encrypt=encrypt,
-            conditions=stated(condition, current),
+            conditions=declared(condition, current),
         )
         failure = failure_of(condition, current)
         if failure is not None:
@@ -238,7 +238,7 @@ class ObjectMachine(RuleBasedStateMachine):
             ROOT,
             CopySource(source, key, version),
             to,
-            NewObject(to_key, DEFAULT_ATTRIBUTES, encrypt, stated(condition, current)),
+            NewObject(to_key, DEFAULT_ATTRIBUTES, encrypt, declared(condition, current)),
             CopyChanges(None if changed is None else ObjectAttributes(metadata=changed)),
         )
         failure = failure_of(condition, current)
@@ -329,7 +329,7 @@ class ObjectMachine(RuleBasedStateMachine):
     @rule(name=buckets, key=keys, condition=st.sampled_from(("none", "same", "other", "any")))
     def delete(self, name: str, key: str, condition: str) -> None:
         current = self.model[name].current(key)
-        doomed = ObjectIdentifier(key, None, stated(condition, current))
+        doomed = ObjectIdentifier(key, None, declared(condition, current))
         failure = failure_of(condition, current)
         deleting = self.store.deleter.delete(ROOT, name, doomed)
         if failure is not None:

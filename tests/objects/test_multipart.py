@@ -590,7 +590,7 @@ async def test_part_sent_with_another_algorithm_is_known_by_it_and_counts_by_the
     await light_store.bucket("bucket")
     upload = await light_store.begin("bucket", "k")
     sha256 = Checksum(ChecksumAlgorithm.SHA256, hashlib.sha256(ONE).digest())
-    expected = ExpectedDigests(checksum=sha256, stated_algorithm=ChecksumAlgorithm.SHA256)
+    expected = ExpectedDigests(checksum=sha256, declared_algorithm=ChecksumAlgorithm.SHA256)
     _, shown = await light_store.uploads.put_part(upload, 1, Body(ONE), expected)
     assert shown == sha256
     done = await light_store.uploads.complete(

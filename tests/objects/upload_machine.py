@@ -11,7 +11,7 @@ from hypothesis.stateful import precondition, rule
 from lakebed.core.errors import InvalidPart, NoSuchUpload, PartTooSmall
 from lakebed.objects.model import ObjectAttributes, StoredUpload
 
-from .machine import ObjectMachine, buckets, conditions, encryption, failure_of, keys, metadata, places, stated
+from .machine import ObjectMachine, buckets, conditions, declared, encryption, failure_of, keys, metadata, places
 from .model import NULL, ModelUpload, ModelVersion, md5
 from .stores import ROOT
 
@@ -80,7 +80,7 @@ class ObjectStoreMachine(ObjectMachine):
         listed = tuple((number, md5(upload.parts.get(number, b""))) for number in sorted(numbers))
         bodies = [upload.parts[number] for number, _ in listed if number in upload.parts]
         stored = StoredUpload(upload_id, None, upload.key, 0, None, None, None)  # type: ignore[arg-type]  # only its names count
-        completing = self.store.complete(name, stored, listed, stated(condition, current))
+        completing = self.store.complete(name, stored, listed, declared(condition, current))
         failure = failure_of(condition, current)
         if any(len(body) < MIN_PART_BYTES for body in bodies[:-1]):
             failure = PartTooSmall

@@ -6,7 +6,7 @@ from typing import Final
 
 from lakebed.storage.credentials import Credentials, CredentialSource
 
-from .explanations import refusal_of_keys
+from .explanations import rejected_keys
 from .model import StepFailed, StepFinding
 from .store_client import StoreClient, StoreResponse
 from .target import CheckedStore
@@ -32,7 +32,7 @@ class CredentialSteps:
             raise RuntimeError("keys are asked for before they were looked for")
         return self._keys
 
-    async def present(self) -> StepFinding:
+    async def authenticate(self) -> StepFinding:
         """Find the keys, and see that the store takes what is signed with them."""
         found = await self._source.load()
         if found is None:
@@ -42,18 +42,18 @@ class CredentialSteps:
             )
         self._keys = found
         if self._target.makes_bucket:
-            told = await self._client.signed("GET", f"{self._target.endpoint}/", found)
+            response = await self._client.signed("GET", f"{self._target.endpoint}/", found)
         else:
             query = {"list-type": "2", "max-keys": "1", "prefix": self._target.options.key_prefix}
-            told = await self._client.signed("GET", self._target.bucket_url, found, query=query)
-        self._first = told
-        refused = refusal_of_keys(told, found, self._target)
+            response = await self._client.signed("GET", self._target.bucket_url, found, query=query)
+        self._first = response
+        refused = rejected_keys(response, found, self._target)
         if refused is not None:
             raise refused
         kind = "temporary" if found.session_token else "lasting"
         return StepFinding(f"{found.access_key_id[:8]}…, {kind}, from {found.source or 'here'}")
 
-    async def enter(self) -> StepFinding:
+    async def check_bucket(self) -> StepFinding:
         """See that the bucket is there, or make it."""
         bucket = self._target.options.bucket
         if self._target.makes_bucket:
@@ -65,38 +65,38 @@ class CredentialSteps:
                 )
             self._made_bucket = True
             return StepFinding(f"{bucket}, made for the check")
-        told = self._first
-        if told is None:
+        response = self._first
+        if response is None:
             raise RuntimeError("the bucket is looked at before the keys were")
-        if told.status == 200:
+        if response.status == 200:
             return StepFinding(bucket)
-        if told.code == "NoSuchBucket" or told.status == 404:
+        if response.code == "NoSuchBucket" or response.status == 404:
             raise StepFailed(
                 f"there is no bucket {bucket}", "Make it, or correct storage.s3.bucket or --bucket: names are exact."
             )
-        if told.code in _REGION_CODES or 300 <= told.status < 400:
-            region = told.texts().get("Region") or told.headers.get("x-amz-bucket-region", "")
+        if response.code in _REGION_CODES or 300 <= response.status < 400:
+            region = response.texts().get("Region") or response.headers.get("x-amz-bucket-region", "")
             raise StepFailed(
-                f"the bucket is not where it is asked for: {_said(told)}",
+                f"the bucket is not where it is asked for: {_said(response)}",
                 f"Set the region to {region}." if region else "Set the bucket's own region and endpoint.",
             )
-        if told.status == 403:
+        if response.status == 403:
             return StepFinding(
                 f"{bucket}, as far as one can see",
                 why="these keys may not list it; whether it is there the next steps show",
             )
         raise StepFailed(
-            f"the bucket cannot be looked at: {_said(told)}", "See what the store's own log says of this request."
+            f"the bucket cannot be looked at: {_said(response)}", "See what the store's own log says of this request."
         )
 
-    async def leave(self) -> list[str]:
+    async def remove_bucket(self) -> list[str]:
         """Remove a bucket that was made; its name if it is still there."""
         if not self._made_bucket:
             return []
-        told = await self._client.signed("DELETE", self._target.bucket_url, self.keys)
-        return [] if told.status in (204, 404) else [f"bucket {self._target.options.bucket}"]
+        response = await self._client.signed("DELETE", self._target.bucket_url, self.keys)
+        return [] if response.status in (204, 404) else [f"bucket {self._target.options.bucket}"]
 
 
-def _said(told: StoreResponse) -> str:
-    words = " ".join(word for word in (told.code, told.message) if word)
-    return f"{told.status} {words}".strip()
+def _said(response: StoreResponse) -> str:
+    words = " ".join(word for word in (response.code, response.message) if word)
+    return f"{response.status} {words}".strip()

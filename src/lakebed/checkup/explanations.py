@@ -62,19 +62,20 @@ _OF_KEYS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-def refusal_of_keys(told: StoreResponse, keys: Credentials, target: CheckedStore) -> StepFailed | None:
+def rejected_keys(response: StoreResponse, keys: Credentials, target: CheckedStore) -> StepFailed | None:
     """What is wrong with the keys, by the answer to the first thing that they have signed; None if nothing is."""
-    code = told.code
+    code = response.code
     if code in _OF_KEYS:
         why, advice = _OF_KEYS[code]
-        return StepFailed(f"{why}: {keys.access_key_id} at {target.endpoint} ({told.status} {code})", advice)
-    if code == "AuthorizationHeaderMalformed" and (region := told.texts().get("Region")):
+        return StepFailed(f"{why}: {keys.access_key_id} at {target.endpoint} ({response.status} {code})", advice)
+    if code == "AuthorizationHeaderMalformed" and (region := response.texts().get("Region")):
         return StepFailed(f"signed for the region {target.region}, and the store is in {region}", f"Set {region}.")
-    if told.status == 401:
+    if response.status == 401:
         return StepFailed(f"the store does not take the signature: 401 {code}".rstrip(), "See that it is an S3 store.")
-    if told.status >= 500 and told.status != 501:
+    if response.status >= 500 and response.status != 501:
         return StepFailed(
-            f"the store fails: {told.status} {code} {told.message}".rstrip(), "See the store's own log, and try again."
+            f"the store fails: {response.status} {code} {response.message}".rstrip(),
+            "See the store's own log, and try again.",
         )
     return None
 

@@ -102,12 +102,12 @@ class CheckReport:
     left_behind: tuple[str, ...] = ()
 
     @property
-    def is_well(self) -> bool:
+    def passed(self) -> bool:
         """Whether nothing failed, and nothing is left behind."""
         return not self.left_behind and all(result.outcome is not StepOutcome.FAILED for result in self.results)
 
 
-def lacking(step: StepName, so_far: Mapping[StepName, StepOutcome]) -> StepName | None:
+def missing_prerequisite(step: StepName, so_far: Mapping[StepName, StepOutcome]) -> StepName | None:
     """The step because of which this one can tell nothing; None if it can be tried.
 
     What was passed over for another reason, such as TLS of a plain endpoint, is not lacking. Keys of an STS that there
@@ -118,7 +118,7 @@ def lacking(step: StepName, so_far: Mapping[StepName, StepOutcome]) -> StepName 
         if outcome is StepOutcome.FAILED:
             return needed
         if outcome is not StepOutcome.PASSED:
-            deeper = lacking(needed, so_far)
+            deeper = missing_prerequisite(needed, so_far)
             if deeper is not None or needed is StepName.STS:
                 return deeper or needed
     return None

@@ -104,15 +104,15 @@ class NetworkSteps:
         """Hold the store's time against this machine's."""
         before_ms = self._clock.now_ms()
         try:
-            told = await self._client.plain("GET", f"{self._target.endpoint}/")
+            response = await self._client.plain("GET", f"{self._target.endpoint}/")
         except Unavailable as error:
             await self._refuse_tls()
             raise StepFailed(
                 str(error), "See that an S3 store listens on that port, and not something else."
             ) from error
-        if told.status == HTTPStatus.BAD_REQUEST:  # servers that speak TLS may answer plain HTTP so
+        if response.status == HTTPStatus.BAD_REQUEST:  # servers that speak TLS may answer plain HTTP so
             await self._refuse_tls()
-        stated = told.headers.get("date", "")
+        stated = response.headers.get("date", "")
         try:
             theirs = parsedate_to_datetime(stated).astimezone(UTC)
         except ValueError:

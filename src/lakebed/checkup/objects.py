@@ -36,7 +36,7 @@ class ObjectSteps:
         self.keeps_versions = False
         """Whether removing an object leaves versions of it."""
 
-    def note(self, key: Key) -> None:
+    def track(self, key: Key) -> None:
         """Something may be written under this name by another step: it is to be removed in the end."""
         self._tried.add(key)
 
@@ -97,7 +97,7 @@ class ObjectSteps:
         await (await self._storage.start_multipart(LARGE)).abort()
         return StepFinding("2 parts joined, 1 upload given up")
 
-    async def find(self) -> StepFinding:
+    async def list_written(self) -> StepFinding:
         """Find by name what was written so far."""
         listed = [found.key async for found in self._storage.list_prefix()]
         missing = sorted(self._written.difference(listed))

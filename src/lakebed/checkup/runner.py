@@ -17,7 +17,7 @@ from lakebed.storage.s3 import connect_s3
 
 from .credentials import CredentialSteps
 from .explanations import explain
-from .model import CheckReport, StepFailed, StepFinding, StepName, StepOutcome, StepResult, lacking
+from .model import CheckReport, StepFailed, StepFinding, StepName, StepOutcome, StepResult, missing_prerequisite
 from .network import NetworkSteps
 from .objects import ObjectSteps
 from .scope import ScopeSteps
@@ -29,23 +29,23 @@ STEP_SECONDS: Final = 60.0
 """How long a step may take: the slowest sends a few MiB."""
 
 Step = Callable[[], Awaitable[StepFinding]]
-Telling = Callable[[StepName], None]
+OnStep = Callable[[StepName], None]
 """Told of a step before it is tried."""
 
 
 async def check_store(
     target: CheckedStore,
     source: CredentialSource,
-    surroundings: HostEnvironment,
-    tell: Telling,
+    host_environment: HostEnvironment,
+    on_step: OnStep,
     *,
     step_seconds: float = STEP_SECONDS,
 ) -> CheckReport:
     """Try everything; the report. Does not raise for what is wrong with the store, nor leave anything in it."""
     scratch = "/".join(
-        filter(None, (target.options.prefix.strip("/"), "lakebed-check", new_blob_id(surroundings.clock)))
+        filter(None, (target.options.prefix.strip("/"), "lakebed-check", new_blob_id(host_environment.clock)))
     )
-    check = _Check(target, scratch, source, surroundings, tell, step_seconds)
+    check = _Check(target, scratch, source, host_environment, on_step, step_seconds)
     try:
         await check.run()
     finally:
@@ -59,8 +59,8 @@ class _Check:
         asked: CheckedStore,
         scratch: str,
         source: CredentialSource,
-        surroundings: HostEnvironment,
-        tell: Telling,
+        host_environment: HostEnvironment,
+        on_step: OnStep,
         step_seconds: float,
     ) -> None:
         self.results: list[StepResult] = []
@@ -68,21 +68,21 @@ class _Check:
         target = replace(asked, options=replace(asked.options, prefix=scratch))
         self._target = target
         self._source = source
-        self._surroundings = surroundings
-        self._clock = surroundings.clock
-        self._tell = tell
+        self._surroundings = host_environment
+        self._clock = host_environment.clock
+        self._on_step = on_step
         self._step_seconds = step_seconds
-        self._client = StoreClient(surroundings.clock, target.region, target.ca_bundle)
-        self._way = NetworkSteps(target, self._client, surroundings.clock)
+        self._client = StoreClient(host_environment.clock, target.region, target.ca_bundle)
+        self._way = NetworkSteps(target, self._client, host_environment.clock)
         self._keys = CredentialSteps(target, self._client, source)
-        self._scope = ScopeSteps(target, self._client, surroundings)
-        self._vending = VendingSteps(target, self._client, surroundings)
+        self._scope = ScopeSteps(target, self._client, host_environment)
+        self._vending = VendingSteps(target, self._client, host_environment)
         self._objects: ObjectSteps | None = None
         self._open = AsyncExitStack()
 
     async def run(self) -> None:
         for name, step in self._steps().items():
-            self._tell(name)
+            self._on_step(name)
             result = await self._try(name, step)
             self.results.append(result)
             if name is StepName.BUCKET and result.outcome is StepOutcome.PASSED:
@@ -98,7 +98,7 @@ class _Check:
                 left += [f"{bucket}/{prefix}{key}" for key in await trial.clean_up()]
                 if trial.keeps_versions:
                     left += await remove_versions(self._client, self._target, self._keys.keys)
-            left += await self._without_failing(self._keys.leave)
+            left += await self._without_failing(self._keys.remove_bucket)
         return left
 
     async def _without_failing(self, leave: Callable[[], Awaitable[list[str]]]) -> list[str]:
@@ -113,15 +113,15 @@ class _Check:
             StepName.TCP: self._way.connect,
             StepName.TLS: self._way.secure,
             StepName.CLOCK: self._way.compare_clocks,
-            StepName.CREDENTIALS: self._keys.present,
-            StepName.BUCKET: self._keys.enter,
-            StepName.STS: lambda: self._scope.ask(self._keys.keys),
+            StepName.CREDENTIALS: self._keys.authenticate,
+            StepName.BUCKET: self._keys.check_bucket,
+            StepName.STS: lambda: self._scope.assume_role(self._keys.keys),
             StepName.PUT: lambda: self._trial.put(),
             StepName.CONDITIONAL_PUT: lambda: self._trial.put_conditionally(),
             StepName.MULTIPART: lambda: self._trial.upload_in_parts(),
-            StepName.LIST: lambda: self._trial.find(),
+            StepName.LIST: lambda: self._trial.list_written(),
             StepName.RANGE_GET: lambda: self._trial.get_range(),
-            StepName.SCOPE: lambda: self._scope.keep_in(self._trial.note),
+            StepName.SCOPE: lambda: self._scope.check_scope(self._trial.track),
             StepName.VENDED: lambda: self._vending.vend(self._keys.keys),
             StepName.DELETE: lambda: self._trial.delete(),
         }
@@ -142,7 +142,7 @@ class _Check:
         self._objects = ObjectSteps(storage, conditional_writes=self._target.conditional_writes)
 
     async def _try(self, name: StepName, step: Step) -> StepResult:
-        missing = lacking(name, {result.step: result.outcome for result in self.results})
+        missing = missing_prerequisite(name, {result.step: result.outcome for result in self.results})
         if missing is not None:
             return StepResult(name, StepOutcome.SKIPPED, 0.0, f"cannot be tried without {missing}")
         started = self._clock.monotonic()
@@ -177,10 +177,10 @@ async def remove_versions(client: StoreClient, target: CheckedStore, keys: Crede
     try:
         for _ in range(_MAX_PAGES):
             query = {"versions": "", "prefix": prefix}
-            told = await client.signed("GET", target.bucket_url, keys, query=query)
-            if told.status != 200:
+            response = await client.signed("GET", target.bucket_url, keys, query=query)
+            if response.status != 200:
                 return [f"older versions under {bucket}/{prefix}"]
-            found = told.children("Version", "DeleteMarker")
+            found = response.children("Version", "DeleteMarker")
             if not found:
                 break
             left = []

@@ -46,13 +46,13 @@ _WITHOUT_STS: Final = (
 class ScopeSteps:
     """The steps with keys of STS."""
 
-    def __init__(self, target: CheckedStore, client: StoreClient, surroundings: HostEnvironment) -> None:
+    def __init__(self, target: CheckedStore, client: StoreClient, host_environment: HostEnvironment) -> None:
         self._target = target
         self._client = client
-        self._surroundings = surroundings
+        self._surroundings = host_environment
         self._confined: Credentials | None = None
 
-    async def ask(self, keys: Credentials) -> StepFinding:
+    async def assume_role(self, keys: Credentials) -> StepFinding:
         """Ask for keys to one directory, as a catalog would."""
         options = self._target.options
         policy = scope_policy(options.bucket, f"{options.key_prefix}{_DIRECTORY}")
@@ -66,27 +66,27 @@ class ScopeSteps:
         if self._target.role_arn is not None:
             fields["RoleArn"] = self._target.role_arn
         where = f"{self._target.token_service}/"
-        told = await self._client.signed(
+        response = await self._client.signed(
             "POST", where, keys, headers=_FORM, body=urlencode(fields).encode(), service="sts"
         )
-        if told.status == 200 and told.document == "AssumeRoleResponse":
-            self._confined = _keys_in(told)
+        if response.status == 200 and response.document == "AssumeRoleResponse":
+            self._confined = _keys_in(response)
             return StepFinding(f"keys for {_SECONDS // 60} minutes, confined to one directory")
-        return self._without(told)
+        return self._without(response)
 
-    async def keep_in(self, tried: Callable[[Key], None]) -> StepFinding:
+    async def check_scope(self, tried: Callable[[Key], None]) -> StepFinding:
         """See that the keys open their directory, and nothing beside it. `tried` is told of every name."""
         if self._confined is None:
             raise RuntimeError("keys are tried before they were asked for")
         for key in (INSIDE, BESIDE, OUTSIDE):
             tried(key)
         async with opened(self._target.options, self._confined, self._surroundings) as confined:
-            refusals = await confine(confined, INSIDE, outside=SMALL, beside=(BESIDE, OUTSIDE))
+            refusals = await check_confinement(confined, INSIDE, outside=SMALL, beside=(BESIDE, OUTSIDE))
         return StepFinding(f"1 directory open, {refusals} tries beside it refused")
 
-    def _without(self, told: StoreResponse) -> StepFinding:
-        is_sts = told.document == "ErrorResponse"
-        words = f"{told.status} {told.code} {told.message}".strip()
+    def _without(self, response: StoreResponse) -> StepFinding:
+        is_sts = response.document == "ErrorResponse"
+        words = f"{response.status} {response.code} {response.message}".strip()
         if self._target.role_arn is not None or self._target.sts_endpoint is not None:
             raise StepFailed(
                 f"no keys for the role: {words}" if is_sts else f"nothing there answers as an STS: {words}",
@@ -119,19 +119,21 @@ def scope_policy(bucket: str, directory: str) -> str:
 
 
 @asynccontextmanager
-async def opened(options: S3Options, keys: Credentials, surroundings: HostEnvironment) -> AsyncIterator[ObjectStorage]:
+async def opened(
+    options: S3Options, keys: Credentials, host_environment: HostEnvironment
+) -> AsyncIterator[ObjectStorage]:
     """The store with other keys."""
     bare = replace(options, access_key_id=None, secret_access_key=None, session_token=None)
     source = InlineSource(keys.access_key_id, keys.secret_access_key, keys.session_token)
-    provider = RefreshingCredentials(source, surroundings.clock)
-    storage = await connect_s3(bare, surroundings, credentials=provider, capabilities=CONDITIONS_TRUSTED)
+    provider = RefreshingCredentials(source, host_environment.clock)
+    storage = await connect_s3(bare, host_environment, credentials=provider, capabilities=CONDITIONS_TRUSTED)
     try:
         yield storage
     finally:
         await storage.close()
 
 
-async def confine(storage: ObjectStorage, inside: Key, *, outside: Key, beside: tuple[Key, ...]) -> int:
+async def check_confinement(storage: ObjectStorage, inside: Key, *, outside: Key, beside: tuple[Key, ...]) -> int:
     """See that keys open what is `inside` and nothing else; how many tries were refused. Raises StepFailed.
 
     `outside` is an object that is there, `beside` are names that nobody has.
@@ -182,8 +184,8 @@ def _writing(storage: ObjectStorage, key: Key) -> Callable[[], Awaitable[object]
     return lambda: storage.put(key, b"outside")
 
 
-def _keys_in(told: StoreResponse) -> Credentials:
-    found = told.texts()
+def _keys_in(response: StoreResponse) -> Credentials:
+    found = response.texts()
     return Credentials(
         found.get("AccessKeyId", ""),
         Secret(found.get("SecretAccessKey", "")),

@@ -17,7 +17,7 @@ from lakebed.storage.s3 import S3Options
 from lakebed.storage.seam import Key
 
 from .model import StepFailed, StepFinding, StepOutcome
-from .scope import confine, opened
+from .scope import check_confinement, opened
 from .store_client import StoreClient, StoreResponse
 from .target import CheckedStore
 
@@ -29,10 +29,10 @@ _SCHEMA: Final = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "
 class VendingSteps:
     """The step with keys of a catalog."""
 
-    def __init__(self, target: CheckedStore, client: StoreClient, surroundings: HostEnvironment) -> None:
+    def __init__(self, target: CheckedStore, client: StoreClient, host_environment: HostEnvironment) -> None:
         self._target = target
         self._client = client
-        self._surroundings = surroundings
+        self._surroundings = host_environment
 
     async def vend(self, keys: Credentials) -> StepFinding:
         """Have keys to a staged table, and see that they open its directory and nothing beside it."""
@@ -79,7 +79,7 @@ class VendingSteps:
         ):
             inside = Key(f"{directory}/lakebed-check")
             try:
-                refusals = await confine(
+                refusals = await check_confinement(
                     bucket,
                     inside,
                     outside=Key(f"{directory}10/lakebed-check"),
@@ -99,14 +99,14 @@ class VendingSteps:
         return await self._client.signed(method, url, keys, headers=headers, body=body)
 
 
-def _well(told: StoreResponse, what: str) -> None:
-    if told.status != 200:
+def _well(response: StoreResponse, what: str) -> None:
+    if response.status != 200:
         try:
-            words = str(json.loads(told.body)["error"]["message"])
+            words = str(json.loads(response.body)["error"]["message"])
         except (ValueError, KeyError, TypeError):
-            words = told.code
+            words = response.code
         raise StepFailed(
-            f"could not {what}: {told.status} {words[:300]}".strip(),
+            f"could not {what}: {response.status} {words[:300]}".strip(),
             "See that --warehouse names a table bucket of this server, and that these keys may make namespaces and"
             " tables there.",
         )

@@ -69,15 +69,15 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(_document(report))
     else:
         _print(report)
-    return 0 if report.is_well else UNWELL
+    return 0 if report.passed else UNWELL
 
 
 async def _check(arguments: argparse.Namespace) -> CheckReport:
     settings = read_settings(arguments).settings
-    surroundings = HostEnvironment.of_this_machine()
-    target, source = await _chosen(arguments, settings, surroundings)
+    host_environment = HostEnvironment.of_this_machine()
+    target, source = await _chosen(arguments, settings, host_environment)
     if not sys.stderr.isatty():
-        return await check_store(target, source, surroundings, lambda step: None)
+        return await check_store(target, source, host_environment, lambda step: None)
     from rich.console import Console
 
     with Console(stderr=True).status(f"checking {target.endpoint}") as status:
@@ -85,20 +85,20 @@ async def _check(arguments: argparse.Namespace) -> CheckReport:
         def tell(step: StepName) -> None:
             status.update(f"{step} …")
 
-        return await check_store(target, source, surroundings, tell)
+        return await check_store(target, source, host_environment, tell)
 
 
 async def _chosen(
-    arguments: argparse.Namespace, settings: Settings, surroundings: HostEnvironment
+    arguments: argparse.Namespace, settings: Settings, host_environment: HostEnvironment
 ) -> tuple[CheckedStore, CredentialSource]:
     """Which store is meant, and whose keys. Raises InvalidSetting."""
-    ca_bundle = surroundings.value("AWS_CA_BUNDLE") or None
+    ca_bundle = host_environment.value("AWS_CA_BUNDLE") or None
     if arguments.endpoint is None and not arguments.server and settings.storage.kind is StorageKind.S3:
         store = settings.storage.s3
-        region = arguments.region or store.region or await find_region(surroundings) or "us-east-1"
+        region = arguments.region or store.region or await find_region(host_environment) or "us-east-1"
         options = _configured(store, arguments, region)
         source: CredentialSource = default_chain(
-            surroundings,
+            host_environment,
             access_key_id=store.access_key_id,
             secret_access_key=store.secret_access_key,
             session_token=store.session_token,
@@ -120,10 +120,10 @@ async def _chosen(
         source = InlineSource(access.access_key_id, access.secret_access_key, access.session_token)
     else:
         endpoint = arguments.endpoint
-        region = arguments.region or await find_region(surroundings) or "us-east-1"
-        source = _keys_for_any_store(surroundings, region)
+        region = arguments.region or await find_region(host_environment) or "us-east-1"
+        source = _keys_for_any_store(host_environment, region)
     options = S3Options(
-        bucket=arguments.bucket or f"{_SCRATCH}-{new_blob_id(surroundings.clock)}",
+        bucket=arguments.bucket or f"{_SCRATCH}-{new_blob_id(host_environment.clock)}",
         prefix=arguments.prefix or "",
         region=region,
         endpoint=endpoint,
@@ -155,11 +155,11 @@ def _configured(store: S3StorageSettings, arguments: argparse.Namespace, region:
     )
 
 
-def _keys_for_any_store(surroundings: HostEnvironment, region: str) -> CredentialSource:
+def _keys_for_any_store(host_environment: HostEnvironment, region: str) -> CredentialSource:
     """Lakebed's own variables first, then all that AWS clients look at."""
-    key, secret = surroundings.value("LAKEBED_ACCESS_KEY"), surroundings.value("LAKEBED_SECRET_KEY")
+    key, secret = host_environment.value("LAKEBED_ACCESS_KEY"), host_environment.value("LAKEBED_SECRET_KEY")
     own = InlineSource(key or None, Secret(secret) if secret else None)
-    return CredentialChain([own, default_chain(surroundings, region=region)])
+    return CredentialChain([own, default_chain(host_environment, region=region)])
 
 
 # -- what is printed ---------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def _print(report: CheckReport) -> None:
     for name in report.left_behind:
         print(f"\nleft behind, and to be removed by hand: {name}")
     failed = sum(result.outcome is StepOutcome.FAILED for result in report.results)
-    print(f"\n{'all is well' if report.is_well else f'{failed} of {len(report.results)} steps failed'}")
+    print(f"\n{'all is well' if report.passed else f'{failed} of {len(report.results)} steps failed'}")
 
 
 def _first_words(why: str) -> str:
@@ -198,7 +198,7 @@ def _document(report: CheckReport) -> dict[str, object]:
     return {
         "endpoint": report.endpoint,
         "bucket": report.bucket,
-        "well": report.is_well,
+        "well": report.passed,
         "steps": [asdict(result) for result in report.results],
         "left_behind": list(report.left_behind),
     }

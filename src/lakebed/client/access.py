@@ -65,17 +65,17 @@ def find_access(
     environ: Mapping[str, str] | None = None,
 ) -> ServerAccess:
     """What is given, and for the rest what the environment says. Raises InvalidSetting that says what to set."""
-    surroundings = os.environ if environ is None else environ
-    found_endpoint = endpoint or surroundings.get(ENDPOINT_VARIABLE) or DEFAULT_ENDPOINT
-    found_s3 = s3_endpoint or surroundings.get(S3_ENDPOINT_VARIABLE)
-    key, secret, token = _keys(access_key_id, secret_access_key, session_token, surroundings)
+    host_environment = os.environ if environ is None else environ
+    found_endpoint = endpoint or host_environment.get(ENDPOINT_VARIABLE) or DEFAULT_ENDPOINT
+    found_s3 = s3_endpoint or host_environment.get(S3_ENDPOINT_VARIABLE)
+    key, secret, token = _keys(access_key_id, secret_access_key, session_token, host_environment)
     return ServerAccess(
         _checked_endpoint(found_endpoint),
         key,
         secret,
         token,
-        region or next((text for name in _REGION_VARIABLES if (text := surroundings.get(name))), DEFAULT_REGION),
-        ca_bundle or surroundings.get(_CA_VARIABLE) or None,
+        region or next((text for name in _REGION_VARIABLES if (text := host_environment.get(name))), DEFAULT_REGION),
+        ca_bundle or host_environment.get(_CA_VARIABLE) or None,
         _checked_endpoint(found_s3) if found_s3 else None,
     )
 

@@ -30,7 +30,7 @@ class DelegationAudit:
         self._delegations = DelegationLog(context.meta)
         self._accesses = DelegatedAccesses(context.meta)
 
-    async def handed_out(
+    async def list_delegations(
         self, caller: Caller, asked: DelegationFilter, *, before: int, limit: int
     ) -> list[DelegationRecord]:
         """What was handed out, newest first, from before a place among all."""

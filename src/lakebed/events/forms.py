@@ -126,7 +126,7 @@ class _OfEvent:
     @property
     def is_removal(self) -> bool:
         event = self._event
-        return event is not None and event.name.ends_what_it_names and not event.told.remains
+        return event is not None and event.name.ends_what_it_names and not event.payload.remains
 
     @property
     def record(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class _OfEvent:
     def namespace(self) -> str:
         if self._event is None:
             return SOURCE
-        return "storage.object" if self._event.told.key else "storage.bucket"
+        return "storage.object" if self._event.payload.key else "storage.bucket"
 
     @property
     def operation(self) -> str:
@@ -151,16 +151,16 @@ class _OfEvent:
         if event is None:
             principal = payload_text(entry.event.payload, "principal")
             return _known({"subject": entry.event.subject, "sequencer": sequencer, "principalId": principal})
-        told = event.told
+        payload = event.payload
         return _known(
             {
-                "bucket": told.bucket,
-                "key": told.key,
-                "size": told.size if told.key and not event.name.is_of_removal else None,
-                "eTag": told.etag,
-                "versionId": told.version,
+                "bucket": payload.bucket,
+                "key": payload.key,
+                "size": payload.size if payload.key and not event.name.is_of_removal else None,
+                "eTag": payload.etag,
+                "versionId": payload.version,
                 "sequencer": sequencer,
-                "principalId": told.principal,
+                "principalId": payload.principal,
                 "eventVersion": event.name.version,
             }
         )
@@ -169,8 +169,8 @@ class _OfEvent:
     def origin(self) -> tuple[str, str]:
         if self._event is None:
             return f"urn:lakebed:events:{self._region}", self.entry.event.subject
-        told = self._event.told
-        return f"urn:lakebed:s3:{self._region}:{told.bucket}", told.key
+        payload = self._event.payload
+        return f"urn:lakebed:s3:{self._region}:{payload.bucket}", payload.key
 
     @property
     def type(self) -> str:
@@ -211,15 +211,15 @@ class _OfRequest:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        told = self._told
+        payload = self._told
         return _known(
             {
-                "bucket": told.bucket,
-                "key": told.object,
-                "status": told.status,
-                "requestId": told.request_id,
+                "bucket": payload.bucket,
+                "key": payload.object,
+                "status": payload.status,
+                "requestId": payload.request_id,
                 "sequencer": sequencer_of(self.entry.seq),
-                "principalId": told.principal,
+                "principalId": payload.principal,
             }
         )
 

@@ -89,7 +89,7 @@ class EventLog:
             for entry in entries:
                 looked_at += 1
                 after = entry.seq
-                if self._within.takes(entry.event) and selection.takes(entry.event):
+                if self._within.matches(entry.event) and selection.matches(entry.event):
                     found.append(entry)
                     if len(found) == limit:
                         break

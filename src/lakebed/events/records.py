@@ -47,7 +47,7 @@ class S3Event:
     seq: int
     name: EventName
     occurred_ms: int
-    told: ObjectEvent
+    payload: ObjectEvent
 
 
 def s3_event_of(entry: OutboxEntry) -> S3Event | None:
@@ -56,39 +56,39 @@ def s3_event_of(entry: OutboxEntry) -> S3Event | None:
     if name is None:
         return None
     try:
-        told = decode_event(entry.event.payload)
+        payload = decode_event(entry.event.payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return S3Event(entry.seq, name, entry.event.occurred_ms, told)
+    return S3Event(entry.seq, name, entry.event.occurred_ms, payload)
 
 
 def record_of(event: S3Event, *, rule_id: str, region: str) -> dict[str, Any]:
     """The record of an event, for whom a rule with that id has asked for it; nobody's rule is empty."""
-    told = event.told
+    payload = event.payload
     return {
         "eventVersion": event.name.version,
         "eventSource": EVENT_SOURCE,
         "awsRegion": region,
         "eventTime": rfc3339(event.occurred_ms),
         "eventName": event.name.value,
-        "userIdentity": {"principalId": told.principal},
+        "userIdentity": {"principalId": payload.principal},
         "requestParameters": {
-            "principalId": told.principal,
+            "principalId": payload.principal,
             "region": region,
-            "sourceIPAddress": told.source_ip,
+            "sourceIPAddress": payload.source_ip,
         },
-        "responseElements": {"x-amz-request-id": told.request_id, "x-amz-id-2": ""},
+        "responseElements": {"x-amz-request-id": payload.request_id, "x-amz-id-2": ""},
         "s3": {
             "s3SchemaVersion": SCHEMA_VERSION,
             "configurationId": rule_id,
             "bucket": {
-                "name": told.bucket,
-                "ownerIdentity": {"principalId": told.owner or told.account},
-                "arn": f"arn:aws:s3:::{told.bucket}",
+                "name": payload.bucket,
+                "ownerIdentity": {"principalId": payload.owner or payload.account},
+                "arn": f"arn:aws:s3:::{payload.bucket}",
             },
             "object": _object(event),
         },
-        "source": _source(told),
+        "source": _source(payload),
     }
 
 
@@ -110,19 +110,19 @@ def other_record_of(entry: OutboxEntry, document: dict[str, Any], *, region: str
 
 
 def _object(event: S3Event) -> dict[str, Any]:
-    told = event.told
-    found: dict[str, Any] = {"key": encode_key(told.key)}
-    if told.key and not event.name.is_of_removal:
-        found["size"] = told.size
-        if told.etag:
-            found["eTag"] = told.etag
-        if told.content_type:
-            found["contentType"] = told.content_type
-        metadata = _shown(told.metadata)
+    payload = event.payload
+    found: dict[str, Any] = {"key": encode_key(payload.key)}
+    if payload.key and not event.name.is_of_removal:
+        found["size"] = payload.size
+        if payload.etag:
+            found["eTag"] = payload.etag
+        if payload.content_type:
+            found["contentType"] = payload.content_type
+        metadata = _shown(payload.metadata)
         if metadata:
             found["userMetadata"] = metadata
-    if told.version:
-        found["versionId"] = told.version
+    if payload.version:
+        found["versionId"] = payload.version
     found["sequencer"] = sequencer_of(event.seq)
     return found
 
@@ -131,13 +131,13 @@ def _shown(metadata: dict[str, str]) -> dict[str, str]:
     return {f"{_META}{name}": value for name, value in metadata.items() if not name.lower().startswith(_KEPT_BACK)}
 
 
-def _source(told: ObjectEvent) -> dict[str, str]:
-    host, port = told.host, ""
-    name, colon, number = told.host.rpartition(":")
+def _source(payload: ObjectEvent) -> dict[str, str]:
+    host, port = payload.host, ""
+    name, colon, number = payload.host.rpartition(":")
     # An address of IPv6 has colons of its own, and brackets around them where a port follows.
     if colon and number.isascii() and number.isdigit() and (":" not in name or name.endswith("]")):
         host, port = name, number
-    return {"host": host, "port": port, "userAgent": told.user_agent}
+    return {"host": host, "port": port, "userAgent": payload.user_agent}
 
 
 def sequencer_of(seq: int) -> str:

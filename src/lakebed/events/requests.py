@@ -82,24 +82,29 @@ def decode_request(entry: OutboxEntry) -> RequestEntry:
         return RequestEntry(request_id=entry.event.subject)
 
 
-def audit_of_request(entry: OutboxEntry, told: RequestEntry) -> dict[str, Any]:
+def audit_of_request(entry: OutboxEntry, payload: RequestEntry) -> dict[str, Any]:
     """The entry of an audit log."""
     api = {
-        "name": told.api,
-        "bucket": told.bucket,
-        "object": told.object,
-        "status": responses.get(told.status, ""),
-        "statusCode": told.status,
-        "rx": told.received_bytes,
-        "tx": told.sent_bytes,
-        "timeToFirstByte": f"{told.first_byte_ns}ns",
-        "timeToFirstByteInNS": str(told.first_byte_ns),
-        "timeToResponse": f"{told.response_ns}ns",
-        "timeToResponseInNS": str(told.response_ns),
+        "name": payload.api,
+        "bucket": payload.bucket,
+        "object": payload.object,
+        "status": responses.get(payload.status, ""),
+        "statusCode": payload.status,
+        "rx": payload.received_bytes,
+        "tx": payload.sent_bytes,
+        "timeToFirstByte": f"{payload.first_byte_ns}ns",
+        "timeToFirstByteInNS": str(payload.first_byte_ns),
+        "timeToResponse": f"{payload.response_ns}ns",
+        "timeToResponseInNS": str(payload.response_ns),
     }
-    tags = {"protocol": told.edge, "method": told.method, "principal": told.principal, "delegation": told.delegation}
-    if not told.principal:
-        tags["claimedAccessKey"] = told.access_key
+    tags = {
+        "protocol": payload.edge,
+        "method": payload.method,
+        "principal": payload.principal,
+        "delegation": payload.delegation,
+    }
+    if not payload.principal:
+        tags["claimedAccessKey"] = payload.access_key
     return _known(
         {
             "version": VERSION,
@@ -107,17 +112,17 @@ def audit_of_request(entry: OutboxEntry, told: RequestEntry) -> dict[str, Any]:
             "event": entry.event.kind,
             "trigger": INCOMING,
             "api": {name: value for name, value in api.items() if value != ""},
-            "remotehost": told.source_ip,
-            "requestID": told.request_id,
-            "userAgent": told.user_agent,
-            "requestPath": told.path,
-            "requestHost": told.host,
-            "requestNode": told.node,
-            "requestQuery": told.query,
-            "requestHeader": told.request_headers,
-            "responseHeader": told.response_headers,
+            "remotehost": payload.source_ip,
+            "requestID": payload.request_id,
+            "userAgent": payload.user_agent,
+            "requestPath": payload.path,
+            "requestHost": payload.host,
+            "requestNode": payload.node,
+            "requestQuery": payload.query,
+            "requestHeader": payload.request_headers,
+            "responseHeader": payload.response_headers,
             "tags": _known(tags),
-            "accessKey": told.access_key if told.principal else "",
+            "accessKey": payload.access_key if payload.principal else "",
         }
     )
 

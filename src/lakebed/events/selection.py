@@ -27,7 +27,7 @@ class EventSelection:
     principal: str = ""
     """Who did it, as the event names them."""
 
-    def takes(self, event: OutboxEvent) -> bool:
+    def matches(self, event: OutboxEvent) -> bool:
         """Whether an event is asked for."""
         if self.subject and event.subject != self.subject and not event.subject.startswith(self.subject + "/"):
             return False

@@ -56,23 +56,23 @@ class ObjectDeleter:
     def __init__(self, context: ObjectContext) -> None:
         self._context = context
 
-    async def delete(self, caller: Caller, bucket_name: str, doomed: ObjectIdentifier) -> DeletedObject:
+    async def delete(self, caller: Caller, bucket_name: str, identifier: ObjectIdentifier) -> DeletedObject:
         """Delete one. Deleting what is absent is success, unless a condition asks for it."""
         bucket = await self._context.bucket(self._context.meta, bucket_name)
-        await self._authorize(caller, bucket, doomed)
-        outcome = (await self._commit(caller, bucket_name, [doomed]))[0]
+        await self._authorize(caller, bucket, identifier)
+        outcome = (await self._commit(caller, bucket_name, [identifier]))[0]
         if isinstance(outcome, LakebedError):
             raise outcome
         return outcome
 
     async def delete_many(
-        self, caller: Caller, bucket_name: str, doomed: Sequence[ObjectIdentifier]
+        self, caller: Caller, bucket_name: str, identifier: Sequence[ObjectIdentifier]
     ) -> list[DeletedObject | LakebedError]:
         """Delete many: each succeeds or fails alone, in the order given."""
         bucket = await self._context.bucket(self._context.meta, bucket_name)
         outcomes: dict[int, DeletedObject | LakebedError] = {}
         allowed: list[int] = []
-        for index, one in enumerate(doomed):
+        for index, one in enumerate(identifier):
             try:
                 await self._authorize(caller, bucket, one)
             except LakebedError as refused:
@@ -81,22 +81,22 @@ class ObjectDeleter:
                 allowed.append(index)
         for start in range(0, len(allowed), _KEYS_A_COMMIT):
             batch = allowed[start : start + _KEYS_A_COMMIT]
-            results = await self._commit(caller, bucket_name, [doomed[index] for index in batch])
+            results = await self._commit(caller, bucket_name, [identifier[index] for index in batch])
             outcomes.update(zip(batch, results, strict=True))
-        return [outcomes[index] for index in range(len(doomed))]
+        return [outcomes[index] for index in range(len(identifier))]
 
-    async def _authorize(self, caller: Caller, bucket: Bucket, doomed: ObjectIdentifier) -> None:
-        check_key(doomed.key)
-        action = "s3:DeleteObject" if doomed.version is None else "s3:DeleteObjectVersion"
-        condition_keys = version_condition_keys(doomed.version, None) | match_condition_keys(doomed.conditions)
-        await self._context.authorize(caller, bucket, action, doomed.key, condition_keys)
+    async def _authorize(self, caller: Caller, bucket: Bucket, identifier: ObjectIdentifier) -> None:
+        check_key(identifier.key)
+        action = "s3:DeleteObject" if identifier.version is None else "s3:DeleteObjectVersion"
+        condition_keys = version_condition_keys(identifier.version, None) | match_condition_keys(identifier.conditions)
+        await self._context.authorize(caller, bucket, action, identifier.key, condition_keys)
         if caller.bypass_governance:
-            await self._context.authorize(caller, bucket, "s3:BypassGovernanceRetention", doomed.key)
+            await self._context.authorize(caller, bucket, "s3:BypassGovernanceRetention", identifier.key)
         if bucket.holds_tables:
-            await self._context.table_buckets.authorize(caller, bucket, action, doomed.key)
+            await self._context.table_buckets.authorize(caller, bucket, action, identifier.key)
 
     async def _commit(
-        self, caller: Caller, bucket_name: str, doomed: Sequence[ObjectIdentifier]
+        self, caller: Caller, bucket_name: str, identifier: Sequence[ObjectIdentifier]
     ) -> list[DeletedObject | LakebedError]:
         context = self._context
         now_ms = context.clock.now_ms()
@@ -105,7 +105,7 @@ class ObjectDeleter:
         async def work(tx: Transaction) -> list[DeletedObject | LakebedError]:
             garbage.blobs.clear()
             outcomes: list[DeletedObject | LakebedError] = []
-            for one in doomed:
+            for one in identifier:
                 try:
                     outcomes.append(await self._delete(tx, caller, bucket_name, one, now_ms, garbage))
                 except NoSuchBucket:
@@ -125,19 +125,19 @@ class ObjectDeleter:
         tx: Transaction,
         caller: Caller,
         bucket_name: str,
-        doomed: ObjectIdentifier,
+        identifier: ObjectIdentifier,
         now_ms: int,
         garbage: NewGarbage,
     ) -> DeletedObject:
-        bucket, current = await load_current(tx, bucket_name, doomed.key)
+        bucket, current = await load_current(tx, bucket_name, identifier.key)
         if bucket.holds_tables:
-            await self._context.table_buckets.check_write(tx, bucket, doomed.key)
-        if doomed.version is not None:
-            return await self._delete_version(tx, caller, bucket, current, doomed, now_ms, garbage)
+            await self._context.table_buckets.check_write(tx, bucket, identifier.key)
+        if identifier.version is not None:
+            return await self._delete_version(tx, caller, bucket, current, identifier, now_ms, garbage)
         if current is None:
-            check_delete(doomed.conditions, None, 0, 0)
+            check_delete(identifier.conditions, None, 0, 0)
         else:
-            check_delete(doomed.conditions, current.etag, current.size, current.modified_ms)
+            check_delete(identifier.conditions, current.etag, current.size, current.modified_ms)
         if not bucket.keeps_versions:
             if current is not None:
                 await remove_current(tx, bucket, current, garbage)
@@ -145,14 +145,14 @@ class ObjectDeleter:
                     self._context.outbox, tx, "ObjectRemoved:Delete", bucket, current, caller, now_ms
                 )
             else:
-                await self._tell_of_absence(tx, caller, bucket, doomed, now_ms)
-            return DeletedObject(doomed.key)
+                await self._tell_of_absence(tx, caller, bucket, identifier, now_ms)
+            return DeletedObject(identifier.key)
         version = bucket.new_version(self._context.clock)
-        marker = await add_marker(tx, bucket, current, doomed.key, version, now_ms, garbage)
+        marker = await add_marker(tx, bucket, current, identifier.key, version, now_ms, garbage)
         await emit_object_event(
             self._context.outbox, tx, "ObjectRemoved:DeleteMarkerCreated", bucket, marker, caller, now_ms
         )
-        return DeletedObject(doomed.key, marker=version, made_marker=True)
+        return DeletedObject(identifier.key, marker=version, made_marker=True)
 
     async def _delete_version(
         self,
@@ -160,43 +160,43 @@ class ObjectDeleter:
         caller: Caller,
         bucket: Bucket,
         current: StoredObject | None,
-        doomed: ObjectIdentifier,
+        identifier: ObjectIdentifier,
         now_ms: int,
         garbage: NewGarbage,
     ) -> DeletedObject:
-        assert doomed.version is not None  # noqa: S101  # the caller has checked
-        if current is not None and current.version == doomed.version:
+        assert identifier.version is not None  # noqa: S101  # the caller has checked
+        if current is not None and current.version == identifier.version:
             found: StoredObject | None = current
         else:
-            row = await tx.row(rows.VERSION, bucket.id, doomed.key, doomed.version)
+            row = await tx.row(rows.VERSION, bucket.id, identifier.key, identifier.version)
             found = None if row is None else version_from(row)
         if found is None:
-            check_delete(doomed.conditions, None, 0, 0)
-            await self._tell_of_absence(tx, caller, bucket, doomed, now_ms)
-            return DeletedObject(doomed.key, version=doomed.version)
-        check_delete(doomed.conditions, found.etag, found.size, found.modified_ms)
+            check_delete(identifier.conditions, None, 0, 0)
+            await self._tell_of_absence(tx, caller, bucket, identifier, now_ms)
+            return DeletedObject(identifier.key, version=identifier.version)
+        check_delete(identifier.conditions, found.etag, found.size, found.modified_ms)
         if is_protected(found, now_ms, bypass=caller.bypass_governance):
             raise VersionProtected(f"the version is protected by object lock. key={found.key} version={found.version}")
         if found is current:
             await remove_current(tx, bucket, found, garbage)
         else:
             await remove_version(tx, bucket, found, has_current=current is not None, garbage=garbage)
-        remains = bucket.keeps_versions and await current_of(tx, bucket, doomed.key) is not None
+        remains = bucket.keeps_versions and await current_of(tx, bucket, identifier.key) is not None
         await emit_object_event(
             self._context.outbox, tx, "ObjectRemoved:Delete", bucket, found, caller, now_ms, remains=remains
         )
         marker = found.version if found.is_marker else None
-        return DeletedObject(doomed.key, version=doomed.version, marker=marker)
+        return DeletedObject(identifier.key, version=identifier.version, marker=marker)
 
     async def _tell_of_absence(
-        self, tx: Transaction, caller: Caller, bucket: Bucket, doomed: ObjectIdentifier, now_ms: int
+        self, tx: Transaction, caller: Caller, bucket: Bucket, identifier: ObjectIdentifier, now_ms: int
     ) -> None:
         """Nothing was there, and nothing has changed: told to who asked for that."""
         if not self._context.read_events.wants(bucket, NO_OP):
             return
-        version = VersionId(doomed.version or NULL_VERSION)
-        absent = StoredObject(doomed.key, 0, version, 0, "", now_ms, "", None, DEFAULT_ATTRIBUTES, is_marker=True)
-        remains = doomed.version is not None and await current_of(tx, bucket, doomed.key) is not None
+        version = VersionId(identifier.version or NULL_VERSION)
+        absent = StoredObject(identifier.key, 0, version, 0, "", now_ms, "", None, DEFAULT_ATTRIBUTES, is_marker=True)
+        remains = identifier.version is not None and await current_of(tx, bucket, identifier.key) is not None
         await emit_object_event(self._context.outbox, tx, NO_OP, bucket, absent, caller, now_ms, remains=remains)
 
 

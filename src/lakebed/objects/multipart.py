@@ -198,7 +198,7 @@ class MultipartUploads:
                 ingested.etag,
                 now_ms,
                 # What the client knows it by; the piece keeps the one that the object's is made of.
-                pack_checksum(ingested.stated or ingested.checksum),
+                pack_checksum(ingested.declared or ingested.checksum),
                 pack(extent),
             )
 
@@ -211,7 +211,7 @@ class MultipartUploads:
             raise
         if garbage.blobs:
             context.garbage_collector.wake(garbage.blobs)
-        return ingested, ingested.stated or ingested.checksum
+        return ingested, ingested.declared or ingested.checksum
 
     async def complete(
         self, caller: Caller, bucket_name: str, key: str, upload_id: str, completion: Completion

@@ -182,7 +182,7 @@ def build_foundation(
             clock,
             inline_max_bytes=settings.objects.inline_max,
             open_writer=open_writer,
-            room=None if settings.meta.is_postgres else DiskReserve(meta, settings.server.data),
+            capacity=None if settings.meta.is_postgres else DiskReserve(meta, settings.server.data),
         ),
         contents=Contents(storage, keys, MissingBlobs(meta, count_missing).explain),
         authorizer=decisions.authorizer,
@@ -346,7 +346,7 @@ def _wire(
         clock,
         master,
         interests,
-        governance.records.sent_requests,
+        governance.records.request_subscribers,
         instruments.unrecorded.add,
     )
 

@@ -213,7 +213,7 @@ class FileWriter(Protocol):
 class FileBacked(Protocol):
     """What a byte store on a local disk can do besides: hand out files, so that the kernel moves the bytes."""
 
-    def check_room(self, size: int) -> None:
+    def check_capacity(self, size: int) -> None:
         """Raise StorageFull unless so many more bytes may be stored here, or beside here.
 
         Some space is kept back, because removing things takes a little too: whoever has filled the disk must be able
@@ -224,7 +224,7 @@ class FileBacked(Protocol):
     def create_file(self, key: Key, size_hint: int | None = None) -> FileWriter:
         """Begin a write-once object whose key nobody else uses. Visible under its key after `commit` only.
 
-        Raises StorageFull at once if `check_room` does for the size.
+        Raises StorageFull at once if `check_capacity` does for the size.
         """
         ...
 

@@ -236,7 +236,7 @@ class BufferedMultipartWriter:
                 self._require(WriterState.OPENING)  # unless another task has aborted us: then this one cleans up
                 self._state = WriterState.UPLOADING
         except BaseException:
-            self._let_go(count)
+            self._release(count)
             raise
         body, self._buffer = self._buffer, bytearray()
         if self._kept is not None:
@@ -254,7 +254,7 @@ class BufferedMultipartWriter:
                 self._slots.release(count)
                 raise
 
-    def _let_go(self, count: int) -> None:
+    def _release(self, count: int) -> None:
         self._slots.release(count)
         if self._budget is not None:
             self._budget.release(count)
@@ -275,7 +275,7 @@ class BufferedMultipartWriter:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         # Not in the task: one that is cancelled before its first step never runs at all.
-        task.add_done_callback(lambda _: self._let_go(len(body)))
+        task.add_done_callback(lambda _: self._release(len(body)))
 
     async def _send_part(self, upload: MultipartUpload, number: int, body: bytearray) -> None:
         try:

@@ -62,7 +62,7 @@ class Receiver:
 
     @property
     def kind(self) -> TargetType[MemorySettings]:
-        return TargetType(NAME, MemorySettings, lambda stated: MemoryTarget(self.box(stated.place)))
+        return TargetType(NAME, MemorySettings, lambda configured: MemoryTarget(self.box(configured.place)))
 
     @property
     def subjects(self) -> list[str]:
@@ -139,20 +139,20 @@ class Office:
         status = await self.targets.get(ROOT, name, NAME)
         return status.waiting, status.dead
 
-    async def courier(self, name: str = "r") -> TargetDelivery:
+    async def delivery(self, name: str = "r") -> TargetDelivery:
         """Somebody who serves a target with events, with the lease that it takes."""
-        return (await self.couriers(name))[0]
+        return (await self.deliveries_of(name))[0]
 
-    async def couriers(self, name: str = "r") -> Sequence[TargetDelivery]:
+    async def deliveries_of(self, name: str = "r") -> Sequence[TargetDelivery]:
         """Who serve it with whatever it asks for."""
         assert await self.dispatcher._held.acquire()
         found = await self.records.find(self.object_context.meta, name, NAME)
         assert found is not None
-        return self.dispatcher.couriers(found, self.receiver.kind.make(MemorySettings(place=name)))
+        return self.dispatcher.deliveries_of(found, self.receiver.kind.make(MemorySettings(place=name)))
 
-    async def drain(self, courier: TargetDelivery) -> None:
+    async def drain(self, delivery: TargetDelivery) -> None:
         """Rounds until there is nothing to do at once."""
-        while (await courier.step()).more:
+        while (await delivery.step()).more:
             pass
 
 
@@ -166,7 +166,7 @@ def open_office(
     object_context: ObjectContext,
     clock: ManualClock,
     receiver: Receiver,
-    *stated: TargetRecord,
+    *configured: TargetRecord,
     holder: str = "one",
     matcher: Matcher | None = None,
     most_kept: int = 1000,
@@ -175,7 +175,7 @@ def open_office(
     master = MasterKeys({"first": b"1" * 32}, active="first")
     kinds = TargetTypes([receiver.kind, webhook_kind(clock, timeout_seconds=1, allow_http=False)])
     interests = ListenerRegistry(object_context.meta, clock, holder)
-    records = TargetRecords(object_context.meta, Vault(master, PURPOSE), kinds, {one.id: one for one in stated})
+    records = TargetRecords(object_context.meta, Vault(master, PURPOSE), kinds, {one.id: one for one in configured})
     requests = RequestLog(object_context.meta, most_kept=most_kept)
     dispatcher = EventDispatcher(
         object_context.meta,

@@ -48,8 +48,8 @@ class Running:
 
 
 async def test_targets_of_settings_and_api_are_served_from_when_they_came(office: Office, receiver: Receiver) -> None:
-    stated = open_office(office.object_context, office.clock, receiver, a_target("stated", "TableCommitted"))
-    async with Running(stated) as counts:
+    configured = open_office(office.object_context, office.clock, receiver, a_target("stated", "TableCommitted"))
+    async with Running(configured) as counts:
         cursors = office.object_context.outbox.cursors
         async with asyncio.timeout(30):
             while not await cursors(office.object_context.meta):
@@ -62,7 +62,7 @@ async def test_targets_of_settings_and_api_are_served_from_when_they_came(office
         assert ("added", "a") not in receiver.pairs
         await until(lambda: counts.delivered == len(receiver.pairs))
         await office.targets.delete(ROOT, "added", NAME)
-        await until(lambda: "added:memory" not in stated.dispatcher._served)
+        await until(lambda: "added:memory" not in configured.dispatcher._served)
         await office.tell("c")
         await until(lambda: ("stated", "c") in receiver.pairs)
         assert ("added", "c") not in receiver.pairs
@@ -73,14 +73,14 @@ async def test_targets_of_settings_and_api_are_served_from_when_they_came(office
 async def test_a_target_that_the_settings_name_no_more_holds_nothing_back(office: Office) -> None:
     before = open_office(office.object_context, office.clock, office.receiver, a_target("old"), holder="one")
     assert await before.dispatcher._held.acquire()
-    await before.dispatcher.look(Counts())
+    await before.dispatcher.refresh(Counts())
     assert [name for name, _ in await office.object_context.outbox.cursors(office.object_context.meta)] == [
         "target old:memory"
     ]
     await before.dispatcher._stop(["old:memory"])
     await before.dispatcher._held.release()
     assert await office.dispatcher._held.acquire()
-    await office.dispatcher.look(Counts())
+    await office.dispatcher.refresh(Counts())
     assert await office.object_context.outbox.cursors(office.object_context.meta) == []
 
 
@@ -110,7 +110,7 @@ async def test_what_is_under_way_at_the_end_is_written_down_and_not_sent_again(
     await office.tell("a", "b")
     running = Running(office)
     counts = await running.__aenter__()
-    await until(lambda: receiver.subjects == ["a"] and receiver.box().under_way == {"b"})
+    await until(lambda: receiver.subjects == ["a"] and receiver.box().in_flight == {"b"})
     ending = asyncio.create_task(running.__aexit__())
     await asyncio.sleep(0)
     await office.tell("c")
@@ -129,8 +129,8 @@ async def test_nothing_new_is_begun_at_the_end_of_either_log(
 ) -> None:
     finish, finishing = TargetDelivery.finish, asyncio.Event()
 
-    def noted(courier: TargetDelivery) -> None:
-        finish(courier)
+    def noted(delivery: TargetDelivery) -> None:
+        finish(delivery)
         finishing.set()
 
     monkeypatch.setattr(TargetDelivery, "finish", noted)
@@ -140,8 +140,8 @@ async def test_nothing_new_is_begun_at_the_end_of_either_log(
     await happen(office, *"abcdef")
     running = Running(office)
     counts = await running.__aenter__()
-    await until(lambda: len(receiver.box().under_way) == 4)
-    begun = sorted(receiver.box().under_way)
+    await until(lambda: len(receiver.box().in_flight) == 4)
+    begun = sorted(receiver.box().in_flight)
     ending = asyncio.create_task(running.__aexit__())
     await finishing.wait()
     answered.set()
@@ -161,8 +161,8 @@ async def test_what_takes_too_long_at_the_end_goes_back_to_the_queue(
     await office.put()
     await office.tell("a")
     async with Running(office):
-        await until(lambda: receiver.box().under_way == {"a"})
-    assert (receiver.subjects, receiver.box().under_way) == ([], set())
+        await until(lambda: receiver.box().in_flight == {"a"})
+    assert (receiver.subjects, receiver.box().in_flight) == ([], set())
     receiver.box().pause = lambda message: None
     async with Running(open_office(office.object_context, office.clock, receiver, holder="two")):
         await until(lambda: receiver.subjects == ["a"])
@@ -226,17 +226,19 @@ async def test_a_target_of_the_settings_is_prepared_before_it_is_sent_anything(o
     class Prepared(Receiver):
         @property
         def kind(self) -> TargetType[MemorySettings]:
-            async def prepare(stated: MemorySettings) -> None:
-                prepared.append(stated.place)
+            async def prepare(configured: MemorySettings) -> None:
+                prepared.append(configured.place)
                 error = next(outcomes)
                 if error is not None:
                     raise error
 
-            return TargetType(NAME, MemorySettings, lambda stated: MemoryTarget(self.box(stated.place)), prepare)
+            return TargetType(
+                NAME, MemorySettings, lambda configured: MemoryTarget(self.box(configured.place)), prepare
+            )
 
     receiver = Prepared()
-    stated = open_office(office.object_context, office.clock, receiver, a_target("r", "TableCommitted"))
-    async with Running(stated):
+    configured = open_office(office.object_context, office.clock, receiver, a_target("r", "TableCommitted"))
+    async with Running(configured):
         async with asyncio.timeout(30):
             while not await office.object_context.outbox.cursors(office.object_context.meta):
                 await asyncio.sleep(0.005)
@@ -251,7 +253,7 @@ async def test_what_a_target_is_behind_by_is_measured_and_told_no_more_by_who_re
     await office.put()
     receiver.refuses = lambda subject: True
     await office.tell("a")
-    await office.drain(await office.courier())
+    await office.drain(await office.delivery())
     await office.tell("b", "c")
     counts = Counts()
     await office.dispatcher._measure({"r:memory": a_target()}, counts)
@@ -267,9 +269,9 @@ async def test_old_dead_letters_and_too_many_of_them_go(
     await office.put()
     receiver.refuses = lambda subject: True
     await office.tell("a", "b", "c", "d")
-    courier = await office.courier()
+    delivery = await office.delivery()
     for _ in range(3):
-        await office.drain(courier)
+        await office.drain(delivery)
         office.clock.advance(10)
     assert await office.counts() == (0, 4)
     await office.dispatcher._forget(["r:memory"])
@@ -283,14 +285,14 @@ async def test_what_is_told_only_on_demand_is_asked_for_while_a_target_wants_it(
     bucket = Bucket(BucketId(1), "photos", "me", "us-east-1", 0, "", encode_settings(BucketSettings()))
     await office.put(kinds=["ObjectAccessed:Get"])
     assert await office.dispatcher._held.acquire()
-    await office.dispatcher.look(Counts())
+    await office.dispatcher.refresh(Counts())
     assert office.interests.wants(bucket, "ObjectAccessed:Get")
     assert not office.interests.wants(bucket, "ObjectAccessed:Head")
     # What happens while it is paused is kept for it.
     await office.targets.pause(ROOT, "r", NAME, is_paused=True)
-    await office.dispatcher.look(Counts())
+    await office.dispatcher.refresh(Counts())
     assert office.interests.wants(bucket, "ObjectAccessed:Get")
     await office.targets.delete(ROOT, "r", NAME)
-    await office.dispatcher.look(Counts())
+    await office.dispatcher.refresh(Counts())
     assert not office.interests.wants(bucket, "ObjectAccessed:Get")
     await office.dispatcher._stop(list(office.dispatcher._served))

@@ -35,15 +35,15 @@ def test_whatever_a_payload_is_there_is_a_lane(payload: bytes) -> None:
 def test_each_event_goes_one_way_and_lanes_are_in_order(subjects: list[str], held_up: set[str]) -> None:
     entries = [entry(seq, subject) for seq, subject in enumerate(subjects, 1)]
     done = group_by_ordering_key([(one, f"rule {one.seq}") for one in entries], held_up)
-    sent = [one for lane in done.lanes.values() for one in lane]
+    sent = [one for lane in done.groups.values() for one in lane]
     assert sorted(one.entry.seq for one in [*sent, *done.behind]) == [one.seq for one in entries]
     assert all(one.rule == f"rule {one.entry.seq}" for one in [*sent, *done.behind])
-    assert not done.lanes.keys() & held_up
-    assert {one.lane for one in done.behind} <= held_up
-    for lane, of_lane in done.lanes.items():
+    assert not done.groups.keys() & held_up
+    assert {one.ordering_key for one in done.behind} <= held_up
+    for lane, of_lane in done.groups.items():
         assert [one.entry.event.subject for one in of_lane] == [lane] * len(of_lane)
         assert [one.entry.seq for one in of_lane] == sorted(one.entry.seq for one in of_lane)
-    firsts = [of_lane[0].entry.seq for of_lane in done.lanes.values()]
+    firsts = [of_lane[0].entry.seq for of_lane in done.groups.values()]
     assert firsts == sorted(firsts)
 
 

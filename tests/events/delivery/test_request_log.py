@@ -22,8 +22,8 @@ from .conftest import Counts, Office, Receiver, a_target, open_office
 
 
 async def serve(office: Office, name: str = "r") -> None:
-    for courier in await office.couriers(name):
-        await office.drain(courier)
+    for delivery in await office.deliveries_of(name):
+        await office.drain(delivery)
 
 
 def knows(office: Office) -> bool:
@@ -91,7 +91,7 @@ async def test_requests_that_wait_are_not_taken_for_events(office: Office) -> No
     await office.tell("lake/ns/t")
     await serve(office)
     assert await office.counts() == (2, 0)
-    events, requests = await office.couriers()
+    events, requests = await office.deliveries_of()
     assert [one.seq for one in await events._waiting()] == [2]
     assert [one.seq for one in await requests._waiting()] == [FIRST_REQUEST]
 
@@ -159,10 +159,10 @@ async def test_a_target_that_is_too_far_behind_loses_the_oldest_and_that_is_coun
     await office.ask(*(f"R{number}" for number in range(10)))
     counts = Counts()
     assert await office.dispatcher._held.acquire()
-    await office.dispatcher.look(counts)
+    await office.dispatcher.refresh(counts)
     assert [(name, tally.lost) for name, tally in counts.tallies] == [("r:memory", 7)]
     assert "a target lost requests" in caplog.text
-    await office.dispatcher.look(counts)
+    await office.dispatcher.refresh(counts)
     assert sum(tally.lost for _, tally in counts.tallies) == 7
     await serve(office)
     assert sorted(receiver.subjects) == ["R7", "R8", "R9"]
@@ -174,13 +174,13 @@ async def test_a_target_of_the_settings_misses_nothing_from_the_start_on(
     assert isinstance(object_context.clock, ManualClock)
     office = open_office(object_context, object_context.clock, receiver, a_target("r", "TableCommitted", requests=True))
     await office.requests.begin(["r:memory"])
-    await office.interests.look_for_requests()
+    await office.interests.refresh_request_subscribers()
     assert knows(office)
     # Before anybody serves it.
     await office.ask("R1")
     assert await office.dispatcher._held.acquire()
     counts = Counts()
-    await office.dispatcher.look(counts)
+    await office.dispatcher.refresh(counts)
     async with asyncio.timeout(30):
         while receiver.subjects != ["R1"]:
             await asyncio.sleep(0)
@@ -188,8 +188,8 @@ async def test_a_target_of_the_settings_misses_nothing_from_the_start_on(
     # The settings name it no more.
     after = open_office(object_context, object_context.clock, receiver)
     await after.dispatcher._held.acquire()
-    await after.dispatcher.look(Counts())
-    await after.interests.look_for_requests()
+    await after.dispatcher.refresh(Counts())
+    await after.interests.refresh_request_subscribers()
     assert not knows(after)
 
 

@@ -54,17 +54,23 @@ def seqs(ones: list[OutgoingEvent]) -> list[int]:
     return sorted(one.entry.seq for one in ones)
 
 
-async def sent(box: Mailbox, *lanes: list[OutgoingEvent], notes: Notes | None = None, at_once: int = 2) -> SendResult:
+async def sent(
+    box: Mailbox, *lanes: list[OutgoingEvent], notes: Notes | None = None, max_in_flight: int = 2
+) -> SendResult:
     watch = (notes or Notes()).watch
-    return await send_groups(MemoryTarget(box, at_once=at_once), lanes, rendered, watch, SendSlots(at_once))
+    return await send_groups(
+        MemoryTarget(box, max_in_flight=max_in_flight), lanes, rendered, watch, SendSlots(max_in_flight)
+    )
 
 
 async def test_no_more_lanes_are_under_way_than_may_be() -> None:
     box, stuck = Mailbox(), asyncio.Event()
     box.pause = lambda message: stuck
-    sending_them = asyncio.create_task(sent(box, *(lane(number, f"{number}x") for number in range(1, 8)), at_once=3))
+    sending_them = asyncio.create_task(
+        sent(box, *(lane(number, f"{number}x") for number in range(1, 8)), max_in_flight=3)
+    )
     async with asyncio.timeout(30):
-        while len(box.under_way) < 3:
+        while len(box.in_flight) < 3:
             await asyncio.sleep(0)
     stuck.set()
     outcome = await sending_them
@@ -75,7 +81,7 @@ async def test_no_more_lanes_are_under_way_than_may_be() -> None:
 async def test_what_is_new_and_what_is_tried_again_share_what_may_be_under_way() -> None:
     box, slots, stuck = Mailbox(), SendSlots(2), asyncio.Event()
     box.pause = lambda message: stuck
-    target = MemoryTarget(box, at_once=2)
+    target = MemoryTarget(box, max_in_flight=2)
 
     def some(first: int) -> list[list[OutgoingEvent]]:
         return [lane(first + number, f"{first + number}x") for number in range(5)]
@@ -84,7 +90,7 @@ async def test_what_is_new_and_what_is_tried_again_share_what_may_be_under_way()
         *(send_groups(target, some(first), rendered, Notes().watch, slots) for first in (1, 11)),
     )
     async with asyncio.timeout(30):
-        while len(box.under_way) < 2:
+        while len(box.in_flight) < 2:
             await asyncio.sleep(0)
     stuck.set()
     assert [sorted(outcome.delivered) for outcome in await both] == [[1, 2, 3, 4, 5], [11, 12, 13, 14, 15]]
@@ -109,7 +115,7 @@ async def test_a_failure_ends_its_lane_and_a_final_one_does_not() -> None:
 
 async def test_what_there_is_no_time_for_is_left_untried() -> None:
     box = Mailbox()
-    outcome = await sent(box, lane(1, "a1", "a2"), lane(11, "b1", "b2"), notes=Notes(most=1), at_once=1)
+    outcome = await sent(box, lane(1, "a1", "a2"), lane(11, "b1", "b2"), notes=Notes(most=1), max_in_flight=1)
     assert (outcome.delivered, seqs(outcome.untried)) == ([1], [2, 11, 12])
 
 
@@ -131,16 +137,16 @@ async def test_an_event_that_cannot_be_rendered_is_not_tried_again() -> None:
     assert outcome.delivered == [3]
 
 
-@pytest.mark.parametrize("at_once", [1, 2])
+@pytest.mark.parametrize("max_in_flight", [1, 2])
 async def test_a_target_that_never_answers_does_not_hold_up_the_round_for_ever(
-    monkeypatch: pytest.MonkeyPatch, at_once: int
+    monkeypatch: pytest.MonkeyPatch, max_in_flight: int
 ) -> None:
     monkeypatch.setattr(sending, "LONGEST_SECONDS", 0.01)
     box = Mailbox()
     box.pause = lambda message: asyncio.Event()
-    outcome = await sent(box, lane(1, "a1", "a2"), lane(11, "b1"), lane(21, "c1"), at_once=at_once)
+    outcome = await sent(box, lane(1, "a1", "a2"), lane(11, "b1"), lane(21, "c1"), max_in_flight=max_in_flight)
     assert {failed.why for failed in outcome.failed} == {"no answer within 0.01 s"}
-    assert len(outcome.failed) == at_once
+    assert len(outcome.failed) == max_in_flight
     tried = {failed.one.entry.seq for failed in outcome.failed}
     assert tried | set(seqs(outcome.behind)) | set(seqs(outcome.untried)) == {1, 2, 11, 21}
 
@@ -155,6 +161,6 @@ async def test_others_have_a_turn_while_much_is_sent_to_who_answers_at_once() ->
             await asyncio.sleep(0)
 
     task = asyncio.create_task(other())
-    await sent(Mailbox(), *(lane(number, f"{number}x") for number in range(1, 1001)), at_once=1)
+    await sent(Mailbox(), *(lane(number, f"{number}x") for number in range(1, 1001)), max_in_flight=1)
     task.cancel()
     assert turns >= 1000 // 128

@@ -113,10 +113,10 @@ async def test_what_is_not_there_is_not_found(office: Office) -> None:
 
 
 async def test_those_of_the_settings_are_shown_and_not_changed(office: Office, receiver: Receiver) -> None:
-    stated = a_target("stated")
-    office = open_office(office.object_context, office.clock, receiver, stated)
+    configured = a_target("stated")
+    office = open_office(office.object_context, office.clock, receiver, configured)
     (status,) = await office.targets.list(ROOT)
-    assert (status.record, status.after) == (stated, None)
+    assert (status.record, status.after) == (configured, None)
     assert status.record.origin is TargetOrigin.SETTINGS
     assert await office.targets.arns(ROOT) == ["arn:lakebed:sqs:us-east-1:stated:memory"]
     for asked in (
@@ -178,12 +178,14 @@ async def test_what_a_target_needs_elsewhere_is_prepared_before_it_is_added(offi
     class Prepared(Receiver):
         @property
         def kind(self) -> TargetType[MemorySettings]:
-            async def prepare(stated: MemorySettings) -> None:
-                if stated.place == "nowhere":
+            async def prepare(configured: MemorySettings) -> None:
+                if configured.place == "nowhere":
                     raise Unavailable("no such database")
-                prepared.append(stated.place)
+                prepared.append(configured.place)
 
-            return TargetType(NAME, MemorySettings, lambda stated: MemoryTarget(self.box(stated.place)), prepare)
+            return TargetType(
+                NAME, MemorySettings, lambda configured: MemoryTarget(self.box(configured.place)), prepare
+            )
 
     office = open_office(office.object_context, office.clock, Prepared())
     with pytest.raises(Unavailable, match="no such database"):
@@ -216,8 +218,8 @@ async def test_bad_words_are_refused_by_their_names(office: Office) -> None:
 
 
 async def test_texts_may_spell_numbers_and_switches(office: Office) -> None:
-    put = await office.targets.put(ROOT, "r", NAME, TargetSpec({"at_once": "7"}))
-    assert put.record.settings == MemorySettings(at_once=7)
+    put = await office.targets.put(ROOT, "r", NAME, TargetSpec({"max_in_flight": "7"}))
+    assert put.record.settings == MemorySettings(max_in_flight=7)
 
 
 async def test_an_audit_target_is_sent_what_the_audit_trail_is_made_of(office: Office, receiver: Receiver) -> None:
@@ -225,7 +227,7 @@ async def test_an_audit_target_is_sent_what_the_audit_trail_is_made_of(office: O
     await office.tell("anna", kind="UserCreated")
     await office.tell("lake/t")
     await office.tell("lake", kind="AttemptDenied")
-    await office.drain(await office.courier())
+    await office.drain(await office.delivery())
     assert receiver.subjects == ["r:memory", "anna", "lake"]
 
 
@@ -246,5 +248,7 @@ async def test_a_target_that_cannot_be_read_holds_up_no_other_and_can_be_replace
 
 
 def test_settings_of_every_kind_hide_their_secrets() -> None:
-    assert repr(MemorySettings(place="p", password="hunter2")) == ("MemorySettings(place='p', password=***, at_once=4)")
+    assert repr(MemorySettings(place="p", password="hunter2")) == (
+        "MemorySettings(place='p', password=***, max_in_flight=4)"
+    )
     assert b"hunter2" in msgspec.json.encode(MemorySettings(password="hunter2"))

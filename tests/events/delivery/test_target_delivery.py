@@ -32,7 +32,7 @@ async def test_what_happens_after_it_was_added_arrives_in_order(office: Office, 
     await office.put(kinds=["Table*"])
     await office.tell("a", "b", "c", table="T")
     await office.tell("x", kind="UserCreated")
-    await office.drain(await office.courier())
+    await office.drain(await office.delivery())
     assert receiver.subjects == ["a", "b", "c"]
     status = await office.targets.get(ROOT, "r", NAME)
     assert (status.waiting, status.dead, status.failure) == (0, 0, "")
@@ -43,33 +43,33 @@ async def test_who_has_sent_all_there_was_rests_and_who_is_behind_does_not(
 ) -> None:
     await office.put()
     await office.tell(*"ab")
-    courier = await office.courier()
-    courier._queue = replace(
-        courier._queue,
+    delivery = await office.delivery()
+    delivery._queue = replace(
+        delivery._queue,
         feed=OutboxReader(office.object_context.outbox, RuleMatcher(office.object_context.meta), batch=2),
     )
     # Before them is that the target was made.
-    behind, level = await courier.send_new(), await courier.send_new()
+    behind, level = await delivery.send_new(), await delivery.send_new()
     rests: list[float] = []
 
     async def sleep(seconds: float) -> None:
         rests.append(seconds)
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    await courier.wait_for_event(behind, 1.0)
+    await delivery.wait_for_event(behind, 1.0)
     assert (behind.delivered, behind.is_level, rests) == (1, False, [])
-    await courier.wait_for_event(level, 1.0)
+    await delivery.wait_for_event(level, 1.0)
     assert (level.delivered, level.is_level, rests) == (1, True, [0.1])
 
 
 async def test_a_new_courier_goes_on_where_the_last_one_stood(office: Office, receiver: Receiver) -> None:
     await office.put(kinds=["*"])
     await office.tell("a")
-    first = await office.courier()
+    first = await office.delivery()
     await office.drain(first)
     done = len(receiver.subjects)
     await office.tell("b")
-    await office.drain(await office.courier())
+    await office.drain(await office.delivery())
     assert receiver.subjects[done:] == ["b"]
 
 
@@ -80,18 +80,18 @@ async def test_a_refused_event_holds_up_its_own_lane_and_no_other(office: Office
     await office.tell("b1", table="B")
     await office.tell("a2", table="A")
     await office.tell("b2", table="B")
-    courier = await office.courier()
-    await office.drain(courier)
+    delivery = await office.delivery()
+    await office.drain(delivery)
     assert receiver.subjects == ["b1", "b2"]
     await office.tell("a3", table="A")
     await office.tell("b3", table="B")
-    await office.drain(courier)
+    await office.drain(delivery)
     assert receiver.subjects == ["b1", "b2", "b3"]
     status = await office.targets.get(ROOT, "r", NAME)
     assert (status.waiting, status.failure) == (3, "answered 500")
     receiver.refuses = lambda subject: False
     office.clock.advance(10)
-    await office.drain(courier)
+    await office.drain(delivery)
     assert receiver.subjects == ["b1", "b2", "b3", "a1", "a2", "a3"]
     assert await office.counts() == (0, 0)
 
@@ -100,28 +100,28 @@ async def test_attempts_come_with_growing_pauses_and_then_no_more(office: Office
     await office.put()
     receiver.refuses = lambda subject: subject == "bad"
     await office.tell("bad", "later", table="A")
-    courier = await office.courier()
-    await office.drain(courier)
+    delivery = await office.delivery()
+    await office.drain(delivery)
     assert receiver.box().tried == 1
     # Not before its time.
-    await office.drain(courier)
+    await office.drain(delivery)
     assert receiver.box().tried == 1
     office.clock.advance(1.01)
-    await office.drain(courier)
+    await office.drain(delivery)
     assert receiver.box().tried == 2
     office.clock.advance(2.01)
-    await office.drain(courier)
+    await office.drain(delivery)
     # The third was the last: it is a dead letter, and what was behind it goes on.
     (dead,) = await office.targets.deliveries(ROOT, "r", NAME, DeliveryState.DEAD, after_seq=0, limit=10)
     assert (dead.entry.event.subject, dead.attempts, dead.failure) == ("bad", 3, "answered 500")
     assert receiver.subjects == ["later"]
     office.clock.advance(1000)
-    await office.drain(courier)
+    await office.drain(delivery)
     assert receiver.subjects == ["later"]
     # Until somebody has it tried again.
     receiver.refuses = lambda subject: False
     assert await office.targets.redrive(ROOT, "r", NAME, dead.entry.seq) == 1
-    await office.drain(courier)
+    await office.drain(delivery)
     assert receiver.subjects == ["later", "bad"]
     with pytest.raises(NotFound, match="no such dead letter"):
         await office.targets.redrive(ROOT, "r", NAME, dead.entry.seq)
@@ -133,14 +133,14 @@ async def test_what_a_target_will_never_take_is_a_dead_letter_at_once_and_holds_
     await office.put()
     receiver.box().failure = lambda message: Undeliverable("too large") if message.key == "huge" else None
     await office.tell("huge", "next", table="A")
-    courier = await office.courier()
-    await office.drain(courier)
+    delivery = await office.delivery()
+    await office.drain(delivery)
     assert receiver.subjects == ["next"]
     (dead,) = await office.targets.deliveries(ROOT, "r", NAME, DeliveryState.DEAD, after_seq=0, limit=10)
     assert (dead.entry.event.subject, dead.attempts, dead.failure) == ("huge", 1, "too large")
     # No more when it comes to it again.
     assert await office.targets.redrive(ROOT, "r", NAME, None) == 1
-    await office.drain(courier)
+    await office.drain(delivery)
     assert await office.counts() == (0, 1)
 
 
@@ -148,12 +148,12 @@ async def test_what_waits_survives_the_outbox(office: Office, receiver: Receiver
     await office.put()
     receiver.refuses = lambda subject: True
     await office.tell("a", operation="UPDATE_TABLE", table="T")
-    await office.drain(await office.courier())
+    await office.drain(await office.delivery())
     office.clock.advance(5)
     assert await office.object_context.outbox.trim(occurred_before_ms=office.clock.now_ms()) > 0
     assert await office.object_context.outbox.read_after(office.object_context.meta, 0, 10) == []
     receiver.refuses = lambda subject: False
-    await office.drain(await office.courier())
+    await office.drain(await office.delivery())
     (message,) = receiver.box().got
     assert message.key == "a"
     assert b"AFTER_UPDATE_TABLE" in message.body
@@ -170,30 +170,30 @@ async def test_no_more_is_read_while_too_much_waits(
     receiver.refuses = lambda subject: True
     subjects = [f"s{number}" for number in range(10)]
     await office.tell(*subjects)
-    courier = await office.courier()
-    await office.drain(courier)
+    delivery = await office.delivery()
+    await office.drain(delivery)
     # The first two of the log were that of the target itself, and one of these.
     assert (await office.counts())[0] == 3
     assert receiver.box().tried == 3
-    assert (await courier.send_new()).is_held
+    assert (await delivery.send_new()).is_held
     receiver.refuses = lambda subject: False
     office.clock.advance(10)
     for _ in range(10):
-        await office.drain(courier)
+        await office.drain(delivery)
     assert sorted(receiver.subjects) == subjects
 
 
 async def test_the_outbox_is_not_kept_for_who_asks_for_other_events(office: Office) -> None:
     await office.put(kinds=["Nothing"])
-    courier = await office.courier()
-    await office.drain(courier)
+    delivery = await office.delivery()
+    await office.drain(delivery)
     await office.tell("a", "b")
-    await office.drain(courier)
+    await office.drain(delivery)
     # Not for each of them at once,
     last = await office.object_context.outbox.last_seq(office.object_context.meta)
     assert (await office.targets.get(ROOT, "r", NAME)).after == last - 2
     office.clock.advance(6)
-    await office.drain(courier)
+    await office.drain(delivery)
     # but soon, though nothing else happens.
     assert (await office.targets.get(ROOT, "r", NAME)).after == last
 
@@ -201,25 +201,25 @@ async def test_the_outbox_is_not_kept_for_who_asks_for_other_events(office: Offi
 async def test_who_has_lost_the_lease_commits_nothing(office: Office, receiver: Receiver) -> None:
     await office.put()
     await office.tell("a")
-    courier = await office.courier()
+    delivery = await office.delivery()
     office.clock.advance(60)
     other = open_office(office.object_context, office.clock, Receiver(), holder="two")
     assert await other.dispatcher._held.acquire()
     with pytest.raises(Fenced):
-        await courier.step()
+        await delivery.step()
     # It was sent, and is sent again: at least once.
-    await other.drain(await other.courier())
+    await other.drain(await other.delivery())
     assert receiver.subjects == other.receiver.subjects == ["a"]
 
 
 async def test_a_courier_of_a_target_that_is_gone_leaves_nothing_behind(office: Office, receiver: Receiver) -> None:
     await office.put(kinds=["*"])
     receiver.refuses = lambda subject: True
-    courier = await office.courier()
-    await office.drain(courier)
+    delivery = await office.delivery()
+    await office.drain(delivery)
     await office.targets.delete(ROOT, "r", NAME)
     with pytest.raises(NotFound):
-        await office.drain(courier)
+        await office.drain(delivery)
     assert await office.object_context.meta.rows("SELECT * FROM deliveries") == []
     assert await office.object_context.outbox.cursors(office.object_context.meta) == []
 
@@ -245,7 +245,7 @@ async def test_bucket_rules_and_its_own_wish_send_an_event_once(office: Office, 
     await office.targets.put(ROOT, "r", NAME, TargetSpec({"place": "r"}, kinds=["Table*"], form="lakebed"))
     await office.tell("b/one", "b/two", kind="ObjectCreated:Put")
     await office.tell("b/three", "t")
-    await office.drain(await office.courier())
+    await office.drain(await office.delivery())
     assert sorted(receiver.subjects) == ["b/one", "b/three", "t"]
 
 
@@ -266,10 +266,10 @@ async def test_a_rule_is_told_in_every_attempt(
     receiver.refuses = lambda subject: subject == "b/one"
     await office.tell("b/one", kind="ObjectCreated:Put")
     await office.tell("t")
-    courier = await office.courier()
-    await office.drain(courier)
+    delivery = await office.delivery()
+    await office.drain(delivery)
     office.clock.advance(10)
-    await office.drain(courier)
+    await office.drain(delivery)
     # What a rule asks for is in S3's form, what the target asks for by itself in ours.
     assert told == [("b/one", "s3", "first"), ("t", "lakebed", ""), ("b/one", "s3", "first")]
 
@@ -281,7 +281,7 @@ async def test_two_targets_are_sent_an_event_by_the_same_id_and_under_their_own_
         await office.put(name)
     await office.tell("t")
     for name in ("one", "two"):
-        await office.drain(await office.courier(name))
+        await office.drain(await office.delivery(name))
     (first,), (second,) = receiver.box("one").got, receiver.box("two").got
     assert first.id == second.id
     assert (first.target, second.target) == ("one:memory", "two:memory")
@@ -298,20 +298,20 @@ async def test_a_target_that_is_down_is_asked_now_and_then_and_the_outbox_keeps_
     receiver.box().is_down = True
     subjects = [f"s{number:03}" for number in range(300)]
     await office.tell(*subjects)
-    courier = await office.courier()
-    await office.drain(courier)
+    delivery = await office.delivery()
+    await office.drain(delivery)
     tried = receiver.box().tried
-    assert PATIENCE <= tried < PATIENCE + receiver.kind.make(receiver.kind.settings()).at_once + 1
+    assert PATIENCE <= tried < PATIENCE + receiver.kind.make(receiver.kind.settings()).max_in_flight + 1
     assert (await office.counts())[0] == tried
     for _ in range(20):
         office.clock.advance(31)
-        await office.drain(courier)
+        await office.drain(delivery)
     # What waits is found to be as hopeless as what is new; then a probe of each, every time.
     assert receiver.box().tried <= 2 * tried + 40
     receiver.box().is_down = False
     for _ in range(10):
         office.clock.advance(31)
-        await office.drain(courier)
+        await office.drain(delivery)
     waiting, dead = await office.counts()
     assert waiting == 0
     assert len(receiver.subjects) + dead == len(subjects)
@@ -324,12 +324,12 @@ async def test_events_that_are_refused_again_and_again_do_not_keep_others_from_b
     await office.put()
     receiver.refuses = lambda subject: subject.startswith("bad")
     await office.tell(*(f"bad{number}" for number in range(2 * PATIENCE)))
-    courier = await office.courier()
-    await office.drain(courier)
+    delivery = await office.delivery()
+    await office.drain(delivery)
     await office.tell("good")
     for _ in range(6 * PATIENCE):
         office.clock.advance(31)
-        await office.drain(courier)
+        await office.drain(delivery)
     assert receiver.subjects == ["good"]
     assert await office.counts() == (0, 2 * PATIENCE)
 
@@ -345,8 +345,8 @@ async def test_a_slow_target_does_not_keep_the_cursor_from_moving(office: Office
     # Two lanes, and more in them than there is time for.
     await office.tell(*(f"a{number}" for number in range(5)), table="A")
     await office.tell(*(f"b{number}" for number in range(5)), table="B")
-    courier = await office.courier()
-    await courier.send_new()
+    delivery = await office.delivery()
+    await delivery.send_new()
     arrived = len(receiver.subjects)
     assert 0 < arrived < 10
     last = await office.object_context.outbox.last_seq(office.object_context.meta)
@@ -354,7 +354,7 @@ async def test_a_slow_target_does_not_keep_the_cursor_from_moving(office: Office
     assert after is not None
     assert after < last
     receiver.box().failure = lambda message: None
-    await office.drain(courier)
+    await office.drain(delivery)
     for lane in "ab":
         assert [one for one in receiver.subjects if one.startswith(lane)] == [f"{lane}{number}" for number in range(5)]
     assert len(receiver.subjects) == 10
@@ -367,7 +367,7 @@ async def test_who_is_killed_in_the_midst_of_a_batch_sends_it_again_and_nothing_
     stuck = asyncio.Event()
     receiver.box().pause = lambda message: stuck if message.key == "s7" else None
     await office.tell(*(f"s{number}" for number in range(20)))
-    killed = asyncio.create_task((await office.courier()).step())
+    killed = asyncio.create_task((await office.delivery()).step())
     async with asyncio.timeout(30):
         while len(receiver.subjects) < 19:
             await asyncio.sleep(0.001)
@@ -375,7 +375,7 @@ async def test_who_is_killed_in_the_midst_of_a_batch_sends_it_again_and_nothing_
     await asyncio.gather(killed, return_exceptions=True)
     before = len(receiver.subjects)
     receiver.box().pause = lambda message: None
-    await office.drain(await office.courier())
+    await office.drain(await office.delivery())
     assert set(receiver.subjects) == {f"s{number}" for number in range(20)}
     assert len(receiver.subjects) == before + 20
     ids = [message.id for message in receiver.box().got]
@@ -412,17 +412,17 @@ async def test_whatever_fails_and_whoever_crashes_each_table_arrives_in_order_an
             subject = f"{table}{number}{'!' * fails}"
             subjects.setdefault(table, []).append(subject)
             await office.tell(subject, table=table)
-        courier = await office.courier()
+        delivery = await office.delivery()
         for act in acts:
             if act == "step":
-                await courier.step()
+                await delivery.step()
             elif act == "crash":
-                courier = await office.courier()
+                delivery = await office.delivery()
             else:
                 office.clock.advance(3)
         for _ in range(2 * len(events)):
             office.clock.advance(400)
-            await office.drain(await office.courier())
+            await office.drain(await office.delivery())
         for table, expected in subjects.items():
             arrived = [subject for subject in receiver.subjects if subject.startswith(table)]
             # Some may have come twice, but never one behind a later one for the first time.
@@ -465,6 +465,6 @@ async def test_a_target_that_fails_in_an_unknown_way_says_so_without_its_words(
 
     receiver.box().failure = crash
     await office.tell("a")
-    await office.drain(await office.courier())
+    await office.drain(await office.delivery())
     status = await office.targets.get(ROOT, "r", NAME)
     assert (status.waiting, status.failure) == (1, "the target crashed: KeyError")

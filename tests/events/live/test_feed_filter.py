@@ -25,10 +25,10 @@ CREATED = EventName.OBJECT_CREATED_ALL.mask
     ],
 )
 def test_a_listener_has_what_it_asks_for(asked: S3EventFilter, expected: bool) -> None:
-    assert asked.takes(s3_entry("ObjectCreated:Put")) is expected
+    assert asked.matches(s3_entry("ObjectCreated:Put")) is expected
 
 
 def test_what_is_not_of_s3_is_for_nobody_who_listens_to_s3() -> None:
     everything = S3EventFilter(EventName.EVERYTHING.mask)
-    assert everything.takes(s3_entry("BucketCreated", key=""))
-    assert not everything.takes(other_entry())
+    assert everything.matches(s3_entry("BucketCreated", key=""))
+    assert not everything.matches(other_entry())

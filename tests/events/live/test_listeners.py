@@ -125,7 +125,7 @@ def test_who_asks_by_name_asks_for_reads_and_who_asks_for_everything_does_not(
 
 async def test_targets_ask_for_as_long_as_they_are_served(store: ObjectStore, bucket: Bucket) -> None:
     one, two = process(store, "one"), process(store, "two")
-    one.ask_lastingly(
+    one.set_target_masks(
         [read_event_mask(parse_selection("ObjectAccessed:*", subject="b-1/in")), read_event_mask(EVERYTHING)]
     )
     await one.share()
@@ -134,7 +134,7 @@ async def test_targets_ask_for_as_long_as_they_are_served(store: ObjectStore, bu
     for interests in (one, two):
         assert interests.wants(bucket, GET)
         assert not interests.wants(other, GET)
-    one.ask_lastingly(())
+    one.set_target_masks(())
     await one.share()
     await two.share()
     assert not one.wants(bucket, GET)

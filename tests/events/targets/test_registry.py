@@ -14,7 +14,7 @@ KINDS = TargetTypes([memory_kind({})])
 
 
 def test_settings_are_read_as_their_kind_has_them() -> None:
-    assert KINDS.read("memory", {"place": "p", "at_once": "3"}) == MemorySettings(place="p", at_once=3)
+    assert KINDS.read("memory", {"place": "p", "max_in_flight": "3"}) == MemorySettings(place="p", max_in_flight=3)
 
 
 def test_other_kinds_are_found_when_they_are_asked_for() -> None:
@@ -35,7 +35,7 @@ def test_other_kinds_are_found_when_they_are_asked_for() -> None:
     [
         ("pigeon", {}, "type"),
         ("memory", {"places": "p"}, "places"),
-        ("memory", {"at_once": "hunter2"}, "at_once"),
+        ("memory", {"max_in_flight": "hunter2"}, "max_in_flight"),
         ("memory", {"password": ["hunter2"]}, "password"),
     ],
 )

@@ -79,7 +79,7 @@ def test_what_is_needed_is_enough(kind: str) -> None:
 @pytest.mark.parametrize("kind", GOOD)
 async def test_making_one_connects_to_nobody(kind: str) -> None:
     target = target_type_named(kind).make(msgspec.convert(GOOD[kind], target_type_named(kind).settings))
-    assert target.at_once >= 1
+    assert target.max_in_flight >= 1
     await target.close()
 
 

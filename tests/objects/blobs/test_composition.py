@@ -248,7 +248,9 @@ async def test_room_is_asked_for_the_own_bytes_alone(light_store: ObjectStore) -
             if size > 10:
                 raise StorageFull("full")
 
-    ingester = Ingester(light_store.storage, KEYS, light_store.clock, inline_max_bytes=INLINE_MAX_BYTES, room=Full())
+    ingester = Ingester(
+        light_store.storage, KEYS, light_store.clock, inline_max_bytes=INLINE_MAX_BYTES, capacity=Full()
+    )
     loan = BaseContent(7, Extent(len(BIG), blob=BlobId("0" * 32)))
     await ingester.compose(loan, [b"a" * 10, range_of(BIG, 0, 99)])
     with pytest.raises(StorageFull):

@@ -18,15 +18,15 @@ def digest(expected: ExpectedDigests) -> tuple[Checksum, Checksum | None]:
     digests.update(BODY[:4])
     digests.update(BODY[4:])
     _, checksum = digests.verify(expected)
-    return checksum, digests.stated
+    return checksum, digests.declared
 
 
 def test_value_of_another_algorithm_than_the_one_kept_is_checked_too() -> None:
-    kept, stated = digest(ExpectedDigests(algorithm=A.CRC64NVME, checksum=CRC32, stated_algorithm=A.CRC32))
+    kept, declared = digest(ExpectedDigests(algorithm=A.CRC64NVME, checksum=CRC32, declared_algorithm=A.CRC32))
     assert kept.algorithm is A.CRC64NVME
-    assert stated == CRC32
+    assert declared == CRC32
     with pytest.raises(IntegrityMismatch) as wrong:
-        digest(ExpectedDigests(algorithm=A.CRC64NVME, checksum=Checksum(A.CRC32, bytes(4)), stated_algorithm=A.CRC32))
+        digest(ExpectedDigests(algorithm=A.CRC64NVME, checksum=Checksum(A.CRC32, bytes(4)), declared_algorithm=A.CRC32))
     assert wrong.value.digest == "CRC32"
 
 

@@ -392,7 +392,7 @@ async def test_disk_without_room_refuses_a_body_before_it_is_read(
     def full(size: int) -> None:
         raise StorageFull(f"no space left. wanted={size}")
 
-    monkeypatch.setattr(storage, "check_room", full)
+    monkeypatch.setattr(storage, "check_capacity", full)
     with pytest.raises(StorageFull, match="wanted=100"):
         await _ingest(storage, body)
     assert body._pieces == [BIG]

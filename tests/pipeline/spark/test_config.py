@@ -120,9 +120,9 @@ def read_back(form: ConfigFormat, text: str) -> dict[str, str]:
         return {"spark.jars.packages": packages, **dict(word.split("=", 1) for word in words[1::2])}
     builder = Builder()
     code = text.replace("from pyspark.sql import SparkSession", "")
-    surroundings = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SESSION_TOKEN": "t"}
+    host_environment = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_SESSION_TOKEN": "t"}
     code = code.replace("import os", "")
-    exec(code, {"SparkSession": builder, "os": type("os", (), {"environ": surroundings})})
+    exec(code, {"SparkSession": builder, "os": type("os", (), {"environ": host_environment})})
     return builder.properties
 
 

@@ -34,8 +34,8 @@ def test_what_is_no_java_has_no_version(tmp_path: Path) -> None:
 def test_home_comes_before_path_and_path_before_what_is_installed(tmp_path: Path) -> None:
     stated, on_path = make_java(tmp_path / "stated", "21.0.1"), make_java(tmp_path / "path", "17.0.1")
     installed = make_java(tmp_path / "jvm" / "java-17", "17.0.2").parent
-    surroundings = {"JAVA_HOME": str(stated), "PATH": str(on_path / "bin")}
-    assert find_java(surroundings, installed=installed) == stated
+    host_environment = {"JAVA_HOME": str(stated), "PATH": str(on_path / "bin")}
+    assert find_java(host_environment, installed=installed) == stated
     assert find_java({"PATH": str(on_path / "bin")}, installed=installed) == on_path
     assert find_java({"PATH": ""}, installed=installed) == installed / "java-17"
 

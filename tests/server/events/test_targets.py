@@ -198,8 +198,8 @@ def test_another_process_takes_over_from_the_one_that_was_killed(tmp_path: Path)
 
 def test_targets_of_the_settings_are_served_too(tmp_path: Path) -> None:
     with running_receiver(tmp_path / "receiver", SECRET) as receiver:
-        stated = f'{{endpoint = "{receiver.url}", secret = "{SECRET.reveal()}"}}'
-        target = f'{{type = "webhook", settings = {stated}, kinds = ["AFTER_CREATE_TABLE"]}}'
+        configured = f'{{endpoint = "{receiver.url}", secret = "{SECRET.reveal()}"}}'
+        target = f'{{type = "webhook", settings = {configured}, kinds = ["AFTER_CREATE_TABLE"]}}'
         with (
             running_server(tmp_path / "data", LAKEBED_TARGETS__NAMED__R=target) as server,
             a_lake(server) as client,

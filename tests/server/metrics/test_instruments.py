@@ -68,9 +68,9 @@ def test_targets_are_told_apart_by_name_and_type(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path, 0)
     try:
         deliveries = DeliveryInstruments(metrics)
-        deliveries.count("r:webhook", DeliveryCounts(delivered=5, failed=2, given_up=1, skipped=0))
-        deliveries.count("r:webhook", DeliveryCounts(delivered=1, failed=0, given_up=0, skipped=3))
-        deliveries.measure("r:webhook", TargetBacklog(behind=7, waiting=4, dead=1, under_way=2))
+        deliveries.count("r:webhook", DeliveryCounts(delivered=5, failed=2, dead_lettered=1, skipped=0))
+        deliveries.count("r:webhook", DeliveryCounts(delivered=1, failed=0, dead_lettered=0, skipped=3))
+        deliveries.measure("r:webhook", TargetBacklog(behind=7, waiting=4, dead=1, in_flight=2))
         deliveries.measure("r:kafka", TargetBacklog(behind=9, waiting=0, dead=0))
         deliveries.measure("r:kafka", NO_BACKLOG)
         told = metrics.render().decode()

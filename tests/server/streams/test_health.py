@@ -38,10 +38,10 @@ class Client:
         self._calls = call_table(self._counts.counted(streams.calls))
         self._caller = Caller(root_credential(identity).principal, request_id="r")
 
-        async def at_once() -> None:
+        async def max_in_flight() -> None:
             """There is room."""
 
-        self._room: Any = SimpleNamespace(acquire_large=at_once, wait_until_read=at_once)
+        self._room: Any = SimpleNamespace(acquire_large=max_in_flight, wait_until_read=max_in_flight)
 
     async def ask(self, key: int, request: Any) -> Any:
         """Any: each call has a message of its own."""

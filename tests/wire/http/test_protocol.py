@@ -603,7 +603,7 @@ async def test_a_handler_that_waited_for_what_was_given_up_ends_its_connection()
 async def test_a_connection_turned_away_reads_why_even_if_it_asked_first() -> None:
     async with serving(echo) as server, await server.connect() as client:
         await client.send(request_of("GET"))
-        server.protocol.turn_away(HeadFault(503, "full"))
+        server.protocol.reject(HeadFault(503, "full"))
         answer = await client.receive()
         assert (answer.status, answer.body, answer.header("connection")) == (503, b"full", "close")
         assert await client.rest() == b""

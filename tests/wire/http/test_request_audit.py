@@ -19,7 +19,7 @@ class Heard:
     def __init__(self, application: Application) -> None:
         self.clock = ManualClock()
         self.entries: list[tuple[request_audit.RequestRecord, Request, Response | None]] = []
-        self._attend = request_audit.RequestRecorder(lambda *entry: self.entries.append(entry), self.clock).attend
+        self._attend = request_audit.RequestRecorder(lambda *entry: self.entries.append(entry), self.clock).start_record
         self._application = application
 
     async def __call__(self, request: Request) -> Response:

@@ -28,7 +28,7 @@ class Told:
 
 
 def pieces(
-    told: Told, *, turns: int, every_seconds: float = 1000, refusal: LakebedError | None = None
+    told: Told, *, turns: int, heartbeat_seconds: float = 1000, refusal: LakebedError | None = None
 ) -> AsyncIterator[bytes]:
     """What is sent in so many turns, after which the client has hung up."""
     left = turns
@@ -47,8 +47,8 @@ def pieces(
         request,
         cast(LiveSubscription, told),
         lambda entry: entry.event.kind.encode() + b";",
-        sign_of_life=lambda: b".",
-        every_seconds=every_seconds,
+        heartbeat=lambda: b".",
+        heartbeat_seconds=heartbeat_seconds,
         admit=admit,
     )
 
@@ -58,7 +58,7 @@ async def test_events_are_sent_as_they_come_and_together() -> None:
 
 
 async def test_silence_is_broken_by_signs_of_life() -> None:
-    assert [piece async for piece in pieces(Told("A", ""), turns=3, every_seconds=0)] == [b"A;", b".", b"."]
+    assert [piece async for piece in pieces(Told("A", ""), turns=3, heartbeat_seconds=0)] == [b"A;", b".", b"."]
 
 
 async def test_who_has_hung_up_is_sent_nothing() -> None:

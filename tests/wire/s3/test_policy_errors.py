@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lakebed.core.clock import ManualClock
 from lakebed.core.errors import InvalidPolicy
 from lakebed.governance.authorizer import PolicyAuthorizer
-from lakebed.wire.s3.policy_errors import why_refused
+from lakebed.wire.s3.policy_errors import policy_problem
 
 LANGUAGE = PolicyAuthorizer(ManualClock())
 BUCKET = "bucket"
@@ -23,7 +23,7 @@ def words(**changes: object) -> str | None:
     document = json.dumps({"Version": "2012-10-17", "Statement": [GOOD, statement]}).encode()
     with pytest.raises(InvalidPolicy):
         LANGUAGE.check_bucket_policy(document, BUCKET)
-    return why_refused(LANGUAGE, document, BUCKET)
+    return policy_problem(LANGUAGE, document, BUCKET)
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,12 @@ def test_element_is_named_in_what_a_policy_says_of_tables(changes: dict[str, obj
     document = json.dumps({"Version": "2012-10-17", "Statement": [GOOD, GOOD_OF_TABLES, statement]}).encode()
     with pytest.raises(InvalidPolicy):
         LANGUAGE.check_bucket_policy(document, BUCKET, TABLE_BUCKET)
-    assert why_refused(LANGUAGE, document, BUCKET, TABLE_BUCKET) == expected
+    assert policy_problem(LANGUAGE, document, BUCKET, TABLE_BUCKET) == expected
 
 
 def test_bucket_without_tables_has_no_words_for_them() -> None:
     document = json.dumps({"Version": "2012-10-17", "Statement": [GOOD_OF_TABLES]}).encode()
-    assert why_refused(LANGUAGE, document, BUCKET) == "Policy has invalid resource"
+    assert policy_problem(LANGUAGE, document, BUCKET) == "Policy has invalid resource"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_bucket_without_tables_has_no_words_for_them() -> None:
     ],
 )
 def test_documents_that_are_none_are_told_apart(document: str, expected: str) -> None:
-    assert why_refused(LANGUAGE, document.encode(), BUCKET) == expected
+    assert policy_problem(LANGUAGE, document.encode(), BUCKET) == expected
 
 
 def test_what_s3_has_no_words_for_is_left_to_the_error() -> None:
@@ -126,5 +126,5 @@ json_values = st.recursive(
 @given(st.dictionaries(st.sampled_from([*GOOD, "Condition", "NotAction", "NotPrincipal", "Sid"]), json_values))
 def test_noise_in_a_statement_gets_words_or_none(changes: dict[str, object]) -> None:
     document = json.dumps({"Statement": [{**GOOD, **changes}]}).encode()
-    why = why_refused(LANGUAGE, document, BUCKET)
+    why = policy_problem(LANGUAGE, document, BUCKET)
     assert why is None or why

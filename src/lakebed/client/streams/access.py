@@ -38,8 +38,8 @@ def stream_access(
     access: ServerAccess, address: str | None = None, environ: Mapping[str, str] | None = None
 ) -> StreamAccess:
     """The streams of a server, with the keys that are used with it. Raises InvalidSetting."""
-    surroundings = os.environ if environ is None else environ
-    found = address or surroundings.get(STREAMS_VARIABLE) or f"{urlsplit(access.endpoint).hostname}:{DEFAULT_PORT}"
+    host_environment = os.environ if environ is None else environ
+    found = address or host_environment.get(STREAMS_VARIABLE) or f"{urlsplit(access.endpoint).hostname}:{DEFAULT_PORT}"
     host, separator, port = found.rpartition(":")
     if not separator or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise InvalidSetting(f"streams are at HOST:PORT. found={found!r}", argument="streams")

@@ -29,33 +29,33 @@ class CircuitBreaker:
         self._is_probing = False
 
     @property
-    def is_down(self) -> bool:
+    def is_open(self) -> bool:
         """Whether it is taken to be down."""
         return self._probes > 0
 
     @property
-    def has_lasted(self) -> bool:
+    def is_long_open(self) -> bool:
         """Whether it is down for so long that whatever waits may be due much later than it comes back."""
         return self._probes > _LASTED
 
-    def begin(self, now_ms: int) -> bool:
+    def start_round(self, now_ms: int) -> bool:
         """Whether anything may be sent now; if it is down, one event."""
-        self._is_probing = self.is_down and now_ms >= self._until_ms
-        return self._is_probing or not self.is_down
+        self._is_probing = self.is_open and now_ms >= self._until_ms
+        return self._is_probing or not self.is_open
 
-    def goes_on(self) -> bool:
+    def may_send(self) -> bool:
         """Whether one more event may be sent, as things are now."""
-        return self._is_probing or not self.is_down
+        return self._is_probing or not self.is_open
 
-    def succeed(self) -> None:
+    def record_success(self) -> None:
         """It has answered."""
         self._failures = self._probes = 0
         self._is_probing = False
 
-    def fail(self, now_ms: int, chance: float) -> None:
+    def record_failure(self, now_ms: int, chance: float) -> None:
         """It has not taken an event; pauses between probes double, less up to half by `chance`."""
         self._failures += 1
-        if self._failures < PATIENCE or (self.is_down and not self._is_probing):
+        if self._failures < PATIENCE or (self.is_open and not self._is_probing):
             # Those that were under way when it was found to be down say nothing new.
             return
         self._is_probing = False

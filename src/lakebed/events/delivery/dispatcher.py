@@ -27,8 +27,8 @@ from ..targets.seam import EventTarget
 from . import rows
 from .model import DeliveryState, TargetOrigin, TargetRecord, target_id, target_of
 from .outbox_reader import OutboxReader
-from .queues import EVENTS, REQUESTS, DeliveryQueue, NoBucketRules, Prove, queue_of_events, queue_of_requests
-from .records import TargetRecords, release_place
+from .queues import EVENTS, REQUESTS, DeliveryQueue, LoopProof, NoBucketRules, queue_of_events, queue_of_requests
+from .records import TargetRecords, drop_deliveries
 from .request_log import RequestLog
 from .sending import SendSlots
 from .target_delivery import DeliveryRound, TargetDelivery, confirmed
@@ -57,7 +57,7 @@ class DeliveryCounts(NamedTuple):
 
     delivered: int
     failed: int
-    given_up: int
+    dead_lettered: int
     skipped: int
     lost: int = 0
     """Requests that were kept for it for as long as there was room."""
@@ -70,7 +70,7 @@ class TargetBacklog(NamedTuple):
     """Events that it has not been through, asked for or not."""
     waiting: int
     dead: int
-    under_way: int = 0
+    in_flight: int = 0
     """Events that are being sent at this moment."""
 
 
@@ -109,7 +109,7 @@ class EventDispatcher:
         holder: str,
         random: Random,
         requests: RequestLog,
-        prove: Prove,
+        prove: LoopProof,
         *,
         region: str,
         ids: EventIds,
@@ -144,7 +144,7 @@ class EventDispatcher:
         try:
             while True:
                 if await self._held.acquire():
-                    await self.look(observer)
+                    await self.refresh(observer)
                     await asyncio.sleep(_LOOK_SECONDS)
                 else:
                     await self._rest(observer)
@@ -155,7 +155,7 @@ class EventDispatcher:
             await self._rest(observer)
             await self._held.release()
 
-    async def look(self, observer: DeliveryObserver) -> None:
+    async def refresh(self, observer: DeliveryObserver) -> None:
         """Serve those who are there now, and nobody else. For whoever holds the lease."""
         present = {one.id: one for one in await self._records.all()}
         changed = [name for name, served in self._served.items() if present.get(name) != served.record]
@@ -164,7 +164,7 @@ class EventDispatcher:
         await self._settle_cursors(present)
         # Of those who are paused too: what happens meanwhile is kept for them.
         wishes = (selection for record in present.values() for selection in record.subscription.selections)
-        self._interests.ask_lastingly(map(read_event_mask, wishes))
+        self._interests.set_target_masks(map(read_event_mask, wishes))
         for name, record in present.items():
             if name not in self._served and not record.is_paused:
                 task = asyncio.create_task(self._serve(record, observer), name=f"target {name}")
@@ -173,16 +173,16 @@ class EventDispatcher:
         await self._trim_requests(observer)
         await self._measure(present, observer)
 
-    def couriers(self, record: TargetRecord, target: EventTarget) -> Sequence[TargetDelivery]:
+    def deliveries_of(self, record: TargetRecord, target: EventTarget) -> Sequence[TargetDelivery]:
         """Who serve a target under this process's lease: with events, and with requests if it asks for these."""
         queues = [queue_of_events(record, self._outbox, self._feed)]
         if record.subscription.requests:
             queues.append(queue_of_requests(record, self._requests.log, self._requests_feed, self._prove))
         # One for both: as many as may be under way to the target are so whatever they are.
-        slots = self._slots[record.id] = SendSlots(target.at_once)
-        return [self._courier(record, target, queue, slots) for queue in queues]
+        slots = self._slots[record.id] = SendSlots(target.max_in_flight)
+        return [self._delivery(record, target, queue, slots) for queue in queues]
 
-    def _courier(
+    def _delivery(
         self, record: TargetRecord, target: EventTarget, queue: DeliveryQueue, slots: SendSlots
     ) -> TargetDelivery:
         return TargetDelivery(
@@ -204,12 +204,12 @@ class EventDispatcher:
         target = await self._made(record)
         try:
             async with asyncio.TaskGroup() as group:
-                for courier in self.couriers(record, target):
+                for delivery in self.deliveries_of(record, target):
                     for step, wait in (
-                        (courier.send_new, courier.wait_for_event),
-                        (courier.send_again, courier.wait_until_due),
+                        (delivery.send_new, delivery.wait_for_event),
+                        (delivery.send_retries, delivery.wait_until_due),
                     ):
-                        group.create_task(self._repeat(record, courier, step, wait, observer))
+                        group.create_task(self._repeat(record, delivery, step, wait, observer))
         finally:
             self._slots.pop(record.id, None)
             await target.close()
@@ -230,20 +230,20 @@ class EventDispatcher:
     async def _repeat(
         self,
         record: TargetRecord,
-        courier: TargetDelivery,
+        delivery: TargetDelivery,
         step: Callable[[], Awaitable[DeliveryRound]],
         wait: Callable[[DeliveryRound, float], Awaitable[None]],
         observer: DeliveryObserver,
     ) -> None:
         async def counted() -> DeliveryRound:
             done = await step()
-            observer.count(record.id, DeliveryCounts(done.delivered, done.failed, done.given_up, done.skipped))
+            observer.count(record.id, DeliveryCounts(done.delivered, done.failed, done.dead_lettered, done.skipped))
             return done
 
         while True:
             done = DeliveryRound()
             try:
-                done = await _whole(counted(), courier)
+                done = await _whole(counted(), delivery)
             except Fenced:
                 self._held.mark_lost()
                 return
@@ -278,15 +278,15 @@ class EventDispatcher:
             stored = {target_id(*row) for row in await tx.rows(rows.IDS)}
             last_seq = await outbox.last_seq(tx)
             for name in missing:
-                if name in stored or name in self._records.stated:
+                if name in stored or name in self._records.configured:
                     await outbox.open_cursor(tx, present[name].cursor, at_seq=last_seq)
             for name in left - stored:
-                await release_place(outbox, tx, name)
+                await drop_deliveries(outbox, tx, name)
             who_ask = {target_id(*row) for row in await tx.rows(rows.WHO_ASK_FOR_REQUESTS)}
             for name in unsettled:
-                stated = self._records.stated.get(name)
-                asks = name in who_ask if stated is None else stated.subscription.requests
-                await self._requests.settle(tx, name, asks=asks)
+                configured = self._records.configured.get(name)
+                subscribed = name in who_ask if configured is None else configured.subscription.requests
+                await self._requests.set_subscribed(tx, name, subscribed=subscribed)
 
         await self._meta.transact(work)
 
@@ -334,7 +334,7 @@ class EventDispatcher:
     async def _rest(self, observer: DeliveryObserver) -> None:
         """Leave it to others."""
         await self._stop(list(self._served))
-        self._interests.ask_lastingly(())
+        self._interests.set_target_masks(())
         for name in self._measured:
             observer.measure(name, NO_BACKLOG)
         self._measured = set()
@@ -347,19 +347,19 @@ class EventDispatcher:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _whole(round_: Coroutine[None, None, DeliveryRound], courier: TargetDelivery) -> DeliveryRound:
+async def _whole(round_: Coroutine[None, None, DeliveryRound], delivery: TargetDelivery) -> DeliveryRound:
     """A round, to its end: cut off, it would not write down what was sent, which would be sent again.
 
     Who is cancelled meanwhile begins nothing new, and has a moment for what is under way.
     """
-    under_way = asyncio.create_task(round_)
+    in_flight = asyncio.create_task(round_)
     try:
-        return await asyncio.shield(under_way)
+        return await asyncio.shield(in_flight)
     except asyncio.CancelledError:
-        courier.finish()
-        await asyncio.wait((under_way,), timeout=_ENDING_SECONDS)
-        under_way.cancel()
-        await asyncio.gather(under_way, return_exceptions=True)
+        delivery.finish()
+        await asyncio.wait((in_flight,), timeout=_ENDING_SECONDS)
+        in_flight.cancel()
+        await asyncio.gather(in_flight, return_exceptions=True)
         raise
 
 

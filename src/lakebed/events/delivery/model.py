@@ -49,9 +49,9 @@ class Subscription:
     """An entry of an audit log for every request, too."""
     selections: tuple[EventSelection, ...] = ()
 
-    def takes(self, event: OutboxEvent) -> bool:
+    def matches(self, event: OutboxEvent) -> bool:
         """Whether an event is asked for."""
-        return any(selection.takes(event) for selection in self.selections)
+        return any(selection.matches(event) for selection in self.selections)
 
 
 def parse_subscription(
@@ -120,7 +120,7 @@ class Delivery:
     """An event that was not delivered at once."""
 
     entry: OutboxEntry
-    lane: str
+    ordering_key: str
     rule: str
     """The bucket rule that asked for it; empty if the target itself did."""
     state: DeliveryState
@@ -168,6 +168,22 @@ def check_form(form: str) -> str:
 
 def delivery_from(row: Row) -> Delivery:
     """A delivery from its row."""
-    seq, lane, kind, subject, payload, occurred_ms, operation, rule, state, attempts, due_ms, failure, changed_ms = row
+    (
+        seq,
+        ordering_key,
+        kind,
+        subject,
+        payload,
+        occurred_ms,
+        operation,
+        rule,
+        state,
+        attempts,
+        due_ms,
+        failure,
+        changed_ms,
+    ) = row
     event = OutboxEvent(kind, subject, payload, occurred_ms, operation)
-    return Delivery(OutboxEntry(seq, event), lane, rule, DeliveryState(state), attempts, due_ms, failure, changed_ms)
+    return Delivery(
+        OutboxEntry(seq, event), ordering_key, rule, DeliveryState(state), attempts, due_ms, failure, changed_ms
+    )

@@ -35,7 +35,7 @@ class OutgoingEvent(NamedTuple):
     """An event that a target is to be sent."""
 
     entry: OutboxEntry
-    lane: str
+    ordering_key: str
     rule: str = ""
     """The bucket rule that asked for it; empty if the target itself did."""
     attempts: int = 0
@@ -45,7 +45,7 @@ class OutgoingEvent(NamedTuple):
 class GroupedEvents(NamedTuple):
     """What is to be done with some events."""
 
-    lanes: Mapping[str, Sequence[OutgoingEvent]]
+    groups: Mapping[str, Sequence[OutgoingEvent]]
     """To be sent now, each lane in order; lanes in the order of their first events."""
     behind: Sequence[OutgoingEvent]
     """To wait behind earlier ones of their lanes."""
@@ -53,15 +53,15 @@ class GroupedEvents(NamedTuple):
 
 def group_by_ordering_key(wanted: Iterable[tuple[OutboxEntry, str]], held_up: Container[str]) -> GroupedEvents:
     """Events and the rules that asked for them, by lane; `held_up` are the lanes in which something waits."""
-    lanes: dict[str, list[OutgoingEvent]] = {}
+    groups: dict[str, list[OutgoingEvent]] = {}
     behind: list[OutgoingEvent] = []
     for entry, rule in wanted:
-        lane = ordering_key_of(entry.event)
-        one = OutgoingEvent(entry, lane, rule)
-        if lane in held_up:
+        ordering_key = ordering_key_of(entry.event)
+        one = OutgoingEvent(entry, ordering_key, rule)
+        if ordering_key in held_up:
             behind.append(one)
-        elif lane in lanes:
-            lanes[lane].append(one)
+        elif ordering_key in groups:
+            groups[ordering_key].append(one)
         else:
-            lanes[lane] = [one]
-    return GroupedEvents(lanes, behind)
+            groups[ordering_key] = [one]
+    return GroupedEvents(groups, behind)

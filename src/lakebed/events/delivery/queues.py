@@ -18,7 +18,7 @@ EVENTS: Final = range(FIRST_REQUEST)
 REQUESTS: Final = range(FIRST_REQUEST, 2**63 - 1)
 """The numbers of either."""
 
-Prove = Callable[[str], str]
+LoopProof = Callable[[str], str]
 """What is sent beside a message with that id, so that this server knows it for its own if it comes to itself."""
 
 
@@ -31,19 +31,19 @@ class DeliveryQueue:
     cursor: str
     """The name of the target's place."""
     numbers: range
-    takes: Callable[[OutboxEvent], bool]
+    matches: Callable[[OutboxEvent], bool]
     """Whether the target itself asks for an entry."""
     form_for: Callable[[str], str]
     """The form of an entry that a rule asked for, or the target itself if that is empty."""
-    prove: Prove | None = None
+    prove: LoopProof | None = None
 
 
 def queue_of_events(record: TargetRecord, log: Outbox, feed: OutboxReader) -> DeliveryQueue:
     """What happens, as far as the target or a rule asks for it."""
-    return DeliveryQueue(log, feed, record.cursor, EVENTS, record.subscription.takes, record.form_for)
+    return DeliveryQueue(log, feed, record.cursor, EVENTS, record.subscription.matches, record.form_for)
 
 
-def queue_of_requests(record: TargetRecord, log: Outbox, feed: OutboxReader, prove: Prove) -> DeliveryQueue:
+def queue_of_requests(record: TargetRecord, log: Outbox, feed: OutboxReader, prove: LoopProof) -> DeliveryQueue:
     """Every request."""
     return DeliveryQueue(log, feed, record.id, REQUESTS, lambda _: True, lambda _: record.form_of_requests, prove)
 

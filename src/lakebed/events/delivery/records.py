@@ -37,22 +37,24 @@ class StoredSettings(NamedTuple):
 class TargetRecords:
     """The targets of a server."""
 
-    def __init__(self, meta: MetaStore, vault: Vault, kinds: TargetTypes, stated: Mapping[str, TargetRecord]) -> None:
-        """`stated` are those of the settings, by their ids."""
+    def __init__(
+        self, meta: MetaStore, vault: Vault, kinds: TargetTypes, configured: Mapping[str, TargetRecord]
+    ) -> None:
+        """`configured` are those of the settings, by their ids."""
         self._meta = meta
         self._vault = vault
         self._kinds = kinds
-        self.stated = dict(stated)
+        self.configured = dict(configured)
         self._unreadable: set[str] = set()
 
     @property
-    def sent_requests(self) -> Sequence[str]:
+    def request_subscribers(self) -> Sequence[str]:
         """Those of the settings that are sent requests."""
-        return [name for name, record in self.stated.items() if record.subscription.requests]
+        return [name for name, record in self.configured.items() if record.subscription.requests]
 
     async def all(self) -> list[TargetRecord]:
         """Every target, by name. One that cannot be read is told of in the log, and holds no other up."""
-        found = dict(self.stated)
+        found = dict(self.configured)
         for row in await self._meta.rows(rows.TARGETS):
             name = id_of(row[0], row[1])
             try:
@@ -65,16 +67,16 @@ class TargetRecords:
 
     async def find(self, reader: Reader, name: str, type_: str) -> TargetRecord | None:
         """The one of that name and type, if there is one. Raises Corrupted, InvalidInput."""
-        stated = self.stated.get(id_of(name, type_))
-        if stated is not None:
-            return stated
+        configured = self.configured.get(id_of(name, type_))
+        if configured is not None:
+            return configured
         row = await reader.row(rows.TARGET, name, type_)
         return None if row is None else self._read(row)
 
     async def knows(self, tx: Reader, target_id: str) -> bool:
         """Whether there is a target `<id>:<type>`, as things are inside the transaction."""
         name, _, type_ = target_id.partition(":")
-        return target_id in self.stated or await tx.row(rows.TARGET, name, type_) is not None
+        return target_id in self.configured or await tx.row(rows.TARGET, name, type_) is not None
 
     def stored(self, record: TargetRecord) -> StoredSettings:
         """Its settings as they are stored."""
@@ -107,7 +109,7 @@ def settings_document(settings: TargetSettings) -> dict[str, Any]:
     return {name: value for name, value in document.items() if value != defaults.get(name)}
 
 
-async def release_place(outbox: Outbox, tx: Transaction, target: str) -> None:
+async def drop_deliveries(outbox: Outbox, tx: Transaction, target: str) -> None:
     """Forget where a target stood, and what waited for it: the outbox waits for it no longer."""
     await tx.run(rows.FORGET_ALL, target)
     await outbox.drop_cursor(tx, cursor_of(target))

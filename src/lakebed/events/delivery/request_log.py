@@ -31,9 +31,9 @@ class RequestLog:
         self._most_kept = most_kept
         self.log = Outbox(meta, REQUESTS)
 
-    async def settle(self, tx: Transaction, target: str, *, asks: bool) -> None:
+    async def set_subscribed(self, tx: Transaction, target: str, *, subscribed: bool) -> None:
         """Give a target a place from now on, or take it, with what waits: as it asks. Idempotent."""
-        if asks:
+        if subscribed:
             await self.log.open_cursor(tx, target, at_seq=await self.log.last_seq(tx))
         else:
             await self.log.drop_cursor(tx, target)
@@ -48,7 +48,7 @@ class RequestLog:
 
         async def work(tx: Transaction) -> None:
             for target in missing:
-                await self.settle(tx, target, asks=True)
+                await self.set_subscribed(tx, target, subscribed=True)
 
         await self._meta.transact(work)
 

@@ -70,7 +70,7 @@ class SendSlots:
 class SendCallbacks(NamedTuple):
     """What is asked and told while lanes are sent."""
 
-    goes_on: Callable[[], bool]
+    may_send: Callable[[], bool]
     """Whether one more may be sent."""
     answered: Callable[[], None]
     """The target has taken one, or said that it never will."""
@@ -79,13 +79,13 @@ class SendCallbacks(NamedTuple):
 
 async def send_groups(
     target: EventTarget,
-    lanes: Iterable[Sequence[OutgoingEvent]],
+    groups: Iterable[Sequence[OutgoingEvent]],
     render: Render,
     watch: SendCallbacks,
     slots: SendSlots,
 ) -> SendResult:
     """Send these lanes, in the order in which they come."""
-    queue = deque(lanes)
+    queue = deque(groups)
     outcome = SendResult()
 
     async def work() -> None:
@@ -96,7 +96,7 @@ async def send_groups(
                     return
                 slots.taken += 1
                 try:
-                    await _send_lane(target, queue.popleft(), render, watch, outcome)
+                    await _send_group(target, queue.popleft(), render, watch, outcome)
                 finally:
                     slots.taken -= 1
             if not len(queue) % _TURN:
@@ -112,16 +112,16 @@ async def send_groups(
                     for _ in range(workers):
                         group.create_task(work())
     except TimeoutError:
-        outcome.untried.extend(one for lane in queue for one in lane)
+        outcome.untried.extend(one for group in queue for one in group)
     return outcome
 
 
-async def _send_lane(
-    target: EventTarget, lane: Sequence[OutgoingEvent], render: Render, watch: SendCallbacks, outcome: SendResult
+async def _send_group(
+    target: EventTarget, group: Sequence[OutgoingEvent], render: Render, watch: SendCallbacks, outcome: SendResult
 ) -> None:
-    for position, one in enumerate(lane):
-        if not watch.goes_on():
-            outcome.untried.extend(lane[position:])
+    for position, one in enumerate(group):
+        if not watch.may_send():
+            outcome.untried.extend(group[position:])
             return
         message = _rendered(render, one)
         if isinstance(message, FailedEvent):
@@ -135,7 +135,7 @@ async def _send_lane(
             continue
         except (Exception, asyncio.CancelledError) as error:
             outcome.failed.append(FailedEvent(one, _words(error)))
-            outcome.behind.extend(lane[position + 1 :])
+            outcome.behind.extend(group[position + 1 :])
             watch.failed()
             if isinstance(error, asyncio.CancelledError):
                 raise

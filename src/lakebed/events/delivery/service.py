@@ -34,7 +34,7 @@ from .model import (
     target_arn,
     target_id,
 )
-from .records import TargetRecords, release_place, settings_document
+from .records import TargetRecords, drop_deliveries, settings_document
 from .request_log import RequestLog
 
 MANAGE_TARGETS: Final = "lakebed:ManageTargets"
@@ -173,14 +173,14 @@ class TargetService:
                 now_ms,
                 now_ms,
             )
-            await self._requests.settle(tx, record.id, asks=wanted.requests)
+            await self._requests.set_subscribed(tx, record.id, subscribed=wanted.requests)
             await context.outbox.open_cursor(tx, record.cursor, at_seq=await context.outbox.last_seq(tx))
             await self._tell(tx, "TargetCreated" if is_new else "TargetChanged", caller, record.id)
             return PutTargetResult(record, target_arn(context.region, record.id), is_new, made)
 
         put = await context.meta.transact(work)
         # Here at once; the other processes look within a second.
-        await self._interests.look_for_requests()
+        await self._interests.refresh_request_subscribers()
         return put
 
     async def delete(self, caller: Caller, name: str, type_: str) -> None:
@@ -199,12 +199,12 @@ class TargetService:
                     f"rules of buckets name the target: change these first. target={target}"
                     f" buckets={', '.join(buckets[:10])}"
                 )
-            await release_place(self._context.outbox, tx, target)
-            await self._requests.settle(tx, target, asks=False)
+            await drop_deliveries(self._context.outbox, tx, target)
+            await self._requests.set_subscribed(tx, target, subscribed=False)
             await self._tell(tx, "TargetDeleted", caller, target)
 
         await self._context.meta.transact(work)
-        await self._interests.look_for_requests()
+        await self._interests.refresh_request_subscribers()
 
     async def pause(self, caller: Caller, name: str, type_: str, *, is_paused: bool) -> None:
         """Send it nothing until it is resumed, or resume it; the outbox keeps what it has not had.
@@ -276,18 +276,18 @@ class TargetService:
         if before is not None:
             kept = settings_document(before)
             document = {name: kept[name] for name in kind.settings.secrets if name in kept} | document
-        stated = self._kinds.read(kind.name, document)
-        settings = stated.completed()
+        configured = self._kinds.read(kind.name, document)
+        settings = configured.completed()
         settings.validate()
         made = settings_document(settings)
-        return settings, {name: made[name] for name in made if getattr(stated, name) != getattr(settings, name)}
+        return settings, {name: made[name] for name in made if getattr(configured, name) != getattr(settings, name)}
 
     async def _authorize(self, caller: Caller) -> None:
         await self._context.authorize_account(caller, MANAGE_TARGETS, "*")
 
     def _refuse_stated(self, name: str, type_: str) -> None:
         target = target_id(name, type_)
-        if target in self._records.stated:
+        if target in self._records.configured:
             raise StateConflict(f"the target is one of the settings: change these. target={target}")
 
     async def _found(self, reader: Reader, name: str, type_: str) -> TargetRecord:

@@ -39,7 +39,7 @@ from .queues import DeliveryQueue
 from .sending import FailedEvent, SendCallbacks, SendResult, SendSlots, send_groups
 
 MOST_WAITING: Final = 1000
-AGAIN_AT_MOST: Final = 200
+MOST_RETRIES: Final = 200
 """Events of a round that are tried again."""
 ROUND_SECONDS: Final = 5.0
 """After that a round begins nothing new: a slow target must not keep the cursor from moving."""
@@ -61,7 +61,7 @@ class DeliveryRound(NamedTuple):
 
     delivered: int = 0
     failed: int = 0
-    given_up: int = 0
+    dead_lettered: int = 0
     skipped: int = 0
     """Events that were read and not asked for."""
     more: bool = False
@@ -76,7 +76,7 @@ class DeliveryRound(NamedTuple):
 
 class _Waiting(NamedTuple):
     seq: int
-    lane: str
+    ordering_key: str
     due_ms: int
 
 
@@ -110,8 +110,8 @@ class TargetDelivery:
         self._ids = ids
         self._max_attempts = max_attempts
         # Apart: some events that are refused again and again must not keep new ones from being tried.
-        self._outage_new = CircuitBreaker()
-        self._outage_again = CircuitBreaker()
+        self._breaker_new = CircuitBreaker()
+        self._breaker_retries = CircuitBreaker()
         self._read_seq: int | None = None
         """Up to where events were read; None until it is known where the cursor stands."""
         self._cursor_seq = 0
@@ -125,11 +125,11 @@ class TargetDelivery:
 
     async def step(self) -> DeliveryRound:
         """One round of both. Raises Fenced, NotFound when the target is gone, and what stores raise."""
-        again, new = await self.send_again(), await self.send_new()
+        again, new = await self.send_retries(), await self.send_new()
         return DeliveryRound(
             again.delivered + new.delivered,
             again.failed + new.failed,
-            again.given_up + new.given_up,
+            again.dead_lettered + new.dead_lettered,
             new.skipped,
             again.more or new.more,
         )
@@ -158,57 +158,57 @@ class TargetDelivery:
 
     # -- what waits ---------------------------------------------------------------------------------------------
 
-    async def send_again(self) -> DeliveryRound:
+    async def send_retries(self) -> DeliveryRound:
         """Try again the lanes that are due, each up to its first failure. Raises as `step`."""
         now_ms = self._clock.now_ms()
         waiting = await self._waiting()
-        if not waiting or not self._outage_again.begin(now_ms):
+        if not waiting or not self._breaker_retries.start_round(now_ms):
             return DeliveryRound()
-        lanes = [list(of_lane) for _, of_lane in groupby(waiting, lambda one: one.lane)]
-        lanes.sort(key=lambda of_lane: of_lane[0].due_ms)
-        due = [of_lane for of_lane in lanes if of_lane[0].due_ms <= now_ms]
-        if self._outage_again.is_down:
+        groups = [list(group) for _, group in groupby(waiting, lambda one: one.ordering_key)]
+        groups.sort(key=lambda group: group[0].due_ms)
+        due = [group for group in groups if group[0].due_ms <= now_ms]
+        if self._breaker_retries.is_open:
             # Whichever is due first, though it may not be due yet: it is the target that is asked about.
-            due = lanes[:1]
-        outcome = await self._send(await self._loaded(due), self._outage_again)
-        given_up = 0
+            due = groups[:1]
+        outcome = await self._send(await self._loaded(due), self._breaker_retries)
+        dead_lettered = 0
         if outcome.delivered or outcome.failed:
-            given_up = await self._meta.transact(lambda tx: self._settle_again(tx, outcome))
-        later = [of_lane[0].due_ms for of_lane in lanes if of_lane[0].due_ms > now_ms]
+            dead_lettered = await self._meta.transact(lambda tx: self._settle_retries(tx, outcome))
+        later = [group[0].due_ms for group in groups if group[0].due_ms > now_ms]
         return DeliveryRound(
             len(outcome.delivered),
             len(outcome.failed),
-            given_up,
-            more=bool(outcome.delivered or given_up),
+            dead_lettered,
+            more=bool(outcome.delivered or dead_lettered),
             next_due_ms=min(later, default=now_ms + 1000 if outcome.failed else None),
         )
 
-    async def _loaded(self, lanes: Iterable[Sequence[_Waiting]]) -> list[list[OutgoingEvent]]:
+    async def _loaded(self, groups: Iterable[Sequence[_Waiting]]) -> list[list[OutgoingEvent]]:
         """The events of some lanes, in order; of many, the first."""
         found: list[list[OutgoingEvent]] = []
-        room = AGAIN_AT_MOST
-        for lane in lanes:
+        room = MOST_RETRIES
+        for group in groups:
             loaded: list[OutgoingEvent] = []
-            for one in lane[:room]:
+            for one in group[:room]:
                 row = await self._meta.row(rows.DELIVERY, self._record.id, one.seq)
                 if row is not None:
                     delivery = delivery_from(row)
-                    loaded.append(OutgoingEvent(delivery.entry, one.lane, delivery.rule, delivery.attempts))
+                    loaded.append(OutgoingEvent(delivery.entry, one.ordering_key, delivery.rule, delivery.attempts))
             room -= len(loaded)
             found.append(loaded)
             if room <= 0:
                 break
         return found
 
-    async def _settle_again(self, tx: Transaction, outcome: SendResult) -> int:
+    async def _settle_retries(self, tx: Transaction, outcome: SendResult) -> int:
         await self._check(tx)
-        given_up = 0
+        dead_lettered = 0
         for seq in outcome.delivered:
             await tx.run(rows.DELIVERED, self._record.id, seq)
         now_ms = self._clock.now_ms()
         for failed in outcome.failed:
             state, attempts, due_ms = self._verdict(failed, now_ms)
-            given_up += state is DeliveryState.DEAD
+            dead_lettered += state is DeliveryState.DEAD
             await tx.run(
                 rows.FAILED,
                 state.value,
@@ -219,7 +219,7 @@ class TargetDelivery:
                 self._record.id,
                 failed.one.entry.seq,
             )
-        return given_up
+        return dead_lettered
 
     def _verdict(self, failed: FailedEvent, now_ms: int) -> tuple[DeliveryState, int, int]:
         """What becomes of an event that failed, how often it was tried, and when it is tried next."""
@@ -237,7 +237,7 @@ class TargetDelivery:
             self._cursor_seq = self._read_seq or 0
         if self._read_seq is None:
             raise self._gone()
-        if not self._outage_new.begin(self._clock.now_ms()):
+        if not self._breaker_new.start_round(self._clock.now_ms()):
             return DeliveryRound(is_held=True)
         waiting = await self._waiting()
         if len(waiting) >= MOST_WAITING:
@@ -247,28 +247,28 @@ class TargetDelivery:
             if self._read_seq > self._cursor_seq:
                 await self._move(self._read_seq, SendResult(), [])
             return DeliveryRound()
-        lanes, behind = group_by_ordering_key(self._wanted(batch), {one.lane for one in waiting})
-        outcome = await self._send(list(lanes.values()), self._outage_new)
+        groups, behind = group_by_ordering_key(self._wanted(batch), {one.ordering_key for one in waiting})
+        outcome = await self._send(list(groups.values()), self._breaker_new)
         seq, waits = consumed(batch.last_seq, outcome, behind)
         if seq is None:
             return DeliveryRound(is_held=True)
-        given_up = await self._move(seq, outcome, waits)
+        dead_lettered = await self._move(seq, outcome, waits)
         skipped = 0
         if not outcome.untried:
-            skipped = len(batch.entries) - sum(map(len, lanes.values())) - len(behind)
+            skipped = len(batch.entries) - sum(map(len, groups.values())) - len(behind)
         is_level = not batch.has_followers and not outcome.untried
         return DeliveryRound(
-            len(outcome.delivered), len(outcome.failed), given_up, skipped, more=True, is_level=is_level
+            len(outcome.delivered), len(outcome.failed), dead_lettered, skipped, more=True, is_level=is_level
         )
 
     def _wanted(self, batch: Batch) -> Iterator[tuple[OutboxEntry, str]]:
         """What it is to be sent, once each, with the rule that asks for it if one does."""
-        me, takes = self._record.id, self._queue.takes
+        me, matches = self._record.id, self._queue.matches
         for entry, rules in batch.pairs():
             rule = rules.get(me)
             if rule is not None:
                 yield entry, rule
-            elif takes(entry.event):
+            elif matches(entry.event):
                 yield entry, ""
 
     async def _move(self, seq: int, outcome: SendResult, waits: Sequence[OutgoingEvent]) -> int:
@@ -281,20 +281,20 @@ class TargetDelivery:
 
         async def work(tx: Transaction) -> int:
             await self._check(tx)
-            given_up = 0
+            dead_lettered = 0
             for failed in outcome.failed:
                 state, attempts, due_ms = self._verdict(failed, now_ms)
-                given_up += state is DeliveryState.DEAD
+                dead_lettered += state is DeliveryState.DEAD
                 await self._add(tx, failed.one, state, attempts, due_ms, failed.why, now_ms)
             for one in waits:
                 await self._add(tx, one, DeliveryState.WAITING, 0, now_ms, "", now_ms)
             await self._queue.log.advance(tx, self._queue.cursor, seq)
-            return given_up
+            return dead_lettered
 
-        given_up = await self._meta.transact(work)
+        dead_lettered = await self._meta.transact(work)
         self._read_seq = self._cursor_seq = seq
         self._moved_ms = now_ms
-        return given_up
+        return dead_lettered
 
     async def _add(
         self,
@@ -311,7 +311,7 @@ class TargetDelivery:
             rows.ADD,
             self._record.id,
             one.entry.seq,
-            one.lane,
+            one.ordering_key,
             event.kind,
             event.subject,
             event.payload,
@@ -327,27 +327,27 @@ class TargetDelivery:
 
     # -- both ---------------------------------------------------------------------------------------------------
 
-    async def _send(self, lanes: Sequence[Sequence[OutgoingEvent]], outage: CircuitBreaker) -> SendResult:
+    async def _send(self, groups: Sequence[Sequence[OutgoingEvent]], breaker: CircuitBreaker) -> SendResult:
         """Send these lanes; if the target is taken to be down, one of them, to see."""
         end = self._clock.monotonic() + ROUND_SECONDS
-        was_down, had_lasted = outage.is_down, outage.has_lasted
-        tried, rest = (lanes[:1], lanes[1:]) if was_down else (lanes, ())
+        was_down, had_lasted = breaker.is_open, breaker.is_long_open
+        tried, rest = (groups[:1], groups[1:]) if was_down else (groups, ())
 
-        def goes_on() -> bool:
-            return not self._is_ending and outage.goes_on() and self._clock.monotonic() < end
+        def may_send() -> bool:
+            return not self._is_ending and breaker.may_send() and self._clock.monotonic() < end
 
         def answered() -> None:
-            self._outage_new.succeed()
-            self._outage_again.succeed()
+            self._breaker_new.record_success()
+            self._breaker_retries.record_success()
 
         def failed() -> None:
-            outage.fail(self._clock.now_ms(), self._random.random())
+            breaker.record_failure(self._clock.now_ms(), self._random.random())
 
         outcome = await send_groups(
-            self._target, tried, self._render, SendCallbacks(goes_on, answered, failed), self._slots
+            self._target, tried, self._render, SendCallbacks(may_send, answered, failed), self._slots
         )
         outcome.untried.extend(chain.from_iterable(rest))
-        if had_lasted and not outage.is_down:
+        if had_lasted and not breaker.is_open:
             # What waits was put off for as long as it was down, and need not wait any longer.
             now_ms = self._clock.now_ms()
             await self._meta.transact(lambda tx: tx.run(rows.ALL_DUE, now_ms, self._record.id, now_ms))

@@ -31,7 +31,7 @@ PAGE: Final = 256
 _LOOK_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 1.0
 
-Takes = Callable[[OutboxEntry], bool]
+EntryFilter = Callable[[OutboxEntry], bool]
 
 _seq = attrgetter("seq")
 
@@ -68,7 +68,7 @@ class LiveFeed:
 
     @asynccontextmanager
     async def subscribe(
-        self, takes: Takes = _everything, *, after: int, bucket: str = ALL_BUCKETS, mask: int = 0
+        self, matches: EntryFilter = _everything, *, after: int, bucket: str = ALL_BUCKETS, mask: int = 0
     ) -> AsyncIterator[LiveSubscription]:
         """Follow what happens after a number. `mask` has the bits of what is asked for, of a bucket or of all.
 
@@ -77,7 +77,7 @@ class LiveFeed:
         with self._interests.listening(bucket, mask):
             self._begin(await self.position())
             try:
-                yield LiveSubscription(self, takes, after)
+                yield LiveSubscription(self, matches, after)
             finally:
                 self._end()
 
@@ -138,9 +138,9 @@ class LiveFeed:
 class LiveSubscription:
     """Somebody's place in the feed."""
 
-    def __init__(self, feed: LiveFeed, takes: Takes, after: int) -> None:
+    def __init__(self, feed: LiveFeed, matches: EntryFilter, after: int) -> None:
         self._feed = feed
-        self._takes = takes
+        self._takes = matches
         self.after = after
         """The last event that was looked at, asked for or not."""
 
@@ -179,7 +179,7 @@ class S3EventFilter:
     prefix: str = ""
     suffix: str = ""
 
-    def takes(self, entry: OutboxEntry) -> bool:
+    def matches(self, entry: OutboxEntry) -> bool:
         """Whether it is one of them. Prefix and suffix are plain text, and may share characters of a short key."""
         name = name_of_kind(entry.event.kind)
         if name is None or not name.mask & self.mask:

@@ -93,7 +93,7 @@ class ListenerRegistry:
             self._own.remove(asked)
             self._changed()
 
-    def ask_lastingly(self, asked: Iterable[tuple[str, int]]) -> None:
+    def set_target_masks(self, asked: Iterable[tuple[str, int]]) -> None:
         """What the targets ask for that this process serves, by bucket. In place of what they asked for before."""
         lasting = sorted(_united((bucket, mask & ON_DEMAND) for bucket, mask in asked if mask & ON_DEMAND).items())
         if lasting != self._lasting:
@@ -125,11 +125,11 @@ class ListenerRegistry:
         own = _united([*self._own, *self._lasting])
         if own != self._written or (own and now_ms >= self._renew_ms):
             await self._write(own)
-        await self.look_for_requests()
+        await self.refresh_request_subscribers()
         self._others = _united(await self._meta.rows(_OF_OTHERS, self._holder, now_ms))
         self._unite()
 
-    async def look_for_requests(self) -> None:
+    async def refresh_request_subscribers(self) -> None:
         """See whether a target is sent every request."""
         self.wants_requests = await self._meta.row(_ASK_FOR_REQUESTS) is not None
 

@@ -78,7 +78,7 @@ class _Opened:
 class AmqpTarget(ConnectedTarget[_Opened]):
     """Implements `Target`."""
 
-    at_once = _AT_ONCE
+    max_in_flight = _AT_ONCE
 
     def __init__(self, settings: AmqpSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
         self._settings = settings

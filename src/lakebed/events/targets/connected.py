@@ -42,7 +42,7 @@ class _Lease(Generic[C]):
 class ConnectedTarget(ABC, Generic[C]):
     """Implements `Target`. Subclasses say how to connect, deliver and hang up, and what the library's errors mean."""
 
-    at_once: int = 1
+    max_in_flight: int = 1
 
     def __init__(
         self,

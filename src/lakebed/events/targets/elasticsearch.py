@@ -64,7 +64,7 @@ class ElasticsearchSettings(TargetSettings, frozen=True):
 class ElasticsearchTarget(ConnectedTarget[AsyncHttpClient]):
     """Implements `Target`."""
 
-    at_once = _AT_ONCE
+    max_in_flight = _AT_ONCE
 
     def __init__(self, settings: ElasticsearchSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
         self._settings = settings

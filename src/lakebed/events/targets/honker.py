@@ -98,7 +98,7 @@ class _Opened:
 class HonkerTarget(ConnectedTarget[_Opened]):
     """Implements `Target`. One at a time: SQLite has one writer."""
 
-    at_once = 1
+    max_in_flight = 1
 
     def __init__(self, settings: HonkerSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
         self._settings = settings

@@ -73,7 +73,7 @@ class KafkaSettings(TargetSettings, frozen=True):
 class KafkaTarget(ConnectedTarget[AIOKafkaProducer]):
     """Implements `Target`."""
 
-    at_once = _AT_ONCE
+    max_in_flight = _AT_ONCE
 
     def __init__(self, settings: KafkaSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
         self._settings = settings

@@ -210,7 +210,7 @@ class _Session:
 class MqttTarget(ConnectedTarget[_Session]):
     """Implements `Target`."""
 
-    at_once = _AT_ONCE
+    max_in_flight = _AT_ONCE
 
     def __init__(self, settings: MqttSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
         self._settings = settings

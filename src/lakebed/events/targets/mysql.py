@@ -194,7 +194,7 @@ class MysqlTarget(ConnectedTarget[_Lines]):
     def __init__(self, settings: MysqlSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
         self._place = MySqlAddress(settings.dsn_string)
         self._format = Format(settings.format)
-        self.at_once = settings.max_open_connections
+        self.max_in_flight = settings.max_open_connections
         named = _TABLE.fullmatch(settings.table)
         if named is None:
             raise InvalidInput("table is [database.]name", argument="table")

@@ -84,7 +84,7 @@ class _Client(Client):
 class NatsTarget(ConnectedTarget[_Client]):
     """Implements `Target`."""
 
-    at_once = _AT_ONCE
+    max_in_flight = _AT_ONCE
 
     def __init__(self, settings: NatsSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
         self._settings = settings

@@ -67,7 +67,7 @@ class PipelineTargetSettings(TargetSettings, frozen=True):
 class PipelineTarget:
     """Implements `Target`."""
 
-    at_once = _AT_ONCE
+    max_in_flight = _AT_ONCE
 
     def __init__(self, settings: PipelineTargetSettings, arrive: Arrive) -> None:
         self._settings = settings

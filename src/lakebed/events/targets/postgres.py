@@ -104,7 +104,7 @@ class _Opened(NamedTuple):
 class PostgresTarget(ConnectedTarget[_Opened]):
     """Implements `Target`."""
 
-    at_once = _CONNECTIONS
+    max_in_flight = _CONNECTIONS
 
     def __init__(self, settings: PostgresSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
         self._place = _Place.of(settings)

@@ -74,7 +74,7 @@ class _Refused(Exception):
 class PulsarTarget(ConnectedTarget[_Opened]):
     """Implements `Target`."""
 
-    at_once = _AT_ONCE
+    max_in_flight = _AT_ONCE
 
     def __init__(self, settings: PulsarSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
         self._settings = settings

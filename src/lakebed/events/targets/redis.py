@@ -109,7 +109,7 @@ class _Opened:
 class RedisTarget(ConnectedTarget[_Opened]):
     """Implements `Target`."""
 
-    at_once = _CONNECTIONS
+    max_in_flight = _CONNECTIONS
 
     def __init__(self, settings: RedisSettings, *, deadline_seconds: float = DELIVERY_SECONDS) -> None:
         self._settings = settings

@@ -39,7 +39,7 @@ class EventTarget(Protocol):
     """Somewhere that events go. It connects when it is first used, and again after the connection was lost."""
 
     @property
-    def at_once(self) -> int:
+    def max_in_flight(self) -> int:
         """How many messages may be under way; those of one key never are."""
         ...
 

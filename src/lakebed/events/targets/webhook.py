@@ -105,7 +105,7 @@ class WebhookTarget:
             self._headers["Authorization"] = words if " " in words else f"Bearer {words}"
 
     @property
-    def at_once(self) -> int:
+    def max_in_flight(self) -> int:
         """As many connections are kept."""
         return AT_ONCE
 

@@ -29,7 +29,7 @@ class ExpectedDigests:
     """The value, when it was sent ahead of the bytes."""
     trailing_checksum: Callable[[], Checksum] | None = None
     """Asks for the value that came behind the bytes; raises when it did not come."""
-    stated_algorithm: ChecksumAlgorithm | None = None
+    declared_algorithm: ChecksumAlgorithm | None = None
     """The algorithm of the value, where it is another than the one to keep."""
 
 
@@ -39,15 +39,15 @@ class Digests:
     Bytes are added by `update`; or by `begin`, which starts their MD5 and does not block, then `add`, then `wait`.
     """
 
-    __slots__ = ("_checksum", "_md5", "_sha256", "_stated", "size", "stated")
+    __slots__ = ("_checksum", "_declared", "_md5", "_sha256", "declared", "size")
 
     def __init__(self, expected: ExpectedDigests, md5: RunningMd5 | None = None) -> None:
         self._md5 = PlainMd5() if md5 is None else md5
         self._sha256 = hashlib.sha256() if expected.sha256 is not None else None
         self._checksum = new_hasher(expected.algorithm)
-        self._stated = None if expected.stated_algorithm is None else new_hasher(expected.stated_algorithm)
+        self._declared = None if expected.declared_algorithm is None else new_hasher(expected.declared_algorithm)
         self.size = 0
-        self.stated: Checksum | None = None
+        self.declared: Checksum | None = None
         """Once verified: the checksum by the sender's algorithm, where another one is kept."""
 
     def update(self, data: Chunk) -> None:
@@ -66,8 +66,8 @@ class Digests:
         if self._sha256 is not None:
             self._sha256.update(data)
         self._checksum.update(data)
-        if self._stated is not None:
-            self._stated.update(data)
+        if self._declared is not None:
+            self._declared.update(data)
 
     def wait(self, number: int) -> None:
         """Return once the MD5 is done with what was begun up to this number. Blocks."""
@@ -91,11 +91,11 @@ class Digests:
                 calculated=md5.hex(),
             )
         checksum = Checksum(expected.algorithm, self._checksum.digest())
-        if self._stated is not None and expected.stated_algorithm is not None:
-            self.stated = Checksum(expected.stated_algorithm, self._stated.digest())
+        if self._declared is not None and expected.declared_algorithm is not None:
+            self.declared = Checksum(expected.declared_algorithm, self._declared.digest())
         claim = expected.checksum
         if claim is None and expected.trailing_checksum is not None:
             claim = expected.trailing_checksum()
         if claim is not None:
-            claim.check(self.stated or checksum)
+            claim.check(self.declared or checksum)
         return md5, checksum

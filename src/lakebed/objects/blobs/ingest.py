@@ -55,7 +55,7 @@ class Ingested:
     checksum: Checksum
     extent: Extent
     """Where they are: inline, or in a blob."""
-    stated: Checksum | None = None
+    declared: Checksum | None = None
     """By the sender's algorithm, where `checksum` is by another."""
 
     @property
@@ -83,13 +83,13 @@ class Ingester:
         *,
         inline_max_bytes: int,
         open_writer: OpenWriter | None = None,
-        room: CapacityCheck | None = None,
+        capacity: CapacityCheck | None = None,
     ) -> None:
         """`open_writer` makes the writer of a large body, where the store is not a local folder.
 
-        `room` is asked before a small body is kept in the metadata.
+        `capacity` is asked before a small body is kept in the metadata.
         """
-        self._room = room
+        self._room = capacity
         self._open_writer = open_writer or (lambda key: BufferedMultipartWriter(storage, key))
         self._storage = storage
         self._keys = keys
@@ -114,7 +114,7 @@ class Ingester:
             if self._room is not None:
                 await self._room.check(length or 0)
         elif self._files is not None:
-            self._files.check_room(length or 0)
+            self._files.check_capacity(length or 0)
         head: list[Chunk] = []
         held = 0
         ended = False
@@ -146,7 +146,7 @@ class Ingester:
         if encrypt:
             key, seal = self._keys.new_data_key()
             body = seal_whole(key, body)
-        return Ingested(size, md5, checksum, Extent(size, body=body, seal=seal), digests.stated)
+        return Ingested(size, md5, checksum, Extent(size, body=body, seal=seal), digests.declared)
 
     async def _write_blob(
         self,
@@ -185,7 +185,7 @@ class Ingester:
             # Shielded: a client that goes away cancels us, and the bytes must not stay behind.
             await asyncio.shield(self._abandon(writing, blob))
             raise
-        return Ingested(received, md5, checksum, Extent(received, blob=blob, seal=seal), digests.stated)
+        return Ingested(received, md5, checksum, Extent(received, blob=blob, seal=seal), digests.declared)
 
     async def _abandon(self, writing: BlobWriting, blob: BlobId) -> None:
         with writing_to_store():

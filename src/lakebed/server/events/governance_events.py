@@ -87,12 +87,12 @@ def wire_governance_events(
     )
 
 
-def read_listeners(stated: ListenersSettings, clock: Clock) -> list[Listener]:
+def read_listeners(configured: ListenersSettings, clock: Clock) -> list[Listener]:
     """The listeners of the settings, in the order in which they are asked. Raises InvalidSetting."""
-    found = [load_listener(name) for name in stated.python]
-    if stated.hooks:
+    found = [load_listener(name) for name in configured.python]
+    if configured.hooks:
         threads = ThreadPoolExecutor(HOOKS_AT_ONCE, thread_name_prefix="hooks")
-        for name, hook in stated.hooks.items():
+        for name, hook in configured.hooks.items():
             policy = HookConfig(
                 url=hook.url,
                 secret=hook.secret,

@@ -39,18 +39,18 @@ class RequestAudit:
     behind: WriteBehind
     interests: ListenerRegistry
     log: RequestLog
-    stated: Sequence[str]
+    configured: Sequence[str]
     """The targets in the settings that subscribe to requests."""
 
     def record(self, request: Request) -> None:
         """Record a request if a target subscribes to requests."""
         if self.interests.wants_requests:
-            self.recorder.attend(request)
+            self.recorder.start_record(request)
 
     async def begin(self) -> None:
         """Find out whether any target subscribes to requests, before the first request arrives."""
-        await self.log.begin(self.stated)
-        await self.interests.look_for_requests()
+        await self.log.begin(self.configured)
+        await self.interests.refresh_request_subscribers()
 
 
 def wire_request_audit(
@@ -59,13 +59,13 @@ def wire_request_audit(
     clock: Clock,
     master: MasterKeys,
     interests: ListenerRegistry,
-    stated: Sequence[str],
+    configured: Sequence[str],
     dropped: Callable[[int], None],
 ) -> RequestAudit:
     """The request log of this process."""
     behind = WriteBehind(meta, log.log, "requests", flush_seconds=FLUSH_SECONDS, dropped=dropped)
     sink = record_sink(behind, own_messages(master), socket.gethostname())
-    return RequestAudit(RequestRecorder(sink, clock), behind, interests, log, stated)
+    return RequestAudit(RequestRecorder(sink, clock), behind, interests, log, configured)
 
 
 def record_sink(behind: WriteBehind, own: LoopGuard, node: str) -> RecordSink:

@@ -152,8 +152,8 @@ def _read(name: str, entry: TargetEntry, kinds: TargetTypes) -> TargetRecord:
     )
 
 
-def _revealed(stated: Mapping[str, object]) -> dict[str, object]:
-    return {name: _plain(value) for name, value in stated.items()}
+def _revealed(configured: Mapping[str, object]) -> dict[str, object]:
+    return {name: _plain(value) for name, value in configured.items()}
 
 
 def _plain(value: object) -> object:

@@ -111,7 +111,7 @@ class WorkerConnections:
         if connection in self._misdirected:
             # Before it is read: nothing is served without TLS where TLS is on.
             self._turned_away.add(connection)
-            connection.turn_away(HeadFault(400, "this port expects HTTPS: use https:// in place of http://"))
+            connection.reject(HeadFault(400, "this port expects HTTPS: use https:// in place of http://"))
         elif self.draining:
             connection.close_when_idle()
         elif len(self._open) - len(self._turned_away) > self._limit:
@@ -132,7 +132,7 @@ class WorkerConnections:
             connection.abort()
             return
         self._turned_away.add(connection)
-        connection.turn_away(HeadFault(503, "too many connections; please try again"))
+        connection.reject(HeadFault(503, "too many connections; please try again"))
 
     def _tell(self) -> None:
         if self._report is not None:

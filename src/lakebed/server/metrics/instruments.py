@@ -115,7 +115,7 @@ class DeliveryInstruments:
         for family, count in (
             (self._sent, tally.delivered),
             (self._failed, tally.failed),
-            (self._given_up, tally.given_up),
+            (self._given_up, tally.dead_lettered),
             (self._skipped, tally.skipped),
             (self._lost, tally.lost),
         ):
@@ -128,7 +128,7 @@ class DeliveryInstruments:
         self._behind.of(*labels).set(standing.behind)
         self._waiting.of(*labels).set(standing.waiting)
         self._dead.of(*labels).set(standing.dead)
-        self._under_way.of(*labels).set(standing.under_way)
+        self._under_way.of(*labels).set(standing.in_flight)
 
 
 class Instruments:

@@ -48,7 +48,7 @@ class CredentialChain:
 
 
 def default_chain(
-    surroundings: HostEnvironment,
+    host_environment: HostEnvironment,
     *,
     access_key_id: str | None = None,
     secret_access_key: Secret | None = None,
@@ -60,10 +60,10 @@ def default_chain(
     return CredentialChain(
         [
             InlineSource(access_key_id, secret_access_key, session_token),
-            EnvironmentSource(surroundings),
-            ProfileSource(surroundings, region, imdsv1_fallback),
-            WebIdentitySource(surroundings, region),
-            ContainerSource(surroundings),
-            InstanceMetadataSource(surroundings, imdsv1_fallback),
+            EnvironmentSource(host_environment),
+            ProfileSource(host_environment, region, imdsv1_fallback),
+            WebIdentitySource(host_environment, region),
+            ContainerSource(host_environment),
+            InstanceMetadataSource(host_environment, imdsv1_fallback),
         ]
     )

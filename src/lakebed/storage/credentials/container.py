@@ -25,7 +25,7 @@ TRIES = 3
 class ContainerSource:
     """Applies when `AWS_CONTAINER_CREDENTIALS_RELATIVE_URI` or `…_FULL_URI` is set; the relative one wins."""
 
-    surroundings: HostEnvironment
+    host_environment: HostEnvironment
 
     name = "container"
     survives_outage = False
@@ -40,20 +40,20 @@ class ContainerSource:
         if token:
             headers["authorization"] = token
         request = HttpRequest("GET", uri, headers, timeout_seconds=TIMEOUT_SECONDS)
-        answer = await send_with_retries(self.surroundings.http, request, tries=TRIES, service="container agent")
+        answer = await send_with_retries(self.host_environment.http, request, tries=TRIES, service="container agent")
         if answer.status == 200:
             return credentials_of(parse_object(answer.body, self.name), self.name)
         kind = Unavailable if answer.status >= 500 or answer.status == 429 else Unauthenticated
         raise kind(f"container agent refused. status={answer.status}")
 
     def _uri(self) -> str | None:
-        relative = self.surroundings.value("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+        relative = self.host_environment.value("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
         if relative:
             # Without the slash, "@elsewhere/" would make the agent's address a user name.
             if not relative.startswith("/"):
                 raise InvalidSetting("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI: must start with /")
             return ECS_AGENT + relative
-        full = self.surroundings.value("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+        full = self.host_environment.value("AWS_CONTAINER_CREDENTIALS_FULL_URI")
         if not full:
             return None
         if not may_see_token(full):
@@ -64,13 +64,13 @@ class ContainerSource:
         return full
 
     async def _authorization(self) -> str:
-        path = self.surroundings.value("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
+        path = self.host_environment.value("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
         if path:
-            token = await self.surroundings.read_file(path)
+            token = await self.host_environment.read_file(path)
             if token is None:
                 raise Unauthenticated(f"container authorization token file is absent. path={path}")
         else:
-            token = self.surroundings.value("AWS_CONTAINER_AUTHORIZATION_TOKEN")
+            token = self.host_environment.value("AWS_CONTAINER_AUTHORIZATION_TOKEN")
         if "\r" in token or "\n" in token:
             # A line break would end the header and begin another of the token's choosing.
             raise InvalidSetting("container authorization token: must not hold line breaks")

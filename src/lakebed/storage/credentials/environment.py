@@ -14,14 +14,14 @@ from .model import Credentials, parse_expiry
 class EnvironmentSource:
     """Applies when `AWS_ACCESS_KEY_ID` is not empty. With `AWS_CREDENTIAL_EXPIRATION` it is read again in time."""
 
-    surroundings: HostEnvironment
+    host_environment: HostEnvironment
 
     name = "environment"
     survives_outage = False
 
     async def load(self) -> Credentials | None:
         """The variables as they are now."""
-        value = self.surroundings.value
+        value = self.host_environment.value
         key_id = value("AWS_ACCESS_KEY_ID")
         if not key_id:
             return None

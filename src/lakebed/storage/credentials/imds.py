@@ -26,7 +26,7 @@ class InstanceMetadataSource:
     Version 1, which any server-side request forgery can read, is spoken only when `v1_fallback` says so.
     """
 
-    surroundings: HostEnvironment
+    host_environment: HostEnvironment
     v1_fallback: bool = False
 
     name = "instance metadata"
@@ -34,7 +34,7 @@ class InstanceMetadataSource:
 
     async def load(self) -> Credentials | None:
         """What the service hands out now, which near an outage of its own may be keys about to end."""
-        if self.surroundings.value("AWS_EC2_METADATA_DISABLED").lower() == "true":
+        if self.host_environment.value("AWS_EC2_METADATA_DISABLED").lower() == "true":
             return None
         session = await self._session()
         role = (await self._get(ROLES_PATH, session)).decode("utf-8", "replace").partition("\n")[0].strip()
@@ -77,25 +77,25 @@ class InstanceMetadataSource:
     async def _send(self, method: str, path: str, headers: dict[str, str]) -> HttpResponse:
         request = HttpRequest(method, self._endpoint() + path, headers, timeout_seconds=self._number("TIMEOUT"))
         tries = max(1, round(self._number("NUM_ATTEMPTS")))
-        answer = await send_with_retries(self.surroundings.http, request, tries=tries, service=self.name)
+        answer = await send_with_retries(self.host_environment.http, request, tries=tries, service=self.name)
         if answer.status >= 500:
             raise Unavailable(f"instance metadata: failed. status={answer.status}")
         return answer
 
     def _endpoint(self) -> str:
-        chosen = self.surroundings.value("AWS_EC2_METADATA_SERVICE_ENDPOINT")
+        chosen = self.host_environment.value("AWS_EC2_METADATA_SERVICE_ENDPOINT")
         if chosen:
             if not chosen.startswith(("http://", "https://")):
                 raise InvalidSetting("AWS_EC2_METADATA_SERVICE_ENDPOINT: must be an http or https URL")
             return chosen.rstrip("/")
-        mode = self.surroundings.value("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE").lower() or "ipv4"
+        mode = self.host_environment.value("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE").lower() or "ipv4"
         if mode not in ENDPOINTS:
             raise InvalidSetting(f"AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE: must be IPv4 or IPv6. found={mode!r}")
         return ENDPOINTS[mode]
 
     def _number(self, name: str) -> float:
         """`AWS_METADATA_SERVICE_TIMEOUT` in seconds or `…_NUM_ATTEMPTS`: one of each unless told."""
-        text = self.surroundings.value(f"AWS_METADATA_SERVICE_{name}") or "1"
+        text = self.host_environment.value(f"AWS_METADATA_SERVICE_{name}") or "1"
         try:
             number = float(text)
         except ValueError:

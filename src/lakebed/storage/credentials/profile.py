@@ -30,7 +30,7 @@ class ProfileSource:
     an error, as going on would use an identity that nobody chose.
     """
 
-    surroundings: HostEnvironment
+    host_environment: HostEnvironment
     region: str | None = None
     v1_fallback: bool = False
 
@@ -39,8 +39,8 @@ class ProfileSource:
 
     async def load(self) -> Credentials | None:
         """Keys as the files tell now."""
-        profiles = await read_profiles(self.surroundings)
-        chosen = self.surroundings.value("AWS_PROFILE")
+        profiles = await read_profiles(self.host_environment)
+        chosen = self.host_environment.value("AWS_PROFILE")
         name = chosen or "default"
         if name not in profiles:
             if chosen:
@@ -73,16 +73,16 @@ class ProfileSource:
             raise NotSupported(f"profile needs a code from a person. profile={name!r} setting=mfa_serial")
         role = AssumedRole(
             arn=profile["role_arn"],
-            session_name=profile.get("role_session_name") or default_session_name(self.surroundings),
+            session_name=profile.get("role_session_name") or default_session_name(self.host_environment),
             duration_seconds=_duration(name, profile),
             external_id=profile.get("external_id") or None,
         )
         region = profile.get("region") or self.region or self._environment_region()
         token_file = profile.get("web_identity_token_file")
         if token_file:
-            return await trade_token_file(self.surroundings, token_file, role, region, self.name)
+            return await trade_token_file(self.host_environment, token_file, role, region, self.name)
         base = await self._base(name, profiles, path)
-        return await TokenService(self.surroundings, region).assume_role(base, role, self.name)
+        return await TokenService(self.host_environment, region).assume_role(base, role, self.name)
 
     async def _base(self, name: str, profiles: dict[str, Profile], path: tuple[str, ...]) -> Credentials:
         """The keys that may assume the role."""
@@ -101,11 +101,11 @@ class ProfileSource:
     def _named_source(self, name: str) -> CredentialSource:
         match name:
             case "Environment":
-                return EnvironmentSource(self.surroundings)
+                return EnvironmentSource(self.host_environment)
             case "EcsContainer":
-                return ContainerSource(self.surroundings)
+                return ContainerSource(self.host_environment)
             case "Ec2InstanceMetadata":
-                return InstanceMetadataSource(self.surroundings, self.v1_fallback)
+                return InstanceMetadataSource(self.host_environment, self.v1_fallback)
             case _:
                 raise InvalidSetting(
                     f"credential_source: must be Environment, EcsContainer or Ec2InstanceMetadata. found={name!r}"
@@ -124,41 +124,41 @@ class ProfileSource:
         )
 
     async def _printed(self, command: str) -> Credentials:
-        document = parse_object(await self.surroundings.run_process(command), "credential_process")
+        document = parse_object(await self.host_environment.run_process(command), "credential_process")
         if document.get("Version") != 1:
             raise Unavailable("credential_process: printed another version than 1")
         return credentials_of(document, "credential_process")
 
     def _environment_region(self) -> str | None:
-        return self.surroundings.value("AWS_REGION", "AWS_DEFAULT_REGION") or None
+        return self.host_environment.value("AWS_REGION", "AWS_DEFAULT_REGION") or None
 
 
-async def read_profiles(surroundings: HostEnvironment) -> dict[str, Profile]:
+async def read_profiles(host_environment: HostEnvironment) -> dict[str, Profile]:
     """The profiles of both files; a file that is absent has none."""
-    home = surroundings.value("HOME")
+    home = host_environment.value("HOME")
 
     async def text(variable: str, default: str) -> str:
-        path = surroundings.value(variable)
+        path = host_environment.value(variable)
         if not path:
             if not home:
                 return ""
             path = os.path.join(home, ".aws", default)
         elif path.startswith("~/") and home:
             path = os.path.join(home, path[2:])
-        return await surroundings.read_file(path) or ""
+        return await host_environment.read_file(path) or ""
 
     return merge_profiles(
         await text("AWS_SHARED_CREDENTIALS_FILE", "credentials"), await text("AWS_CONFIG_FILE", "config")
     )
 
 
-async def find_region(surroundings: HostEnvironment) -> str | None:
+async def find_region(host_environment: HostEnvironment) -> str | None:
     """The region that the environment or the profile names."""
-    region = surroundings.value("AWS_REGION", "AWS_DEFAULT_REGION")
+    region = host_environment.value("AWS_REGION", "AWS_DEFAULT_REGION")
     if region:
         return region
-    profiles = await read_profiles(surroundings)
-    return profiles.get(surroundings.value("AWS_PROFILE") or "default", {}).get("region") or None
+    profiles = await read_profiles(host_environment)
+    return profiles.get(host_environment.value("AWS_PROFILE") or "default", {}).get("region") or None
 
 
 def _duration(name: str, profile: Profile) -> int:

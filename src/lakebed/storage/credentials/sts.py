@@ -64,7 +64,7 @@ class AssumedRole:
 class TokenService:
     """One STS endpoint: the one given, else `AWS_ENDPOINT_URL_STS`, else the region's, else the global one."""
 
-    surroundings: HostEnvironment
+    host_environment: HostEnvironment
     region: str | None = None
     url: str | None = None
     """An endpoint that was checked before."""
@@ -80,7 +80,7 @@ class TokenService:
             region=self.region or "us-east-1",
             service="sts",
             credentials=base,
-            now_ms=self.surroundings.clock.now_ms(),
+            now_ms=self.host_environment.clock.now_ms(),
         )
         return await self._ask(form, headers, source)
 
@@ -94,7 +94,7 @@ class TokenService:
         """Where requests go. Raises InvalidSetting if that is not TLS, as a bearer token would cross in the clear."""
         if self.url is not None:
             return self.url.rstrip("/")
-        configured = self.surroundings.value("AWS_ENDPOINT_URL_STS")
+        configured = self.host_environment.value("AWS_ENDPOINT_URL_STS")
         if configured:
             if not _is_private_channel(configured):
                 raise InvalidSetting("AWS_ENDPOINT_URL_STS: must be https, or http to a loopback address")
@@ -109,7 +109,7 @@ class TokenService:
         request = HttpRequest(
             "POST", self.endpoint + "/", {**headers, "accept": "application/xml"}, form, TIMEOUT_SECONDS, True
         )
-        answer = await send_with_retries(self.surroundings.http, request, tries=TRIES, service="token service")
+        answer = await send_with_retries(self.host_environment.http, request, tries=TRIES, service="token service")
         if answer.status == 200:
             return parse_keys(answer.body, source)
         raise parse_refusal(answer.status, answer.body, source)

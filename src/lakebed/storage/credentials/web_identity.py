@@ -15,7 +15,7 @@ from .sts import AssumedRole, TokenService
 class WebIdentitySource:
     """Applies when `AWS_WEB_IDENTITY_TOKEN_FILE` is set; needs `AWS_ROLE_ARN`."""
 
-    surroundings: HostEnvironment
+    host_environment: HostEnvironment
     region: str | None = None
 
     name = "web identity"
@@ -23,28 +23,30 @@ class WebIdentitySource:
 
     async def load(self) -> Credentials | None:
         """Keys for the token that is in the file now: it is replaced while we run."""
-        value = self.surroundings.value
+        value = self.host_environment.value
         path = value("AWS_WEB_IDENTITY_TOKEN_FILE")
         if not path:
             return None
         role = value("AWS_ROLE_ARN")
         if not role:
             raise InvalidSetting("AWS_ROLE_ARN: missing, while AWS_WEB_IDENTITY_TOKEN_FILE is set")
-        session = value("AWS_ROLE_SESSION_NAME") or default_session_name(self.surroundings)
-        return await trade_token_file(self.surroundings, path, AssumedRole(role, session), self.region, self.name)
+        session = value("AWS_ROLE_SESSION_NAME") or default_session_name(self.host_environment)
+        return await trade_token_file(self.host_environment, path, AssumedRole(role, session), self.region, self.name)
 
 
 async def trade_token_file(
-    surroundings: HostEnvironment, path: str, role: AssumedRole, region: str | None, source: str
+    host_environment: HostEnvironment, path: str, role: AssumedRole, region: str | None, source: str
 ) -> Credentials:
     """Keys of `role` for the token in the file. Raises Unauthenticated if there is none."""
-    token = (await surroundings.read_file(path) or "").strip()
+    token = (await host_environment.read_file(path) or "").strip()
     if not token:
         raise Unauthenticated(f"web identity token file is absent or empty. path={path}")
-    service = TokenService(surroundings, region or (surroundings.value("AWS_REGION", "AWS_DEFAULT_REGION") or None))
+    service = TokenService(
+        host_environment, region or (host_environment.value("AWS_REGION", "AWS_DEFAULT_REGION") or None)
+    )
     return await service.assume_role_with_web_identity(Secret(token), role, source)
 
 
-def default_session_name(surroundings: HostEnvironment) -> str:
+def default_session_name(host_environment: HostEnvironment) -> str:
     """A session name for the audit trail of the other side, when none was chosen."""
-    return f"lakebed-{surroundings.clock.now_ms()}"
+    return f"lakebed-{host_environment.clock.now_ms()}"

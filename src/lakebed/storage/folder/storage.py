@@ -159,7 +159,7 @@ class FolderStorage:
         """Remove what crashed writers left and nobody has touched for so long; those files with their sizes."""
         return await self._run(self._objects.sweep_temporary, older_than_ms)
 
-    def check_room(self, size: int) -> None:
+    def check_capacity(self, size: int) -> None:
         """Raise StorageFull unless so many more bytes fit and leave the reserve free. One system call."""
         with storage_errors():
             disk = os.statvfs(self._objects.root)
@@ -171,7 +171,7 @@ class FolderStorage:
     def create_file(self, key: Key, size_hint: int | None = None) -> _FolderWriter:
         """Begin a write-once object. Raises StorageFull at once if `size_hint` bytes may not be stored. Blocks."""
         path = self._objects.path(check_key(key))
-        self.check_room(size_hint or 0)
+        self.check_capacity(size_hint or 0)
         direct = size_hint is not None and size_hint >= DIRECT_BYTES
         with storage_errors():
             return _FolderWriter(self._objects, NewFile(self._objects.temporary_path(), direct=direct), path)

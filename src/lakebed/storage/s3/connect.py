@@ -20,7 +20,7 @@ from .storage import S3Storage
 
 async def connect_s3(
     options: S3Options,
-    surroundings: HostEnvironment | None = None,
+    host_environment: HostEnvironment | None = None,
     *,
     credentials: CredentialProvider | None = None,
     capabilities: Capabilities | None = None,
@@ -30,7 +30,7 @@ async def connect_s3(
     `credentials` replaces the chain. Raises NotSupported if the store ignores conditions, InvalidSetting if it cannot
     be found, and whatever the first requests may raise.
     """
-    around = surroundings or HostEnvironment.of_this_machine()
+    around = host_environment or HostEnvironment.of_this_machine()
     region = await region_of(options, around)
     provider = credentials or credentials_of(options, around, region)
     known = capabilities if options.conditional_writes else NO_CONDITIONS
@@ -49,24 +49,24 @@ async def connect_s3(
     return storage
 
 
-def credentials_of(options: S3Options, surroundings: HostEnvironment, region: str) -> CredentialProvider:
+def credentials_of(options: S3Options, host_environment: HostEnvironment, region: str) -> CredentialProvider:
     """The keys that the store is spoken to with."""
     chain = default_chain(
-        surroundings,
+        host_environment,
         access_key_id=options.access_key_id,
         secret_access_key=options.secret_access_key,
         session_token=options.session_token,
         region=region,
         imdsv1_fallback=options.imdsv1_fallback,
     )
-    return RefreshingCredentials(chain, surroundings.clock)
+    return RefreshingCredentials(chain, host_environment.clock)
 
 
-async def region_of(options: S3Options, surroundings: HostEnvironment) -> str:
+async def region_of(options: S3Options, host_environment: HostEnvironment) -> str:
     """The region that options, the environment or the profile name. Raises InvalidSetting if none does and one must."""
     if options.region is not None:
         return options.region
-    found = await find_region(surroundings)
+    found = await find_region(host_environment)
     if found is not None:
         return found
     if options.endpoint is None:

@@ -422,7 +422,7 @@ class HttpProtocol(asyncio.BufferedProtocol):
         if self._discard_left <= 0:
             self._transport.close()
 
-    def turn_away(self, fault: HeadFault) -> None:
+    def reject(self, fault: HeadFault) -> None:
         """Answer before anything was asked, and close."""
         self._refuse(fault)
 

@@ -80,6 +80,6 @@ class RequestRecorder:
         self._sink = sink
         self._clock = clock
 
-    def attend(self, request: Request) -> None:
+    def start_record(self, request: Request) -> None:
         """Attach a record to a request that has just arrived."""
         request.record = RequestRecord(self._sink, self._clock)

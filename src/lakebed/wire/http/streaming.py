@@ -33,25 +33,25 @@ async def stream_subscription(
     subscription: EventSource[T],
     write: Callable[[T], bytes],
     *,
-    sign_of_life: Callable[[], bytes],
-    every_seconds: float,
+    heartbeat: Callable[[], bytes],
+    heartbeat_seconds: float,
     admit: Callable[[], Awaitable[object]],
 ) -> AsyncIterator[bytes]:
-    """Yield the events of a subscription, and a keep-alive after `every_seconds` without any.
+    """Yield the events of a subscription, and a keep-alive after `heartbeat_seconds` without any.
 
     Ends when the client disconnects, when the server stops, and when `admit` raises AccessDenied or NotFound.
     """
     loop = asyncio.get_running_loop()
     sent = admitted = loop.time()
     while request.may_wait():
-        entries = await subscription.next(max(0.0, min(_SLICE_SECONDS, sent + every_seconds - loop.time())))
+        entries = await subscription.next(max(0.0, min(_SLICE_SECONDS, sent + heartbeat_seconds - loop.time())))
         now = loop.time()
         if entries:
             sent = now
             yield b"".join([write(entry) for entry in entries])
-        elif now - sent >= every_seconds:
+        elif now - sent >= heartbeat_seconds:
             sent = now
-            yield sign_of_life()
+            yield heartbeat()
         if now - admitted >= ADMIT_SECONDS:
             admitted = now
             try:

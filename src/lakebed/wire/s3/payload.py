@@ -88,7 +88,7 @@ def open_payload(request: Request, who: Authenticated) -> tuple[PlainPayload | C
     headers = request.headers
     claim = who.payload
     md5 = parse_content_md5(headers.get("content-md5"))
-    algorithm, checksum = stated_checksum(request)
+    algorithm, checksum = declared_checksum(request)
     if claim.streaming is None:
         if request.body.length is None or "content-length" not in headers:
             raise AwsFault(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
@@ -150,7 +150,7 @@ async def read_document(request: Request, who: Authenticated, limit: int = SETTI
         return b""
     body = await request.body.read(limit)
     md5 = parse_content_md5(request.headers.get("content-md5"))
-    algorithm, checksum = stated_checksum(request)
+    algorithm, checksum = declared_checksum(request)
     expected = ExpectedDigests(
         md5=md5, sha256=who.payload.sha256, algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum
     )
@@ -183,7 +183,7 @@ def parse_content_md5(text: str | None) -> bytes | None:
     return digest
 
 
-def stated_checksum(request: Request) -> tuple[ChecksumAlgorithm | None, Checksum | None]:
+def declared_checksum(request: Request) -> tuple[ChecksumAlgorithm | None, Checksum | None]:
     """The algorithm that the headers name, and the value if it is there. Raises AwsFault, IntegrityMismatch."""
     headers = request.headers
     found: Checksum | None = None

@@ -24,7 +24,7 @@ _OPERANDS: Final = ("x", "1", "true", "2026-01-02T03:04:05Z", "192.0.2.0/24", "e
 _NEGATIONS: Final = {"Principal": "NotPrincipal", "Action": "NotAction", "Resource": "NotResource"}
 
 
-def why_refused(policies: PolicyLanguage, document: bytes, bucket: str, table_bucket: str = "") -> str | None:
+def policy_problem(policies: PolicyLanguage, document: bytes, bucket: str, table_bucket: str = "") -> str | None:
     """What S3 would say of the document; None if it has no words of its own for what is wrong.
 
     `table_bucket` is the bucket's ARN in S3 Tables, if it holds tables.

@@ -161,9 +161,9 @@ class RoleKeys:
     name = "federation role"
     survives_outage = False
 
-    def __init__(self, surroundings: HostEnvironment, auth: RemoteAuth) -> None:
-        self._chain = default_chain(surroundings, region=auth.region)
-        self._service = TokenService(surroundings, auth.region)
+    def __init__(self, host_environment: HostEnvironment, auth: RemoteAuth) -> None:
+        self._chain = default_chain(host_environment, region=auth.region)
+        self._service = TokenService(host_environment, auth.region)
         self._role = AssumedRole(
             auth.role_arn,
             auth.role_session_name or _SESSION,
@@ -182,9 +182,9 @@ def authentication_of(
     address: RemoteAddress,
     auth: RemoteAuth,
     secrets: RemoteSecrets,
-    surroundings: HostEnvironment | None = None,
+    host_environment: HostEnvironment | None = None,
 ) -> Authentication:
-    """What a connection says of who this server is. `surroundings` are where its own credentials are looked for."""
+    """What a connection says of who this server is. `host_environment` are where its own credentials are looked for."""
     if auth.kind is AuthKind.BEARER:
         return Bearer(secrets.token)
     if auth.kind is AuthKind.OAUTH:
@@ -195,7 +195,7 @@ def authentication_of(
     if auth.kind is AuthKind.NONE:
         return NoAuthentication()
     if auth.role_arn:
-        source = RoleKeys(surroundings or HostEnvironment.of_this_machine(clock=clock), auth)
+        source = RoleKeys(host_environment or HostEnvironment.of_this_machine(clock=clock), auth)
         return Signing(auth, clock, RefreshingCredentials(source, clock))
     keys = Credentials(auth.access_key_id, secrets.secret_access_key, secrets.session_token or None)
     return Signing(auth, clock, LastingKeys(keys))

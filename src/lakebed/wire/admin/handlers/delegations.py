@@ -30,7 +30,7 @@ async def list_delegations(services: AdminServices, request: JsonRequest) -> Res
     check_parameters(http, (*_FILTERS, *paging.PARAMETERS))
     asked = " ".join(f"{name}={http.query[name]}" for name in _FILTERS if name in http.query)
     page = _pages.read(http, asked)
-    found = await services.trail.handed_out(
+    found = await services.trail.list_delegations(
         request.caller, _filter(http), before=_NEWEST if page.after is None else page.after, limit=page.limit + 1
     )
     shown = found[: page.limit]

@@ -75,15 +75,15 @@ async def _events(
         yield b"event: gap\ndata: %b\n\n" % msgspec.json.encode({"after": after, "first-seq": lost})
     feed = services.feed
     async with feed.subscribe(
-        lambda entry: selection.takes(entry.event), after=after, mask=mask_of_selection(selection)
+        lambda entry: selection.matches(entry.event), after=after, mask=mask_of_selection(selection)
     ) as subscription:
         async for piece in stream_subscription(
             request.http,
             subscription,
             written,
             # With the place, so that what was passed over is not looked at again by who comes back.
-            sign_of_life=lambda: b": alive\nid: %b\n\n" % ids.cursor(subscription.after).encode(),
-            every_seconds=ALIVE_SECONDS,
+            heartbeat=lambda: b": alive\nid: %b\n\n" % ids.cursor(subscription.after).encode(),
+            heartbeat_seconds=ALIVE_SECONDS,
             admit=lambda: services.events.authorize(request.caller),
         ):
             yield piece

@@ -76,14 +76,14 @@ async def _lines(
             return b""
         return msgspec.json.encode({"Records": [record_of(event, rule_id="", region=region)]}) + b"\n"
 
-    async with services.feed.subscribe(wanted.takes, after=after, bucket=wanted.bucket, mask=wanted.mask) as feed:
+    async with services.feed.subscribe(wanted.matches, after=after, bucket=wanted.bucket, mask=wanted.mask) as feed:
         async for piece in stream_subscription(
             request,
             feed,
             line,
             # A space is no line, and between two documents it means nothing.
-            sign_of_life=lambda: b" " if ping is None else _EMPTY,
-            every_seconds=_SPACE_SECONDS if ping is None else ping,
+            heartbeat=lambda: b" " if ping is None else _EMPTY,
+            heartbeat_seconds=_SPACE_SECONDS if ping is None else ping,
             admit=admit,
         ):
             yield piece

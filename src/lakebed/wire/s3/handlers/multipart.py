@@ -33,7 +33,7 @@ from ..documents.multipart import (
     write_part_list,
 )
 from ..object_headers import checksum_headers, encryption_headers, read_attributes, wants_encryption, write_conditions
-from ..payload import LIST_BYTES, open_payload, refuse_streaming, stated_checksum
+from ..payload import LIST_BYTES, declared_checksum, open_payload, refuse_streaming
 from ..request import S3Request
 from ..services import S3Services
 from .copy_object import UNKNOWN_ALGORITHM, check_source_owner, read_copy_source
@@ -112,26 +112,26 @@ async def upload_part(services: S3Services, request: S3Request) -> Response:
 
 def _by_the_upload(upload: StoredUpload, request: S3Request, expected: ExpectedDigests) -> ExpectedDigests:
     """What to expect of a part: its checksum is by the upload's algorithm, or the default one. Raises AwsFault."""
-    stated: ChecksumAlgorithm | None
+    declared: ChecksumAlgorithm | None
     if expected.trailing_checksum is not None:
-        stated = expected.algorithm
+        declared = expected.algorithm
     else:
-        stated, _ = stated_checksum(request.http)
+        declared, _ = declared_checksum(request.http)
     attributes = upload.attributes
     if not attributes.checksum_algorithm:
-        if stated in (None, DEFAULT_ALGORITHM):
+        if declared in (None, DEFAULT_ALGORITHM):
             return expected
         # The object will have the default checksum, which is made of the parts'.
-        return replace(expected, algorithm=DEFAULT_ALGORITHM, stated_algorithm=stated)
+        return replace(expected, algorithm=DEFAULT_ALGORITHM, declared_algorithm=declared)
     wanted = ChecksumAlgorithm(attributes.checksum_algorithm)
-    if stated is None and attributes.checksum_kind == ChecksumType.FULL_OBJECT:
+    if declared is None and attributes.checksum_kind == ChecksumType.FULL_OBJECT:
         return replace(expected, algorithm=wanted)
-    if stated is not wanted:
+    if declared is not wanted:
         raise AwsFault(
             400,
             "InvalidRequest",
             f"Checksum Type mismatch occurred, expected checksum Type: {wanted}, actual checksum Type:"
-            f" {stated or 'null'}",
+            f" {declared or 'null'}",
         )
     return expected
 
@@ -190,7 +190,7 @@ async def complete_upload(services: S3Services, request: S3Request) -> Response:
         wrong = "is less than zero" if stated_size.startswith("-") else "is invalid"
         raise AwsFault(400, "InvalidRequest", f"Value for x-amz-mp-object-size header {wrong}: '{stated_size[:50]}'")
     kind = request.headers.get("x-amz-checksum-type")
-    _, checksum = stated_checksum(request.http)
+    _, checksum = declared_checksum(request.http)
     completion = Completion(
         parts,
         write_conditions(request),

@@ -22,7 +22,7 @@ from ..documents.objects import write_post
 from ..documents.tagging import read_object_tagging
 from ..form import FormFile, FormReader
 from ..object_headers import read_attributes, wants_encryption, write_conditions
-from ..payload import parse_content_md5, stated_checksum
+from ..payload import declared_checksum, parse_content_md5
 from ..post_policy import ANY_SIZE, SizeRange, parse_post_policy
 from ..request import S3Request, log_principal
 from ..services import S3Services
@@ -87,7 +87,7 @@ async def post_object(services: S3Services, request: S3Request) -> Response:
     put = _as_put(request, key, headers, caller)
     attributes = read_attributes(put, services.clock.now_ms())
     new = NewObject(key, attributes, wants_encryption(put), write_conditions(put))
-    algorithm, checksum = stated_checksum(put.http)
+    algorithm, checksum = declared_checksum(put.http)
     expected = ExpectedDigests(
         md5=parse_content_md5(headers.get("content-md5")), algorithm=algorithm or DEFAULT_ALGORITHM, checksum=checksum
     )

@@ -24,7 +24,7 @@ from ..documents.buckets import read_versioning, write_versioning
 from ..documents.notification import read_notification, write_notification
 from ..errors import method_not_allowed
 from ..payload import read_document, read_parsed
-from ..policy_errors import why_refused
+from ..policy_errors import policy_problem
 from ..request import S3Request
 from ..services import S3Services
 from .listings import xml_response
@@ -186,7 +186,7 @@ async def put_policy(services: S3Services, request: S3Request) -> Response:
         await asyncio.to_thread(services.policies.check_bucket_policy, document, bucket.name, table_bucket)
         await services.buckets.change(request.caller, request.bucket, "s3:PutBucketPolicy", change)
     except InvalidPolicy as error:
-        words = await asyncio.to_thread(why_refused, services.policies, document, request.bucket, table_bucket)
+        words = await asyncio.to_thread(policy_problem, services.policies, document, request.bucket, table_bucket)
         raise AwsFault(400, "MalformedPolicy", words or str(error)) from error
     return Response(204)
 
