@@ -25,7 +25,7 @@ MAX_POLICY_BYTES: Final = 20 * 1024
 """S3's limit for a bucket policy; kept for every document."""
 
 _VERSIONS: Final = ("2012-10-17", "2008-10-17")
-_DOCUMENT_ELEMENTS: Final = frozenset({"Version", "Id", "PolicyStatement"})
+_DOCUMENT_ELEMENTS: Final = frozenset({"Version", "Id", "Statement"})
 _STATEMENT_ELEMENTS: Final = frozenset(
     {
         "Sid",
@@ -126,7 +126,7 @@ def parse_policy(document: bytes) -> CompiledPolicy:
     version = _text(top.get("Version", "2008-10-17"), "Version")
     if version not in _VERSIONS:
         raise InvalidPolicy(f"unknown policy version. version={version}")
-    written = top.get("PolicyStatement")
+    written = top.get("Statement")
     if isinstance(written, dict):
         written = [written]
     if not isinstance(written, list) or not written:
