@@ -40,7 +40,7 @@ def test_a_key_of_another_certificate_is_refused(certificates: Certificates) -> 
     files = TlsFiles(cert=str(certificates.client.certificate), key=str(certificates.server.key))
     with pytest.raises(InvalidInput):
         files.validate()
-    with pytest.raises(Unavailable, match="cannot be used"):
+    with pytest.raises(Unavailable, match="unusable TLS files"):
         files.context()
 
 

@@ -21,7 +21,7 @@ from lakebed.net.http import HttpRequest
 from lakebed.server.composition import WorkerParts, compose
 from lakebed.server.logs import AccessLog
 from lakebed.server.metrics import Metrics
-from lakebed.server.metrics.instruments import promised_bytes, with_access_log
+from lakebed.server.metrics.instruments import response_bytes, with_access_log
 from lakebed.server.processes.child import CONNECTION
 from lakebed.server.stores.identity import establish_identity
 from lakebed.server.stores.object_store import open_storage
@@ -57,13 +57,13 @@ async def parts(tmp_path: Path) -> AsyncIterator[WorkerParts]:
 
 
 async def test_health_and_metrics_are_answered_without_keys_and_all_else_is_s3(parts: WorkerParts) -> None:
-    assert (await parts.edges[CONNECTION].application(request("GET", "/health/ready"))).status == 200
-    metrics = await parts.edges[CONNECTION].application(request("GET", "/metrics"))
+    assert (await parts.apps[CONNECTION].application(request("GET", "/health/ready"))).status == 200
+    metrics = await parts.apps[CONNECTION].application(request("GET", "/metrics"))
     assert b"lakebed_connections 0\n" in metrics.body
-    refused = await parts.edges[CONNECTION].application(request("GET", "/"))
+    refused = await parts.apps[CONNECTION].application(request("GET", "/"))
     assert refused.status == 403
     assert b"<Code>AccessDenied</Code>" in refused.body
-    counted = await parts.edges[CONNECTION].application(request("GET", "/metrics"))
+    counted = await parts.apps[CONNECTION].application(request("GET", "/metrics"))
     assert re.search(rb'lakebed_s3_requests_total\{operation="\w+",status="403"\} 1\n', counted.body)
 
 
@@ -102,7 +102,7 @@ def sockets() -> set[str]:
 
 async def test_readiness_is_the_metadata_store_s(parts: WorkerParts) -> None:
     await parts.meta.close()
-    answer = await parts.edges[CONNECTION].application(request("GET", "/health/ready"))
+    answer = await parts.apps[CONNECTION].application(request("GET", "/health/ready"))
     assert answer.status == 503
 
 
@@ -119,7 +119,7 @@ async def test_readiness_is_the_metadata_store_s(parts: WorkerParts) -> None:
 async def test_heads_that_cannot_be_read_are_refused_in_s3_s_words(
     parts: WorkerParts, fault: HeadFault, status: int, code: str
 ) -> None:
-    response = parts.edges[CONNECTION].reject(fault, "REQ9")
+    response = parts.apps[CONNECTION].reject(fault, "REQ9")
     assert response.status == status
     assert f"<Code>{code}</Code>".encode() in response.body
     assert b"<RequestId>REQ9</RequestId>" in response.body
@@ -209,7 +209,7 @@ async def test_each_answer_has_a_line_with_what_was_asked_and_by_whom(tmp_path: 
     ],
 )
 def test_sent_bytes_are_those_of_the_body(method: str, response: Response, expected: int) -> None:
-    assert promised_bytes(request(method, "/"), response) == expected
+    assert response_bytes(request(method, "/"), response) == expected
 
 
 def test_the_access_log_is_off_unless_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""The composition root: settings become stores, stores become services, services become edges."""
+"""The composition root: wires settings, stores, services and wire protocols, and runs the server's processes."""
 
 from .processes.supervisor import run
 

@@ -1,4 +1,4 @@
-"""Wires one worker: settings → stores → services → edges."""
+"""Wires one worker: settings → stores → services → wire protocols."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ from .events.governance_events import GovernanceEvents, wire_governance_events
 from .events.live_events import LiveEvents, wire_live_events
 from .events.request_log import RequestAudit, wire_request_audit
 from .http.api_paths import Api, ReservedNames, server_api_paths
-from .http.connections import Edge
-from .http.dispatch import BucketLookup, wire_edges
+from .http.connections import ListenerApp
+from .http.dispatch import BucketLookup, wire_listeners
 from .logs import AccessLog
 from .metrics import Metrics
 from .metrics.instruments import Instruments, access_trace, with_access_log
@@ -70,15 +70,15 @@ from .stores.object_store import confirm_object_store, open_storage
 from .tokens import wire_tokens
 
 REMOTE_GRACE_MS: Final = 15 * 60 * 1000
-"""How long a dropped blob stays in a remote byte store, for downloads that began before."""
+"""How long a dropped blob stays in a remote object store, for downloads that began before."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerParts:
-    """A worker's parts, for its life to run."""
+    """The components of a worker."""
 
-    edges: Mapping[bytes, Edge]
-    """What answers the requests of each listener, by the mark of its connections."""
+    apps: Mapping[bytes, ListenerApp]
+    """The application of each listener, by the mark of its connections."""
     meta: MetaStore
     outbox: Outbox
     storage: ObjectStorage
@@ -97,7 +97,7 @@ class WorkerParts:
     governance: GovernanceEvents
     decisions: AuthorizerSetup
     outbound: AsyncHttpClient
-    """Connections to other catalogs."""
+    """The HTTP client for external catalogs."""
     live: LiveEvents
     requests: RequestAudit
 
@@ -106,7 +106,7 @@ class WorkerParts:
 async def compose(
     settings: Settings, identity: Identity, metrics: Metrics, checks: Mapping[str, ReadinessCheck] | None = None
 ) -> AsyncIterator[WorkerParts]:
-    """Open the stores and wire everything on them; closed at the end. `checks` are those of the server's processes."""
+    """Open the stores and wire everything; closes them at the end. `checks` are those of the server's processes."""
     clock = SystemClock()
     master = MasterKeys(identity.master_keys, identity.active_key_id)
     meta = await open_metadata(settings, master)
@@ -143,7 +143,7 @@ async def compose(
 
 @dataclass(frozen=True, slots=True)
 class Foundation:
-    """What every service stands on, and what of it the server runs itself."""
+    """The context that every service uses, and the parts of it that the server runs."""
 
     object_context: ObjectContext
     garbage_collector: BlobGarbageCollector
@@ -205,11 +205,11 @@ def build_foundation(
 
 
 def _store_address(settings: Settings) -> StoreAddress:
-    """Where clients of the catalog find S3."""
+    """The S3 endpoint for clients of the catalog."""
     server = settings.server
     listener: StoreListener | None = None
     if server.catalog_listen is not None:
-        # With every interface or the catalog's own host, S3 has each host name that the catalog was reached by.
+        # On a wildcard address or the catalog's host, S3 has the host name by which the client reached the catalog.
         shares_host = server.listen.is_wildcard or server.listen.host == server.catalog_listen.host
         listener = StoreListener(None if shares_host else server.listen.host, server.listen.port)
     return StoreAddress(server.region, settings.tables.s3_endpoint, server.domains, listener)
@@ -229,7 +229,7 @@ def _wire(
     checks: Mapping[str, ReadinessCheck],
 ) -> WorkerParts:
     instruments = Instruments(metrics)
-    ground = build_foundation(
+    foundation = build_foundation(
         settings,
         identity,
         master,
@@ -240,7 +240,7 @@ def _wire(
         open_writer,
         instruments.missing_blobs.add,
     )
-    object_context, garbage_collector = ground.object_context, ground.garbage_collector
+    object_context, garbage_collector = foundation.object_context, foundation.garbage_collector
     day_ms = round(settings.objects.lifecycle_day * 1000)
     root = root_credential(identity)
     access_keys = AccessKeys(meta, object_context.outbox, master, clock, root)
@@ -248,16 +248,16 @@ def _wire(
     credentials = CredentialLookup(access_keys, sessions)
     authenticator = SignatureAuthenticator(credentials, clock)
     governance = wire_governance_events(
-        object_context, master, settings.listeners, settings.targets, ground.live.interests
+        object_context, master, settings.listeners, settings.targets, foundation.live.interests
     )
     services = S3Services.on(
         object_context,
         authenticator,
-        policies=ground.decisions.policies,
+        policies=foundation.decisions.policies,
         lifecycle_day_ms=day_ms,
         selects=wire_selects(settings, object_context),
         select_ended=instruments.selects.ended,
-        feed=ground.live.feed,
+        feed=foundation.live.feed,
         targets=governance.records,
         rules_per_bucket=settings.targets.rules_per_bucket,
     )
@@ -311,7 +311,7 @@ def _wire(
         trace_retention_seconds=settings.tables.trace_retention,
         governance=governance,
         federation=settings.federation,
-        feed=ground.live.feed,
+        feed=foundation.live.feed,
         deployment=deployment,
         access_delegation=settings.tables.access_delegation,
         client_locations=settings.tables.client_locations,
@@ -331,7 +331,7 @@ def _wire(
     )
 
     async def metadata_answers() -> None:
-        # A table, because a constant is answered without a look at the file.
+        # A table, because a constant query does not read the file.
         await meta.row("SELECT version FROM schema_versions LIMIT 1")
 
     async def object_store_is_ours() -> None:
@@ -339,7 +339,7 @@ def _wire(
 
     stores: dict[str, ReadinessCheck] = {"metadata store": metadata_answers, "object store": object_store_is_ours}
     admin = AdminApplication({**stores, **checks}, metrics.render)
-    interests = ground.live.interests
+    interests = foundation.live.interests
     requests = wire_request_audit(
         meta,
         governance.requests,
@@ -351,7 +351,7 @@ def _wire(
     )
 
     access_log = AccessLog(sys.stderr.fileno(), settings.log.format, clock) if settings.log.access else None
-    edges = wire_edges(
+    apps = wire_listeners(
         {
             Api.HEALTH: admin,
             Api.TOKENS: tokens.application,
@@ -369,7 +369,7 @@ def _wire(
     )
     leases = Leases(meta, clock)
     return WorkerParts(
-        edges=edges,
+        apps=apps,
         meta=meta,
         outbox=object_context.outbox,
         storage=storage,
@@ -388,8 +388,8 @@ def _wire(
         worker_starter=WorkerStarter(settings, identity, catalog.jobs.tasks, leases),
         trace=DelegationTraceWriter(delegations, accesses),
         governance=governance,
-        decisions=ground.decisions,
+        decisions=foundation.decisions,
         outbound=outbound,
-        live=ground.live,
+        live=foundation.live,
         requests=requests,
     )

@@ -1,8 +1,7 @@
-"""Structured logs: one JSON object, or one line of text, a record; no secret in any of them.
+"""Structured logs: one JSON object or one line of text per record, with secrets redacted.
 
-Records go through the standard `logging`, with fields in `extra`: `log.info("bucket swept", extra={"removed": 3})`.
-A request id is such a field (`request_id`), passed on by whoever has it. The access log does not go through `logging`:
-a record of it costs one formatting and one write, because it happens on every request.
+Records use the standard `logging` with fields in `extra`: `log.info("bucket swept", extra={"removed": 3})`. The access
+log bypasses `logging`: it writes a line for every request, at the cost of one formatting and one write.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from lakebed.core.settings import LoggingFormat, LoggingSettings, LogLevel
 
 HIDDEN: Final = "***"
 
-# What a value of each secret looks like in a URL, a header line, or the repr of a header pair.
+# Secrets in URLs, header lines, and the repr of header pairs.
 _NAMED_SECRET: Final = re.compile(
     r"""(?ix) (
         \b (?: x-amz-signature | x-amz-security-token | x-amz-server-side-encryption-customer-key
@@ -32,7 +31,7 @@ _NAMED_SECRET: Final = re.compile(
 _AUTHORIZATION: Final = re.compile(r"""(?i)(\b(?:proxy-)?authorization["']?\s*[:=,]\s*b?["']?)[^"'\r\n]+""")
 _SCHEME: Final = re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}")
 _URL_PASSWORD: Final = re.compile(r"(://[^\s/:@]*:)[^\s/@]+@")
-# The expressions cost microseconds; a line without any of these has nothing for them to find.
+# The expressions cost microseconds; a line without any of these words has no match.
 _SUSPICIOUS: Final = (
     "signature",
     "token",
@@ -50,7 +49,7 @@ _STANDARD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message
 
 
 def redact(text: str) -> str:
-    """The text with the values of secrets replaced by stars."""
+    """The text with secrets replaced by stars."""
     lowered = text.lower()
     for word in _SUSPICIOUS:
         if word in lowered:
@@ -64,7 +63,7 @@ def redact(text: str) -> str:
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, the fields of `extra`, the error if there is one."""
+    """One JSON object per line: time, level, logger, message, the fields of `extra`, and the error, if any."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line."""
@@ -75,7 +74,7 @@ class JsonFormatter(logging.Formatter):
             "message": redact(record.getMessage()),
         }
         for name, value in _fields(record):
-            # The record's own words keep their meaning, whatever a field is called.
+            # A field must not replace a standard member of the record.
             line[f"field_{name}" if name in line or name == "error" else name] = _plain(value)
         if error := _error_text(self, record):
             line["error"] = error
@@ -83,20 +82,20 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """For people: time, level, message, then `name=value`; an error's traceback on the lines below."""
+    """Plain text: time, level, message, then `name=value`; tracebacks follow on further lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as a line, and more for an error."""
+        """The record as one line, followed by the traceback of an error."""
         words = [_stamp(record.created), f"{record.levelname.lower():7}", record.name, redact(record.getMessage())]
         words += [f"{name}={_plain(value)}" for name, value in _fields(record)]
-        # A line break inside a message would let a caller forge the next line.
+        # A line break inside a message would let a client forge a log line.
         line = " ".join(words).replace("\r", "\\r").replace("\n", "\\n")
         error = _error_text(self, record)
         return f"{line}\n{error}" if error else line
 
 
 class AccessLog:
-    """A line for each request, written straight to a descriptor."""
+    """Writes a line for each request to a descriptor."""
 
     __slots__ = ("_as_json", "_clock", "_descriptor", "_second", "_second_text")
 
@@ -121,7 +120,7 @@ class AccessLog:
         seconds: float,
         delegation: str = "",
     ) -> None:
-        """Write one line. A line that cannot be written is lost: serving goes on."""
+        """Write one line. A failed write loses the line and is ignored."""
         fields = {
             "time": self._now(),
             "logger": "lakebed.access",
@@ -155,7 +154,7 @@ class AccessLog:
 
 
 def configure_logs(settings: LoggingSettings, stream: TextIO) -> None:
-    """Send the records of the whole process to `stream`. Once a process; again replaces."""
+    """Send the log records of the process to `stream`. A repeated call replaces the stream."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if settings.format is LoggingFormat.JSON else TextFormatter())
     root = logging.getLogger()
@@ -165,10 +164,10 @@ def configure_logs(settings: LoggingSettings, stream: TextIO) -> None:
 
 
 def set_log_level(level: LogLevel) -> None:
-    """Write records of this level and above, in this process."""
+    """Log records of this level and above, in this process."""
     root = logging.getLogger()
     root.setLevel(level.upper())
-    # Debug records of these are one per statement or chunk, which is never what a user wants.
+    # These log every statement or chunk at debug level.
     for library in ("asyncio", "botocore", "urllib3"):
         logging.getLogger(library).setLevel(max(logging.INFO, root.level))
 
@@ -181,7 +180,7 @@ def _encode(line: dict[str, object]) -> bytes:
     try:
         return _JSON.encode(line)
     except UnicodeEncodeError:
-        # A name that was not UTF-8 came in as lone surrogates, which JSON cannot hold.
+        # A name that is not UTF-8 is decoded with lone surrogates, which JSON cannot represent.
         return _JSON.encode({name: _escaped(value) for name, value in line.items()})
 
 

@@ -179,5 +179,5 @@ def test_secrets_made_anew_are_not_used_on_what_the_old_ones_sealed(admin: Admin
 def test_nothing_is_made_where_no_server_was(lakebed: Lakebed, tmp_path: Path) -> None:
     outcome = lakebed("user", "list", "--data", str(tmp_path / "absent"))
     assert outcome.status == FAILED
-    assert "no server was started with this folder" in outcome.err
+    assert "not the data folder of a server" in outcome.err
     assert not (tmp_path / "absent").exists()

@@ -23,7 +23,7 @@ from .conftest import CSV, JSON, LINES, NAMED_CSV, PARQUET, Asking, counted
 pytestmark = pytest.mark.integration
 
 PEOPLE = b"name,age\nAnn,31\nBob,29\nCid,42\n"
-CANCELLED = 'lakebed_selects_total{outcome="cancelled"}'
+CANCELLED = 'lakebed_select_requests_total{outcome="cancelled"}'
 
 
 def records(text: str) -> list[Any]:  # Any: JSON

@@ -56,4 +56,4 @@ def test_it_stands_behind_those_who_answer_and_is_told_to_be_there(tmp_path: Pat
         (answering,) = {os.getpriority(os.PRIO_PROCESS, pid) for pid in workers_of(server)}
         assert os.getpriority(os.PRIO_PROCESS, delivering) == min(19, answering + NICENESS)
         with Connection(server.port) as connection:
-            assert b"\nlakebed_deliveries_running 1\n" in connection.ask(plain("GET", "/metrics")).body
+            assert b"\nlakebed_event_delivery_running 1\n" in connection.ask(plain("GET", "/metrics")).body

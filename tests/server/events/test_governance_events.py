@@ -46,7 +46,7 @@ def test_listeners_are_those_of_the_settings_in_their_order() -> None:
             ("https://review.example", "https://me:word@review.example"),
             "listeners.hooks.review.url: must not contain credentials",
         ),
-        (('["LOAD_*"]', '["DROP_TABLE"]'), "listeners.after_reads: DROP_TABLE changes something"),
+        (('["LOAD_*"]', '["DROP_TABLE"]'), "listeners.after_reads: DROP_TABLE is not a read"),
         (("hooks.review", 'hooks."a b"'), "expected a name"),
         (('timeout = "2s"', 'timeout = "2h"'), "timeout: expected a duration"),
         (('"allow"', '"shrug"'), "on_failure: expected one of refuse, allow"),

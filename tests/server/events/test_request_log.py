@@ -94,7 +94,7 @@ def test_every_request_is_told_of_on_every_protocol_and_no_secret_is(tmp_path: P
         for secret in (server.secret_key, SECRET.reveal(), "a-secret-of-a-form", signature, "token=abc"):
             assert secret
             assert secret not in told
-        assert "lakebed_requests_unrecorded_total" in requests.get(f"{server.endpoint}/metrics", timeout=60).text
+        assert "lakebed_unrecorded_requests_total" in requests.get(f"{server.endpoint}/metrics", timeout=60).text
 
 
 def test_a_target_that_is_this_very_server_makes_no_requests_of_its_own_requests(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_events_are_posted_signed_with_the_operation_that_they_came_of(tmp_path:
         (told,) = [one for one in client.targets.list() if one.name == "r"]
         assert (told.waiting, told.dead) == (0, 0)
         # Counted once the cursor has moved, which may be a moment after the receiver has them.
-        sent = 'lakebed_target_sent_total{target="r",type="webhook"} 2'
+        sent = 'lakebed_target_delivered_events_total{target="r",type="webhook"} 2'
         wait_until(lambda: sent in requests.get(f"{server.endpoint}/metrics", timeout=60).text, "both are counted")
 
 

@@ -181,7 +181,7 @@ def test_plain_http_beyond_this_machine_is_refused_for_either_listener(tmp_path:
 
 def test_one_address_is_not_given_twice(tmp_path: Path) -> None:
     twice = ServerSettings(data=tmp_path, catalog_listen=ServerSettings().listen)
-    with pytest.raises(InvalidSetting, match=r"server\.catalog_listen: the address of server\.listen"):
+    with pytest.raises(InvalidSetting, match=r"server\.catalog_listen: same address as server\.listen"):
         check_settings(Settings(server=twice))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lakebed.server.http.connections import IDLE_SECONDS, LINGER_SECONDS, Edge, WorkerConnections
+from lakebed.server.http.connections import IDLE_SECONDS, LINGER_SECONDS, ListenerApp, WorkerConnections
 from lakebed.server.processes.child import CONNECTION
 from lakebed.wire.http.message import HeadFault, Request, Response
 from tests.wire.http.certificate import make_certificate
@@ -71,7 +71,7 @@ async def served(
     report: Callable[[float], None] | None = None,
 ) -> AsyncIterator[tuple[WorkerConnections, Callable[[], Client]]]:
     """Connections, and how to make one more."""
-    connections = WorkerConnections({CONNECTION: Edge(application, reject)}, limit=limit, tls=tls, report=report)
+    connections = WorkerConnections({CONNECTION: ListenerApp(application, reject)}, limit=limit, tls=tls, report=report)
     clients: list[Client] = []
 
     def connect() -> Client:
@@ -222,7 +222,7 @@ async def test_draining_gives_up_after_its_grace(caplog: pytest.LogCaptureFixtur
         await connections.drain(0.01)
         assert await client.receive() == b""
         await wait_until(lambda: connections.count == 0)
-    assert "connections did not finish in time" in caplog.text
+    assert "shutdown grace exceeded" in caplog.text
 
 
 async def test_a_connection_that_opens_while_draining_is_closed_at_once(tmp_path: Path) -> None:

@@ -33,15 +33,15 @@ def test_answers_are_counted_by_operation_and_status(tmp_path: Path) -> None:
         'lakebed_s3_requests_total{operation="GetObject",status="200"} 3',
         'lakebed_s3_requests_total{operation="GetObject",status="404"} 1',
         'lakebed_s3_requests_total{operation="HeadObject",status="200"} 1',
-        'lakebed_s3_request_seconds_count{operation="GetObject"} 4',
-        'lakebed_s3_request_seconds_bucket{operation="GetObject",le="0.001"} 0',
+        'lakebed_s3_request_duration_seconds_count{operation="GetObject"} 4',
+        'lakebed_s3_request_duration_seconds_bucket{operation="GetObject",le="0.001"} 0',
         'lakebed_s3_sent_bytes_total{operation="GetObject"} 17',
         'lakebed_s3_received_bytes_total{operation="PutObject"} 7',
     ):
         assert line in told
     assert not any("lakebed_catalog_requests_total{" in line for line in told)
     assert not any("sent_bytes" in line and "HeadObject" in line for line in told)
-    sums = [line for line in told if line.startswith('lakebed_s3_request_seconds_sum{operation="GetObject"}')]
+    sums = [line for line in told if line.startswith('lakebed_s3_request_duration_seconds_sum{operation="GetObject"}')]
     assert float(sums[0].split()[1]) == pytest.approx(0.008)
     metrics.close()
 
@@ -54,11 +54,11 @@ def test_selects_are_counted_by_how_they_ended(tmp_path: Path) -> None:
     selects.ended("CastFailed", QueryStats(1, 1, 1))
     told = metrics.render().decode().splitlines()
     for line in (
-        'lakebed_selects_total{outcome="done"} 2',
-        'lakebed_selects_total{outcome="CastFailed"} 1',
-        'lakebed_select_bytes_total{kind="scanned"} 111',
-        'lakebed_select_bytes_total{kind="processed"} 311',
-        'lakebed_select_bytes_total{kind="returned"} 8',
+        'lakebed_select_requests_total{outcome="done"} 2',
+        'lakebed_select_requests_total{outcome="CastFailed"} 1',
+        "lakebed_select_scanned_bytes_total 111",
+        "lakebed_select_processed_bytes_total 311",
+        "lakebed_select_returned_bytes_total 8",
     ):
         assert line in told
     metrics.close()
@@ -76,16 +76,16 @@ def test_targets_are_told_apart_by_name_and_type(tmp_path: Path) -> None:
         told = metrics.render().decode()
         webhook = '{target="r",type="webhook"}'
         for name, value in (
-            ("sent_total", 6),
-            ("failed_total", 2),
-            ("given_up_total", 1),
-            ("skipped_total", 3),
-            ("behind", 7),
-            ("waiting", 4),
-            ("dead", 1),
-            ("sending", 2),
+            ("delivered_events_total", 6),
+            ("failed_attempts_total", 2),
+            ("dead_lettered_events_total", 1),
+            ("skipped_events_total", 3),
+            ("lag_events", 7),
+            ("retrying_events", 4),
+            ("dead_letters", 1),
+            ("in_flight_events", 2),
         ):
             assert f"lakebed_target_{name}{webhook} {value}\n" in told
-        assert 'lakebed_target_behind{target="r",type="kafka"} 0\n' in told
+        assert 'lakebed_target_lag_events{target="r",type="kafka"} 0\n' in told
     finally:
         metrics.close()

@@ -196,4 +196,4 @@ def test_all_that_is_told_of_tables_finds_room(told: Told) -> None:
     for first in range(0, len(tables), 100):
         some = tables[first : first + 100]
         told.streams.report(StreamInventory(by_table=some, traffic={each.table_id: moved for each in some}))
-    assert told.lines("lakebed_metrics_dropped_total") == {"lakebed_metrics_dropped_total": "0"}
+    assert told.lines("lakebed_metrics_dropped_samples_total") == {"lakebed_metrics_dropped_samples_total": "0"}

@@ -12,7 +12,7 @@ import pytest
 
 from lakebed.core.errors import Corrupted, LakebedError, StateConflict, StorageFull
 from lakebed.core.settings import LogLevel, ServerSettings, Settings
-from lakebed.server.http.connections import Edge, WorkerConnections
+from lakebed.server.http.connections import ListenerApp, WorkerConnections
 from lakebed.server.metrics import Metrics
 from lakebed.server.processes import child
 from lakebed.server.processes.child import Child, ChildContext
@@ -117,7 +117,7 @@ async def test_connections_that_come_are_served_in_order(
 ) -> None:
     loop = asyncio.get_running_loop()
     ours, theirs = pair
-    connections = WorkerConnections({child.CONNECTION: Edge(hello, reject)}, limit=10)
+    connections = WorkerConnections({child.CONNECTION: ListenerApp(hello, reject)}, limit=10)
     with a_child(tmp_path, theirs) as one:
         clients = []
         for _ in range(3):

@@ -35,7 +35,7 @@ async def test_a_role_is_ready_while_one_of_its_processes_is(table: ProcessTable
     assert await reason(table, "workers") == ""
     assert await reason(table, "streams") != ""
     table.set_state(1, ProcessState.RESTARTING)
-    assert "restarts again and again" in await reason(table, "workers")
+    assert "restarts repeatedly" in await reason(table, "workers")
 
 
 async def test_a_process_that_does_not_respond_is_not_ready(table: ProcessTable) -> None:

@@ -56,7 +56,7 @@ def test_a_certificate_that_cannot_be_used_names_its_setting(certificate: Certif
         (noise, certificate.key),
         (certificate.certificate, other.key),
     ):
-        with pytest.raises(InvalidSetting, match=r"^server\.tls_cert: cannot be used"):
+        with pytest.raises(InvalidSetting, match=r"^server\.tls_cert: unusable certificate or key"):
             tls_context(settings_with(cert, key))
 
 
@@ -115,7 +115,7 @@ def test_settings_that_cannot_be_read_change_nothing(tmp_path: Path, caplog: pyt
     reloading = Reloading(Settings(), refuse, str(tmp_path), None)
     reloading.reload()
     assert reloading.current == Reloaded(LogLevel.INFO)
-    assert "configuration not reloaded" in caplog.text
+    assert "settings not reloaded" in caplog.text
 
 
 @pytest.mark.usefixtures("_log_level")
@@ -212,7 +212,7 @@ def test_a_hangup_reloads_the_log_level_of_every_process(secured: Secured) -> No
     assert secured.logged("a connection could not be opened") == 0
     secured.config.write_text('log.level = "debug"\nserver.region = "eu-west-1"\n')
     secured.hang_up()
-    wait_until(lambda: secured.logged("configuration reloaded") == 1, "the configuration is reloaded")
+    wait_until(lambda: secured.logged("settings reloaded") == 1, "the settings are reloaded")
     assert '"settings":"server.region"' in secured.server.log_text()
 
     def debug_is_logged() -> bool:
@@ -226,7 +226,7 @@ def test_a_hangup_reloads_the_log_level_of_every_process(secured: Secured) -> No
     wait_until(debug_is_logged, "a debug record of a worker")
     secured.config.write_text("log.level = 7\n")
     secured.hang_up()
-    wait_until(lambda: secured.logged("configuration not reloaded") == 1, "the error in the log")
+    wait_until(lambda: secured.logged("settings not reloaded") == 1, "the error in the log")
     assert secured.server.process.poll() is None
 
 
@@ -238,7 +238,7 @@ def test_a_terminal_that_is_closed_ends_no_process(tmp_path: Path) -> None:
         processes = children_of(server)
         # To all of them, as the kernel does.
         os.killpg(server.process.pid, signal.SIGHUP)
-        wait_until(lambda: "configuration reloaded" in server.log_text(), "the configuration is reloaded")
+        wait_until(lambda: "settings reloaded" in server.log_text(), "the settings are reloaded")
         assert ask(server).status == 403
         assert all(is_alive(pid) for pid in processes)
         assert server.stop() == 0

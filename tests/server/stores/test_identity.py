@@ -151,7 +151,7 @@ def test_damaged_secrets_are_never_made_anew(tmp_path: Path, change: object) -> 
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidSetting, match=r"^server\.data: cannot be written\. path=/proc/.* reason="):
+    with pytest.raises(InvalidSetting, match=r"^server\.data: cannot write the folder\. path=/proc/.* reason="):
         start(Path("/proc/no-such-folder"))
 
 

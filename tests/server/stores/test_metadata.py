@@ -27,7 +27,7 @@ async def test_without_a_url_the_store_is_a_file_of_the_data_folder_with_the_sch
 
 async def test_a_data_folder_that_cannot_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(Unavailable, match=r"cannot make the data folder\. path=.*file"):
+    with pytest.raises(Unavailable, match=r"cannot create the data folder\. path=.*file"):
         await open_metadata(Settings(server=ServerSettings(data=tmp_path / "file" / "data")), KEYS)
 
 

@@ -80,7 +80,7 @@ async def test_what_the_store_refuses_is_told_of_the_settings(settings: S3Storag
 
     assert (await refused(bucket="no-such-bucket")).startswith("storage.s3.bucket: the object store has no such bucket")
     assert (await refused(secret_access_key=Secret("wrong"))).startswith(
-        "storage.s3: found no credentials that the object store accepts; set storage.s3.access_key_id"
+        "storage.s3: the object store accepts none of the credentials; set storage.s3.access_key_id"
     )
     assert (await refused(bucket="B")).startswith("storage.s3.bucket: expected a bucket's name. found='B'")
 

@@ -187,4 +187,4 @@ async def test_what_clients_write_and_read_is_counted(client: Client) -> None:
     assert lines['lakebed_streams_things{kind="segments"}'] == "2"
     assert int(lines['lakebed_streams_table_stored_bytes{table="fluss.events",kind="log"}']) == len(batch)
     assert int(lines['lakebed_streams_table_stored_bytes{table="fluss.orders",kind="keys"}']) > 0
-    assert lines["lakebed_metrics_dropped_total"] == "0"
+    assert lines["lakebed_metrics_dropped_samples_total"] == "0"

@@ -158,7 +158,7 @@ def test_every_worker_tells_the_numbers_of_all(tmp_path: Path) -> None:
         for found in told:
             assert requests_of(found, "PutObject", "200") == 8
             assert requests_of(found, "GetObject", "200") == 8
-            assert found["lakebed_s3_request_seconds_count", (("operation", "PutObject"),)] == 8
+            assert found["lakebed_s3_request_duration_seconds_count", (("operation", "PutObject"),)] == 8
             assert found["lakebed_s3_received_bytes_total", (("operation", "PutObject"),)] == 8000
             assert found["lakebed_s3_sent_bytes_total", (("operation", "GetObject"),)] == 8000
             assert found["lakebed_connections", ()] == 2

@@ -22,7 +22,7 @@ from lakebed.wire.oauth.app import KEYS_PATH, TOKEN_PATHS
 
 from ..catalog import catalog_mounts
 
-_WAYS_OUT: Final = "use another name, or serve the APIs on a listener of their own (server.catalog_listen)"
+_ADVICE: Final = "use another name, or serve the APIs on a separate listener (server.catalog_listen)"
 
 CONSOLE_PREFIX: Final = "/console"
 """Every path below it is reserved for a web console, which has no routes yet."""
@@ -69,21 +69,21 @@ class ApiPaths:
 
 
 class ReservedNames:
-    """Refuses what an API's path would hide. Implements `Reservations`.
+    """Rejects bucket names and keys that an API path would hide. Implements `Reservations`.
 
-    The rule is the same for virtual-host-style requests, whose own paths collide with nothing: what one client has
-    written, another must be able to read path-style, and a path-style `DELETE` of a key must never drop a table.
+    Virtual-host-style requests have the same rule, although their paths do not collide: another client must be able to
+    read the object path-style, and a path-style `DELETE` of a key must never drop a table.
     """
 
     def __init__(self, paths: ApiPaths) -> None:
         self._paths = paths
 
     def check_bucket(self, name: str) -> None:
-        """Raise InvalidName for a bucket whose own path is a route: listing it would be another request."""
+        """Raise InvalidName for a bucket whose path is a route: listing it would be a different request."""
         path = f"/{name}"
         if path == CONSOLE_PREFIX or self._paths.find(path):
             raise InvalidName(
-                f"the name is reserved: {path} is a path of the server's own APIs; {_WAYS_OUT}. bucket={name}",
+                f"the name is reserved: {path} is a path of the server's own APIs; {_ADVICE}. bucket={name}",
                 value=name,
             )
 
@@ -91,7 +91,7 @@ class ReservedNames:
         """Raise InvalidName for a key whose path is a route."""
         if self._paths.has_root(bucket) and self._paths.find(f"/{bucket}/{key}"):
             raise InvalidName(
-                f"the key is reserved in this bucket: /{bucket}/{key} is a path of the server's own APIs; {_WAYS_OUT}",
+                f"the key is reserved in this bucket: /{bucket}/{key} is a path of the server's own APIs; {_ADVICE}",
                 argument="key",
                 value=key,
             )

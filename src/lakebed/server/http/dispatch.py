@@ -31,7 +31,7 @@ from lakebed.wire.json.app import reject_head
 
 from ..processes.child import CATALOG_CONNECTION, CONNECTION
 from .api_paths import Api, ApiPaths, server_api_paths
-from .connections import Edge
+from .connections import ListenerApp
 
 _OF_OBJECTS: Final = ("PUT", "DELETE", "HEAD")
 
@@ -74,7 +74,7 @@ class ApiDispatcher:
         buckets: BucketLookup,
         record: Callable[[Request], None],
     ) -> None:
-        """`record` is called with every request but those of health probes and metrics."""
+        """`record` is called with every request except health probes and metrics."""
         self._choose = choose
         self._applications = applications
         self._buckets = buckets
@@ -136,7 +136,7 @@ class CatalogListenerChoice:
         return ApiChoice(next(iter(methods.values()), None) or self._paths.below(request.raw_path) or Api.CATALOG)
 
 
-def wire_edges(
+def wire_listeners(
     applications: Mapping[Api, Application],
     reject: Rejecter,
     record: Callable[[Request], None],
@@ -145,18 +145,18 @@ def wire_edges(
     *,
     domains: tuple[str, ...],
     has_catalog_listener: bool,
-) -> Mapping[bytes, Edge]:
-    """The edge of each listener by the mark of its connections; `reject` is S3's response to unreadable heads."""
+) -> Mapping[bytes, ListenerApp]:
+    """The application of each listener, by the mark of its connections. `reject` is S3's response to bad heads."""
 
-    def edge(choose: ChooseApi, rejecter: Rejecter) -> Edge:
-        return Edge(log_access(ApiDispatcher(choose, applications, buckets, record)), rejecter)
+    def app(choose: ChooseApi, rejecter: Rejecter) -> ListenerApp:
+        return ListenerApp(log_access(ApiDispatcher(choose, applications, buckets, record)), rejecter)
 
     paths = server_api_paths()
     if not has_catalog_listener:
-        return {CONNECTION: edge(SharedListenerChoice(paths, domains), reject)}
+        return {CONNECTION: app(SharedListenerChoice(paths, domains), reject)}
     return {
-        CONNECTION: edge(lambda _: OF_S3, reject),
-        CATALOG_CONNECTION: edge(CatalogListenerChoice(paths), reject_head),
+        CONNECTION: app(lambda _: OF_S3, reject),
+        CATALOG_CONNECTION: app(CatalogListenerChoice(paths), reject_head),
     }
 
 

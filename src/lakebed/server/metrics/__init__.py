@@ -1,4 +1,4 @@
-"""Metrics of several worker processes, told by any of them in Prometheus' text format."""
+"""Metrics of all processes of a server, rendered by any worker in the Prometheus text format."""
 
 from .exposition import CONTENT_TYPE
 from .registry import LATENCY_SECONDS, Counter, Gauge, Histogram, MetricFamily, Metrics

@@ -1,4 +1,4 @@
-"""Prometheus' text format, version 0.0.4."""
+"""The Prometheus text exposition format, version 0.0.4."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One number. The suffix follows the family's name; a label's value is a text, or a bound."""
+    """One sample. The suffix follows the metric's name; a label value is text, or a bucket bound."""
 
     suffix: str
     labels: tuple[tuple[str, str | float], ...]
@@ -20,7 +20,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A family of metrics: what it means, then its samples."""
+    """A metric family: name, type, help text and samples."""
 
     name: str
     kind: str
@@ -29,7 +29,7 @@ class Block:
 
 
 def expose(blocks: Iterable[Block]) -> bytes:
-    """The blocks as the text that a scrape receives."""
+    """The response body of a scrape."""
     lines: list[str] = []
     for block in blocks:
         lines.append(f"# HELP {block.name} {_escape(block.text)}")

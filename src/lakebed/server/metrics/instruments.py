@@ -1,4 +1,4 @@
-"""What the server counts and tells of its own work."""
+"""Metrics of the wire protocols, S3 Select, event delivery and periodic jobs, and the access log."""
 
 from __future__ import annotations
 
@@ -22,95 +22,108 @@ from .stream_instruments import StreamInstruments
 
 
 class _Series(NamedTuple):
-    """What every answer of an operation with one status is counted in."""
+    """The series of one operation and status."""
 
     requests: Counter
     seconds: Histogram
 
 
-class EdgeInstruments:
-    """The metric families of one edge."""
+class ProtocolInstruments:
+    """Request metrics of one wire protocol."""
 
-    def __init__(self, metrics: Metrics, edge: str, title: str) -> None:
-        """`edge` is part of the families' names, `title` of their descriptions."""
+    def __init__(self, metrics: Metrics, protocol: str, title: str) -> None:
+        """`protocol` is part of the metric names, `title` of their help texts."""
         self._requests = metrics.counter(
-            f"lakebed_{edge}_requests_total",
-            f"{title} requests answered, by operation and status.",
+            f"lakebed_{protocol}_requests_total",
+            f"{title} requests by operation and HTTP status.",
             ("operation", "status"),
         )
         self._seconds = metrics.histogram(
-            f"lakebed_{edge}_request_seconds", "Time to make an answer, without sending its body.", ("operation",)
+            f"lakebed_{protocol}_request_duration_seconds",
+            f"Duration of {title} requests until the response head.",
+            ("operation",),
         )
         self._received = metrics.counter(
-            f"lakebed_{edge}_received_bytes_total", "Bytes of request bodies.", ("operation",)
+            f"lakebed_{protocol}_received_bytes_total", f"Bytes of {title} request bodies received.", ("operation",)
         )
-        self._sent = metrics.counter(f"lakebed_{edge}_sent_bytes_total", "Bytes of response bodies.", ("operation",))
+        self._sent = metrics.counter(
+            f"lakebed_{protocol}_sent_bytes_total", f"Bytes of {title} response bodies sent.", ("operation",)
+        )
         self._known: dict[tuple[str, int], _Series] = {}
 
     def observe(self, operation: str, request: Request, response: Response, seconds: float) -> None:
-        """Count one answer."""
+        """Count one response."""
         series = self._known.get((operation, response.status)) or self._first_use(operation, response.status)
         series.requests.add()
         series.seconds.observe(seconds)
         if request.body.received:
             self._received.of(operation).add(request.body.received)
-        length = promised_bytes(request, response)
+        length = response_bytes(request, response)
         if length:
             self._sent.of(operation).add(length)
 
     def _first_use(self, operation: str, status: int) -> _Series:
         series = _Series(self._requests.of(operation, str(status)), self._seconds.of(operation))
-        # Kept for good: operations and statuses are of our making, and few.
+        # Never evicted: operations and statuses are defined here, and few.
         self._known[operation, status] = series
         return series
 
 
 class SelectInstruments:
-    """What became of selects, and what they took."""
+    """Metrics of S3 Select."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self._ended = metrics.counter(
-            "lakebed_selects_total",
-            "Selects that ended: done, cancelled, or by the code of what was wrong.",
+        self._requests = metrics.counter(
+            "lakebed_select_requests_total",
+            "S3 Select requests that ended, by outcome: done, cancelled or an error code.",
             ("outcome",),
         )
-        self._bytes = metrics.counter(
-            "lakebed_select_bytes_total", "Bytes that selects scanned, processed and returned.", ("kind",)
-        )
+        self._scanned = metrics.counter("lakebed_select_scanned_bytes_total", "Bytes that S3 Select read.").of()
+        self._processed = metrics.counter(
+            "lakebed_select_processed_bytes_total", "Bytes that S3 Select processed after decompression."
+        ).of()
+        self._returned = metrics.counter("lakebed_select_returned_bytes_total", "Bytes that S3 Select returned.").of()
 
-    def ended(self, outcome: str, counts: QueryStats) -> None:
-        """Count one."""
-        self._ended.of(outcome).add()
-        for kind, size in (
-            ("scanned", counts.scanned),
-            ("processed", counts.processed),
-            ("returned", counts.returned),
-        ):
-            self._bytes.of(kind).add(size)
+    def ended(self, outcome: str, stats: QueryStats) -> None:
+        """Count one request."""
+        self._requests.of(outcome).add()
+        self._scanned.add(stats.scanned)
+        self._processed.add(stats.processed)
+        self._returned.add(stats.returned)
 
 
 class DeliveryInstruments:
-    """What is told of targets, each by its name and type. An `Observer` of deliveries."""
+    """Metrics of event delivery, by name and type of the target. An `Observer` of deliveries."""
 
     def __init__(self, metrics: Metrics) -> None:
         labels = ("target", "type")
         self.running = metrics.gauge(
-            "lakebed_deliveries_running", "Whether the process that delivers events is there."
+            "lakebed_event_delivery_running", "Whether the event delivery process is running."
         ).of()
-        self._sent = metrics.counter("lakebed_target_sent_total", "Events delivered.", labels)
-        self._failed = metrics.counter("lakebed_target_failed_total", "Attempts to deliver that failed.", labels)
-        self._given_up = metrics.counter("lakebed_target_given_up_total", "Events that became dead letters.", labels)
-        self._skipped = metrics.counter("lakebed_target_skipped_total", "Events passed over: not asked for.", labels)
-        self._lost = metrics.counter(
-            "lakebed_target_lost_total", "Requests that a target was too far behind to be sent.", labels
+        self._sent = metrics.counter("lakebed_target_delivered_events_total", "Events delivered to a target.", labels)
+        self._failed = metrics.counter(
+            "lakebed_target_failed_attempts_total", "Delivery attempts to a target that failed.", labels
         )
-        self._behind = metrics.gauge("lakebed_target_behind", "Events not gone through yet, asked for or not.", labels)
-        self._waiting = metrics.gauge("lakebed_target_waiting", "Events that wait to be tried again.", labels)
-        self._dead = metrics.gauge("lakebed_target_dead", "Dead letters.", labels)
-        self._under_way = metrics.gauge("lakebed_target_sending", "Events that are being sent.", labels)
+        self._given_up = metrics.counter(
+            "lakebed_target_dead_lettered_events_total", "Events of a target that became dead letters.", labels
+        )
+        self._skipped = metrics.counter(
+            "lakebed_target_skipped_events_total", "Events that a target does not subscribe to.", labels
+        )
+        self._lost = metrics.counter(
+            "lakebed_target_dropped_requests_total",
+            "Request records dropped because a target was too far behind.",
+            labels,
+        )
+        self._behind = metrics.gauge(
+            "lakebed_target_lag_events", "Events in the outbox that a target has not processed yet.", labels
+        )
+        self._waiting = metrics.gauge("lakebed_target_retrying_events", "Events of a target awaiting a retry.", labels)
+        self._dead = metrics.gauge("lakebed_target_dead_letters", "Dead letters of a target.", labels)
+        self._under_way = metrics.gauge("lakebed_target_in_flight_events", "Events being sent to a target.", labels)
 
     def count(self, target: str, tally: DeliveryCounts) -> None:
-        """Something was done for a target."""
+        """Add counts of a target."""
         labels = _name_and_type(target)
         for family, count in (
             (self._sent, tally.delivered),
@@ -123,7 +136,7 @@ class DeliveryInstruments:
                 family.of(*labels).add(count)
 
     def measure(self, target: str, standing: TargetBacklog) -> None:
-        """How a target stands now."""
+        """Set the backlog of a target."""
         labels = _name_and_type(target)
         self._behind.of(*labels).set(standing.behind)
         self._waiting.of(*labels).set(standing.waiting)
@@ -132,30 +145,56 @@ class DeliveryInstruments:
 
 
 class Instruments:
-    """What the server counts: the edges' answers, and its own chores."""
+    """All metrics of a worker."""
 
     def __init__(self, metrics: Metrics) -> None:
-        self.s3 = EdgeInstruments(metrics, "s3", "S3")
-        self.catalog = EdgeInstruments(metrics, "catalog", "Catalog")
-        self.admin = EdgeInstruments(metrics, "admin", "Administration")
-        self.management = EdgeInstruments(metrics, "management", "Management")
-        self.oauth = EdgeInstruments(metrics, "oauth", "Token")
+        self.s3 = ProtocolInstruments(metrics, "s3", "S3")
+        self.catalog = ProtocolInstruments(metrics, "catalog", "catalog")
+        self.admin = ProtocolInstruments(metrics, "admin", "administration")
+        self.management = ProtocolInstruments(metrics, "management", "management")
+        self.oauth = ProtocolInstruments(metrics, "oauth", "token")
         self.selects = SelectInstruments(metrics)
-        self.connections = metrics.gauge("lakebed_connections", "Open connections.").of()
-        self.expired = metrics.counter("lakebed_lifecycle_total", "What lifecycle rules removed, by kind.", ("kind",))
-        self.swept = metrics.counter("lakebed_swept_total", "What sweeps removed, by kind.", ("kind",))
+        self.connections = metrics.gauge("lakebed_connections", "Open HTTP connections.").of()
+        self.expired = metrics.counter(
+            "lakebed_lifecycle_actions_total", "Objects, versions and uploads removed by lifecycle rules.", ("kind",)
+        )
+        self.swept = metrics.counter(
+            "lakebed_sweep_removals_total", "Blobs, uploads and events removed by garbage collection.", ("kind",)
+        )
         self.missing_blobs = metrics.counter(
             "lakebed_missing_blob_reads_total", "Reads of stored bytes that the object store does not have."
         ).of()
-        # Another process counts these. Here they are declared: what nobody knows of here is not told by this process.
+        # Set by other processes, and declared here because any worker may render them.
         DeliveryInstruments(metrics)
         StreamInstruments(metrics)
         self.unrecorded = metrics.counter(
-            "lakebed_requests_unrecorded_total", "Requests that targets are not told of: too many waited."
+            "lakebed_unrecorded_requests_total", "Requests missing in the request log because its buffer was full."
         ).of()
-        self.tended = metrics.counter(
-            "lakebed_tables_tended_total", "What the catalog's chores did and removed, by kind.", ("kind",)
+        self.dropped_tables = metrics.counter(
+            "lakebed_catalog_dropped_tables_total",
+            "Dropped tables whose retention ended or that were purged.",
+            ("kind",),
         )
+        self.removed_rows = metrics.counter(
+            "lakebed_catalog_removed_rows_total",
+            "Expired rows of the catalog removed from the metadata store.",
+            ("kind",),
+        )
+        self.maintenance_jobs = metrics.counter(
+            "lakebed_maintenance_jobs_total", "Maintenance jobs that the server ran, by outcome.", ("outcome",)
+        )
+        self.maintenance_files = metrics.counter(
+            "lakebed_maintenance_files_total", "Files that maintenance deleted, quarantined or purged.", ("action",)
+        )
+        self.planned_tables = metrics.counter(
+            "lakebed_maintenance_planned_tables_total", "Tables that the maintenance scheduler planned."
+        ).of()
+        self.planned_tasks = metrics.counter(
+            "lakebed_maintenance_planned_tasks_total", "Tasks that the maintenance scheduler queued."
+        ).of()
+        self.withdrawn_tasks = metrics.counter(
+            "lakebed_maintenance_withdrawn_tasks_total", "Tasks that the maintenance scheduler withdrew."
+        ).of()
 
 
 def _name_and_type(target: str) -> tuple[str, str]:
@@ -163,15 +202,15 @@ def _name_and_type(target: str) -> tuple[str, str]:
     return name, type_
 
 
-def promised_bytes(request: Request, response: Response) -> int:
-    """How long the answer's body is, as far as that is known before it is sent."""
+def response_bytes(request: Request, response: Response) -> int:
+    """The length of the response body, as far as it is known before it is sent."""
     if request.method == "HEAD":
         return 0
     return len(response.body) if response.length is None else response.length
 
 
 def access_trace(tally: AccessCounter) -> Trace:
-    """Notes what is done with keys that the catalog handed out."""
+    """Records accesses with vended credentials."""
 
     def trace(operation: str, request: Request, response: Response, bucket: str, key: str) -> None:
         session = request.delegated
@@ -181,7 +220,7 @@ def access_trace(tally: AccessCounter) -> Trace:
             AccessGroup(bucket, key, session.delegation, operation, response.status),
             CredentialRecipient(request.principal, session.delegated_for, session.obtained_by),
             received_bytes=request.body.received,
-            sent_bytes=promised_bytes(request, response),
+            sent_bytes=response_bytes(request, response),
             request_id=request.request_id,
         )
 
@@ -189,7 +228,7 @@ def access_trace(tally: AccessCounter) -> Trace:
 
 
 def with_access_log(application: Application, access: AccessLog, clock: Clock) -> Application:
-    """The application, with a line for each answer that it makes."""
+    """The application, with an access log line for each response."""
 
     async def logged(request: Request) -> Response:
         started = clock.monotonic()
@@ -202,7 +241,7 @@ def with_access_log(application: Application, access: AccessLog, clock: Clock) -
             target=f"{request.raw_path}?{request.raw_query}" if request.raw_query else request.raw_path,
             status=response.status,
             received_bytes=request.body.received,
-            sent_bytes=promised_bytes(request, response),
+            sent_bytes=response_bytes(request, response),
             seconds=clock.monotonic() - started,
             delegation="" if request.delegated is None else request.delegated.delegation,
         )

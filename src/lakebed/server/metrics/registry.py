@@ -1,7 +1,7 @@
-"""Counters, gauges and histograms: declared once a process, added to on every request, summed over workers when told.
+"""Counters, gauges and histograms, declared once per process and summed over processes when rendered.
 
-Adding to a series costs a store or two; finding the series by its labels costs a dictionary look-up, so that hot paths
-keep the series they use: `hits = requests.of("GetObject", "200")`, then `hits.add()`.
+An update costs a store or two. Looking a series up by its labels costs a dictionary access, so hot paths keep the
+series: `hits = requests.of("GetObject", "200")`, then `hits.add()`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .exposition import Block, Sample, expose
 from .slots import MAX_WIDTH, SeriesName, SlotFile, read_all
 
 LATENCY_SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Bounds for the time that requests take."""
+"""Bucket bounds of request durations."""
 
 _NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
 class Counter:
-    """A number that only grows."""
+    """A value that only grows."""
 
     __slots__ = ("_slot", "_slots")
 
@@ -33,14 +33,14 @@ class Counter:
         self._slot = slot
 
     def add(self, amount: float = 1.0) -> None:
-        """Grow by `amount`, which is not negative."""
+        """Add `amount`, which is not negative."""
         if amount < 0:
-            raise ValueError(f"a counter never goes back. amount={amount}")
+            raise ValueError(f"a counter cannot decrease. amount={amount}")
         self._slots[self._slot] += amount
 
 
 class Gauge:
-    """A number that comes and goes. What workers say is summed."""
+    """A value that rises and falls. Values of several processes are summed."""
 
     __slots__ = ("_slot", "_slots")
 
@@ -49,20 +49,20 @@ class Gauge:
         self._slot = slot
 
     def set(self, value: float) -> None:
-        """Be `value` from now on."""
+        """Set the value."""
         self._slots[self._slot] = value
 
     def unset(self) -> None:
-        """Be nothing that is told, until it is set."""
+        """Stop rendering the series until it is set again."""
         self._slots[self._slot] = math.nan
 
     def add(self, amount: float) -> None:
-        """Change by `amount`."""
+        """Add `amount`, which may be negative."""
         self._slots[self._slot] += amount
 
 
 class Histogram:
-    """How many observations fell under each bound, and their sum."""
+    """The number of observations per bucket, and their sum."""
 
     __slots__ = ("_bounds", "_slot", "_slots")
 
@@ -82,14 +82,14 @@ Series = TypeVar("Series", Counter, Gauge, Histogram)
 
 
 class MetricFamily(ABC, Generic[Series]):
-    """Series of one name, told apart by the values of their labels."""
+    """The series of one metric, by label values."""
 
     kind: str
     width = 1
 
     def __init__(self, metrics: Metrics, name: str, text: str, labels: tuple[str, ...]) -> None:
         if not all(_NAME.fullmatch(word) for word in (name, *labels)) or "le" in labels:
-            raise ValueError(f"not a name of a metric or label. name={name} labels={labels}")
+            raise ValueError(f"invalid metric or label name. name={name} labels={labels}")
         self.name = name
         self.text = text
         self.labels = labels
@@ -97,14 +97,14 @@ class MetricFamily(ABC, Generic[Series]):
         self._series: dict[tuple[str, ...], Series] = {}
 
     def of(self, *values: str) -> Series:
-        """The series with these label values, made on first use."""
+        """The series with these label values, created on first use."""
         try:
             return self._series[values]
         except KeyError:
             return self._first_use(values)
 
     def samples(self, values: tuple[str, ...], numbers: list[float]) -> Iterator[Sample]:
-        """What is told of one series."""
+        """The samples of one series."""
         yield Sample("", tuple(zip(self.labels, values, strict=True)), numbers[0])
 
     @abstractmethod
@@ -116,14 +116,14 @@ class MetricFamily(ABC, Generic[Series]):
         written = tuple(value.encode(errors="backslashreplace").decode() for value in values)
         slot = self._metrics.file.allocate(SeriesName(self.name, written, self.width))
         if slot is None:
-            # Not remembered: label values that find no room may be without number.
+            # Not cached: the number of such label values is unbounded.
             self._metrics.dropped.add()
             return self._make(self._metrics.file.slots, 0)
         return self._series.setdefault(values, self._make(self._metrics.file.slots, slot))
 
 
 class CounterFamily(MetricFamily[Counter]):
-    """Counters of one name."""
+    """A counter metric."""
 
     kind = "counter"
 
@@ -132,7 +132,7 @@ class CounterFamily(MetricFamily[Counter]):
 
 
 class GaugeFamily(MetricFamily[Gauge]):
-    """Gauges of one name."""
+    """A gauge metric."""
 
     kind = "gauge"
 
@@ -141,7 +141,7 @@ class GaugeFamily(MetricFamily[Gauge]):
 
 
 class HistogramFamily(MetricFamily[Histogram]):
-    """Histograms of one name: the sum, a slot for each bound, and one for what is above them."""
+    """A histogram metric. Slots: the sum, one per bound, and one for values above all bounds."""
 
     kind = "histogram"
 
@@ -155,7 +155,7 @@ class HistogramFamily(MetricFamily[Histogram]):
         self.width = len(bounds) + 2
 
     def samples(self, values: tuple[str, ...], numbers: list[float]) -> Iterator[Sample]:
-        """Counts up to each bound, then the sum and the count of all."""
+        """Cumulative bucket counts, then the sum and the total count."""
         labels = tuple(zip(self.labels, values, strict=True))
         count = 0.0
         for bound, inside in zip((*self._bounds, float("inf")), numbers[1:], strict=True):
@@ -173,21 +173,23 @@ FamilyType = TypeVar("FamilyType", CounterFamily, GaugeFamily, HistogramFamily)
 
 
 class Metrics:
-    """One worker's metrics. Made once a process, after the fork; families are declared before they are used."""
+    """The metrics of one process. Created after the fork; metrics are declared before use."""
 
     def __init__(self, folder: Path, worker: int) -> None:
-        """Open the worker's file in `folder`. Raises StateConflict while another process has it."""
+        """Open the process's file in `folder`. Raises StateConflict while another process has it open."""
         self._folder = folder
         self.file = SlotFile(folder, worker)
         self._families: dict[str, AnyFamily] = {}
-        self.dropped = self.counter("lakebed_metrics_dropped_total", "Uses of series that found no room.").of()
+        self.dropped = self.counter(
+            "lakebed_metrics_dropped_samples_total", "Samples of series that exceeded the metrics file."
+        ).of()
 
     def counter(self, name: str, text: str, labels: tuple[str, ...] = ()) -> CounterFamily:
-        """Declare a counter; `name` ends in `_total`. It goes on where the worker's predecessor stopped."""
+        """Declare a counter; `name` ends in `_total`. It continues from the value before a restart."""
         return self._declare(CounterFamily(self, name, text, labels))
 
     def gauge(self, name: str, text: str, labels: tuple[str, ...] = ()) -> GaugeFamily:
-        """Declare a gauge. It begins at zero, whatever the worker's predecessor left."""
+        """Declare a gauge. It starts at zero, also after a restart."""
         family = self._declare(GaugeFamily(self, name, text, labels))
         self.file.zero(name)
         return family
@@ -195,18 +197,18 @@ class Metrics:
     def histogram(
         self, name: str, text: str, labels: tuple[str, ...] = (), bounds: tuple[float, ...] = LATENCY_SECONDS
     ) -> HistogramFamily:
-        """Declare a histogram; `bounds` ascend, each included in its bucket."""
+        """Declare a histogram; `bounds` ascend and are inclusive."""
         return self._declare(HistogramFamily(self, name, text, labels, bounds))
 
     def render(self) -> bytes:
-        """The text that Prometheus scrapes: every worker's numbers, summed. Milliseconds for thousands of series."""
+        """The response of a scrape: the values of all processes, summed. Milliseconds for thousands of series."""
         totals: dict[str, dict[tuple[str, ...], list[float]]] = {name: {} for name in self._families}
         for series, numbers in read_all(self._folder):
             family = self._families.get(series.family)
             if family is None or (family.width, len(family.labels)) != (series.width, len(series.labels)):
-                continue  # of a worker that declared otherwise: an older build, on its way out
+                continue  # declared differently by a process of an older build
             if math.isnan(numbers[0]):
-                continue  # it is of nothing that there is
+                continue  # unset
             before = totals[series.family].get(series.labels)
             totals[series.family][series.labels] = (
                 numbers if before is None else [a + b for a, b in zip(before, numbers, strict=True)]
@@ -223,7 +225,7 @@ class Metrics:
         )
 
     def close(self) -> None:
-        """Leave the counters to a successor, take the gauges away."""
+        """Close the file: counters stay for a restarted process, gauges are zeroed."""
         for family in self._families.values():
             if isinstance(family, GaugeFamily):
                 self.file.zero(family.name)
@@ -234,5 +236,5 @@ class Metrics:
             raise ValueError(f"metric declared twice. name={family.name}")
         self._families[family.name] = family
         if not family.labels:
-            family.of()  # so that zero is told, too
+            family.of()  # so that zero is rendered, too
         return family

@@ -1,9 +1,9 @@
-"""A worker's numbers in a mapped file, so that adding is a store and every other worker can read them.
+"""A process's metric values in a memory-mapped file, which every worker can read.
 
     header: magic, bytes of names in use | 16,384 slots of float64 | names: length, msgpack of a `SeriesName`, …
 
-Names are only appended, and count when the header says so; a name's slots follow those of the name before it. Only its
-worker writes a file. The file outlives its worker, and its successor goes on in it: counters never go back.
+Names are append-only and valid up to the length in the header; the slots of a name follow those of the previous one.
+Each file has one writer. A restarted process continues its file: counters never go back.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FILES: Final = "worker-*.metrics"
 
 
 class SeriesName(msgspec.Struct, frozen=True, array_like=True):
-    """What a run of slots belongs to."""
+    """The series of a range of slots."""
 
     family: str
     labels: tuple[str, ...]
@@ -44,10 +44,10 @@ class SeriesName(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SlotFile:
-    """The file of one worker, in the hands of that worker."""
+    """The file of one process, opened by that process for writing."""
 
     def __init__(self, folder: Path, worker: int) -> None:
-        """Open it, or make it. Raises StateConflict while another process has it."""
+        """Open or create the file. Raises StateConflict while another process has it open."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / _FILES.replace("*", str(worker))
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -55,20 +55,20 @@ class SlotFile:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(self._file)
-            raise StateConflict(f"another process counts as this worker. path={path}") from error
+            raise StateConflict(f"metrics file in use by another process. path={path}") from error
         os.ftruncate(self._file, _FILE_BYTES)
         self._map = mmap.mmap(self._file, _FILE_BYTES)
         self.slots = _slots_of(self._map)
-        """The numbers. Under the GIL `slots[i] += x` is not interrupted, so any thread may do it."""
+        """The values. Under the GIL `slots[i] += x` is atomic, so any thread may do it."""
 
         if self._map[: len(_MAGIC)] != _MAGIC:
             _HEADER.pack_into(self._map, 0, _MAGIC, 0)
         self._taken = dict(_names(self._map))
-        # The first slots have no name: what finds no room is added up there, unseen.
+        # The first slots have no name: series without a slot of their own count there, unrendered.
         self._next = max((slot + name.width for name, slot in self._taken.items()), default=MAX_WIDTH)
 
     def allocate(self, name: SeriesName) -> int | None:
-        """The first slot of the series, the same one each time; None when there is no room for it."""
+        """The first slot of the series, the same one each time; None if the file is full."""
         if (taken := self._taken.get(name)) is not None:
             return taken
         text = msgspec.msgpack.encode(name)
@@ -83,32 +83,32 @@ class SlotFile:
         return slot
 
     def zero(self, family: str) -> None:
-        """Set every number of the family to zero."""
+        """Set all series of the family to zero."""
         for name, slot in self._taken.items():
             if name.family == family:
                 for index in range(slot, slot + name.width):
                     self.slots[index] = 0.0
 
     def close(self) -> None:
-        """Let go of the file; what it holds stays."""
+        """Close the file; its values stay."""
         self.slots.release()
         self._map.close()
         os.close(self._file)
 
 
 def read_all(folder: Path) -> Iterator[tuple[SeriesName, list[float]]]:
-    """Every series of every worker and its numbers, this worker's own among them."""
+    """Every series of every process, with its values."""
     for path in sorted(folder.glob(_FILES)):
         with open(path, "rb") as file:
             if os.fstat(file.fileno()).st_size != _FILE_BYTES:
-                continue  # its worker is just making it
+                continue  # being created
             with mmap.mmap(file.fileno(), _FILE_BYTES, access=mmap.ACCESS_READ) as mapped, _slots_of(mapped) as slots:
                 for name, slot in _names(mapped):
                     yield name, [slots[index] for index in range(slot, slot + name.width)]
 
 
 def clear_metrics(folder: Path) -> None:
-    """Forget what earlier runs counted. For the server's start, before any worker's."""
+    """Remove the metrics of earlier runs. For the start of the server, before its processes."""
     for path in folder.glob(_FILES):
         path.unlink(missing_ok=True)
 

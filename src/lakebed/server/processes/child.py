@@ -1,8 +1,7 @@
-"""A child process of the server: what all of them have in common, whatever their role is.
+"""The common part of all child processes of the server.
 
-A child has a loop, a place where it counts, and a channel to its supervisor. On the channel it says that it is ready,
-or why it could not be; what comes the other way are connections, for roles that take them. It ends when it is told to,
-or when the supervisor is gone.
+A child has an event loop, metrics, and a channel to its supervisor. Over the channel it reports that it is ready, or
+why it failed, and receives connections if its role serves them. It ends on SIGTERM, or when the supervisor ends.
 """
 
 from __future__ import annotations
@@ -37,37 +36,37 @@ from .responsiveness import BEAT_SECONDS
 log = logging.getLogger("lakebed.server")
 
 READY: Final = b"+"
-"""What a child says to the supervisor when it can do its work; what follows is why it ended."""
+"""Message to the supervisor: the child is ready. A failure may follow."""
 
 CRASHED: Final = b"!"
-"""What it says before the words of an error that is not ours."""
+"""Prefix of a message about an unexpected exception."""
 
 CONNECTION: Final = b"C"
-"""What comes with the descriptor of a connection that `server.listen` accepted."""
+"""Mark of a connection that `server.listen` accepted."""
 
 CATALOG_CONNECTION: Final = b"A"
-"""What comes with the descriptor of a connection that `server.catalog_listen` accepted."""
+"""Mark of a connection that `server.catalog_listen` accepted."""
 
 DESCRIPTORS_A_MESSAGE: Final = 16
-"""The most descriptors, and bytes, of one read from a channel."""
+"""The maximum of descriptors, and of bytes, in one read from a channel."""
 
 _FAILURE_BYTES: Final = 8192
 
 Adopt = Callable[[socket.socket, bytes], None]
-"""Takes a connection that the supervisor accepted, and the mark of the listener: CONNECTION or CATALOG_CONNECTION."""
+"""Serves a connection that the supervisor accepted; takes the mark CONNECTION or CATALOG_CONNECTION."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildContext:
-    """What a child is given for its life."""
+    """What a child gets from the supervisor at its start."""
 
     settings: Settings
     identity: Identity
     number: int
-    """No other child has it at the same time. Its successor has it after it, and goes on with what it counted."""
+    """Unique among running children. A restarted child gets the same number and continues its counters."""
     channel: socket.socket
     run_folder: str
-    """Made anew for each run of a server, and gone with it."""
+    """A temporary folder of this run of the server."""
     processes: ProcessTable
     """State and heartbeats of all processes of the server."""
     reloaded: Reloaded
@@ -75,16 +74,16 @@ class ChildContext:
     certificate: ssl.SSLContext | None = None
     """The TLS context of new connections; None for plain HTTP."""
     listener: socket.socket | None = None
-    """What a role takes connections from itself, where its role has a port of its own."""
+    """The listener of a role with its own port."""
 
     @property
     def server(self) -> str:
-        """A name for this run of this server, among all servers that share a store."""
+        """A name for this run of the server, unique among all servers that share a store."""
         return f"{socket.gethostname()}:{Path(self.run_folder).name}"
 
 
 class Child:
-    """A child process, as its role sees it from inside."""
+    """A child process, as its role uses it."""
 
     def __init__(self, context: ChildContext, metrics: Metrics) -> None:
         self.context = context
@@ -96,21 +95,21 @@ class Child:
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         self._beat()
-        # A signal that came before the handler was ignored.
+        # An earlier signal was ignored.
         self._reload()
 
     def when_certificate_changes(self, use: Callable[[ssl.SSLContext], None]) -> None:
-        """Have `use` called with each certificate that replaces the one of the context."""
+        """Register `use`, called with each reloaded certificate."""
         self._use_certificate = use
         self._reload()
 
     def _beat(self) -> None:
-        """Count a heartbeat, again and again, for as long as the event loop runs."""
+        """Count heartbeats for as long as the event loop runs."""
         self.context.processes.beat(self.context.number)
         asyncio.get_running_loop().call_later(BEAT_SECONDS, self._beat)
 
     def _reload(self) -> None:
-        """Apply what the supervisor published."""
+        """Apply the values that the supervisor published."""
         fresh = published(self.context.run_folder)
         if fresh is None:
             return
@@ -128,13 +127,13 @@ class Child:
             self._use_certificate(certificate)
 
     async def wait_for_stop(self, adopt: Adopt | None = None) -> None:
-        """Say that this child is ready, take the connections that come, and return when it is to end."""
+        """Report that this child is ready, receive connections, and return on a stop."""
         loop, channel = asyncio.get_running_loop(), self.context.channel
         channel.setblocking(False)
         loop.add_reader(channel, self._listen, adopt)
         settle_memory()
         with suppress(BrokenPipeError):
-            # Nobody hears it any more: the reader finds that, too.
+            # The supervisor ended: the reader detects that, too.
             channel.send(READY)
         await self._stop.wait()
         loop.remove_reader(channel)
@@ -146,10 +145,10 @@ class Child:
         except BlockingIOError:
             return
         except OSError:
-            # It went away with words of ours unread.
+            # The supervisor ended with unread messages.
             message, descriptors = b"", []
         if not message:
-            # The supervisor is gone: nobody would bring anything, or end us.
+            # The supervisor ended.
             self._stop.set()
             asyncio.get_running_loop().remove_reader(channel)
             return
@@ -162,21 +161,21 @@ class Child:
 
 
 def marks_of(message: bytes, count: int) -> list[bytes]:
-    """The marks of so many connections that came with a message of the channel.
+    """The marks of `count` connections received with a channel message.
 
-    Each connection is sent with one byte; bytes without a connection may come before them.
+    Each connection is sent with one byte; bytes without a connection may precede them.
     """
     marks = message[len(message) - count :]
     return [marks[position : position + 1] for position in range(count)]
 
 
 def run_child(context: ChildContext, work: Callable[[Child], Awaitable[None]]) -> int:
-    """Do the work of a role until the supervisor ends it; the exit status. Raises what the work raises."""
+    """Run a role until the supervisor stops it; returns the exit status. Raises what `work` raises."""
     supervisor = os.getppid()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_live(context, work))
     if os.getppid() != supervisor:
-        # It was killed, and cannot clean up behind itself.
+        # The supervisor was killed and did not remove the folder.
         shutil.rmtree(context.run_folder, ignore_errors=True)
     return 0
 
@@ -187,32 +186,32 @@ async def _live(context: ChildContext, work: Callable[[Child], Awaitable[None]])
     metrics.close()
 
 
-async def cancel_tasks(chores: Sequence[asyncio.Task[None]]) -> None:
-    """Have them end, and wait until they have."""
-    for chore in chores:
-        chore.cancel()
-    await asyncio.gather(*chores, return_exceptions=True)
+async def cancel_tasks(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait until they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def send_failure(channel: socket.socket, error: LakebedError) -> None:
-    """Tell the supervisor what this child ended of."""
+    """Report the error that ended this child to the supervisor."""
     with suppress(OSError):
         channel.send(f"{type(error).__name__}\n{error}".encode(errors="backslashreplace")[:_FAILURE_BYTES])
 
 
 def send_crash(channel: socket.socket, error: BaseException) -> None:
-    """Tell the supervisor what this child ended of, where that is a mistake of ours or of a library."""
+    """Report the unexpected exception that ended this child to the supervisor."""
     with suppress(OSError):
         channel.send(CRASHED + f"{type(error).__name__}: {error}".encode(errors="backslashreplace")[:_FAILURE_BYTES])
 
 
 def parse_crash(message: bytes) -> str:
-    """In one line, what a child crashed of."""
+    """The exception that ended a child, in one line."""
     return " ".join(message.removeprefix(CRASHED).decode(errors="replace").split())
 
 
 def parse_failure(message: bytes) -> LakebedError:
-    """The error that a child told of."""
+    """The error that ended a child."""
     name, _, text = message.decode(errors="replace").partition("\n")
     kind = getattr(errors, name, None)
     return kind(text) if isinstance(kind, type) and issubclass(kind, LakebedError) else LakebedError(text)

@@ -1,6 +1,6 @@
-"""Hands accepted connections to workers, in turn.
+"""Passes accepted connections to workers, round-robin.
 
-A connection that a worker has not taken from its channel is not lost with it: it is taken back and goes to another.
+A connection that a worker has not received from its channel is not lost with the worker: it goes to another one.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _INT: Final = struct.Struct("=i")
 
 
 class WorkerListener(NamedTuple):
-    """A listener whose connections go to the workers."""
+    """A listener whose connections are passed to workers."""
 
     listener: socket.socket
     mark: bytes
-    """Sent with each of its connections, so that workers know the listener."""
+    """Sent with each connection, so that workers know its listener."""
 
 
 class ConnectionHandover:
-    """The listeners of workers, and the connections that none of them has yet."""
+    """The listeners of workers, and the accepted connections that no worker has yet."""
 
     def __init__(self, accepting: Sequence[WorkerListener]) -> None:
         self.accepting = tuple(accepting)
@@ -45,7 +45,7 @@ class ConnectionHandover:
         return bool(self._waiting)
 
     def accept(self, accepting: WorkerListener, workers: Collection[ChildProcess]) -> None:
-        """Hand over the connections that wait, then accept more until there are none."""
+        """Pass on the waiting connections, then accept all others."""
         while self.pass_on(workers):
             try:
                 connection = accepting.listener.accept()[0]
@@ -53,18 +53,18 @@ class ConnectionHandover:
                 return
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                    log.warning("out of descriptors or memory; a connection waits", exc_info=error)
+                    log.warning("accept failed: out of descriptors or memory, retrying", exc_info=error)
                     time.sleep(_BUSY_PAUSE_SECONDS)
                     return
                 continue
             self._waiting.append((connection, accepting.mark))
 
     def pass_on(self, workers: Collection[ChildProcess]) -> bool:
-        """Hand over the connections that wait; whether none waits any more."""
+        """Pass on the waiting connections; True if none is left."""
         while self._waiting:
             connection, mark = self._waiting[0]
             if not self._hand_over(connection, mark, workers):
-                # Every channel is full. It waits here, and others in the system's queue.
+                # Every channel is full. This connection waits here, further ones in the listen backlog.
                 time.sleep(_BUSY_PAUSE_SECONDS)
                 return False
             self._waiting.popleft()
@@ -72,10 +72,10 @@ class ConnectionHandover:
         return True
 
     def take_back(self, process: ChildProcess) -> None:
-        """Take back the connections that a process has not taken from its channel, for others."""
+        """Take back the connections that a process has not received from its channel."""
         while True:
             try:
-                # Not `recv_fds`, which passes no flags on and would block.
+                # Not `recv_fds`, which ignores its flags and would block.
                 message, ancillary, _, _ = process.far_end.recvmsg(
                     DESCRIPTORS_A_MESSAGE, socket.CMSG_LEN(DESCRIPTORS_A_MESSAGE * _INT.size), socket.MSG_DONTWAIT
                 )
@@ -88,14 +88,14 @@ class ConnectionHandover:
                 self._waiting.append((socket.socket(fileno=descriptor), mark))
 
     def close(self) -> None:
-        """Accept no more, and close the connections that wait."""
+        """Stop accepting, and close the waiting connections."""
         for each in self.accepting:
             each.listener.close()
         while self._waiting:
             self._waiting.popleft()[0].close()
 
     def _hand_over(self, connection: socket.socket, mark: bytes, workers: Collection[ChildProcess]) -> bool:
-        """Pass the connection to the next worker that takes it; whether one did."""
+        """Pass the connection to the next worker with room in its channel; False if there is none."""
         candidates = candidates_of(workers)
         for _ in range(len(candidates)):
             self._turn += 1
@@ -103,14 +103,14 @@ class ConnectionHandover:
             try:
                 socket.send_fds(chosen.channel, [mark], [connection.fileno()])
             except OSError:
-                # Its channel is full: the next one.
+                # Its channel is full.
                 continue
             return True
         return False
 
 
 def candidates_of(workers: Collection[ChildProcess]) -> list[ChildProcess]:
-    """The workers that connections go to: those that respond; else those that start; else any, which may recover."""
+    """The workers that get connections: responsive ones; else starting ones; else all, since they may recover."""
     return (
         [each for each in workers if each.ready and each.pulse.is_responsive]
         or [each for each in workers if not each.ready]

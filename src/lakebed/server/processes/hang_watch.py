@@ -1,8 +1,8 @@
-"""Finds processes that hang: relieves them of their connections, then kills them.
+"""Detects hung processes, takes their waiting connections away, and kills them.
 
-Each child counts heartbeats from its event loop. A child that is silent for `UNRESPONSIVE_SECONDS` is handed no more
-connections, and those that it has not taken go to others. One that is silent for `server.hang_timeout` is killed; the
-supervisor replaces it as any other that ended.
+Each child counts heartbeats from its event loop. A child without heartbeats for `UNRESPONSIVE_SECONDS` gets no more
+connections, and those that it has not received go to others. After `server.hang_timeout` it is killed, and the
+supervisor replaces it.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class HangWatch:
 
     @property
     def due(self) -> float:
-        """When it is to look again."""
+        """The time of the next check."""
         return self._ticked + TICK_SECONDS
 
-    def look(self, children: Collection[ChildProcess], now: float) -> None:
-        """Judge the children that are ready, if it is time to."""
+    def check(self, children: Collection[ChildProcess], now: float) -> None:
+        """Check the ready children, if due."""
         if now < self.due:
             return
         elapsed_seconds, self._ticked = now - self._ticked, now
@@ -48,39 +48,39 @@ class HangWatch:
         self._kill(children)
 
     def _relieve(self, workers: Collection[ChildProcess]) -> None:
-        """Take the connections back that wait for a worker without heartbeats, if there are others."""
+        """Take back the connections waiting for an unresponsive worker, if another worker responds."""
         if any(each.ready and each.pulse.is_responsive for each in workers):
             for each in workers:
                 if not each.pulse.is_responsive:
                     self._handover.take_back(each)
 
     def _kill(self, children: Collection[ChildProcess]) -> None:
-        """Kill a child that has been silent for too long.
+        """Kill a hung child.
 
-        One at a time: children that all wait for the same disk cannot be killed before it answers, and when it does
+        One at a time: children that all wait for the same disk cannot be killed before it responds, and when it does,
         only the first is lost.
         """
         if any(child.is_killed for child in children):
             return
         for child in children:
             if child.ready and child.pulse.silent_seconds >= self._timeout_seconds:
-                log.error("process hangs and is killed", extra=_facts(child))
+                log.error("process hangs, killing it", extra=_fields(child))
                 child.is_killed = True
                 os.kill(child.pid, signal.SIGKILL)
                 return
 
 
 def _report(child: ChildProcess) -> None:
-    """Log that the child stopped responding, or that it responds again."""
+    """Log that the child stopped responding, or resumed."""
     is_silent = not child.pulse.is_responsive
     if is_silent and not child.is_reported:
-        log.warning("process does not respond", extra=_facts(child))
+        log.warning("process does not respond", extra=_fields(child))
     elif child.is_reported and not is_silent:
-        log.info("process responds again", extra=_facts(child))
+        log.info("process responds again", extra=_fields(child))
     child.is_reported = is_silent
 
 
-def _facts(child: ChildProcess) -> dict[str, object]:
+def _fields(child: ChildProcess) -> dict[str, object]:
     return {
         "role": child.role.title,
         "pid": child.pid,

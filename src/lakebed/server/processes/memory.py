@@ -1,4 +1,4 @@
-"""How a process that serves has its memory looked after: by Python, and by the C library."""
+"""Tunes Python's garbage collector and glibc's allocator for a serving process."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _KEPT_HEAP_BYTES: Final = 64 * 1024 * 1024
 
 
 def settle_memory() -> None:
-    """Leave what start-up made out of every later search for garbage, and search less often.
+    """Freeze the objects of start-up, and collect garbage less often.
 
-    A request makes some sixty objects that live until its answer and hardly ever a cycle: looking for cycles after
-    every 700 of them, and through everything that was imported now and then, is time taken from requests.
+    A request makes some sixty objects that live until its response, and rarely a cycle. Collections after every 700
+    objects, and full ones through all imported modules, would cost request time.
     """
     gc.collect()
     gc.freeze()
@@ -28,11 +28,11 @@ def settle_memory() -> None:
 
 
 def _keep_freed_memory() -> None:
-    """Have the C library keep the buffers of finished uploads for the next, instead of giving them back.
+    """Keep the buffers of finished uploads in glibc instead of returning them to the kernel.
 
-    By default it returns them to the kernel, which clears every page of them again for the next upload: one in twenty
-    cycles of a large PUT. Each thread would keep its own, however: two places for all of them are enough, because two
-    threads hardly ever ask at the same time. Where the library has no such setting, nothing is lost but that.
+    The kernel clears every returned page for the next upload: one in twenty cycles of a large PUT. Two arenas for all
+    threads bound the retained memory; concurrent allocations are rare. C libraries without `mallopt` keep their
+    defaults.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

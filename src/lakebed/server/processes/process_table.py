@@ -1,7 +1,7 @@
-"""State and heartbeats of the server's processes, in memory that they share.
+"""State and heartbeats of the server's processes, in shared memory.
 
-Made by the supervisor before it forks. Each child counts its heartbeats; the supervisor writes the state of each;
-every worker reads them for `/health/ready`. Each word has one writer.
+The supervisor creates it before it forks. Each child counts its heartbeats, the supervisor writes the states, and every
+worker reads them for `/health/ready`. Each word has one writer.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _WORDS_EACH: Final = 2
 
 
 class ProcessState(IntEnum):
-    """The state of a process, as its supervisor sees it."""
+    """The state of a process, as determined by the supervisor."""
 
     STARTING = 0
     READY = 1
     UNRESPONSIVE = 2
     RESTARTING = 3
-    """It has ended several times within a minute. Ready for the moment or not, it does not count as such."""
+    """It ended several times within a minute; it counts as not ready, even while it runs."""
 
 
 _REASONS: Final[Mapping[ProcessState, str]] = {
     ProcessState.STARTING: "not started yet; the server's log says why if it takes long",
     ProcessState.UNRESPONSIVE: "does not respond; it is replaced unless it recovers",
-    ProcessState.RESTARTING: "restarts again and again; see the server's log",
+    ProcessState.RESTARTING: "restarts repeatedly; see the server's log",
 }
 
 
@@ -55,11 +55,11 @@ class ProcessTable:
         self._words[_WORDS_EACH * number + 1] = state
 
     def state(self, number: int) -> ProcessState:
-        """The state that the supervisor wrote last."""
+        """The last state from the supervisor."""
         return ProcessState(self._words[_WORDS_EACH * number + 1])
 
     def readiness_checks(self) -> dict[str, ReadinessCheck]:
-        """A check for each role: ready while at least one process of it is."""
+        """A readiness check per role: ready while at least one of its processes is."""
         return {role: self._check(role) for role in dict.fromkeys(self.roles)}
 
     def _check(self, role: str) -> ReadinessCheck:

@@ -1,8 +1,8 @@
-"""Settings that change without a restart, on SIGHUP: the log level, and the contents of the TLS certificate files.
+"""Reloads settings on SIGHUP without a restart: the log level and the TLS certificate files.
 
-The supervisor reads and checks them, then publishes what is to be applied as a file in the run folder and sends SIGHUP
-to its children. A child applies what differs from what it has, so a signal too many, or one that arrives before the
-child has a handler, does no harm.
+The supervisor reads and validates them, publishes the values as a file in the run folder and sends SIGHUP to its
+children. A child applies the values that differ from its own, so a repeated signal, or one that arrives before the
+child has a handler, is harmless.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class Reloaded(msgspec.Struct, frozen=True):
 
     log_level: LogLevel
     certificate: int = 0
-    """How often the certificate was read again."""
+    """How often the certificate was reloaded."""
 
     def publish(self, run_folder: str) -> None:
-        """Make it readable for the children. The file is replaced as a whole."""
+        """Publish the values to the children. Replaces the file atomically."""
         fresh = Path(run_folder) / f"{_FILE}.new"
         fresh.write_bytes(msgspec.json.encode(self))
         fresh.replace(Path(run_folder) / _FILE)
 
 
 def published(run_folder: str) -> Reloaded | None:
-    """What the supervisor published last; None if nothing was reloaded yet."""
+    """The values that the supervisor published last; None before the first reload."""
     try:
         return msgspec.json.decode((Path(run_folder) / _FILE).read_bytes(), type=Reloaded)
     except FileNotFoundError:
@@ -55,27 +55,27 @@ def published(run_folder: str) -> Reloaded | None:
 
 @dataclass(slots=True)
 class Reloading:
-    """The supervisor's side: the values in force, and how they are read again."""
+    """The supervisor's side: the current values, and their reload."""
 
     given: Settings
-    """As they were read at the start."""
+    """As read at the start."""
     read: ReadSettings | None
     run_folder: str
     certificate: ssl.SSLContext | None
-    """In force: children that start later are given it, whatever has become of its files."""
+    """The current one. Children that start later get it, whatever its files contain by then."""
     current: Reloaded = field(init=False)
 
     def __post_init__(self) -> None:
         self.current = Reloaded(self.given.log.level)
 
     def reload(self) -> None:
-        """Read all again, and publish what can be used. What cannot be used stays as it is, and is logged."""
+        """Reload everything and publish the valid values. Invalid ones are logged, and the previous ones stay."""
         self._read_settings()
         self._read_certificate()
         self.current.publish(self.run_folder)
 
     def applied_to(self, settings: Settings) -> Settings:
-        """The settings for a child that starts now."""
+        """The settings of a child that starts now."""
         return replace(settings, log=replace(settings.log, level=self.current.log_level))
 
     def _read_settings(self) -> None:
@@ -84,13 +84,13 @@ class Reloading:
         try:
             fresh = self.read()
         except LakebedError as error:
-            log.error("configuration not reloaded; the previous one stays in force", extra={"reason": str(error)})
+            log.error("settings not reloaded; the previous ones stay in use", extra={"reason": str(error)})
             return
         set_log_level(fresh.log.level)
         self.current = msgspec.structs.replace(self.current, log_level=fresh.log.level)
-        log.info("configuration reloaded", extra={"log_level": str(fresh.log.level)})
+        log.info("settings reloaded", extra={"log_level": str(fresh.log.level)})
         if changed := changed_settings(self.given, fresh):
-            log.warning("settings changed that take effect with a restart", extra={"settings": ", ".join(changed)})
+            log.warning("changed settings require a restart", extra={"settings": ", ".join(changed)})
 
     def _read_certificate(self) -> None:
         if self.certificate is None:
@@ -105,7 +105,7 @@ class Reloading:
 
 
 def changed_settings(given: Settings, fresh: Settings) -> list[str]:
-    """Paths of the settings that differ and are not reloaded."""
+    """Paths of changed settings that require a restart."""
     return [
         path
         for path in known_settings()
@@ -115,18 +115,18 @@ def changed_settings(given: Settings, fresh: Settings) -> list[str]:
 
 
 def tls_context(settings: Settings) -> ssl.SSLContext | None:
-    """The server's certificate, if it has one. Raises InvalidSetting when it cannot be used."""
+    """The TLS context of the server; None for plain HTTP. Raises InvalidSetting if the files are unusable."""
     if settings.server.tls_cert is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     certificate, key = settings.server.tls_cert, settings.server.tls_key
     try:
-        # With a password for a key that has one, OpenSSL does not ask for it on the terminal.
+        # With a password argument, OpenSSL does not prompt for one on the terminal.
         context.load_cert_chain(certificate, key, password="")
     except OSError as error:
         reason = error.strerror or str(error)
         raise InvalidSetting(
-            f"server.tls_cert: cannot be used. certificate={certificate} key={key} reason={reason}"
+            f"server.tls_cert: unusable certificate or key. certificate={certificate} key={key} reason={reason}"
         ) from error
     return context

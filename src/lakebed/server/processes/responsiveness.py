@@ -1,7 +1,7 @@
-"""Whether a process responds, judged by its heartbeats as the supervisor sees them.
+"""Decides whether a process responds, from its heartbeats.
 
-Silence is measured in the supervisor's own ticks, and a tick counts no more than `_LONGEST_TICK_SECONDS`: after a pause
-of the whole machine every child gets to run before it is judged.
+Silence is measured in ticks of the supervisor, and a tick counts at most `_LONGEST_TICK_SECONDS`: after a pause of the
+whole machine every child gets to run first.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Final
 
 BEAT_SECONDS: Final = 0.5
-"""Between two heartbeats of a child."""
+"""Interval of a child's heartbeats."""
 
 TICK_SECONDS: Final = 0.5
-"""Between two looks of the supervisor."""
+"""Interval of the supervisor's checks."""
 
 UNRESPONSIVE_SECONDS: Final = 3.0
-"""Longer than a worker is busy with one call that cannot be interrupted. With the ticks, noticed within 5 s."""
+"""Longer than any uninterruptible call of a worker. With the ticks, detected within 5 s."""
 
 _LONGEST_TICK_SECONDS: Final = 1.0
 
@@ -29,7 +29,7 @@ class Pulse:
     silent_seconds: float = 0.0
 
     def observe(self, beats: int, elapsed_seconds: float) -> None:
-        """Record the count at a tick, `elapsed_seconds` after the last one."""
+        """Record the heartbeat count at a tick, `elapsed_seconds` after the previous one."""
         if beats != self.beats:
             self.beats, self.silent_seconds = beats, 0.0
         else:
@@ -37,5 +37,5 @@ class Pulse:
 
     @property
     def is_responsive(self) -> bool:
-        """Whether it may be handed connections."""
+        """Whether the process gets connections."""
         return self.silent_seconds < UNRESPONSIVE_SECONDS

@@ -1,12 +1,11 @@
-"""The parent process: binds the ports, starts its children, hands connections to workers, replaces what ends or hangs.
+"""The supervisor: binds the ports, starts children, passes connections to workers, restarts ended and hung children.
 
-Connections are passed as descriptors in turn, which spreads them evenly; with a shared port the kernel's choice left
-one worker idle. The parent has no threads and no event loop, so that forking it is always safe.
+It passes connections as descriptors, round-robin, which spreads them evenly; with a shared port the kernel left one
+worker idle. It has no threads and no event loop, so that forking is always safe.
 
-Children have roles: workers answer requests, others do what need not be done in a worker. A child that dies is
-replaced, as long as some worker can serve; what happens to others that once began stops no worker. A server whose
-children cannot even begin ends with what the first of them said, or with what the last one crashed of. A child that
-does not respond is killed, which replaces it.
+Workers serve requests; other roles run in their own processes. A child that ends is restarted as long as some worker
+serves; a role that started once never stops the workers. A server whose children cannot start at all ends with the
+error of the first, or the exception of the last. A child that does not respond is killed and restarted.
 """
 
 from __future__ import annotations
@@ -60,19 +59,19 @@ log = logging.getLogger("lakebed.server")
 
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 _KILL_SECONDS: Final = 5.0
-"""How much longer than its grace a child may take to end."""
+"""How long after the shutdown grace a child is killed."""
 
 _MESSAGE_BYTES: Final = 64 * 1024
 
 
 def run(settings: Settings, read_again: ReadSettings | None = None) -> int:
-    """Serve until told to stop; the exit status. Raises LakebedError for what keeps the server from starting.
+    """Serve until stopped; returns the exit status. Raises LakebedError if the server cannot start.
 
-    SIGHUP reads the settings with `read_again`.
+    SIGHUP reloads the settings with `read_again`.
     """
     if settings.streams.listen is not None:
         require_extra("streams", "streams.listen")
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the supervisor runs
     certificate = tls_context(settings)
     with DataFolderLock.acquire(settings.server.data, str(settings.server.listen)) as lock:
         identity = establish_identity(settings)
@@ -98,9 +97,9 @@ def run(settings: Settings, read_again: ReadSettings | None = None) -> int:
             return _Supervisor(settings, identity, accepting, run_folder, streams, lock, reloading).run()
 
 
-def _ended(exit_code: int) -> str:
-    """How a child ended that said nothing."""
-    return f"it was ended by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"it ended with {exit_code}"
+def _exit_text(exit_code: int) -> str:
+    """The exit of a child that reported no error."""
+    return f"killed by {signal.Signals(-exit_code).name}" if exit_code < 0 else f"exit status {exit_code}"
 
 
 class _Supervisor:
@@ -148,12 +147,12 @@ class _Supervisor:
         self._selector.register(self._wake_read, selectors.EVENT_READ, self._on_wake)
         try:
             while not self._stopping:
-                for key, _ in self._selector.select(self._patience()):
+                for key, _ in self._selector.select(self._timeout()):
                     callback: Callable[[], None] = key.data
                     callback()
                 self._reap()
                 self._restart()
-                self._watch.look(self._children.values(), time.monotonic())
+                self._watch.check(self._children.values(), time.monotonic())
                 self._handover.pass_on(self._workers)
                 if self._reload_wanted:
                     self._reload()
@@ -167,7 +166,7 @@ class _Supervisor:
     def _start(self, number: int) -> None:
         role = self._roles[number]
         ours, theirs = socket.socketpair()
-        # A stop that reached the child before it has handlers of its own would be taken for the parent's, and lost.
+        # Before the child has its own handlers, a stop would run the parent's, and be lost.
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
         pid = os.fork()
         if pid == 0:
@@ -175,23 +174,23 @@ class _Supervisor:
             try:
                 ours.close()
                 self._become_child(role)
-                status = role.run(self._station(role, number, theirs))
+                status = role.run(self._context(role, number, theirs))
             except LakebedError as error:
                 send_failure(theirs, error)
             except BaseException as error:
-                log.exception("a child of the server crashed", extra={"child": number})
+                log.exception("child process crashed", extra={"child": number})
                 send_crash(theirs, error)
             finally:
                 logging.shutdown()
-                # Not sys.exit: the parent's own cleanup is not the child's to run.
+                # Not sys.exit: the child must not run the parent's cleanup.
                 os._exit(status)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
-        # A child that hangs must not hang us when its channel is full.
+        # A full channel of a hung child must not block the supervisor.
         ours.setblocking(False)
         self._children[pid] = ChildProcess(role, number, pid, ours, theirs, time.monotonic())
-        self._selector.register(ours, selectors.EVENT_READ, lambda: self._hear(pid))
+        self._selector.register(ours, selectors.EVENT_READ, lambda: self._receive(pid))
 
-    def _station(self, role: ProcessRole, number: int, channel: socket.socket) -> ChildContext:
+    def _context(self, role: ProcessRole, number: int, channel: socket.socket) -> ChildContext:
         return ChildContext(
             self._reloading.applied_to(self._settings),
             self._identity,
@@ -205,15 +204,15 @@ class _Supervisor:
         )
 
     def _become_child(self, role: ProcessRole) -> None:
-        """Leave the parent's business behind."""
+        """Undo the parent's signal handlers, and close its descriptors."""
         with suppress(OSError):
-            # Where there is no such file, processes have no names.
+            # Absent outside Linux.
             Path("/proc/self/comm").write_text(role.process_name)
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        # The parent decides when to stop: a terminal's Ctrl-C reaches every process of the group.
+        # The parent decides when to stop: Ctrl-C reaches every process of the group.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         self._lock.close()
@@ -229,14 +228,14 @@ class _Supervisor:
 
     @property
     def _workers(self) -> list[ChildProcess]:
-        """The processes that are handed connections."""
+        """The processes that serve connections."""
         return [child for child in self._children.values() if child.role.takes_connections]
 
     def _accept(self, accepting: WorkerListener) -> None:
         self._handover.accept(accepting, self._workers)
 
-    def _hear(self, pid: int) -> None:
-        """Take what a child says: that it is ready, or why it is not."""
+    def _receive(self, pid: int) -> None:
+        """Receive a child's message: ready, or an error."""
         found = self._children.get(pid)
         if found is None:
             return
@@ -255,7 +254,7 @@ class _Supervisor:
             found.failure = parse_failure(message)
 
     def _announce_once(self) -> None:
-        """Tell that all are there. What waits itself for something that may pass is not waited for."""
+        """Log `ready` when all processes are, except roles that retry after a transient failure."""
         workers = self._workers
         if self._announced or len(workers) < self._settings.server.workers:
             return
@@ -287,8 +286,8 @@ class _Supervisor:
                 return
             if pid not in self._children:
                 continue
-            # Its last words may still be in the channel.
-            self._hear(pid)
+            # Its last message may still be in the channel.
+            self._receive(pid)
             dead = self._children.pop(pid)
             self._selector.unregister(dead.channel)
             if not self._stopping:
@@ -298,7 +297,7 @@ class _Supervisor:
                 self._replace(dead, status)
 
     def _replace(self, dead: ChildProcess, status: int) -> None:
-        """Have a successor started, soon. Raises what kept the first children from starting."""
+        """Schedule a restart. Raises the error that kept the first children from starting."""
         failure, exit_code, now = dead.failure, os.waitstatus_to_exitcode(status), time.monotonic()
         if failure is not None and not failure.retryable and not self._announced:
             raise failure
@@ -309,8 +308,9 @@ class _Supervisor:
             starts.fail(failure)
             if starts.is_hopeless(others_serve=any(w.ready for w in self._workers)):
                 raise failure or LakebedError(
-                    "a process of the server ends whenever it is started; the log says where it does. "
-                    f"process={dead.role.process_name} starts={starts.failed} error={dead.crash or _ended(exit_code)}"
+                    "a server process fails repeatedly at its start; see its traceback in the log. "
+                    f"process={dead.role.process_name} starts={starts.failed} "
+                    f"error={dead.crash or _exit_text(exit_code)}"
                 )
             pause = starts.pause_seconds
         log.error(dead.role.died, extra={"child": dead.number, "status": exit_code}, exc_info=failure)
@@ -322,8 +322,8 @@ class _Supervisor:
                 del self._restarts[number]
                 self._start(number)
 
-    def _patience(self) -> float:
-        """How long nothing has to be done, if nothing happens."""
+    def _timeout(self) -> float:
+        """Seconds until the next scheduled action."""
         if self._handover.is_pending:
             return 0.0
         now = time.monotonic()
@@ -358,7 +358,7 @@ class _Supervisor:
             os.kill(child.pid, signal.SIGHUP)
 
     def _stop_children(self) -> None:
-        """Let the children finish what is under way, for a time; a second word to stop is taken as impatience."""
+        """Stop the children gracefully; kill them after the grace, or on a second stop signal."""
         self._stopping = True
         self._handover.close()
         for found in self._children.values():

@@ -1,4 +1,4 @@
-"""One worker process: takes connections from the supervisor, serves them, does its share of the housekeeping."""
+"""A worker process: serves the connections that the supervisor passes to it, and runs periodic jobs."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _PURGE_PAUSE_SECONDS: Final = 5.0
 _SCHEDULER_PAUSE_SECONDS: Final = 5.0
 _TOKEN_KEYS_SECONDS: Final = 600.0
 _FIRST_WORKER: Final = 0
-"""What is logged once per start of a server is logged by this child."""
+"""The worker that logs what a server logs once per start."""
 
 
 def serve(context: ChildContext) -> int:
-    """Run a worker until the supervisor ends it; the exit status."""
+    """Run a worker until the supervisor stops it; returns the exit status."""
     leave_out_arrays()
     return run_child(context, _serve)
 
@@ -42,13 +42,13 @@ async def _serve(child: Child) -> None:
     checks = child.context.processes.readiness_checks()
     async with compose(settings, child.context.identity, child.metrics, checks) as parts:
         connections = WorkerConnections(
-            parts.edges,
+            parts.apps,
             limit=max(1, settings.server.max_connections // settings.server.workers),
             tls=child.context.certificate,
             report=parts.instruments.connections.set,
         )
         child.when_certificate_changes(connections.use_certificate)
-        chores = [
+        background = [
             asyncio.create_task(connections.watch()),
             asyncio.create_task(parts.garbage_collector.run()),
             asyncio.create_task(_repeat("sweep", settings.objects.sweep_interval, parts, _sweep(parts))),
@@ -70,10 +70,10 @@ async def _serve(child: Child) -> None:
             asyncio.create_task(parts.trace.run()),
         ]
         if child.context.number == _FIRST_WORKER:
-            chores.append(asyncio.create_task(_check_stored_policies(parts)))
+            background.append(asyncio.create_task(_check_stored_policies(parts)))
         await child.wait_for_stop(connections.adopt)
         await connections.drain(settings.server.shutdown_grace)
-        await cancel_tasks(chores)
+        await cancel_tasks(background)
 
 
 def _sweep(parts: WorkerParts) -> Callable[[], Awaitable[None]]:
@@ -130,39 +130,42 @@ def _poll_bridges(parts: WorkerParts) -> Callable[[], Awaitable[None]]:
 
 
 def _catalog_jobs(parts: WorkerParts) -> dict[str, Callable[[], Awaitable[None]]]:
-    """The periodic jobs of the catalog by name. Separate, so that none waits for another, or fails with it."""
-    jobs, tended = parts.catalog_jobs, parts.instruments.tended
+    """The periodic jobs of the catalog by name. Separate, so that none delays another or fails with it."""
+    jobs, instruments = parts.catalog_jobs, parts.instruments
 
-    async def give_up() -> None:
-        tended.of("dropped_table").add(await jobs.expire_dropped())
+    async def expire_dropped() -> None:
+        instruments.dropped_tables.of("expired").add(await jobs.expire_dropped())
 
-    async def forget() -> None:
-        forgotten = await jobs.remove_old()
-        tended.of("idempotency_key").add(forgotten.answers)
-        tended.of("engine_report").add(forgotten.reports)
-        tended.of("scan_plan").add(forgotten.plans)
-        tended.of("ended_task").add(forgotten.tasks)
-        tended.of("delegation").add(forgotten.delegations)
+    async def remove_old() -> None:
+        removed = await jobs.remove_old()
+        for kind, count in (
+            ("idempotency_key", removed.answers),
+            ("engine_report", removed.reports),
+            ("scan_plan", removed.plans),
+            ("ended_task", removed.tasks),
+            ("delegation", removed.delegations),
+        ):
+            instruments.removed_rows.of(kind).add(count)
 
     async def maintain() -> None:
         report = await jobs.maintain()
-        for kind, count in (
-            ("job", report.jobs),
-            ("failed_job", report.failed),
-            ("deleted_file", report.deleted),
-            ("quarantined_file", report.quarantined),
-            ("purged_file", report.purged),
+        instruments.maintenance_jobs.of("succeeded").add(report.jobs - report.failed)
+        instruments.maintenance_jobs.of("failed").add(report.failed)
+        for action, count in (
+            ("deleted", report.deleted),
+            ("quarantined", report.quarantined),
+            ("purged", report.purged),
         ):
-            tended.of(kind).add(count)
+            instruments.maintenance_files.of(action).add(count)
 
-    return {"dropped tables": give_up, "old answers": forget, "table maintenance": maintain}
+    return {"dropped tables": expire_dropped, "old answers": remove_old, "table maintenance": maintain}
 
 
 async def _purge_tables(parts: WorkerParts) -> None:
-    """Purge dropped tables as they come, in whichever worker is free."""
+    """Run purge tasks of dropped tables as they are queued, in any idle worker."""
     while True:
         try:
-            parts.instruments.tended.of("purged_table").add(await parts.catalog_jobs.purge_next())
+            parts.instruments.dropped_tables.of("purged").add(await parts.catalog_jobs.purge_next())
             continue
         except LakebedError as error:
             log.warning("purge failed, retrying", extra={"job": "purge"}, exc_info=error)
@@ -172,17 +175,17 @@ async def _purge_tables(parts: WorkerParts) -> None:
 
 
 async def _run_scheduler(parts: WorkerParts) -> None:
-    """Run the maintenance scheduler, in one process at a time of all that share the metadata store."""
-    tended = parts.instruments.tended
+    """Run the maintenance scheduler in one process at a time of all that share the metadata store."""
+    instruments = parts.instruments
 
-    def told(planned: PlanningTotals) -> None:
-        tended.of("planned_table").add(planned.tables)
-        tended.of("planned_task").add(planned.tasks)
-        tended.of("withdrawn_task").add(planned.withdrawn)
+    def count(planned: PlanningTotals) -> None:
+        instruments.planned_tables.add(planned.tables)
+        instruments.planned_tasks.add(planned.tasks)
+        instruments.withdrawn_tasks.add(planned.withdrawn)
 
     while True:
         try:
-            await parts.catalog_jobs.schedule(told)
+            await parts.catalog_jobs.schedule(count)
         except LakebedError as error:
             log.warning("maintenance scheduler failed, retrying", extra={"job": "scheduler"}, exc_info=error)
         except Exception:
@@ -191,7 +194,7 @@ async def _run_scheduler(parts: WorkerParts) -> None:
 
 
 async def _check_stored_policies(parts: WorkerParts) -> None:
-    """Warn of actions in stored user policies that match no request."""
+    """Warn about actions in stored user policies that match no request."""
     try:
         async for found in stored_policy_problems(parts.meta):
             log.warning(
@@ -204,7 +207,7 @@ async def _check_stored_policies(parts: WorkerParts) -> None:
 
 
 async def _repeat(name: str, seconds: float, parts: WorkerParts, work: Callable[[], Awaitable[None]]) -> None:
-    """Run a job at intervals, in one process of all that share the metadata store at a time."""
+    """Run a job at intervals, in one process at a time of all that share the metadata store."""
     # Servers in containers may share host name and process id.
     holder = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
     job = PeriodicJob(parts.meta, parts.leases, parts.clock, name, holder, seconds, work)

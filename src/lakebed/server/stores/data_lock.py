@@ -1,8 +1,8 @@
 """The lock on a data folder: one server at a time.
 
-The supervisor holds it for its life, through `flock`: the kernel releases it when the process ends, however it ends.
-Children close their copy, so that those that outlive a killed supervisor for a moment do not hold up the next server.
-Commands that open the folder beside a server do not take it.
+The supervisor holds it through `flock`: the kernel releases it when the process ends, however it ends. Children close
+their copy, so that children that briefly outlive a killed supervisor do not delay the next server. Commands that open
+the folder beside a server do not take the lock.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from lakebed.core.errors import InvalidSetting, StateConflict
 LOCK_FILE: Final = "server.lock"
 
 PATIENCE_SECONDS: Final = 3.0
-"""How long a server waits for one that is just ending."""
+"""How long a server waits for another one that is shutting down."""
 
 _PAUSE_SECONDS: Final = 0.05
 _HOLDER_BYTES: Final = 1024
 
 
 class DataFolderLock:
-    """A held lock; released by `close`, or with the process."""
+    """A held lock; released by `close` or at the end of the process."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
@@ -42,9 +42,9 @@ class DataFolderLock:
         patience_seconds: float = PATIENCE_SECONDS,
         pause: Callable[[float], None] = time.sleep,
     ) -> DataFolderLock:
-        """Lock the folder, which is made if it is absent. `listen` is shown to a server that is refused.
+        """Create the folder if absent, and lock it. `listen` is part of the error of a second server.
 
-        Raises StateConflict if another server holds it; InvalidSetting if the folder or its file system cannot be used.
+        Raises StateConflict if another server holds it; InvalidSetting if the folder or its file system is unusable.
         """
         path = folder / LOCK_FILE
         try:
@@ -102,14 +102,14 @@ def _wait_for_lock(descriptor: int, folder: Path, patience_seconds: float, pause
 def _taken(descriptor: int, folder: Path) -> StateConflict:
     holder = os.pread(descriptor, _HOLDER_BYTES, 0).decode(errors="replace").strip() or "pid=unknown"
     return StateConflict(
-        "the data folder is in use by another server: stop that server, or give this one a folder of its own with "
-        f"--data (several servers share metadata in PostgreSQL and objects in S3, never a folder). folder={folder} "
+        "the data folder is in use by another server: stop that server, or use another folder with --data "
+        f"(several servers share metadata in PostgreSQL and objects in S3, never a folder). folder={folder} "
         f"{holder}"
     )
 
 
 def found_a_file(path: Path) -> InvalidSetting:
-    """The error of a path that is in the data folder, if a file is where a folder is expected."""
+    """The error of a path in the data folder when one of its parents is a file."""
     file = next((parent for parent in path.parents if parent.is_file()), path.parent)
     return InvalidSetting(f"server.data: expected a folder, found a file; name another one with --data. path={file}")
 
@@ -117,4 +117,4 @@ def found_a_file(path: Path) -> InvalidSetting:
 def _unusable(folder: Path, error: OSError) -> InvalidSetting:
     if isinstance(error, NotADirectoryError):
         return found_a_file(folder / LOCK_FILE)
-    return InvalidSetting(f"server.data: the folder cannot be used. path={folder} reason={error.strerror}")
+    return InvalidSetting(f"server.data: unusable folder. path={folder} reason={error.strerror}")

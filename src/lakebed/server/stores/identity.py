@@ -1,7 +1,7 @@
-"""First start: the server makes its own root credentials and master key, once, and keeps them in the data folder.
+"""Generates root credentials and the master key at the first start, and stores them in the data folder.
 
-Invariant: whoever starts at the same time on the same folder ends with the same secrets. The file appears whole
-under its name or not at all (`link` refuses a second one), and what is under the name is what everybody uses.
+Invariant: servers that start concurrently on one folder use the same secrets. The file is published atomically (`link`
+fails for the second one), and every server uses the published file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who root is, and the keys that objects are encrypted with."""
+    """Root credentials and master keys."""
 
     root_access_key: str
     root_secret_key: Secret
@@ -38,13 +38,13 @@ class Identity:
     """The master key for new objects."""
 
     master_keys: Mapping[str, bytes] = field(repr=False)
-    """Every master key by id, 32 bytes each: objects name the one that was active when they were written."""
+    """Every master key by id, 32 bytes each. Objects reference the key that was active when they were written."""
 
     secrets_path: Path | None = None
-    """Where the generated secrets are; None when settings gave all of them and no file was ever made."""
+    """The file of generated secrets; None if the settings have all secrets and there is no file."""
 
     root_is_generated: bool = False
-    """Whether the root credentials are those of the file, and not those of the settings."""
+    """Whether the root credentials come from the file instead of the settings."""
 
 
 class _StoredSecrets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,9 +61,9 @@ class _StoredSecrets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def establish_identity(settings: Settings) -> Identity:
-    """The secrets to serve with: those of the settings, else those of the data folder, made now if need be.
+    """The secrets of the settings, else those of the data folder, generated if absent.
 
-    Raises Corrupted when the file is damaged, InvalidSetting when others can read it or the folder cannot be used.
+    Raises Corrupted for a damaged file, InvalidSetting if other users can read it or the folder is unusable.
     """
     identity = find_identity(settings)
     if identity is None:
@@ -73,21 +73,21 @@ def establish_identity(settings: Settings) -> Identity:
 
 
 def require_identity(settings: Settings) -> Identity:
-    """The secrets of a server that was started before. Raises InvalidSetting when there are none, and as above."""
+    """The secrets of a server that was started before. Raises InvalidSetting if there are none, and as above."""
     identity = find_identity(settings)
     if identity is None:
         folder = settings.server.data.absolute()
         raise InvalidSetting(
-            "server.data: no server was started with this folder; name the folder of your server with --data, or start"
-            f" one: lakebed serve --data {folder}"
+            "server.data: not the data folder of a server; name your server's folder with --data, or start a server:"
+            f" lakebed serve --data {folder}"
         )
     return identity
 
 
 def find_identity(settings: Settings) -> Identity | None:
-    """The secrets of the settings and of the data folder together, or None if one of them is missing.
+    """The secrets of the settings and the data folder together, or None if any is missing.
 
-    A generated master key stays readable when settings bring keys of their own, because objects may need it.
+    A generated master key stays readable if the settings have keys, because objects may need it.
     """
     path = settings.server.data / SECRETS_FILE
     stored = _read(path)
@@ -139,27 +139,27 @@ def _read(path: Path) -> _StoredSecrets | None:
         raise InvalidSetting(f"server.data: cannot read the secrets. path={path} reason={error.strerror}") from error
     with open(descriptor, "rb") as file:
         if os.fstat(descriptor).st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise InvalidSetting(f"server.data: others can read the secrets; run: chmod 600 {path}")
+            raise InvalidSetting(f"server.data: other users can read the secrets file; run: chmod 600 {path}")
         text = file.read()
     damage: str | None = None
     try:
         stored = msgspec.json.decode(text, type=_StoredSecrets)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        damage = "not what was written"
+        damage = "not valid JSON of its format"
     else:
         if stored.format != _FORMAT:
-            damage = f"format {stored.format}, this build knows {_FORMAT}"
+            damage = f"format {stored.format}, expected {_FORMAT}"
         elif len(stored.master_key) != 32:
             damage = "the master key is not 32 bytes"
     if damage is not None:
-        # Raised here, outside `except`: the decoder's own error may quote the text. And never made anew: objects
-        # encrypted with the lost key would be lost with it.
+        # Raised outside `except`: the decoder's error may quote the text. Never regenerated: objects encrypted with the
+        # lost key would be lost.
         raise Corrupted(f"secrets file is damaged: {damage}; restore it from a backup. path={path}")
     return stored
 
 
 def _create(path: Path, fresh: _StoredSecrets) -> None:
-    """Put `fresh` under `path` unless something is there already."""
+    """Publish `fresh` under `path` unless the file exists."""
     folder = path.parent
     draft = folder / f".{SECRETS_FILE}.{secrets.token_hex(8)}"
     try:
@@ -173,12 +173,12 @@ def _create(path: Path, fresh: _StoredSecrets) -> None:
             try:
                 os.link(draft, path)
             except FileExistsError:
-                return  # somebody was first: theirs are the secrets
+                return  # another server was first: its secrets count
         finally:
             draft.unlink(missing_ok=True)
         _sync_folder(folder)
     except OSError as error:
-        raise InvalidSetting(f"server.data: cannot be written. path={folder} reason={error.strerror}") from error
+        raise InvalidSetting(f"server.data: cannot write the folder. path={folder} reason={error.strerror}") from error
 
 
 def _sync_folder(folder: Path) -> None:

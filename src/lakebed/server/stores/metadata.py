@@ -1,4 +1,4 @@
-"""The metadata store that the settings name, opened, at this build's schema, and written with the keys held here."""
+"""Opens the metadata store of the settings: migrates its schema and checks its master keys."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SQLITE_FILE: Final = "meta.db"
 
 
 async def open_metadata(settings: Settings, keys: MasterKeys) -> MetaStore:
-    """The store, for one process and its event loop; whoever opens it closes it.
+    """The store, for one process and its event loop; the caller closes it.
 
-    Raises Unavailable, StorageFull, Corrupted; StateConflict when a newer release wrote it; InvalidSetting when it was
-    written with other master keys, or PostgreSQL is named and its library is not installed.
+    Raises Unavailable, StorageFull, Corrupted; StateConflict if a newer release wrote it; InvalidSetting if it was
+    written with other master keys; MissingExtra without the PostgreSQL driver.
     """
     store = await (_open_postgres(settings) if settings.meta.is_postgres else _open_sqlite(settings))
     try:
@@ -40,7 +40,7 @@ async def _open_sqlite(settings: Settings) -> MetaStore:
     try:
         await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise Unavailable(f"cannot make the data folder. path={folder} error={error.strerror}") from error
+        raise Unavailable(f"cannot create the data folder. path={folder} error={error.strerror}") from error
     return await SqliteStore.open(folder / SQLITE_FILE)
 
 

@@ -1,4 +1,4 @@
-"""The object store that the settings name, checked to belong to the metadata store before anything uses it."""
+"""Opens the object store of the settings, and checks that it belongs to the metadata store."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ BYTES_FOLDER: Final = "bytes"
 
 
 async def open_storage(settings: Settings, clock: Clock) -> tuple[ObjectStorage, OpenWriter | None]:
-    """The object store that the settings name, and how large bodies are written to it where it is not a folder."""
+    """The object store of the settings; and, unless it is a folder, the writers of large bodies."""
     if settings.storage.kind is StorageKind.S3:
-        # Here, because a server on a folder starts faster without it.
+        # Here, because a server on a folder starts faster without this import.
         from .remote_storage import open_remote
 
         return await open_remote(settings.storage.s3, clock)
@@ -44,7 +44,7 @@ async def confirm_object_store(settings: Settings, meta: MetaStore, storage: Obj
 
 
 def attachment_of(settings: Settings, meta: MetaStore, storage: ObjectStorage) -> StoreAttachment:
-    """The stores that the settings name, as a pair."""
+    """The metadata store and the object store as a pair."""
     return StoreAttachment(
         meta,
         storage,
@@ -55,7 +55,7 @@ def attachment_of(settings: Settings, meta: MetaStore, storage: ObjectStorage) -
 
 
 def store_address(settings: Settings) -> str:
-    """What operators know the object store by: a folder, or bucket and prefix with the endpoint."""
+    """The object store in words for operators: a folder, or bucket, prefix and endpoint."""
     if settings.storage.kind is StorageKind.FOLDER:
         return str(settings.server.data / BYTES_FOLDER)
     store = settings.storage.s3

@@ -1,4 +1,4 @@
-"""A byte store elsewhere, from its settings: probed, retried, and written through the buffered writer."""
+"""Opens the S3 storage backend from the settings: probed, with retries, and a buffered multipart writer."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _retrier(settings: S3StorageSettings, clock: Clock) -> Retrier:
 
 
 def s3_options(settings: S3StorageSettings) -> S3Options:
-    """Where the store is, and how to speak to it. Raises InvalidSetting."""
+    """The options of the S3 client. Raises InvalidSetting."""
     return S3Options(
         bucket=settings.bucket,
         prefix=settings.prefix,
@@ -57,9 +57,9 @@ def s3_options(settings: S3StorageSettings) -> S3Options:
 
 
 async def open_remote(settings: S3StorageSettings, clock: Clock) -> tuple[ObjectStorage, OpenWriter]:
-    """Connect, find out what the store honours; the store with retries, and writers for large bodies.
+    """Connect and probe: the storage with retries, and writers for large bodies.
 
-    The writers retry by themselves, part by part, so theirs is the store without. Raises as `connect_s3`.
+    The writers use the storage without retries, because they retry part by part. Raises as `connect_s3`.
     """
     try:
         store = await connect_s3(s3_options(settings))
@@ -70,7 +70,7 @@ async def open_remote(settings: S3StorageSettings, clock: Clock) -> tuple[Object
 
 
 def connection_failure(error: LakebedError, settings: S3StorageSettings) -> LakebedError:
-    """The error of a store that could not be connected to: which store it is, and which settings to look at."""
+    """The error of a failed connection, with the store and the settings to check."""
     place = f"endpoint={settings.endpoint or 'AWS'} bucket={settings.bucket} reason={error}"
     if isinstance(error, MissingExtra):
         return error
@@ -80,12 +80,12 @@ def connection_failure(error: LakebedError, settings: S3StorageSettings) -> Lake
         return InvalidSetting(f"storage.s3.bucket: the object store has no such bucket; create it first. {place}")
     if isinstance(error, Unauthenticated):
         return InvalidSetting(
-            "storage.s3: found no credentials that the object store accepts; set storage.s3.access_key_id and"
-            f" storage.s3.secret_access_key, or see which AWS credentials apply: lakebed check storage. {place}"
+            "storage.s3: the object store accepts none of the credentials; set storage.s3.access_key_id and"
+            f" storage.s3.secret_access_key, or list the AWS credentials in use: lakebed check storage. {place}"
         )
     if isinstance(error, AccessDenied):
         return InvalidSetting(
-            "storage.s3: the credentials lack a permission on the bucket; find out which: lakebed check storage."
+            "storage.s3: the credentials lack a permission on the bucket; to find which: lakebed check storage."
             f" {place}"
         )
     if isinstance(error, Unavailable | Throttled):
@@ -96,7 +96,7 @@ def connection_failure(error: LakebedError, settings: S3StorageSettings) -> Lake
 
 
 def _writers(settings: S3StorageSettings, storage: ObjectStorage, retrier: Retrier) -> OpenWriter:
-    """How large bodies are written there: in parts, within one memory budget for the whole process."""
+    """Multipart writers with one memory budget for the process."""
     budget = ByteBudget(settings.memory_budget)
     sizes = WriterSettings(part_size_bytes=settings.multipart_part_size, max_in_flight=settings.max_in_flight)
 
